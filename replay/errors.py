@@ -1,0 +1,57 @@
+"""How the engine says no: one base, one child per thing a user can do about it.
+
+Expected outcomes (a miss, a departure, no score, no price) are values, never exceptions.
+Every error carries a sentence for a person and, where there is one, the next thing to try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class ArcError(Exception):
+    """A sentence for the user (`message`) and what to do next (`hint`, may be empty)."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class BadTrace(ArcError):
+    """A source that cannot be read: what is wrong, in which file, and where in it."""
+
+    def __init__(self, path: Path | str, where: str, why: str, hint: str = "") -> None:
+        place = f"{path}: {where}" if where else str(path)
+        super().__init__(f"{place}: {why}", hint)
+        self.path = str(path)
+        self.where = where
+        self.why = why
+
+
+class NotFound(ArcError):
+    """Nothing, or more than one thing, answers to the name the user gave."""
+
+    def __init__(self, what: str, name: str, near: Sequence[str] = ()) -> None:
+        hint = f"did you mean {', '.join(near)}?" if near else ""
+        super().__init__(f"no {what} {name!r}", hint)
+
+
+class BadEdit(ArcError):
+    """An edit that cannot be applied; the message names the step or the file."""
+
+
+class ModelRefused(ArcError):
+    """A model, or our own rules about it, declined the request."""
+
+
+class OfflineMiss(ArcError):
+    """A request without a stored answer, asked for while live calls are off."""
+
+
+class StoreUnusable(ArcError):
+    """The database cannot be opened, read or written."""

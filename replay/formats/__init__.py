@@ -1,0 +1,92 @@
+"""Which format is this file, and what does it hold?
+
+A format is a module with `NAME` (its word in `--format`), `sniff(head)` (content decides, not the
+extension) and `read(source, tally)` (batches of traces). `PART_OF`, where a module has it, tells
+that a file belongs to another one. Adding a format is one module, one line in `_MODULES`, one
+sample, one row of expected counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from replay.errors import BadTrace
+from replay.formats.intake import Head, Source, Tally
+from replay.formats.sidecar import Sidecar
+from replay.trace import Batch
+
+
+class Format(Protocol):
+    """What a module of this package offers."""
+
+    NAME: str
+    TITLE: str
+
+    def sniff(self, head: Head) -> bool: ...
+
+    def read(self, source: Source, tally: Tally) -> Iterator[Batch]: ...
+
+
+_MODULES = ("arc", "inspect", "atif", "claude_code", "tau_bench", "chat")
+"""In the order they are asked; the most specific first."""
+
+
+def formats() -> tuple[Format, ...]:
+    """Every format, in the order they are asked."""
+    return tuple(cast(Format, import_module(f"replay.formats.{name}")) for name in _MODULES)
+
+
+def sniff(source: Source) -> Format | None:
+    """The format that claims the source, None where none does."""
+    head = source.head
+    return next((found for found in formats() if found.sniff(head)), None)
+
+
+def named(name: str) -> Format:
+    """The format of that name. Raises BadTrace with the known names."""
+    known = {found.NAME: found for found in formats()}
+    if name not in known:
+        raise BadTrace("--format", "", f"no format {name!r}", f"known: {', '.join(known)}")
+    return known[name]
+
+
+def load(
+    source: Source,
+    tally: Tally,
+    *,
+    format: Format | None = None,
+    task_from: str | None = None,
+) -> Iterator[Batch]:
+    """The batches of a source, its sidecars read in.
+
+    Raises BadTrace where no format claims it or where it cannot be read; batches already yielded
+    stay good.
+    """
+    chosen = format or sniff(source)
+    if chosen is None:
+        raise BadTrace(source.display, "", _unclaimed(source.head))
+    sidecar = Sidecar.beside(source, task_from)
+    for batch in chosen.read(source, tally):
+        yield sidecar.fill(batch)
+
+
+def _unclaimed(head: Head) -> str:
+    if not head.data.strip():
+        return "is empty"
+    if b"\0" in head.data[:4096]:
+        return "is binary and no archive that arc knows"
+    known = ", ".join(found.NAME for found in formats())
+    return f"is in no format that arc knows ({known})"
+
+
+def part_of(path: Path) -> Path | None:
+    """The main file of a session that this file is a part of, None where it stands alone."""
+    for found in formats():
+        belongs = cast("Callable[[Path], Path | None] | None", getattr(found, "part_of", None))
+        main = belongs(path) if belongs is not None else None
+        if main is not None:
+            return main
+    return None

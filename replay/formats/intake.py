@@ -1,0 +1,232 @@
+"""How bytes reach a format: opened, decompressed, bounded, and decoded with places for errors.
+
+A format sees a `Source` and a `Tally`; it never opens a file itself. Limits are errors with a
+sentence, never silent cuts.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from replay.errors import BadTrace
+from replay.trace import Json
+
+HEAD_BYTES = 64 * 1024
+MAX_LINE_BYTES = 128 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 1024 * 1024 * 1024
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """Something a source has that could not be used; the rest of it was."""
+
+    where: str
+    why: str
+
+
+class Tally:
+    """What an importer says it read, in the source's own words, and what it met on the way.
+
+    `counts` are records of the source (events, messages, calls…), `unknown` names fields that were
+    met and not understood, `problems` what was left out and why.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.unknown: Counter[str] = Counter()
+        self.problems: list[Problem] = []
+
+    def problem(self, where: str, why: str) -> None:
+        self.problems.append(Problem(where=where, why=why))
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """The beginning of a source, decompressed: what a sniffer may look at."""
+
+    name: str
+    data: bytes
+
+    def has(self, *patterns: bytes) -> bool:
+        """Do all the regular expressions occur in the head?"""
+        return all(re.search(pattern, self.data) for pattern in patterns)
+
+    def starts(self, *prefixes: bytes) -> bool:
+        """Does the first non-blank byte sequence match one of these?"""
+        return self.data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(prefixes)
+
+    def lines(self) -> list[bytes]:
+        """Complete lines of the head, and the last one where the source is no longer than it."""
+        found = self.data.splitlines()
+        if len(self.data) >= HEAD_BYTES and not self.data.endswith(b"\n"):
+            found = found[:-1]
+        return [line for line in found if line.strip()]
+
+
+class Source:
+    """One file (or standard input, spooled to disk), decompressed on the fly."""
+
+    def __init__(self, path: Path, *, display: str | None = None) -> None:
+        self.path = path
+        self.display = display or str(path)
+
+    @classmethod
+    def stdin(cls) -> Source:
+        """Standard input, kept in a temporary file so that it can be read twice."""
+        with tempfile.NamedTemporaryFile(prefix="arc-", delete=False) as spool:
+            shutil.copyfileobj(sys.stdin.buffer, spool)
+        return cls(Path(spool.name), display="-")
+
+    @property
+    def name(self) -> str:
+        """The file's name without a compression suffix."""
+        return re.sub(r"\.(gz|zst)$", "", self.path.name)
+
+    @cached_property
+    def head(self) -> Head:
+        """Up to 64 KiB from the start. Raises BadTrace where the file cannot be read."""
+        with self.open() as stream:
+            try:
+                data = stream.read(HEAD_BYTES)
+            except (OSError, EOFError, ValueError) as error:
+                raise BadTrace(self.display, "start", f"cannot be decompressed: {error}") from error
+        return Head(name=self.name, data=data)
+
+    def open(self) -> IO[bytes]:
+        """The decompressed bytes from the start."""
+        try:
+            with self.path.open("rb") as plain:
+                magic = plain.read(4)
+            if magic.startswith(_GZIP):
+                return io.BufferedReader(gzip.open(self.path))
+            if magic == _ZSTD:
+                return _open_zstd(self.path)
+            return self.path.open("rb")
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise BadTrace(self.display, "", f"cannot be read: {why}") from error
+
+    def read(self) -> bytes:
+        """The whole document. Raises BadTrace above 1 GiB or where the compression is broken."""
+        try:
+            with self.open() as stream:
+                data = stream.read(MAX_DOCUMENT_BYTES + 1)
+        except (OSError, EOFError, ValueError) as error:
+            raise BadTrace(self.display, "", f"ends before its end: {error}") from error
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise BadTrace(
+                self.display, "", "is one JSON document of more than 1 GiB", "split it by run"
+            )
+        return data
+
+    def document(self) -> Json:
+        """The whole source as one JSON value. Raises BadTrace with the byte where it breaks."""
+        return decode(self.read(), self.display, "")
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """(number from 1, bytes) of every line that is not blank."""
+        with self.open() as stream:
+            number = 0
+            while True:
+                try:
+                    line = stream.readline(MAX_LINE_BYTES + 1)
+                except (OSError, EOFError, ValueError) as error:
+                    raise BadTrace(
+                        self.display, f"after line {number}", f"ends before its end: {error}"
+                    ) from error
+                if not line:
+                    return
+                number += 1
+                if len(line) > MAX_LINE_BYTES:
+                    raise BadTrace(
+                        self.display,
+                        f"line {number}",
+                        f"is longer than {MAX_LINE_BYTES >> 20} MiB",
+                        "one event has to stand on one line",
+                    )
+                if line.strip():
+                    yield number, line
+
+    def records(self, tally: Tally) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(line, object) of a JSON Lines source.
+
+        A broken last line is a file still being written: a problem, not an error. A broken line
+        elsewhere is one too when good lines follow; a source whose lines are all broken is bad.
+        """
+        good = 0
+        broken: list[BadTrace] = []
+        for number, line in self.lines():
+            try:
+                value = decode(line, self.display, f"line {number}")
+            except BadTrace as error:
+                broken.append(error)
+                tally.problem(error.where, error.why)
+                continue
+            if not isinstance(value, dict):
+                tally.problem(f"line {number}", "is not a JSON object")
+                continue
+            good += 1
+            yield number, value
+        if broken and not good:
+            raise broken[0]
+
+
+def _open_zstd(path: Path) -> IO[bytes]:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return cast(IO[bytes], zstd.open(path, "rb"))
+
+
+def decode(data: bytes, path: str, where: str) -> Json:
+    """JSON bytes as plain values; BadTrace says where they stop being JSON.
+
+    Texts that msgspec refuses but JSON in the wild holds are taken in: invalid UTF-8 and lone
+    surrogates become U+FFFD, NaN and infinities become None.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        first = error
+    try:
+        text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+        value = json.loads(text, parse_constant=lambda _: None)
+    except RecursionError as error:
+        raise BadTrace(path, where, "is nested too deeply to be read") from error
+    except ValueError:
+        raise BadTrace(path, where, f"is not JSON: {_reason(first)}") from first
+    return _mended(value)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error)
+    return "it ends too early" if "truncated" in text else text
+
+
+def _mended(value: Json) -> Json:
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_mended(entry) for entry in value]
+    if isinstance(value, dict):
+        return {_mended(name): _mended(entry) for name, entry in value.items()}
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return None
+    return value

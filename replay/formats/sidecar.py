@@ -1,0 +1,147 @@
+"""What lies beside a trace: task, trial and outcome that the trace itself does not carry.
+
+Read in this order, each filling only what is still unknown: `result.json` (Harbor) and
+`reward.txt` in the trial's folder, a row of `index.jsonl` that names the file, and the named
+groups of `--task-from` over the path.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from replay.errors import BadTrace
+from replay.formats.intake import Source
+from replay.trace import Batch, Header, Outcome
+
+_FIELDS = ("task", "trial", "variant", "agent")
+
+
+class Sidecar(Struct, frozen=True, kw_only=True):
+    """What was found; `fill` puts it where the source was silent."""
+
+    task: str | None = None
+    trial: str | None = None
+    variant: str | None = None
+    agent: str | None = None
+    outcome: Outcome = Outcome()
+
+    @classmethod
+    def beside(cls, source: Source, task_from: str | None = None) -> Sidecar:
+        """The sidecars of a file. Raises BadTrace where `task_from` is no regular expression."""
+        found = cls()
+        if source.display != "-":
+            for later in (_harbor(source.path), _index(source.path)):
+                found = found.under(later)
+        return found.under(_from_path(source.display, task_from)) if task_from else found
+
+    def under(self, other: Sidecar) -> Sidecar:
+        """This one, with `other` where this one is silent."""
+        known = {name: getattr(self, name) or getattr(other, name) for name in _FIELDS}
+        outcome = self.outcome if self.outcome.status != "unknown" else other.outcome
+        return Sidecar(**known, outcome=outcome)
+
+    def fill(self, batch: Batch) -> Batch:
+        header = batch.header
+        known = {name: getattr(header, name) or getattr(self, name) for name in _FIELDS}
+        outcome = header.outcome if header.outcome.status != "unknown" else self.outcome
+        filled: Header = structs.replace(header, **known, outcome=outcome)
+        return structs.replace(batch, header=filled)
+
+
+def _harbor(path: Path) -> Sidecar:
+    """`<trial>/result.json` and `<trial>/verifier/reward.txt` for `<trial>/agent/<file>`."""
+    for folder in (path.parent, path.parent.parent):
+        result = _object(folder / "result.json")
+        reward = _reward(folder)
+        if not result and reward is None:
+            continue
+        rewards = (result.get("verifier_result") or {}).get("rewards") or {}
+        value = rewards.get("reward", reward)
+        info = result.get("agent_info") or {}
+        return Sidecar(
+            task=_text(result.get("task_name")),
+            trial=_text(result.get("trial_name")),
+            agent=_text(info.get("name")),
+            outcome=rewarded(value, "verifier"),
+        )
+    return Sidecar()
+
+
+def _reward(folder: Path) -> float | None:
+    for place in (folder / "verifier" / "reward.txt", folder / "reward.txt"):
+        try:
+            return float(place.read_text().strip())
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def rewarded(value: Any, by: str) -> Outcome:
+    """The outcome of a reward: passed at 1.0, unknown where there is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return Outcome()
+    return Outcome(status="passed" if value >= 1.0 else "failed", value=float(value), by=by)
+
+
+def _index(path: Path) -> Sidecar:
+    """The row of `index.jsonl` whose `file` is this file's name."""
+    try:
+        lines = (path.parent / "index.jsonl").read_bytes().splitlines()
+    except OSError:
+        return Sidecar()
+    for line in lines:
+        if path.name.encode() not in line:
+            continue
+        try:
+            row = msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.DecodeError:
+            continue
+        if row.get("file") == path.name:
+            return _row(row)
+    return Sidecar()
+
+
+def _row(row: dict[str, Any]) -> Sidecar:
+    resolved = row.get("is_resolved")
+    outcome = rewarded(row.get("reward"), "index.jsonl")
+    if isinstance(resolved, bool):
+        outcome = Outcome(
+            status="passed" if resolved else "failed", value=float(resolved), by="index.jsonl"
+        )
+    return Sidecar(
+        task=_text(row.get("task")),
+        trial=_text(row.get("trial")),
+        variant=_text(row.get("variant") or row.get("model")),
+        outcome=outcome,
+    )
+
+
+def _from_path(path: str, pattern: str) -> Sidecar:
+    try:
+        found = re.search(pattern, path)
+    except re.error as error:
+        raise BadTrace("--task-from", "", f"is no regular expression: {error}") from error
+    groups = found.groupdict() if found else {}
+    return Sidecar(
+        task=groups.get("task"),
+        trial=groups.get("trial"),
+        variant=groups.get("variant"),
+        agent=groups.get("agent"),
+    )
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None or isinstance(value, (dict, list)) else str(value)

@@ -1,0 +1,257 @@
+"""The tables of a recorded run, as one named set of migrations.
+
+Content-addressed: a message is stored once, a context is a chain node `(parent, message)`, so a
+step costs one row however long its history is. Digests are unique where equal content must be one
+row. Everything a list shows is summed once, in `finish`, and kept on the row of the trace.
+"""
+
+from __future__ import annotations
+
+from sqlite_utils import Database
+from sqlite_utils.migrations import Migrations
+
+migrations = Migrations("replay")
+
+
+@migrations(name="0001_tape")
+def _tape(db: Database) -> None:
+    for statement in _TAPE.split(";\n\n"):
+        db.execute(statement)
+
+
+_TAPE = """
+CREATE TABLE setting (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE message (
+  id INTEGER PRIMARY KEY,
+  digest TEXT NOT NULL UNIQUE,
+  dialect TEXT NOT NULL,
+  role TEXT NOT NULL,
+  body TEXT NOT NULL,
+  masked INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE context (
+  id INTEGER PRIMARY KEY,
+  digest TEXT NOT NULL UNIQUE,
+  parent INTEGER REFERENCES context(id),
+  message INTEGER NOT NULL REFERENCES message(id),
+  depth INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX context_message ON context(message);
+
+CREATE TABLE toolset (
+  id INTEGER PRIMARY KEY,
+  digest TEXT NOT NULL UNIQUE,
+  body TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE trace (
+  id INTEGER PRIMARY KEY,
+  key TEXT NOT NULL,
+  run TEXT NOT NULL,
+  complete INTEGER NOT NULL,
+  format TEXT NOT NULL,
+  source_id TEXT NOT NULL,
+  item TEXT,
+  path TEXT,
+  title TEXT,
+  task TEXT,
+  trial TEXT,
+  variant TEXT,
+  agent TEXT,
+  outcome TEXT NOT NULL,
+  outcome_value TEXT,
+  outcome_by TEXT,
+  labels TEXT NOT NULL,
+  reference TEXT,
+  reported_cost_usd REAL,
+  content TEXT,
+  prompt TEXT,
+  models TEXT,
+  problems TEXT NOT NULL DEFAULT '[]',
+  imported_ns INTEGER NOT NULL,
+  start_ns INTEGER,
+  end_ns INTEGER,
+  spans INTEGER,
+  steps INTEGER,
+  calls INTEGER,
+  errors INTEGER,
+  input_tokens INTEGER,
+  output_tokens INTEGER,
+  tokens_complete INTEGER,
+  cost_usd REAL,
+  cost_complete INTEGER,
+  fidelity TEXT,
+  masked INTEGER
+) STRICT;
+
+CREATE UNIQUE INDEX trace_key ON trace(key) WHERE complete;
+
+CREATE INDEX trace_run ON trace(run);
+
+CREATE INDEX trace_start ON trace(start_ns);
+
+CREATE INDEX trace_task ON trace(task, trial);
+
+CREATE TABLE span (
+  id INTEGER PRIMARY KEY,
+  trace INTEGER NOT NULL REFERENCES trace(id) ON DELETE CASCADE,
+  span_id TEXT NOT NULL,
+  parent TEXT,
+  seq INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  name TEXT NOT NULL,
+  start_ns INTEGER,
+  end_ns INTEGER,
+  time_quality TEXT NOT NULL,
+  status TEXT NOT NULL,
+  error TEXT,
+  step INTEGER,
+  place_span TEXT,
+  place_message INTEGER,
+  place_line INTEGER,
+  detail TEXT,
+  digest TEXT NOT NULL,
+  UNIQUE (trace, span_id)
+) STRICT;
+
+CREATE INDEX span_order ON span(trace, seq);
+
+CREATE TABLE model_call (
+  span INTEGER PRIMARY KEY REFERENCES span(id) ON DELETE CASCADE,
+  model TEXT,
+  system INTEGER REFERENCES message(id),
+  toolset INTEGER REFERENCES toolset(id),
+  params TEXT,
+  context INTEGER REFERENCES context(id),
+  response INTEGER REFERENCES message(id),
+  response_id TEXT,
+  response_model TEXT,
+  stop TEXT,
+  stop_raw TEXT,
+  input_tokens INTEGER,
+  output_tokens INTEGER,
+  reasoning_tokens INTEGER,
+  cache_read_tokens INTEGER,
+  cache_write_tokens INTEGER,
+  cache_write_1h_tokens INTEGER,
+  cost_usd REAL,
+  cost_source TEXT,
+  prices TEXT,
+  fidelity TEXT NOT NULL,
+  fidelity_reasons TEXT,
+  masked INTEGER NOT NULL,
+  agent TEXT
+) STRICT;
+
+CREATE TABLE tool_call (
+  span INTEGER PRIMARY KEY REFERENCES span(id) ON DELETE CASCADE,
+  call_id TEXT,
+  asked_by TEXT,
+  arguments TEXT,
+  arguments_raw TEXT,
+  observation INTEGER REFERENCES message(id),
+  observation_block INTEGER,
+  effect TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE step (
+  trace INTEGER NOT NULL REFERENCES trace(id) ON DELETE CASCADE,
+  step INTEGER NOT NULL,
+  thread TEXT NOT NULL,
+  ask INTEGER NOT NULL REFERENCES span(id) ON DELETE CASCADE,
+  calls INTEGER NOT NULL,
+  errors INTEGER NOT NULL,
+  end_ns INTEGER,
+  PRIMARY KEY (trace, step)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE source_score (
+  trace INTEGER NOT NULL REFERENCES trace(id) ON DELETE CASCADE,
+  span_id TEXT,
+  name TEXT NOT NULL,
+  source TEXT NOT NULL,
+  value REAL,
+  label TEXT,
+  explanation TEXT
+) STRICT;
+
+CREATE INDEX source_score_trace ON source_score(trace);
+
+CREATE TABLE supplement (
+  digest TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  system TEXT,
+  tools TEXT,
+  sketched INTEGER NOT NULL,
+  added_ns INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE trace_supplement (
+  trace_key TEXT PRIMARY KEY,
+  supplement TEXT NOT NULL REFERENCES supplement(digest)
+) STRICT;
+
+CREATE TABLE answer (
+  key TEXT PRIMARY KEY,
+  model TEXT NOT NULL,
+  sample INTEGER NOT NULL,
+  request TEXT NOT NULL,
+  body TEXT NOT NULL,
+  source TEXT NOT NULL,
+  cost_usd REAL,
+  prices TEXT,
+  added_ns INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE edit (
+  digest TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  body TEXT NOT NULL,
+  added_ns INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE replay (
+  id INTEGER PRIMARY KEY,
+  digest TEXT NOT NULL,
+  trace_key TEXT NOT NULL,
+  edit TEXT REFERENCES edit(digest),
+  model TEXT NOT NULL,
+  core TEXT NOT NULL,
+  ran_ns INTEGER NOT NULL,
+  UNIQUE (digest, trace_key)
+) STRICT;
+
+CREATE VIEW steps AS
+SELECT t.key AS trace, s.step, s.thread, a.span_id AS span, a.start_ns, a.end_ns,
+  CASE WHEN a.end_ns >= a.start_ns THEN a.end_ns - a.start_ns END AS latency_ns,
+  a.time_quality, coalesce(m.response_model, m.model) AS model, m.stop,
+  s.calls, s.errors, m.input_tokens, m.output_tokens, m.reasoning_tokens,
+  m.cache_read_tokens, m.cache_write_tokens, m.cost_usd, m.cost_source,
+  m.fidelity, m.fidelity_reasons, m.masked, a.status, a.error,
+  a.place_span, a.place_message, a.place_line
+FROM step s
+JOIN trace t ON t.id = s.trace AND t.complete
+JOIN span a ON a.id = s.ask
+JOIN model_call m ON m.span = a.id;
+
+CREATE VIEW trace_summary AS
+SELECT t.key AS trace, t.run, t.title, t.task, t.trial, t.variant, t.agent, t.models,
+  t.outcome, t.outcome_value, t.outcome_by, t.steps, t.spans, t.calls, t.errors,
+  t.start_ns, t.end_ns,
+  CASE WHEN t.end_ns >= t.start_ns THEN t.end_ns - t.start_ns END AS duration_ns,
+  t.input_tokens, t.output_tokens, t.tokens_complete, t.cost_usd, t.cost_complete,
+  t.reported_cost_usd, t.fidelity, t.masked, t.prompt, t.format, t.source_id, t.item, t.path,
+  t.labels, t.problems, t.imported_ns,
+  NOT EXISTS (
+    SELECT 1 FROM trace o WHERE o.run = t.run AND o.complete AND o.id <> t.id
+      AND (o.steps > t.steps OR (o.steps = t.steps AND o.id < t.id))
+  ) AS preferred
+FROM trace t
+WHERE t.complete
+"""
