@@ -99,7 +99,8 @@ DENIED_KEYS = frozenset(
 
 _HINTS = re.compile(
     r"(?i)PRIVATE KEY|sk-|gh[pousr]_|github_pat|gl[a-z]{2,5}-|A[KSBC]IA|ACCA|secret"
-    r"|AIza|ya29|GOCSPX|xox|xapp-|hooks\.slack|[sr]k_|whsec|hf_|npm_|pypi-|SG\.|:AA|eyJ|bearer|basic |://[^\s/]*@"
+    r"|AIza|ya29|GOCSPX|xox|xapp-|hooks\.slack|[sr]k_|whsec|hf_|npm_|pypi-|SG\.|:AA|eyJ"
+    r"|bearer|basic |://[^\s/]*@"
     r"|api_?-?key|access_?-?key|auth_?-?token|access_?-?token|passw|cookie|authorization"
     r"|(?:id|refresh|session|bearer|github)_?-?token|private_?-?key|(?:\d[ -]?){13}"
 )

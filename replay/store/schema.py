@@ -39,7 +39,8 @@ CREATE TABLE context (
   digest TEXT NOT NULL UNIQUE,
   parent INTEGER REFERENCES context(id),
   message INTEGER NOT NULL REFERENCES message(id),
-  depth INTEGER NOT NULL
+  depth INTEGER NOT NULL,
+  masked INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX context_message ON context(message);

@@ -1,0 +1,147 @@
+"""One span into its rows, and the digest that vouches for them.
+
+The digest covers the redacted content of the span with its references as digests, so two databases
+that hold the same span under the same key agree on it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from replay import canon, prices
+from replay.steps import kind_of
+from replay.store.content import Content, Stored, insert
+from replay.trace import (
+    AgentSpan,
+    AnySpan,
+    Json,
+    ModelCall,
+    OtherSpan,
+    Retrieval,
+    ToolCall,
+    Usage,
+)
+
+Row = dict[str, Any]
+
+REFERENCES = ("system", "toolset", "context", "response", "observation")
+"""Columns that hold row ids of content; in a digest they stand as the content's digest."""
+
+
+def put(db: sqlite3.Connection, content: Content, trace: int, seq: int, span: AnySpan) -> None:
+    """Insert one span. Raises sqlite3.IntegrityError where its id stands in the trace already."""
+    call, refs = _call(db, content, span)
+    row = _span(content, span)
+    named = {name: stored.digest if stored else None for name, stored in refs.items()}
+    digest = span_digest(row, {**call, **named})
+    span_row = insert(db, "span", {"trace": trace, "seq": seq, **row, "digest": digest})
+    ids = {name: stored.id if stored else None for name, stored in refs.items()}
+    if isinstance(span, ModelCall):
+        masked = sum(stored.masked for stored in refs.values() if stored)
+        insert(db, "model_call", {"span": span_row, **call, **ids, "masked": masked})
+    elif isinstance(span, ToolCall):
+        insert(db, "tool_call", {"span": span_row, **call, **ids})
+
+
+def span_digest(span: Row, call: Row) -> str:
+    """Identity of a span from its own columns and its call's (references as digests).
+
+    Left out: the parent, the costs (they follow from usage and a price table) and `masked`.
+    """
+    own = [[name, span[name]] for name in sorted(_SPAN_COLUMNS)]
+    its = [[name, call[name]] for name in sorted(call) if name not in _DERIVED]
+    return canon.digest("span", canon.encode([own, its]))
+
+
+_SPAN_COLUMNS = (
+    "span_id", "parent", "kind", "name", "start_ns", "end_ns", "time_quality", "status", "error",
+    "place_span", "place_message", "place_line", "detail",
+)  # fmt: skip
+_DERIVED = frozenset({"span", "cost_usd", "cost_source", "prices", "masked"})
+
+
+def _span(content: Content, span: AnySpan) -> Row:
+    return {
+        "span_id": span.id,
+        "parent": span.parent,
+        "kind": kind_of(span),
+        "name": content.text(span.name),
+        "start_ns": span.start_ns,
+        "end_ns": span.end_ns,
+        "time_quality": span.time_quality,
+        "status": span.status,
+        "error": content.text(span.error),
+        "place_span": span.place.span,
+        "place_message": span.place.message,
+        "place_line": span.place.line,
+        "detail": content.json(_detail(span)),
+    }
+
+
+def _detail(span: AnySpan) -> dict[str, Json]:
+    """What has no column of its own."""
+    match span:
+        case Retrieval():
+            own: dict[str, Json] = {"query": span.query, "documents": span.documents}
+        case OtherSpan():
+            own = {"operation": span.operation}
+        case AgentSpan() | ModelCall() | ToolCall():
+            own = {}
+    known = {name: value for name, value in own.items() if value not in (None, "")}
+    return {**known, "extra": span.extra} if span.extra else known
+
+
+def _call(
+    db: sqlite3.Connection, content: Content, span: AnySpan
+) -> tuple[Row, dict[str, Stored | None]]:
+    if isinstance(span, ModelCall):
+        return _model_call(content, span), {
+            "system": content.message(db, span.request.system),
+            "toolset": content.toolset(db, span.request.tools),
+            "context": content.context(db, span.request.context),
+            "response": content.message(db, span.response.message),
+        }
+    if isinstance(span, ToolCall):
+        seen = span.observation
+        observed = content.message(db, seen.message) if seen is not None else None
+        return _tool_call(content, span), {"observation": observed}
+    return {}, {}
+
+
+def _model_call(content: Content, span: ModelCall) -> Row:
+    request, response, usage = span.request, span.response, span.usage or Usage()
+    cost = span.cost or prices.price(span.usage, response.model, request.model, at_ns=span.start_ns)
+    return {
+        "model": request.model,
+        "params": content.json(request.params),
+        "response_id": response.id,
+        "response_model": response.model,
+        "stop": response.stop,
+        "stop_raw": response.stop_raw,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "cache_write_1h_tokens": usage.cache_write_1h_tokens,
+        "cost_usd": cost.usd if cost else None,
+        "cost_source": cost.source if cost else None,
+        "prices": cost.prices if cost else None,
+        "fidelity": span.fidelity.level.value,
+        "fidelity_reasons": content.json(list(span.fidelity.reasons)),
+        "agent": span.agent,
+    }
+
+
+def _tool_call(content: Content, span: ToolCall) -> Row:
+    # Arguments that are empty are known to be empty: they are stored, unlike other empty values.
+    known = "{}" if span.arguments == {} else content.json(span.arguments)
+    return {
+        "call_id": span.call_id,
+        "asked_by": span.asked_by,
+        "arguments": known,
+        "arguments_raw": content.text(span.arguments_raw),
+        "observation_block": span.observation.block if span.observation else None,
+        "effect": span.effect,
+    }

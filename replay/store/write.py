@@ -1,0 +1,294 @@
+"""A trace into the database: in batches, then finished.
+
+`Writer.write` appends what a format yields; `Writer.finish` numbers the steps, sums what lists
+show and makes the trace visible, in one transaction. Until then its rows are invisible, so an
+interrupted import leaves nothing half-read behind. A trace that is already there is compared:
+equal content changes nothing, more of the same run takes its place (tags hang on ids that stay),
+anything else is refused.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from replay import canon
+from replay.errors import BadTrace
+from replay.steps import Node, Plan, plan
+from replay.store import spans
+from replay.store.content import Content, insert
+from replay.store.handle import Store, now_ns
+from replay.trace import Batch, Header, Level
+
+Verdict = Literal["new", "duplicate", "grown", "replaced"]
+
+
+class Finished(Struct, frozen=True, kw_only=True):
+    """What became of a trace: its id and how it compared with what was there."""
+
+    id: str
+    verdict: Verdict
+    spans: int
+    steps: int
+    problems: tuple[str, ...] = ()
+
+
+class _Open(Struct):
+    """A trace being written: its row, its latest header, how many spans it has so far."""
+
+    row: int
+    header: Header
+    spans: int = 0
+
+
+class Writer:
+    """Writes traces into one store. `replace` takes the new side of a conflict."""
+
+    def __init__(self, store: Store, *, replace: bool = False) -> None:
+        self._store = store
+        self._replace = replace
+        self._open: dict[str, _Open] = {}
+        self._content = Content(store.redactor)
+
+    def write(self, batch: Batch) -> str:
+        """Append a batch; returns the trace's id. Nothing shows until `finish`.
+
+        Raises BadTrace where a span id stands twice.
+        """
+        header = batch.header
+        key = canon.trace_id(header.format, header.source_id, header.item)
+        with self._store.writing() as db:
+            open_ = self._open.get(key) or self._begin(db, key, header)
+            open_.header = header
+            for span in batch.spans:
+                try:
+                    spans.put(db, self._content, open_.row, open_.spans, span)
+                except sqlite3.IntegrityError as error:
+                    where = f"span {span.id}"
+                    raise BadTrace(header.path or "-", where, "stands twice") from error
+                open_.spans += 1
+            for score in batch.scores:
+                row = msgspec.structs.asdict(score)
+                row["span_id"], row["source"] = row.pop("span"), row.pop("by")
+                row["explanation"] = self._content.text(score.explanation)
+                insert(db, "source_score", {"trace": open_.row, **row})
+        return key
+
+    def finish(self, key: str) -> Finished:
+        """Number, sum and show the trace.
+
+        Raises BadTrace where it says otherwise than a recording of the same id that is stored.
+        """
+        open_ = self._open.pop(key)
+        self._content.forget()
+        with self._store.writing() as db:
+            made = plan(_nodes(db, open_.row))
+            problems = tuple(
+                f"span {name}: its parent is not in the trace" for name in made.orphans
+            )
+            _number(db, open_.row, made)
+            self._describe(db, open_, problems)
+            _sum(db, open_.row)
+            verdict = _settle(db, key, open_.row, replace=self._replace)
+        if verdict is None:
+            self.drop_row(open_.row)
+            raise BadTrace(
+                open_.header.path or "-",
+                f"trace {key}",
+                "says otherwise than the recording of the same run that is already stored",
+                "--replace takes the new one",
+            )
+        return Finished(
+            id=key, verdict=verdict, spans=open_.spans, steps=len(made.asks), problems=problems
+        )
+
+    def drop(self, key: str) -> None:
+        """Forget a trace whose source turned out bad before its end."""
+        open_ = self._open.pop(key, None)
+        self._content.forget()
+        if open_ is not None:
+            self.drop_row(open_.row)
+
+    def drop_row(self, row: int) -> None:
+        with self._store.writing() as db:
+            db.execute("DELETE FROM trace WHERE id = ?", (row,))
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Ids of traces that were begun and neither finished nor dropped."""
+        return tuple(self._open)
+
+    def _begin(self, db: sqlite3.Connection, key: str, header: Header) -> _Open:
+        db.execute("DELETE FROM trace WHERE key = ? AND NOT complete", (key,))
+        row = {
+            "key": key,
+            "run": canon.run_id(header.run or header.source_id, header.item),
+            "complete": 0,
+            "format": header.format,
+            "source_id": header.source_id,
+            "outcome": "unknown",
+            "labels": "{}",
+            "imported_ns": now_ns(),
+        }
+        self._open[key] = _Open(row=insert(db, "trace", row), header=header)
+        return self._open[key]
+
+    def _describe(self, db: sqlite3.Connection, open_: _Open, problems: tuple[str, ...]) -> None:
+        header, content = open_.header, self._content
+        value = header.outcome.value
+        _update(
+            db,
+            open_.row,
+            {
+                "item": header.item,
+                "path": header.path,
+                "title": content.text(header.title),
+                "task": header.task,
+                "trial": header.trial,
+                "variant": header.variant,
+                "agent": header.agent,
+                "outcome": header.outcome.status,
+                "outcome_value": None if value is None else str(value),
+                "outcome_by": header.outcome.by,
+                "labels": content.json(header.labels) or "{}",
+                "reference": content.json(header.reference),
+                "reported_cost_usd": header.reported_cost_usd,
+                "problems": content.json(list(problems)) or "[]",
+                "start_ns": header.start_ns,
+                "end_ns": header.end_ns,
+            },
+        )
+
+
+def _update(db: sqlite3.Connection, row: int, values: dict[str, Any]) -> None:
+    names = ", ".join(f"{name} = ?" for name in values)
+    db.execute(f"UPDATE trace SET {names} WHERE id = ?", [*values.values(), row])
+
+
+def _nodes(db: sqlite3.Connection, row: int) -> list[Node]:
+    found = db.execute(
+        "SELECT s.span_id, s.parent, s.kind, s.seq, s.start_ns, t.asked_by"
+        " FROM span s LEFT JOIN tool_call t ON t.span = s.id WHERE s.trace = ?",
+        (row,),
+    )
+    return [Node(*each) for each in found]
+
+
+def _number(db: sqlite3.Connection, row: int, made: Plan) -> None:
+    """Keep the plan: the step of every span, and a row per step with what its calls add up to."""
+    db.executemany(
+        "UPDATE span SET step = ? WHERE trace = ? AND span_id = ?",
+        ((step, row, name) for name, step in made.of.items()),
+    )
+    db.executemany(
+        "INSERT INTO step (trace, step, thread, ask, calls, errors)"
+        " SELECT ?, ?, ?, id, 0, 0 FROM span WHERE trace = ? AND span_id = ?",
+        (
+            (row, index, thread, row, ask)
+            for index, (ask, thread) in enumerate(zip(made.asks, made.threads, strict=True))
+        ),
+    )
+    db.execute(
+        "UPDATE step SET (calls, errors, end_ns) = ("
+        " SELECT count(*) FILTER (WHERE kind = 'tool'),"
+        "  count(*) FILTER (WHERE status = 'error'), max(end_ns)"
+        " FROM span WHERE span.trace = step.trace AND span.step = step.step"
+        "  AND kind IN ('tool', 'model'))"
+        " WHERE trace = ?",
+        (row,),
+    )
+
+
+def _sum(db: sqlite3.Connection, row: int) -> None:
+    """What a list shows of a trace. Unknown parts are left out and said to be (`*_complete`)."""
+    weakest = " ".join(f"WHEN '{level.value}' THEN {level.rank}" for level in Level)
+    db.execute(
+        f"""UPDATE trace SET
+          (steps, input_tokens, output_tokens, tokens_complete, cost_usd, cost_complete, masked,
+           models, fidelity) = (
+            SELECT count(*), sum(m.input_tokens), sum(m.output_tokens),
+              count(*) = count(m.input_tokens) AND count(*) = count(m.output_tokens),
+              sum(m.cost_usd), count(*) = count(m.cost_usd), coalesce(max(m.masked), 0),
+              group_concat(DISTINCT coalesce(m.response_model, m.model)),
+              (SELECT w.fidelity FROM step x JOIN model_call w ON w.span = x.ask
+               WHERE x.trace = trace.id
+               ORDER BY CASE w.fidelity {weakest} END DESC LIMIT 1)
+            FROM step s JOIN model_call m ON m.span = s.ask WHERE s.trace = trace.id),
+          (spans, calls, errors) = (
+            SELECT count(*), count(*) FILTER (WHERE kind = 'tool'),
+              count(*) FILTER (WHERE status = 'error' AND kind IN ('tool', 'model'))
+            FROM span WHERE span.trace = trace.id),
+          start_ns = coalesce(start_ns, (SELECT min(start_ns) FROM span WHERE trace = trace.id)),
+          end_ns = coalesce(end_ns, (SELECT max(end_ns) FROM span WHERE trace = trace.id)),
+          prompt = (
+            SELECT g.digest FROM step s JOIN model_call m ON m.span = s.ask
+              JOIN message g ON g.id = m.system
+            WHERE s.trace = trace.id ORDER BY s.step LIMIT 1)
+        WHERE id = ?""",
+        (row,),
+    )
+    digests = db.execute("SELECT digest FROM span WHERE trace = ? ORDER BY span_id", (row,))
+    content = canon.digest("trace", *(each[0] for each in digests))
+    db.execute("UPDATE trace SET content = ? WHERE id = ?", (content, row))
+
+
+def _settle(db: sqlite3.Connection, key: str, row: int, *, replace: bool) -> Verdict | None:
+    """Show the new rows, keep the old ones, or neither: None says that they contradict."""
+    old = db.execute("SELECT id, content FROM trace WHERE key = ? AND complete", (key,)).fetchone()
+    if old is None:
+        db.execute("UPDATE trace SET complete = 1 WHERE id = ?", (row,))
+        return "new"
+    new = db.execute("SELECT content FROM trace WHERE id = ?", (row,)).fetchone()
+    if old[1] == new[0]:
+        _fill(db, old[0], row)
+        db.execute("DELETE FROM trace WHERE id = ?", (row,))
+        return "duplicate"
+    grown = not _contradicts(db, old[0], row)
+    if not grown and not replace:
+        return None
+    db.execute("DELETE FROM trace WHERE id = ?", (old[0],))
+    db.execute("UPDATE trace SET complete = 1 WHERE id = ?", (row,))
+    return "grown" if grown else "replaced"
+
+
+def _fill(db: sqlite3.Connection, old: int, new: int) -> None:
+    """A duplicate may bring what its first import did not know (a sidecar written later)."""
+    for name in ("task", "trial", "variant", "agent", "title", "reference"):
+        db.execute(
+            f"UPDATE trace SET {name} = (SELECT {name} FROM trace n WHERE n.id = ?)"
+            f" WHERE id = ? AND {name} IS NULL",
+            (new, old),
+        )
+    db.execute(
+        "UPDATE trace SET (outcome, outcome_value, outcome_by) ="
+        " (SELECT outcome, outcome_value, outcome_by FROM trace n WHERE n.id = ?)"
+        " WHERE id = ? AND outcome = 'unknown'",
+        (new, old),
+    )
+
+
+def _contradicts(db: sqlite3.Connection, old: int, new: int) -> bool:
+    """Does the new recording deny anything the old one says?
+
+    A session that grew may have more spans, results for calls that were open, a longer last
+    answer, later ends; what was asked, with which context, and what tools returned may not change.
+    """
+    found = db.execute(
+        """SELECT 1 FROM span o
+        LEFT JOIN model_call om ON om.span = o.id LEFT JOIN tool_call ot ON ot.span = o.id
+        LEFT JOIN span n ON n.trace = ? AND n.span_id = o.span_id
+        LEFT JOIN model_call nm ON nm.span = n.id LEFT JOIN tool_call nt ON nt.span = n.id
+        WHERE o.trace = ? AND (
+          n.id IS NULL OR n.kind <> o.kind
+          OR om.context IS NOT nm.context OR om.system IS NOT nm.system
+          OR om.toolset IS NOT nm.toolset
+          OR ot.arguments IS NOT nt.arguments OR ot.arguments_raw IS NOT nt.arguments_raw
+          OR (ot.observation IS NOT NULL AND ot.observation IS NOT nt.observation)
+          OR (om.stop IS NOT NULL AND om.response IS NOT nm.response))
+        LIMIT 1""",
+        (new, old),
+    ).fetchone()
+    return found is not None
