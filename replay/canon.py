@@ -52,12 +52,13 @@ def digest(*parts: bytes | str) -> str:
 
 def encode(value: Json) -> bytes:
     """Canonical JSON with the order kept. Raises ValueError on NaN and infinities."""
-    _refuse_nan(value)
-    return _encode(value)
+    encoded = _encode(value)
+    if b"null" in encoded:  # msgspec writes NaN as null without a word
+        _refuse_nan(value)
+    return encoded
 
 
 def _refuse_nan(value: Json) -> None:
-    # msgspec writes NaN as null without a word, which would make two requests one.
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError("a number that is not finite has no canonical form")

@@ -23,9 +23,15 @@ PLACEHOLDER = re.compile(r"\[\[SECRET:[a-z0-9_]+:[0-9a-f]{8}\]\]")
 
 
 class Rule(Struct, frozen=True):
-    """A name, the pattern (group `secret` is what is masked, else the whole match), a check."""
+    """A kind of secret.
+
+    `pattern` finds it (its group `secret` is what is masked, else the whole match), `check` has
+    the last word. `hints` are lower-case texts of which one occurs wherever the pattern can match:
+    looking for them clears nearly every text without running a pattern; () runs it always.
+    """
 
     name: str
+    hints: tuple[str, ...]
     pattern: re.Pattern[str]
     check: Callable[[str], bool] | None = None
 
@@ -44,47 +50,105 @@ def _varied(text: str) -> bool:
     return bool(re.search(r"\d", text) and re.search(r"[A-Za-z]", text))
 
 
-def _rule(name: str, pattern: str, check: Callable[[str], bool] | None = None) -> Rule:
-    return Rule(name, re.compile(pattern), check)
-
+_ASSIGNED = ("api_key", "apikey", "api-key", "access_key", "accesskey", "secret", "auth_token",
+             "authtoken", "access_token", "accesstoken", "passw")  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
-    _rule(
+    Rule(
         "private_key",
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+        ("private key-----",),
+        re.compile(
+            r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+        ),
     ),
-    _rule("anthropic_key", r"\bsk-ant-[A-Za-z0-9_-]{16,}"),
-    _rule("openai_key", r"\bsk-(?:proj-|svcacct-|or-v1-)?(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}"),
-    _rule("github_token", r"\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_[A-Za-z0-9_]{22,}"),
-    _rule("gitlab_token", r"\bgl(?:pat|dt|rt|cbt|ptt|agent)-[A-Za-z0-9_-]{20,}"),
-    _rule("aws_access_key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
-    _rule(
+    Rule("anthropic_key", ("sk-ant-",), re.compile(r"\bsk-ant-[A-Za-z0-9_-]{16,}")),
+    Rule(
+        "openai_key",
+        ("sk-",),
+        re.compile(r"\bsk-(?:proj-|svcacct-|or-v1-)?(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}"),
+    ),
+    Rule(
+        "github_token",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        re.compile(r"\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_[A-Za-z0-9_]{22,}"),
+    ),
+    Rule(
+        "gitlab_token",
+        ("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glagent-"),
+        re.compile(r"\bgl(?:pat|dt|rt|cbt|ptt|agent)-[A-Za-z0-9_-]{20,}"),
+    ),
+    Rule(
+        "aws_access_key",
+        ("akia", "asia", "abia", "acca"),
+        re.compile(r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
+    ),
+    Rule(
         "aws_secret_key",
-        r"(?i)aws.{0,20}?secret.{0,20}?[\"'=:\s]{1,5}(?P<secret>[A-Za-z0-9/+=]{40})(?![A-Za-z0-9/+=])",
+        ("aws",),
+        re.compile(
+            r"(?i)aws.{0,20}?secret.{0,20}?[\"'=:\s]{1,5}"
+            r"(?P<secret>[A-Za-z0-9/+=]{40})(?![A-Za-z0-9/+=])"
+        ),
     ),
-    _rule("google_key", r"\bAIza[A-Za-z0-9_-]{35}"),
-    _rule("google_oauth", r"\bya29\.[A-Za-z0-9_-]{20,}|\bGOCSPX-[A-Za-z0-9_-]{20,}"),
-    _rule("slack_token", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-[0-9]-[A-Za-z0-9-]{10,}"),
-    _rule("slack_webhook", r"https://hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"),
-    _rule("stripe_key", r"\b(?:sk|rk|whsec)_(?:(?:live|test)_)?[A-Za-z0-9]{20,}"),
-    _rule("huggingface_token", r"\bhf_[A-Za-z0-9]{20,}"),
-    _rule("npm_token", r"\bnpm_[A-Za-z0-9]{36}"),
-    _rule("pypi_token", r"\bpypi-AgE[A-Za-z0-9_-]{20,}"),
-    _rule("sendgrid_key", r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
-    _rule("telegram_token", r"\b\d{8,10}:AA[A-Za-z0-9_-]{33}"),
-    _rule("jwt", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
-    _rule("bearer", r"(?i)\bbearer\s+(?P<secret>[A-Za-z0-9._~+/=-]{16,})", _varied),
-    _rule("basic_auth", r"(?i)\bauthorization:\s*basic\s+(?P<secret>[A-Za-z0-9+/=]{8,})"),
-    _rule("url_password", r"\b[a-z][a-z0-9+.-]{1,15}://[^\s:/@]{1,64}:(?P<secret>[^\s:/@]{3,})@"),
-    _rule(
-        "assigned",
-        r"(?i)\b[a-z0-9_]*(?:api_?key|access_?key|secret(?:_?key)?|auth_?token|access_?token|passw(?:or)?d)"
-        r"[\"']?\s{0,3}[=:]\s{0,3}[\"']?(?P<secret>[^\s\"'`,;\\]{8,200})",
+    Rule("google_key", ("aiza",), re.compile(r"\bAIza[A-Za-z0-9_-]{35}")),
+    Rule(
+        "google_oauth",
+        ("ya29.", "gocspx-"),
+        re.compile(r"\bya29\.[A-Za-z0-9_-]{20,}|\bGOCSPX-[A-Za-z0-9_-]{20,}"),
+    ),
+    Rule(
+        "slack_token",
+        ("xox", "xapp-"),
+        re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-[0-9]-[A-Za-z0-9-]{10,}"),
+    ),
+    Rule(
+        "slack_webhook",
+        ("hooks.slack.com",),
+        re.compile(r"https://hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"),
+    ),
+    Rule(
+        "stripe_key",
+        ("sk_", "rk_", "whsec_"),
+        re.compile(r"\b(?:(?:sk|rk)_(?:live|test)|whsec)_[A-Za-z0-9]{16,}"),
+    ),
+    Rule("huggingface_token", ("hf_",), re.compile(r"\bhf_[A-Za-z0-9]{20,}")),
+    Rule("npm_token", ("npm_",), re.compile(r"\bnpm_[A-Za-z0-9]{36}")),
+    Rule("pypi_token", ("pypi-age",), re.compile(r"\bpypi-AgE[A-Za-z0-9_-]{20,}")),
+    Rule("sendgrid_key", ("sg.",), re.compile(r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}")),
+    Rule("telegram_token", (":aa",), re.compile(r"\b\d{8,10}:AA[A-Za-z0-9_-]{33}")),
+    Rule(
+        "jwt",
+        ("eyj",),
+        re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    ),
+    Rule(
+        "bearer",
+        ("bearer",),
+        re.compile(r"(?i)\bbearer\s+(?P<secret>[A-Za-z0-9._~+/=-]{16,})"),
         _varied,
     ),
-    _rule(
+    Rule(
+        "basic_auth",
+        ("authorization",),
+        re.compile(r"(?i)\bauthorization:\s*basic\s+(?P<secret>[A-Za-z0-9+/=]{8,})"),
+    ),
+    Rule("url_password", ("://",), re.compile(r"://[^\s:/@]{1,64}:(?P<secret>[^\s:/@]{3,200})@")),
+    Rule(
+        "assigned",
+        _ASSIGNED,
+        re.compile(
+            r"(?i)(?:api[_-]?key|access_?key|secret(?:_?key)?|auth_?token|access_?token"
+            r"|passw(?:or)?d)[\"']?\s{0,3}[=:]\s{0,3}[\"']?(?P<secret>[^\s\"'`,;\\]{8,200})"
+        ),
+        _varied,
+    ),
+    Rule(
         "payment_card",
-        r"(?<![\w.-])(?:4\d{3}|5[1-5]\d{2}|3[47]\d{2}|6011)(?:[ -]?\d{4}){2}[ -]?\d{3,4}(?![\w.-])",
+        (),
+        re.compile(
+            r"(?<![\w.-])(?:4\d{3}|5[1-5]\d{2}|3[47]\d{2}|6011)"
+            r"(?:[ -]?\d{4}){2}[ -]?\d{3,4}(?![\w.-])"
+        ),
         luhn,
     ),
 )
@@ -97,14 +161,7 @@ DENIED_KEYS = frozenset(
 )
 """JSON keys (letters only, lower case) whose text value is masked whole."""
 
-_HINTS = re.compile(
-    r"(?i)PRIVATE KEY|sk-|gh[pousr]_|github_pat|gl[a-z]{2,5}-|A[KSBC]IA|ACCA|secret"
-    r"|AIza|ya29|GOCSPX|xox|xapp-|hooks\.slack|[sr]k_|whsec|hf_|npm_|pypi-|SG\.|:AA|eyJ"
-    r"|bearer|basic |://[^\s/]*@"
-    r"|api_?-?key|access_?-?key|auth_?-?token|access_?-?token|passw|cookie|authorization"
-    r"|(?:id|refresh|session|bearer|github)_?-?token|private_?-?key|(?:\d[ -]?){13}"
-)
-"""Cheap test that clears nearly every text; whatever a rule or a denied key can match hits it."""
+_KEY_HINTS = ("key", "authorization", "cookie", "passw", "secret", "token")
 
 
 class Redactor:
@@ -113,23 +170,30 @@ class Redactor:
     def __init__(self, key: bytes, rules: tuple[Rule, ...] = ()) -> None:
         self._key = key
         self._rules = RULES + rules
-        self._always = bool(rules)
 
     def placeholder(self, rule: str, value: str) -> str:
         """`[[SECRET:<rule>:<8 hex>]]`, the hex from an HMAC of the value under the key."""
         mark = hmac.new(self._key, value.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
         return f"[[SECRET:{rule}:{mark[:8]}]]"
 
+    def clear(self, encoded: bytes) -> bool:
+        """Can this JSON text be stored as it is? Cheap; False only means: look closer."""
+        text = encoded.decode("utf-8", "replace")
+        lower = text.lower()
+        if any(_hinted(rule, lower) and rule.pattern.search(text) for rule in self._rules):
+            return False
+        return not (any(hint in lower for hint in _KEY_HINTS) and _DENIED.search(lower))
+
     def text(self, text: str) -> str:
         """`text` with every secret masked, also inside JSON that the text holds."""
-        if not self._always and not _HINTS.search(text):
-            return text
         if text[:1] in "{[" and text.rstrip()[-1:] in "}]":
             inner = self._json_text(text)
             if inner is not None:
                 return inner
+        lower = text.lower()
         for rule in self._rules:
-            text = rule.pattern.sub(partial(self._mask, rule), text)
+            if _hinted(rule, lower):
+                text = rule.pattern.sub(partial(self._mask, rule), text)
         return text
 
     def _json_text(self, text: str) -> str | None:
@@ -138,7 +202,7 @@ class Redactor:
         except (msgspec.DecodeError, RecursionError):
             return None
         masked = self.value(value)
-        return text if masked == value else msgspec.json.encode(masked).decode()
+        return text if masked is value else msgspec.json.encode(masked).decode()
 
     def _mask(self, rule: Rule, match: re.Match[str]) -> str:
         whole = match.group()
@@ -155,13 +219,14 @@ class Redactor:
     def value(self, value: Json) -> Json:
         """`value` with every string leaf masked; the same object where nothing was found."""
         if isinstance(value, str):
-            return self.text(value)
+            masked = self.text(value)
+            return value if masked == value else masked
         if isinstance(value, dict):
             return self._mapping(value)
         if isinstance(value, (list, tuple)):
-            masked = [self.value(entry) for entry in value]
-            unchanged = all(new is old for new, old in zip(masked, value, strict=True))
-            return value if unchanged else masked
+            entries = [self.value(entry) for entry in value]
+            unchanged = all(new is old for new, old in zip(entries, value, strict=True))
+            return value if unchanged else entries
         return value
 
     def _mapping(self, value: dict[str, Any]) -> dict[str, Any]:
@@ -175,14 +240,19 @@ class Redactor:
         return self.value(entry)
 
 
+def _hinted(rule: Rule, lower: str) -> bool:
+    return not rule.hints or any(hint in lower for hint in rule.hints)
+
+
 def denied(name: str) -> bool:
     """Is this JSON key one whose text value is never kept?"""
     return re.sub(r"[^a-z]", "", name.lower()) in DENIED_KEYS
 
 
-def clear(encoded: bytes) -> bool:
-    """Can this JSON text be stored as it is without looking closer? False means: look closer."""
-    return _HINTS.search(encoded.decode("utf-8", "replace")) is None
+_DENIED = re.compile(
+    # a denied name as a JSON key, also inside JSON that stands escaped in a text
+    r"(?:" + "|".join('[^a-z"]*'.join(name) for name in sorted(DENIED_KEYS)) + r")[^a-z\"]*\""
+)
 
 
 def masked_count(encoded: str) -> int:

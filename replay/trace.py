@@ -69,7 +69,7 @@ def extend(context: Context | None, messages: Iterable[Message]) -> Context | No
     return context
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool as offered to the model. `schema` is JSON Schema; `extra` what else was declared."""
 
     name: str
@@ -102,7 +102,7 @@ class Response(Struct, frozen=True, eq=False, kw_only=True):
     stop_raw: str | None = None
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens. `input_tokens` is the total, cache included; the cache figures are parts of it."""
 
     input_tokens: int | None = None
@@ -113,7 +113,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     cache_write_1h_tokens: int | None = None
 
 
-class Cost(Struct, frozen=True, kw_only=True):
+class Cost(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Money in USD, and where the figure is from.
 
     `source` is "recorded" (the trace says so) or "priced" (by us); `prices` names the price
@@ -140,6 +140,11 @@ class Level(StrEnum):
         return list(Level).index(self)
 
 
+NO_SYSTEM = "system prompt not recorded"
+NO_TOOLS = "tool definitions not recorded"
+"""The two reasons that `arc attach` can lift; importers use these words."""
+
+
 class Fidelity(Struct, frozen=True, kw_only=True):
     """A level with the reasons that keep it from being better."""
 
@@ -147,7 +152,7 @@ class Fidelity(Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where in the source a span was read: its own id there, message index, line (from 1)."""
 
     span: str | None = None
@@ -235,7 +240,7 @@ class OtherSpan(Span, frozen=True, eq=False, kw_only=True, tag="other"):
 AnySpan: TypeAlias = AgentSpan | ModelCall | ToolCall | Retrieval | OtherSpan
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the run ended and who said so; never inferred from the status of a span."""
 
     status: Literal["passed", "failed", "unknown"] = "unknown"
@@ -243,7 +248,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     by: str | None = None
 
 
-class SourceScore(Struct, frozen=True, kw_only=True):
+class SourceScore(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A score or annotation found in the source; `span` None scores the whole run."""
 
     name: str
@@ -254,7 +259,7 @@ class SourceScore(Struct, frozen=True, kw_only=True):
     explanation: str | None = None
 
 
-class Header(Struct, frozen=True, kw_only=True):
+class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a trace as a whole.
 
     `format` and `source_id` (with `item` in a file of several runs) make its identity; `run` is

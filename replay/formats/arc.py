@@ -9,6 +9,7 @@ read we must not half-read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -285,7 +286,9 @@ class _Pool:
 
 
 def _common(line: _SpanLine | AnySpan) -> dict[str, Any]:
-    return {name: getattr(line, name) for name in _COMMON}
+    # `omit_defaults` compares by identity: texts read from elsewhere must be the interned ones.
+    values = {name: getattr(line, name) for name in _COMMON}
+    return {**values, "status": intern(line.status), "time_quality": intern(line.time_quality)}
 
 
 def write(batches: Iterable[Batch]) -> Iterator[bytes]:

@@ -19,6 +19,8 @@ from replay.formats.normal import derived_id
 from replay.messages import calls
 from replay.messages import text as shown
 from replay.trace import (
+    NO_SYSTEM,
+    NO_TOOLS,
     AgentSpan,
     AnySpan,
     Batch,
@@ -202,8 +204,8 @@ def chat_spans(
 def _fidelity(request: Request) -> Fidelity:
     reasons = []
     if request.system is None:
-        reasons.append("system prompt not recorded")
+        reasons.append(NO_SYSTEM)
     if request.tools is None:
-        reasons.append("tool definitions not recorded")
+        reasons.append(NO_TOOLS)
     level = Level.PARTIAL if reasons else Level.REBUILT
     return Fidelity(level=level, reasons=tuple(reasons))

@@ -46,7 +46,7 @@ class Content:
         if value is None or value == {} or value == []:
             return None
         encoded = canon.encode(value)
-        if redact.clear(encoded):
+        if self._redactor.clear(encoded):
             return encoded.decode()
         return canon.encode(self._redactor.value(value)).decode()
 
@@ -62,7 +62,7 @@ class Content:
 
     def _new_message(self, db: sqlite3.Connection, message: Message) -> Stored:
         body = canon.encode(message.body)
-        if not redact.clear(body):
+        if not self._redactor.clear(body):
             message = structs.replace(message, body=self._redactor.value(message.body))
             body = canon.encode(message.body)
         text = body.decode()

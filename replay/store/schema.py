@@ -116,6 +116,7 @@ CREATE TABLE span (
   place_span TEXT,
   place_message INTEGER,
   place_line INTEGER,
+  brief TEXT,
   detail TEXT,
   digest TEXT NOT NULL,
   UNIQUE (trace, span_id)
@@ -202,7 +203,6 @@ CREATE TABLE answer (
   key TEXT PRIMARY KEY,
   model TEXT NOT NULL,
   sample INTEGER NOT NULL,
-  request TEXT NOT NULL,
   body TEXT NOT NULL,
   source TEXT NOT NULL,
   cost_usd REAL,

@@ -10,6 +10,7 @@ import sqlite3
 from typing import Any
 
 from replay import canon, prices
+from replay.messages import text
 from replay.steps import kind_of
 from replay.store.content import Content, Stored, insert
 from replay.trace import (
@@ -25,6 +26,8 @@ from replay.trace import (
 
 Row = dict[str, Any]
 
+BRIEF_WIDTH = 160
+
 REFERENCES = ("system", "toolset", "context", "response", "observation")
 """Columns that hold row ids of content; in a digest they stand as the content's digest."""
 
@@ -35,7 +38,8 @@ def put(db: sqlite3.Connection, content: Content, trace: int, seq: int, span: An
     row = _span(content, span)
     named = {name: stored.digest if stored else None for name, stored in refs.items()}
     digest = span_digest(row, {**call, **named})
-    span_row = insert(db, "span", {"trace": trace, "seq": seq, **row, "digest": digest})
+    own = {"trace": trace, "seq": seq, **row, "brief": content.text(brief(span)), "digest": digest}
+    span_row = insert(db, "span", own)
     ids = {name: stored.id if stored else None for name, stored in refs.items()}
     if isinstance(span, ModelCall):
         masked = sum(stored.masked for stored in refs.values() if stored)
@@ -59,6 +63,25 @@ _SPAN_COLUMNS = (
     "place_span", "place_message", "place_line", "detail",
 )  # fmt: skip
 _DERIVED = frozenset({"span", "cost_usd", "cost_source", "prices", "masked"})
+
+
+def brief(span: AnySpan) -> str:
+    """What a row of a list says of the span: an answer's first line, a call's plain values."""
+    match span:
+        case ModelCall():
+            return _cut(text(span.response.message)) if span.response.message else ""
+        case ToolCall():
+            if not isinstance(span.arguments, dict):
+                return _cut(span.arguments_raw or "")
+            values = (str(v) for v in span.arguments.values() if isinstance(v, (str, int, float)))
+            return _cut(" ".join(values))
+        case AgentSpan() | Retrieval() | OtherSpan():
+            return ""
+
+
+def _cut(said: str) -> str:
+    line = next((line.strip() for line in said.splitlines() if line.strip()), "")
+    return line if len(line) <= BRIEF_WIDTH else line[: BRIEF_WIDTH - 1] + "…"
 
 
 def _span(content: Content, span: AnySpan) -> Row:

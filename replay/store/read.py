@@ -1,0 +1,258 @@
+"""Whole traces out of the database, as the values importers made.
+
+Content that several steps share is one object again. Supplements (`arc attach`) are put in where
+the source was silent, and lower the fidelity to what they are.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+from msgspec import structs
+
+from replay import steps
+from replay.errors import NotFound
+from replay.store.handle import Store
+from replay.store.supplements import Supplement, supplement_of, supplied
+from replay.trace import (
+    AgentSpan,
+    AnySpan,
+    Context,
+    Cost,
+    Dialect,
+    Fidelity,
+    Header,
+    Level,
+    Message,
+    ModelCall,
+    Observation,
+    OtherSpan,
+    Outcome,
+    Place,
+    Request,
+    Response,
+    Retrieval,
+    SourceScore,
+    Tool,
+    ToolCall,
+    Trace,
+    Usage,
+    extend,
+)
+
+Row = dict[str, Any]
+
+_json = msgspec.json.decode
+
+
+def load(store: Store, key: str) -> Trace:
+    """The whole trace. Raises NotFound where there is none of that id."""
+    head = _one(store, "SELECT * FROM trace WHERE key = ? AND complete", (key,))
+    if head is None:
+        raise NotFound("trace", key)
+    added = supplement_of(store, key)
+    content = _Content(store.db.conn, head["id"])
+    spans = tuple(_span(row, content, added) for row in _span_rows(store, head["id"]))
+    made, loose, _ = steps.build(spans)
+    return Trace(
+        id=key,
+        run=head["run"],
+        header=_header(head),
+        spans=spans,
+        steps=made,
+        loose=loose,
+        prompt=head["prompt"],
+        problems=tuple(_json(head["problems"])),
+    )
+
+
+def scores(store: Store, key: str) -> tuple[SourceScore, ...]:
+    """Scores and annotations found in the source of a trace."""
+    found = _dicts(
+        store.db.execute(
+            "SELECT name, source AS by, span_id AS span, value, label, explanation"
+            " FROM source_score WHERE trace = (SELECT id FROM trace WHERE key = ? AND complete)",
+            (key,),
+        )
+    )
+    return tuple(SourceScore(**row) for row in found)
+
+
+def _dicts(cursor: sqlite3.Cursor) -> Iterator[Row]:
+    names = [column[0] for column in cursor.description]
+    return (dict(zip(names, values, strict=True)) for values in cursor)
+
+
+def _one(store: Store, sql: str, values: tuple[Any, ...]) -> Row | None:
+    return next(_dicts(store.db.execute(sql, values)), None)
+
+
+def _span_rows(store: Store, trace: int) -> Iterator[Row]:
+    return _dicts(
+        store.db.execute(
+            "SELECT s.*, m.*, t.*, s.id AS id, s.trace AS trace"
+            " FROM span s LEFT JOIN model_call m ON m.span = s.id"
+            " LEFT JOIN tool_call t ON t.span = s.id WHERE s.trace = ? ORDER BY s.seq",
+            (trace,),
+        )
+    )
+
+
+_MESSAGES = """
+WITH RECURSIVE
+  mine(id) AS (SELECT id FROM span WHERE trace = :trace),
+  chain(id, parent, message) AS (
+    SELECT id, parent, message FROM context
+    WHERE id IN (SELECT context FROM model_call WHERE span IN mine)
+    UNION
+    SELECT c.id, c.parent, c.message FROM context c JOIN chain ON c.id = chain.parent)
+"""
+
+
+class _Content:
+    """The messages, contexts and toolsets of one trace, each built once."""
+
+    def __init__(self, db: sqlite3.Connection, trace: int) -> None:
+        self._messages: dict[int, Message] = {}
+        self._contexts: dict[int, Context] = {}
+        self._toolsets: dict[int, tuple[Tool, ...]] = {}
+        wanted = (
+            _MESSAGES
+            + "SELECT id, dialect, body FROM message WHERE id IN (SELECT message FROM chain"
+            " UNION SELECT system FROM model_call WHERE span IN mine"
+            " UNION SELECT response FROM model_call WHERE span IN mine"
+            " UNION SELECT observation FROM tool_call WHERE span IN mine)"
+        )
+        for row, dialect, body in db.execute(wanted, {"trace": trace}):
+            self._messages[row] = Message(dialect=cast(Dialect, dialect), body=_json(body))
+        # A parent is always written before its child, so ascending ids build the chains.
+        nodes = _MESSAGES + "SELECT id, parent, message FROM chain ORDER BY id"
+        for row, parent, message in db.execute(nodes, {"trace": trace}):
+            above = self._contexts[parent] if parent is not None else None
+            node = extend(above, (self._messages[message],))
+            assert node is not None
+            self._contexts[row] = node
+        sets = (
+            "SELECT id, body FROM toolset WHERE id IN (SELECT toolset FROM model_call"
+            " WHERE span IN (SELECT id FROM span WHERE trace = ?))"
+        )
+        for row, body in db.execute(sets, (trace,)):
+            self._toolsets[row] = msgspec.json.decode(body, type=tuple[Tool, ...])
+
+    def message(self, row: int | None) -> Message | None:
+        return None if row is None else self._messages[row]
+
+    def context(self, row: int | None) -> Context | None:
+        return None if row is None else self._contexts[row]
+
+    def tools(self, row: int | None) -> tuple[Tool, ...] | None:
+        return None if row is None else self._toolsets[row]
+
+
+def _span(row: Row, content: _Content, added: Supplement | None) -> AnySpan:
+    detail = _json(row["detail"]) if row["detail"] else {}
+    common = {
+        "id": row["span_id"],
+        "name": row["name"],
+        "parent": row["parent"],
+        "start_ns": row["start_ns"],
+        "end_ns": row["end_ns"],
+        "time_quality": row["time_quality"],
+        "status": row["status"],
+        "error": row["error"],
+        "place": Place(
+            span=row["place_span"], message=row["place_message"], line=row["place_line"]
+        ),
+        "extra": detail.get("extra", {}),
+    }
+    match row["kind"]:
+        case "model":
+            call = _model(common, row, content)
+            return call if added is None else supplied(call, added)
+        case "tool":
+            return _tool(common, row, content)
+        case "agent":
+            return AgentSpan(**common)
+        case "retriever":
+            return Retrieval(**common, query=detail.get("query"), documents=detail.get("documents"))
+        case _:
+            return OtherSpan(**common, operation=detail.get("operation", ""))
+
+
+def _model(common: Row, row: Row, content: _Content) -> ModelCall:
+    counts = {each.name: row[each.name] for each in structs.fields(Usage)}
+    known = any(value is not None for value in counts.values())
+    cost = None
+    if row["cost_usd"] is not None:
+        cost = Cost(usd=row["cost_usd"], source=row["cost_source"], prices=row["prices"])
+    return ModelCall(
+        **common,
+        request=Request(
+            model=row["model"],
+            system=content.message(row["system"]),
+            tools=content.tools(row["toolset"]),
+            params=_json(row["params"]) if row["params"] else {},
+            context=content.context(row["context"]),
+        ),
+        response=Response(
+            message=content.message(row["response"]),
+            id=row["response_id"],
+            model=row["response_model"],
+            stop=row["stop"],
+            stop_raw=row["stop_raw"],
+        ),
+        usage=Usage(**counts) if known else None,
+        cost=cost,
+        fidelity=Fidelity(
+            level=Level(row["fidelity"]),
+            reasons=tuple(_json(row["fidelity_reasons"])) if row["fidelity_reasons"] else (),
+        ),
+        agent=row["agent"],
+    )
+
+
+def _tool(common: Row, row: Row, content: _Content) -> ToolCall:
+    message = content.message(row["observation"])
+    return ToolCall(
+        **common,
+        call_id=row["call_id"],
+        asked_by=row["asked_by"],
+        arguments=None if row["arguments"] is None else _json(row["arguments"]),
+        arguments_raw=row["arguments_raw"],
+        observation=None
+        if message is None
+        else Observation(message=message, block=row["observation_block"]),
+        effect=row["effect"],
+    )
+
+
+def _header(row: Row) -> Header:
+    return Header(
+        format=row["format"],
+        source_id=row["source_id"],
+        item=row["item"],
+        path=row["path"],
+        title=row["title"],
+        task=row["task"],
+        trial=row["trial"],
+        variant=row["variant"],
+        agent=row["agent"],
+        outcome=Outcome(
+            status=row["outcome"], value=_value(row["outcome_value"]), by=row["outcome_by"]
+        ),
+        labels=_json(row["labels"]),
+        reference=_json(row["reference"]) if row["reference"] else None,
+        reported_cost_usd=row["reported_cost_usd"],
+        start_ns=row["start_ns"],
+        end_ns=row["end_ns"],
+    )
+
+
+def _value(text: str | None) -> float | str | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text

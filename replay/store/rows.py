@@ -1,0 +1,169 @@
+"""Rows of the documented views, typed: what lists, screens and `--json` are made of."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, TypeVar
+
+from msgspec import Struct, convert, structs
+
+from replay.errors import NotFound
+from replay.store.handle import Store
+from replay.trace import Level, Status, Stop, TimeQuality
+
+T = TypeVar("T", bound=Struct)
+
+
+class TraceRow(Struct, frozen=True, kw_only=True):
+    """A row of the view `trace_summary`. Sums leave out what is unknown and say so."""
+
+    trace: str
+    run: str
+    title: str | None
+    task: str | None
+    trial: str | None
+    variant: str | None
+    agent: str | None
+    models: str | None
+    outcome: Literal["passed", "failed", "unknown"]
+    outcome_value: str | None
+    outcome_by: str | None
+    steps: int
+    spans: int
+    calls: int
+    errors: int
+    start_ns: int | None
+    end_ns: int | None
+    duration_ns: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    tokens_complete: bool
+    cost_usd: float | None
+    cost_complete: bool
+    reported_cost_usd: float | None
+    fidelity: Level | None
+    masked: int
+    prompt: str | None
+    format: str
+    source_id: str
+    item: str | None
+    path: str | None
+    labels: str
+    problems: str
+    imported_ns: int
+    preferred: bool
+
+
+class StepRow(Struct, frozen=True, kw_only=True):
+    """A row of the view `steps`; `latency_ns` is the model's own time, tools not included."""
+
+    trace: str
+    step: int
+    thread: str
+    span: str
+    start_ns: int | None
+    end_ns: int | None
+    latency_ns: int | None
+    time_quality: TimeQuality
+    model: str | None
+    stop: Stop | None
+    calls: int
+    errors: int
+    input_tokens: int | None
+    output_tokens: int | None
+    reasoning_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    cost_usd: float | None
+    cost_source: str | None
+    fidelity: Level
+    fidelity_reasons: str | None
+    masked: int
+    status: Status
+    error: str | None
+    place_span: str | None
+    place_message: int | None
+    place_line: int | None
+
+
+class SpanRow(Struct, frozen=True, kw_only=True):
+    """What a tree shows of a span; `brief` is its first words, `asked_by` a tool's model span."""
+
+    span_id: str
+    parent: str | None
+    kind: Literal["agent", "model", "tool", "retriever", "other"]
+    seq: int
+    name: str
+    start_ns: int | None
+    end_ns: int | None
+    status: Status
+    step: int | None
+    brief: str | None
+    asked_by: str | None
+
+
+def rows(cursor: sqlite3.Cursor, type_: type[T]) -> Iterator[T]:
+    """The rows of a cursor whose columns are named like the fields of `type_`."""
+    names = [column[0] for column in cursor.description]
+    for values in cursor:
+        yield convert(dict(zip(names, values, strict=True)), type_, strict=False)
+
+
+def columns(type_: type[Struct]) -> str:
+    """The column list that fills a row type."""
+    return ", ".join(each.name for each in structs.fields(type_))
+
+
+def trace_rows(
+    store: Store, where: str = "1", values: Sequence[Any] = (), *, every: bool = False
+) -> list[TraceRow]:
+    """Traces, newest import last; of several recordings of a run the preferred one, or `every`."""
+    chosen = "1" if every else "preferred"
+    cursor = store.db.execute(
+        f"SELECT {columns(TraceRow)} FROM trace_summary WHERE {chosen} AND ({where})"
+        " ORDER BY imported_ns, trace",
+        list(values),
+    )
+    return list(rows(cursor, TraceRow))
+
+
+def trace_row(store: Store, name: str) -> TraceRow:
+    """The trace of that name: an id, a unique prefix of one, `last`, or `task/trial`.
+
+    Raises NotFound with what is near.
+    """
+    if name == "last":
+        found = trace_rows(
+            store, "imported_ns = (SELECT max(imported_ns) FROM trace_summary)", every=True
+        )[-1:]
+    else:
+        found = trace_rows(store, "substr(trace, 1, ?) = ?", (len(name), name), every=True)
+        found = found or trace_rows(store, "task || '/' || trial = ?", (name,))
+        found = found or trace_rows(store, "source_id = ?", (name,), every=True)
+    if len(found) == 1:
+        return found[0]
+    raise NotFound("trace", name, _near(store, found))
+
+
+def _near(store: Store, found: list[TraceRow]) -> list[str]:
+    shown = found or trace_rows(store)[-3:]
+    return [f"{row.trace[:8]} ({row.task or row.title or row.source_id})" for row in shown[:3]]
+
+
+def step_rows(store: Store, trace: str) -> list[StepRow]:
+    """The steps of a trace, in order."""
+    cursor = store.db.execute(
+        f"SELECT {columns(StepRow)} FROM steps WHERE trace = ? ORDER BY step", (trace,)
+    )
+    return list(rows(cursor, StepRow))
+
+
+def span_rows(store: Store, trace: str) -> list[SpanRow]:
+    """The spans of a trace in source order."""
+    cursor = store.db.execute(
+        f"SELECT {columns(SpanRow)} FROM span s LEFT JOIN tool_call t ON t.span = s.id"
+        " WHERE s.trace = (SELECT id FROM trace WHERE key = ? AND complete) ORDER BY s.seq",
+        (trace,),
+    )
+    return list(rows(cursor, SpanRow))
