@@ -291,6 +291,10 @@ def _common(line: _SpanLine | AnySpan) -> dict[str, Any]:
     return {**values, "status": intern(line.status), "time_quality": intern(line.time_quality)}
 
 
+def _effect(effect: Effect) -> Effect:
+    return "read" if effect == "read" else "write" if effect == "write" else "unknown"
+
+
 def write(batches: Iterable[Batch]) -> Iterator[bytes]:
     """The lines of an `arc/1` file. Each batch must hold a whole trace."""
     for batch in batches:
@@ -351,7 +355,7 @@ class _Writer:
                     arguments_raw=span.arguments_raw,
                     observation=self._message(seen.message if seen else None),
                     block=seen.block if seen else None,
-                    effect=span.effect,
+                    effect=_effect(span.effect),
                 )
 
     def _number(self, digest: str) -> tuple[int, bool]:

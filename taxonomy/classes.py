@@ -1,0 +1,156 @@
+"""What is this failure called? The classes, the faults and the shapes, each in one table.
+
+README, help, the tag picker and the reports read these tables; nothing else names a class.
+The definitions follow the articles behind the project (`formulas.md`, failure classes, shapes).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class FailureClass(StrEnum):
+    """The five classes, and `other` with a free sub-label."""
+
+    WRONG_TOOL = "wrong tool"
+    BAD_ARGS = "bad args"
+    HALLUCINATED_STATE = "hallucinated state"
+    GAVE_UP = "gave up"
+    LOOP = "loop"
+    OTHER = "other"
+
+
+class Fault(StrEnum):
+    """Whose doing the failure was; no prompt edit helps but the agent's own."""
+
+    AGENT = "agent"
+    USER = "user"
+    HARNESS = "harness"
+    CHECK = "check"
+
+
+class Shape(StrEnum):
+    """How the step scores of a run go. `unclear` is below the noise floor."""
+
+    EARLY_COLLAPSE = "early collapse"
+    LATE_DRIFT = "late drift"
+    STEADY_DEGRADATION = "steady degradation"
+    RECOVERY = "recovery"
+    HEALTHY = "healthy"
+    UNCLEAR = "unclear"
+
+
+class ClassEntry(Struct, frozen=True, kw_only=True):
+    """One row of the table a person tags by. `key` is the letter after `t`."""
+
+    name: FailureClass
+    key: str
+    definition: str
+    signature: str
+    cause: str
+    fix: str
+
+
+CLASSES: tuple[ClassEntry, ...] = (
+    ClassEntry(
+        name=FailureClass.WRONG_TOOL,
+        key="w",
+        definition="the call was plausible, the instrument was wrong for the goal",
+        signature="a sensible call of a tool that cannot do what the step needs",
+        cause="tool descriptions that overlap or stay vague",
+        fix="sharpen the descriptions, merge near-duplicates",
+    ),
+    ClassEntry(
+        name=FailureClass.BAD_ARGS,
+        key="a",
+        definition="the right tool with arguments it refuses, or that are valid and wrong",
+        signature="schema errors, or values that fit the schema and not the task",
+        cause="loose schemas; context the value stood in was cut away",
+        fix="tighten the schema, validate on the server, check what compaction dropped",
+    ),
+    ClassEntry(
+        name=FailureClass.HALLUCINATED_STATE,
+        key="h",
+        definition="acts on a file, id or result that nothing it saw contains",
+        signature="a value in a call that no message and no observation returned",
+        cause="a gap filled from habit instead of a read",
+        fix="force a read before each write, keep the facts in context",
+    ),
+    ClassEntry(
+        name=FailureClass.GAVE_UP,
+        key="g",
+        definition="stopped with budget and tools left",
+        signature="an early “I cannot”, a plan as the last word, a hand-over",
+        cause="an over-cautious prompt; one failed call taken as fatal",
+        fix="ask for a retry with a variation, show the budget that is left",
+    ),
+    ClassEntry(
+        name=FailureClass.LOOP,
+        key="l",
+        definition="the same call, or A→B→A, three times or more with nothing new between",
+        signature="near-identical calls whose results say the same",
+        cause="no new information enters between attempts",
+        fix="detect it at run time and tell the model it tried this already",
+    ),
+    ClassEntry(
+        name=FailureClass.OTHER,
+        key="o",
+        definition="none of the five; say which with a sub-label",
+        signature="–",
+        cause="–",
+        fix="–",
+    ),
+)
+
+BY_CLASS: dict[FailureClass, ClassEntry] = {entry.name: entry for entry in CLASSES}
+
+SUB_LABELS: tuple[str, ...] = (
+    "policy violation",
+    "premise not checked",
+    "missing step",
+    "arithmetic",
+    "malformed calls",
+    "cap hit",
+    "verified nothing",
+)
+"""A starter list for `other`; any text is allowed."""
+
+
+class ShapeEntry(Struct, frozen=True, kw_only=True):
+    """What a shape looks like and what to try first."""
+
+    name: Shape
+    definition: str
+    first: str
+
+
+SHAPES: tuple[ShapeEntry, ...] = (
+    ShapeEntry(
+        name=Shape.EARLY_COLLAPSE,
+        definition="good at first, then low to the end",
+        first="ground the initial assumptions before committing",
+    ),
+    ShapeEntry(
+        name=Shape.LATE_DRIFT,
+        definition="falls in the last third",
+        first="manage the context: intermediate summaries, smaller chunks",
+    ),
+    ShapeEntry(
+        name=Shape.STEADY_DEGRADATION,
+        definition="a little worse at each step",
+        first="classify the failure first, its cause decides",
+    ),
+    ShapeEntry(
+        name=Shape.RECOVERY,
+        definition="dips and comes back",
+        first="nothing; measure the recovery rate",
+    ),
+    ShapeEntry(name=Shape.HEALTHY, definition="holds throughout", first="nothing"),
+    ShapeEntry(
+        name=Shape.UNCLEAR,
+        definition="too little movement, or too few scores, to tell",
+        first="score more steps",
+    ),
+)

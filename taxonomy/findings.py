@@ -1,0 +1,104 @@
+"""What a judgement says: findings with their evidence, scores, and a diagnosis of one trace.
+
+A finding of a rule or a judge is a suggestion until a person accepts it. Every one cites the spans
+and values it rests on.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from taxonomy.classes import FailureClass, Fault, Shape
+
+Source = Literal["human", "judge", "import", "rule"]
+"""Who says so, most trusted first."""
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """One thing a finding rests on.
+
+    `role` is how it bears on it ("says", "observed", "told", "asked", "error", "repeats"…),
+    `text` the value or words, `span` and `step` where they stand (None: the system prompt or the
+    user's words before the first step), `place` a short word for that in print.
+    """
+
+    role: str
+    text: str
+    step: int | None = None
+    span: str | None = None
+    place: str = ""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """A failure seen at a step. `why` is one phrase for a list; `confidence` 0..1, None unknown.
+
+    `rule` names the detector, `sub` the sub-label of `other`, `fault` whose doing it was where
+    the evidence tells.
+    """
+
+    failure: FailureClass
+    step: int
+    why: str
+    rule: str
+    span: str | None = None
+    sub: str | None = None
+    fault: Fault | None = None
+    confidence: float | None = None
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Item(Struct, frozen=True, kw_only=True):
+    """One rubric item of a step: True or False where it was decided, None where it cannot be."""
+
+    name: str
+    held: bool | None
+    because: str = ""
+
+
+class StepScore(Struct, frozen=True, kw_only=True):
+    """A score 0..1 of one step and who gave it; `value` None where no item was decided."""
+
+    step: int
+    value: float | None
+    source: Source
+    by: str
+    span: str | None = None
+    items: tuple[Item, ...] = ()
+
+
+class Signal(Struct, frozen=True, kw_only=True):
+    """One sign that a step may be the break: its name, how much it weighs, its phrase."""
+
+    name: str
+    weight: float
+    phrase: str
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A step that may be where the run broke. `confidence` is None until it is calibrated."""
+
+    step: int
+    weight: float
+    why: str
+    signals: tuple[Signal, ...]
+    confidence: float | None = None
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """Everything the rules say of one trace.
+
+    `candidates` are up to three, best first, none where the rules abstain. `published` is the
+    step of the plain published rule beside ours. `warnings` are why a passed run is `✓!`.
+    """
+
+    trace: str
+    shape: Shape | None
+    scores: tuple[StepScore, ...]
+    findings: tuple[Finding, ...]
+    candidates: tuple[Candidate, ...]
+    published: int | None = None
+    published_votes: tuple[Signal, ...] = ()
+    published_shape: Shape | None = None
+    warnings: tuple[str, ...] = ()
