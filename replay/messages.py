@@ -85,6 +85,18 @@ def text(message: Message) -> str:
     return content_text(message.body.get("content"))
 
 
+def prose(message: Message) -> str:
+    """The text of a message without the tool results it carries."""
+    if message.dialect != "anthropic":
+        return "" if results(message) else text(message)
+    content = message.body.get("content")
+    if not isinstance(content, list):
+        return content_text(content)
+    return content_text(
+        [b for b in content if not (isinstance(b, dict) and b.get("type") == "tool_result")]
+    )
+
+
 def thinking(message: Message) -> str:
     """The reasoning shown in the message, "" where there is none."""
     body = message.body

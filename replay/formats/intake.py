@@ -9,10 +9,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 import shutil
 import sys
 import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
@@ -88,10 +90,14 @@ class Source:
 
     @classmethod
     def stdin(cls) -> Source:
-        """Standard input, kept in a temporary file so that it can be read twice."""
-        with tempfile.NamedTemporaryFile(prefix="arc-", delete=False) as spool:
+        """Standard input, kept in a temporary file so that it can be read twice; the file lives
+        as long as the source."""
+        handle, name = tempfile.mkstemp(prefix="arc-")
+        with os.fdopen(handle, "wb") as spool:
             shutil.copyfileobj(sys.stdin.buffer, spool)
-        return cls(Path(spool.name), display="-")
+        source = cls(Path(name), display="-")
+        weakref.finalize(source, os.unlink, name)
+        return source
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ the source was silent, and lower the fidelity to what they are.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, cast
 
 import msgspec
@@ -36,6 +36,7 @@ from replay.trace import (
     Response,
     Retrieval,
     SourceScore,
+    Step,
     Tool,
     ToolCall,
     Trace,
@@ -54,8 +55,8 @@ def load(store: Store, key: str) -> Trace:
     if head is None:
         raise NotFound("trace", key)
     added = supplement_of(store, key)
-    content = _Content(store.db.conn, head["id"])
-    spans = tuple(_span(row, content, added) for row in _span_rows(store, head["id"]))
+    content = _Content(store.db.conn, head["id"], None)
+    spans = tuple(_span(row, content, added) for row in _span_rows(store, head["id"], None))
     made, loose, _ = steps.build(spans)
     return Trace(
         id=key,
@@ -67,6 +68,34 @@ def load(store: Store, key: str) -> Trace:
         prompt=head["prompt"],
         problems=tuple(_json(head["problems"])),
     )
+
+
+def part(store: Store, key: str, indexes: Collection[int]) -> dict[int, Step]:
+    """Some steps of a trace by their number, without loading the rest of it."""
+    row = store.db.execute("SELECT id FROM trace WHERE key = ? AND complete", (key,)).fetchone()
+    if row is None:
+        raise NotFound("trace", key)
+    wanted = msgspec.json.encode(sorted(indexes)).decode()
+    content = _Content(store.db.conn, row[0], wanted)
+    added = supplement_of(store, key)
+    asks: dict[int, ModelCall] = {}
+    acts: dict[int, list[ToolCall]] = {}
+    for each in _span_rows(store, row[0], wanted):
+        span = _span(each, content, added)
+        if isinstance(span, ModelCall):
+            asks[each["step"]] = span
+        elif isinstance(span, ToolCall):
+            acts.setdefault(each["step"], []).append(span)
+    threads = dict(
+        store.db.execute("SELECT step, thread FROM step WHERE trace = ?", row).fetchall()
+    )
+    return {
+        index: Step(
+            index=index, thread=threads[index], ask=ask,
+            acts=tuple(act for act in acts.get(index, ()) if act.asked_by == ask.id),
+        )
+        for index, ask in asks.items()
+    }  # fmt: skip
 
 
 def scores(store: Store, key: str) -> tuple[SourceScore, ...]:
@@ -90,20 +119,24 @@ def _one(store: Store, sql: str, values: tuple[Any, ...]) -> Row | None:
     return next(_dicts(store.db.execute(sql, values)), None)
 
 
-def _span_rows(store: Store, trace: int) -> Iterator[Row]:
+def _span_rows(store: Store, trace: int, some: str | None) -> Iterator[Row]:
     return _dicts(
         store.db.execute(
             "SELECT s.*, m.*, t.*, s.id AS id, s.trace AS trace"
             " FROM span s LEFT JOIN model_call m ON m.span = s.id"
-            " LEFT JOIN tool_call t ON t.span = s.id WHERE s.trace = ? ORDER BY s.seq",
-            (trace,),
+            " LEFT JOIN tool_call t ON t.span = s.id WHERE s.trace = :trace"
+            " AND (:some IS NULL OR s.step IN (SELECT value FROM json_each(:some)))"
+            " ORDER BY s.seq",
+            {"trace": trace, "some": some},
         )
     )
 
 
 _MESSAGES = """
 WITH RECURSIVE
-  mine(id) AS (SELECT id FROM span WHERE trace = :trace),
+  mine(id) AS (
+    SELECT id FROM span WHERE trace = :trace
+      AND (:some IS NULL OR step IN (SELECT value FROM json_each(:some)))),
   chain(id, parent, message) AS (
     SELECT id, parent, message FROM context
     WHERE id IN (SELECT context FROM model_call WHERE span IN mine)
@@ -113,9 +146,10 @@ WITH RECURSIVE
 
 
 class _Content:
-    """The messages, contexts and toolsets of one trace, each built once."""
+    """The messages, contexts and toolsets of one trace (or `some` of its steps), built once."""
 
-    def __init__(self, db: sqlite3.Connection, trace: int) -> None:
+    def __init__(self, db: sqlite3.Connection, trace: int, some: str | None) -> None:
+        mine = {"trace": trace, "some": some}
         self._messages: dict[int, Message] = {}
         self._contexts: dict[int, Context] = {}
         self._toolsets: dict[int, tuple[Tool, ...]] = {}
@@ -126,20 +160,20 @@ class _Content:
             " UNION SELECT response FROM model_call WHERE span IN mine"
             " UNION SELECT observation FROM tool_call WHERE span IN mine)"
         )
-        for row, dialect, body in db.execute(wanted, {"trace": trace}):
+        for row, dialect, body in db.execute(wanted, mine):
             self._messages[row] = Message(dialect=cast(Dialect, dialect), body=_json(body))
         # A parent is always written before its child, so ascending ids build the chains.
         nodes = _MESSAGES + "SELECT id, parent, message FROM chain ORDER BY id"
-        for row, parent, message in db.execute(nodes, {"trace": trace}):
+        for row, parent, message in db.execute(nodes, mine):
             above = self._contexts[parent] if parent is not None else None
             node = extend(above, (self._messages[message],))
             assert node is not None
             self._contexts[row] = node
         sets = (
-            "SELECT id, body FROM toolset WHERE id IN (SELECT toolset FROM model_call"
-            " WHERE span IN (SELECT id FROM span WHERE trace = ?))"
+            _MESSAGES + "SELECT id, body FROM toolset"
+            " WHERE id IN (SELECT toolset FROM model_call WHERE span IN mine)"
         )
-        for row, body in db.execute(sets, (trace,)):
+        for row, body in db.execute(sets, mine):
             self._toolsets[row] = msgspec.json.decode(body, type=tuple[Tool, ...])
 
     def message(self, row: int | None) -> Message | None:

@@ -1,0 +1,132 @@
+"""How does a number look, and how does foreign text reach a terminal? Pure functions.
+
+Everything unknown prints as `–`. Text from a trace is shown, never obeyed: control characters,
+escape sequences and direction overrides become visible symbols.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rich.text import Text
+
+UNKNOWN = "–"
+
+_HOSTILE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+_BLOCKS = "▁▂▃▄▅▆▇"
+
+
+def plain(text: str | None) -> str:
+    """Text that a terminal can only show: each character it would obey is made visible.
+
+    Line breaks and tabs stay (a tab as four spaces); C0 controls show as their Unicode pictures,
+    everything else invisible as `�`.
+    """
+    if not text:
+        return ""
+    return _HOSTILE.sub(_visible, text.replace("\r\n", "\n")).replace("\t", "    ")
+
+
+def _visible(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else "�"
+
+
+def one_line(text: str | None) -> str:
+    """Text on one line, its breaks as `⏎`."""
+    return " ⏎ ".join(part for part in plain(text).splitlines() if part.strip())
+
+
+def cut(text: str, width: int) -> str:
+    """At most `width` characters, the cut marked with `…`."""
+    if len(text) <= width:
+        return text
+    return text[: max(width - 1, 0)] + "…" if width > 0 else ""
+
+
+def number(value: int | None) -> str:
+    """A count, thousands apart."""
+    return UNKNOWN if value is None else f"{value:,}".replace(",", " ")
+
+
+def tokens(value: int | None) -> str:
+    """A token count, short: 980, 12.3k, 1.2M."""
+    if value is None:
+        return UNKNOWN
+    for limit, unit in ((1_000_000, "M"), (1_000, "k")):
+        if value >= limit:
+            scaled = value / limit
+            return f"{scaled:.0f}{unit}" if scaled >= 100 else f"{scaled:.1f}{unit}"
+    return str(value)
+
+
+def duration(ns: int | None) -> str:
+    """A time, in the largest unit that leaves something before the point."""
+    if ns is None:
+        return UNKNOWN
+    seconds = ns / 1e9
+    if seconds < 1:
+        return f"{ns / 1e6:.0f} ms"
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 100:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def usd(value: float | None, *, complete: bool = True) -> str:
+    """Money; `≥` where parts of the sum are unknown."""
+    if value is None:
+        return UNKNOWN
+    digits = 2 if value >= 0.1 or value == 0 else 4
+    return f"{'' if complete else '≥ '}${value:.{digits}f}"
+
+
+def score(value: float | None) -> str:
+    """A score 0..1 with two digits."""
+    return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def count(number_: int, noun: str, plural: str | None = None) -> str:
+    """`1 run`, `3 runs`."""
+    return f"{number(number_)} {noun if number_ == 1 else plural or noun + 's'}"
+
+
+def outcome_mark(outcome: str, *, warned: bool = False) -> Text:
+    """`✓` passed, `✓!` passed with something wrong, `✗` failed, `·` unknown."""
+    match outcome:
+        case "passed":
+            return Text("✓!", "yellow") if warned else Text("✓", "green")
+        case "failed":
+            return Text("✗", "red")
+        case _:
+            return Text("·", "dim")
+
+
+def outcome_value(value: str | None) -> str:
+    """The value behind an outcome, as short as it reads."""
+    return UNKNOWN if value is None else plain(value)
+
+
+def spark(values: Sequence[float | None], *, low: float, high: float) -> str:
+    """One block a value between `low` and `high`; a value that is unknown leaves a gap."""
+    span = high - low
+    return "".join(
+        " "
+        if value is None
+        else _BLOCKS[min(int((value - low) / span * len(_BLOCKS)), len(_BLOCKS) - 1)]
+        if span > 0
+        else _BLOCKS[0]
+        for value in values
+    )
+
+
+def bar(share: float, width: int) -> str:
+    """A bar of full blocks, at least one for anything above nothing."""
+    return "█" * max(round(share * width), 1 if share > 0 else 0)

@@ -1,0 +1,175 @@
+"""Work that takes a while, as generators: commands drain them, workers post what they yield.
+
+A generator that is closed stops where it is and leaves a valid database; run again, it goes on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from replay import formats
+from replay.errors import BadTrace
+from replay.formats.intake import Problem, Source, Tally
+from replay.store import Store, read
+from replay.store.write import Finished, Writer
+from taxonomy import ledger
+from taxonomy.diagnosis import diagnose
+
+
+class FileReport(Struct, frozen=True, kw_only=True):
+    """What one file gave. `error` is the sentence of a file that could not be read."""
+
+    path: str
+    format: str | None = None
+    traces: tuple[Finished, ...] = ()
+    counts: dict[str, float] = {}
+    unknown: dict[str, int] = {}
+    problems: tuple[Problem, ...] = ()
+    error: str | None = None
+
+    @property
+    def spans(self) -> int:
+        return sum(trace.spans for trace in self.traces)
+
+    @property
+    def steps(self) -> int:
+        return sum(trace.steps for trace in self.traces)
+
+    @property
+    def duplicates(self) -> int:
+        return sum(trace.verdict == "duplicate" for trace in self.traces)
+
+
+class ImportReport(Struct, frozen=True, kw_only=True):
+    """What an import gave: a report a file that was read, and files nobody claimed."""
+
+    files: tuple[FileReport, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        return any(report.error is not None for report in self.files)
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """Where an import stands: `done` of `total` files, the current one, traces so far."""
+
+    done: int
+    total: int
+    path: str
+    traces: int
+
+
+def import_paths(
+    store: Store,
+    paths: Iterable[Path],
+    *,
+    format: str | None = None,
+    task_from: str | None = None,
+    replace: bool = False,
+) -> Iterator[Progress | ImportReport]:
+    """Import files and folders (`-` is standard input), then diagnose what is new.
+
+    Yields progress; the last value is the report. A file that was named, or that a format claims,
+    and cannot be read is an error in the report, and the others are imported all the same.
+    """
+    chosen = formats.named(format) if format else None
+    named, found = _sources(paths)
+    reports: list[FileReport] = []
+    skipped: list[str] = []
+    traces = 0
+    writer = Writer(store, replace=replace)
+    total = len(named) + len(found)
+    for done, (source, asked) in enumerate(
+        [(s, True) for s in named] + [(s, False) for s in found]
+    ):
+        yield Progress(done=done, total=total, path=source.display, traces=traces)
+        try:
+            claimed = chosen or formats.sniff(source)
+        except BadTrace as error:
+            reports.append(FileReport(path=source.display, error=str(error)))
+            continue
+        if claimed is None and not asked:
+            skipped.append(source.display)
+            continue
+        report = _import_file(writer, source, claimed, task_from)
+        traces += len(report.traces)
+        reports.append(report)
+    yield from diagnose_new(store)
+    yield ImportReport(files=tuple(reports), skipped=tuple(skipped))
+
+
+def _import_file(
+    writer: Writer, source: Source, claimed: formats.Format | None, task_from: str | None
+) -> FileReport:
+    tally = Tally()
+    finished: list[Finished] = []
+    error: str | None = None
+    try:
+        for batch in formats.load(source, tally, format=claimed, task_from=task_from):
+            try:
+                key = writer.write(batch)
+                if batch.last:
+                    finished.append(writer.finish(key))
+            except BadTrace as refused:  # this trace; the others of the file may be fine
+                error = str(refused)
+                _drop_unfinished(writer)
+    except BadTrace as refused:
+        error = str(refused)
+    _drop_unfinished(writer)
+    return FileReport(
+        path=source.display,
+        format=claimed.NAME if claimed else None,
+        traces=tuple(finished),
+        counts=dict(tally.counts),
+        unknown=dict(tally.unknown),
+        problems=tuple(tally.problems),
+        error=error,
+    )
+
+
+def _drop_unfinished(writer: Writer) -> None:
+    for key in writer.unfinished:
+        writer.drop(key)
+
+
+def _sources(paths: Iterable[Path]) -> tuple[list[Source], list[Source]]:
+    """Sources that were named and sources found in named folders; parts of others left out."""
+    named: list[Source] = []
+    found: list[Source] = []
+    for path in paths:
+        if str(path) == "-":
+            named.append(Source.stdin())
+        elif path.is_dir():
+            found.extend(map(Source, _files(path)))
+        else:
+            named.append(Source(path))
+    return named, found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for where, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(where, name)
+            if not name.startswith(".") and formats.part_of(path) is None:
+                yield path
+
+
+def diagnose_new(store: Store) -> Iterator[Progress]:
+    """Let the rules look at every trace they have not seen as it is now."""
+    waiting = ledger.undiagnosed(store)
+    for done, key in enumerate(waiting):
+        yield Progress(done=done, total=len(waiting), path="diagnosis", traces=done)
+        diagnose_one(store, key)
+
+
+def diagnose_one(store: Store, key: str) -> None:
+    """Diagnose one trace and keep what is said."""
+    trace = read.load(store, key)
+    said = diagnose(trace, read.scores(store, key))
+    ledger.keep(store, said, {step.index: step.ask.id for step in trace.steps})

@@ -1,0 +1,97 @@
+"""The list of runs with the first thing to know about each, and the Pareto beside it."""
+
+from __future__ import annotations
+
+from msgspec import Struct, structs
+
+from replay.store import Store
+from replay.store.rows import TraceRow, trace_rows
+from taxonomy.classes import Shape
+from taxonomy.pareto import Pareto, pareto
+from taxonomy.query import Verdict, verdicts
+
+
+class RunRow(TraceRow, frozen=True, kw_only=True):
+    """A run: the columns of `trace_summary`, and what its diagnosis says first.
+
+    `why` is the evidence of the first candidate in one phrase, `why_step` its step; `warnings`
+    say why a run that passed is marked `✓!`.
+    """
+
+    shape: Shape | None = None
+    why: str | None = None
+    why_step: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class RunsView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything the runs screen draws. `cost_usd` sums what is known of it."""
+
+    database: str
+    rows: tuple[RunRow, ...]
+    failed: int
+    cost_usd: float | None
+    cost_complete: bool
+    pareto: Pareto
+
+
+EMPTY = RunsView(
+    database="",
+    rows=(),
+    failed=0,
+    cost_usd=None,
+    cost_complete=False,
+    pareto=Pareto(bars=(), apart=(), untagged=0, failed=0, unknown=0),
+)
+
+
+def run_row(row: TraceRow, verdict: Verdict | None) -> RunRow:
+    """A trace with its diagnosis beside it."""
+    known = structs.asdict(row)
+    if verdict is None:
+        return RunRow(**known)
+    return RunRow(
+        **known,
+        shape=verdict.shape,
+        why=verdict.why,
+        why_step=verdict.why_step,
+        warnings=verdict.warnings,
+    )
+
+
+def run_rows(store: Store, query: str = "", *, every: bool = False) -> tuple[RunRow, ...]:
+    """Runs in the order they were imported; `query` words must all occur in what a row says."""
+    said = verdicts(store)
+    found = (run_row(row, said.get(row.trace)) for row in trace_rows(store, every=every))
+    return tuple(row for row in found if matches(row, query))
+
+
+_SEARCHED = ("title", "task", "trial", "variant", "agent", "models", "outcome", "why", "source_id",
+             "format", "path", "shape")  # fmt: skip
+
+
+def matches(row: RunRow, query: str) -> bool:
+    """Do all words of the query occur in the row (case free)? `field:text` asks one column."""
+    everything = [str(getattr(row, name) or "").lower() for name in _SEARCHED]
+    for word in query.lower().split():
+        field, _, text = word.partition(":")
+        if text and field in _SEARCHED:
+            if text not in str(getattr(row, field) or "").lower():
+                return False
+        elif not row.trace.startswith(word) and not any(word in value for value in everything):
+            return False
+    return True
+
+
+def build_runs(store: Store, query: str = "", *, every: bool = False) -> RunsView:
+    """The runs screen over one database."""
+    rows = run_rows(store, query, every=every)
+    costs = [row.cost_usd for row in rows if row.cost_usd is not None]
+    return RunsView(
+        database=store.path.name if store.path else ":memory:",
+        rows=rows,
+        failed=sum(row.outcome == "failed" for row in rows),
+        cost_usd=sum(costs) if costs else None,
+        cost_complete=all(row.cost_complete for row in rows),
+        pareto=pareto(store),
+    )

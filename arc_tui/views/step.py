@@ -1,0 +1,162 @@
+"""One step in full: why it is suspect, what the model saw, what it said, what came back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from replay.messages import calls, new_since, observed, prose, results, text, thinking
+from replay.store import Store, read
+from replay.store.rows import StepRow, step_rows
+from replay.trace import Json, Level, Message, Step, ToolCall
+from taxonomy import ledger
+from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore
+
+
+class CallView(Struct, frozen=True, kw_only=True):
+    """A tool call: `arguments` as JSON text, `parsed` False where it is what could not be read."""
+
+    name: str
+    arguments: str
+    parsed: bool = True
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """A message as a reader sees it."""
+
+    role: str
+    text: str
+    thinking: str = ""
+    calls: tuple[CallView, ...] = ()
+    results: tuple[str, ...] = ()
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """A call and what came back; `result` None where it was not recorded."""
+
+    span: str
+    call: CallView
+    result: str | None
+    error: bool
+    duration_ns: int | None
+
+
+class StepView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything the detail tabs of one step draw.
+
+    `shared` counts the leading messages the step before it (in its thread) saw too: `earlier`
+    holds those, `new` the rest. `tools` is None where it is not known what was offered.
+    """
+
+    trace: str
+    row: StepRow
+    fidelity: Level
+    reasons: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    signals: tuple[Signal, ...]
+    score: StepScore | None
+    system: str | None
+    system_changed: bool
+    tools: tuple[str, ...] | None
+    earlier: tuple[Said, ...]
+    new: tuple[Said, ...]
+    response: Said | None
+    observations: tuple[Seen, ...]
+    raw: str
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return self.score.items if self.score else ()
+
+
+def build_step(store: Store, trace: str, index: int) -> StepView:
+    """The step of that number. Raises NotFound for the trace, IndexError for the step."""
+    rows = step_rows(store, trace)
+    if not 0 <= index < len(rows):
+        raise IndexError(index)
+    row = rows[index]
+    before = next((r.step for r in reversed(rows[:index]) if r.thread == row.thread), None)
+    loaded = read.part(store, trace, {index} | ({before} if before is not None else set()))
+    step, earlier = loaded[index], loaded.get(before if before is not None else -1)
+    said = ledger.diagnosis(store, trace)
+    return _view(trace, row, step, earlier, said)
+
+
+def _view(
+    trace: str, row: StepRow, step: Step, earlier: Step | None, said: Diagnosis | None
+) -> StepView:
+    request = step.ask.request
+    previous = earlier.ask.request if earlier is not None else None
+    shared, _ = new_since(request.context, previous.context if previous else None)
+    messages = request.context.messages() if request.context is not None else []
+    scores = [s for s in (said.scores if said else ()) if s.step == row.step]
+    return StepView(
+        trace=trace,
+        row=row,
+        fidelity=step.ask.fidelity.level,
+        reasons=step.ask.fidelity.reasons,
+        findings=tuple(f for f in (said.findings if said else ()) if f.step == row.step),
+        signals=_signals(said, row.step),
+        score=scores[0] if scores else None,
+        system=text(request.system) if request.system is not None else None,
+        system_changed=previous is not None and previous.system != request.system,
+        tools=None if request.tools is None else tuple(tool.name for tool in request.tools),
+        earlier=tuple(map(say, messages[:shared])),
+        new=tuple(map(say, messages[shared:])),
+        response=say(step.ask.response.message) if step.ask.response.message else None,
+        observations=tuple(map(_seen, step.acts)),
+        raw=_raw(step),
+    )
+
+
+def _signals(said: Diagnosis | None, index: int) -> tuple[Signal, ...]:
+    for candidate in said.candidates if said else ():
+        if candidate.step == index:
+            return candidate.signals
+    return ()
+
+
+def say(message: Message) -> Said:
+    """A message as a reader sees it."""
+    return Said(
+        role=message.role,
+        text=prose(message),
+        thinking=thinking(message),
+        calls=tuple(_call(call.name, call.arguments, call.raw) for call in calls(message)),
+        results=tuple(result.text for result in results(message)),
+    )
+
+
+def _call(name: str, arguments: Json, raw: str | None) -> CallView:
+    if raw is not None and arguments is None:
+        return CallView(name=name, arguments=raw, parsed=False)
+    return CallView(name=name, arguments=pretty(arguments))
+
+
+def pretty(value: Json) -> str:
+    """JSON text a person reads; a short value stays on one line."""
+    encoded = msgspec.json.encode(value)
+    shown = msgspec.json.format(encoded, indent=0 if len(encoded) <= 60 else 2)
+    return shown.decode()
+
+
+def _seen(act: ToolCall) -> Seen:
+    return Seen(
+        span=act.id,
+        call=_call(act.name, act.arguments, act.arguments_raw),
+        result=None if act.observation is None else observed(act.observation).text,
+        error=act.status == "error",
+        duration_ns=act.duration_ns,
+    )
+
+
+def _raw(step: Step) -> str:
+    """The spans of the step as they are stored, the context as its length."""
+    context = step.ask.request.context
+    bare = structs.replace(step.ask, request=structs.replace(step.ask.request, context=None))
+    ask: dict[str, Any] = msgspec.to_builtins(bare)
+    ask["request"]["context"] = f"{context.depth if context else 0} messages, under Request"
+    values = [ask, *(msgspec.to_builtins(act) for act in step.acts)]
+    return msgspec.json.format(msgspec.json.encode(values), indent=2).decode()

@@ -1,0 +1,122 @@
+"""One trace: its head line, its lanes over steps, its tree, its candidates."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from arc_tui.views.runs import RunRow, run_row
+from arc_tui.views.tree import Branch, branches
+from replay.store import Store
+from replay.store.rows import StepRow, span_rows, step_rows, trace_row
+from taxonomy import ledger
+from taxonomy.findings import Diagnosis, StepScore
+from taxonomy.query import TagRow, tag_rows, verdicts
+
+
+class Lane(Struct, frozen=True, eq=False, kw_only=True):
+    """A figure over the steps. `values` None where a step has none; `note` says where all lack.
+
+    `worst` is which end of the scale is bad: a bin shows its worst value.
+    """
+
+    name: str
+    values: tuple[float | None, ...]
+    worst: str
+    note: str = ""
+
+    @property
+    def empty(self) -> bool:
+        return all(value is None for value in self.values)
+
+
+class TraceView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything the trace screen draws but the step under the cursor."""
+
+    run: RunRow
+    steps: tuple[StepRow, ...]
+    lanes: tuple[Lane, ...]
+    tree: tuple[Branch, ...]
+    diagnosis: Diagnosis | None
+    tags: tuple[TagRow, ...]
+
+    @property
+    def marked(self) -> tuple[int, ...]:
+        """The steps of the candidates, best first."""
+        found = self.diagnosis.candidates if self.diagnosis else ()
+        return tuple(candidate.step for candidate in found)
+
+    @property
+    def errors(self) -> tuple[int, ...]:
+        """Steps with an error in the model call or one of its tools."""
+        return tuple(row.step for row in self.steps if row.errors)
+
+
+def build_trace(store: Store, name: str) -> TraceView:
+    """The trace screen of one trace. Raises NotFound."""
+    row = trace_row(store, name)
+    steps = tuple(step_rows(store, row.trace))
+    found = ledger.diagnosis(store, row.trace)
+    return TraceView(
+        run=run_row(row, verdicts(store).get(row.trace)),
+        steps=steps,
+        lanes=lanes(steps, found.scores if found else ()),
+        tree=branches(span_rows(store, row.trace)),
+        diagnosis=found,
+        tags=tuple(tag_rows(store, "run = ? AND accepted", (row.run,))),
+    )
+
+
+def lanes(steps: tuple[StepRow, ...], scores: tuple[StepScore, ...]) -> tuple[Lane, ...]:
+    """Score, latency, tokens and cost over the steps; the score is the most trusted one."""
+    by_step = best_scores(scores)
+    source = next(iter(sorted({score.source for score in by_step.values()})), "")
+    return (
+        Lane(
+            name="score",
+            values=tuple(_value(by_step.get(row.step)) for row in steps),
+            worst="low",
+            note=f"by {source}" if source else "no scores",
+        ),
+        Lane(
+            name="latency",
+            values=tuple(_seconds(row.latency_ns) for row in steps),
+            worst="high",
+            note="not recorded",
+        ),
+        Lane(
+            name="tokens",
+            values=tuple(_float(row.input_tokens) for row in steps),
+            worst="high",
+            note="not recorded",
+        ),
+        Lane(
+            name="cost",
+            values=tuple(row.cost_usd for row in steps),
+            worst="high",
+            note="unknown",
+        ),
+    )
+
+
+_TRUST = {"human": 0, "judge": 1, "import": 2, "rule": 3}
+
+
+def best_scores(scores: tuple[StepScore, ...]) -> dict[int, StepScore]:
+    """The most trusted score of each step that has one."""
+    found: dict[int, StepScore] = {}
+    for score in sorted(scores, key=lambda each: -_TRUST[each.source]):
+        if score.value is not None:
+            found[score.step] = score
+    return found
+
+
+def _value(score: StepScore | None) -> float | None:
+    return None if score is None else score.value
+
+
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e9
+
+
+def _float(value: int | None) -> float | None:
+    return None if value is None else float(value)
