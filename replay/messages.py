@@ -59,7 +59,7 @@ def _block_text(block: Json) -> str:
         return block
     if not isinstance(block, dict):
         return json.dumps(block, ensure_ascii=False)
-    kind = block.get("type")
+    kind = _kind(block)
     if kind in _TEXT_BLOCKS or (kind is None and "text" in block):
         return str(block.get("text") or block.get("refusal") or "")
     if kind == "tool_result":
@@ -104,9 +104,15 @@ def thinking(message: Message) -> str:
     parts.extend(
         str(block.get("thinking") or block.get("reasoning") or "")
         for block in _blocks(message)
-        if block.get("type") in _THINKING_BLOCKS
+        if _kind(block) in _THINKING_BLOCKS
     )
     return "\n".join(part for part in parts if part)
+
+
+def _kind(block: dict[str, Any]) -> str | None:
+    """A block's type. What stands there in a hostile source may be no text, nor hashable."""
+    kind = block.get("type")
+    return kind if isinstance(kind, str) else None
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
@@ -129,9 +135,10 @@ def calls(message: Message) -> tuple[Call, ...]:
             if block.get("type") == "tool_use"
         ]
     else:
+        listed = message.body.get("tool_calls")
         found = [
             _chat_call(entry)
-            for entry in message.body.get("tool_calls") or ()
+            for entry in (listed if isinstance(listed, list) else ())
             if isinstance(entry, dict)
         ]
         legacy = message.body.get("function_call")

@@ -193,8 +193,17 @@ class Redactor:
         lower = text.lower()
         for rule in self._rules:
             if _hinted(rule, lower):
-                text = rule.pattern.sub(partial(self._mask, rule), text)
+                text = self._apply(rule, text)
         return text
+
+    def _apply(self, rule: Rule, text: str) -> str:
+        mask = partial(self._mask, rule)
+        if "[[SECRET:" not in text:
+            return rule.pattern.sub(mask, text)
+        # What is masked already is no rule's business: only the text between placeholders is.
+        between = [rule.pattern.sub(mask, part) for part in PLACEHOLDER.split(text)]
+        kept = [*PLACEHOLDER.findall(text), ""]
+        return "".join(part + mark for part, mark in zip(between, kept, strict=True))
 
     def _json_text(self, text: str) -> str | None:
         try:
@@ -208,7 +217,7 @@ class Redactor:
         whole = match.group()
         named = "secret" in rule.pattern.groupindex
         secret = match.group("secret") if named else whole
-        if "[[SECRET:" in secret or (rule.check is not None and not rule.check(secret)):
+        if rule.check is not None and not rule.check(secret):
             return whole
         mark = self.placeholder(rule.name, secret)
         if not named:

@@ -46,8 +46,8 @@ class Seen(Struct, frozen=True, kw_only=True):
 class StepView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the detail tabs of one step draw.
 
-    `shared` counts the leading messages the step before it (in its thread) saw too: `earlier`
-    holds those, `new` the rest. `tools` is None where it is not known what was offered.
+    `earlier` holds the leading messages that the step before it (in its thread) saw too, `new`
+    the rest. `tools` is None where it is not known what was offered.
     """
 
     trace: str
@@ -65,6 +65,18 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
     response: Said | None
     observations: tuple[Seen, ...]
     raw: str
+
+    @property
+    def earlier_line(self) -> str:
+        """One line for the part of the request that the step before saw too."""
+        if not self.shared:
+            return "nothing before"
+        noun = "message" if self.shared == 1 else "messages"
+        return f"{self.shared} {noun} as in the step before"
+
+    @property
+    def shared(self) -> int:
+        return len(self.earlier)
 
     @property
     def items(self) -> tuple[Item, ...]:

@@ -9,7 +9,8 @@ from arc_tui.views.tree import Branch, branches
 from replay.store import Store
 from replay.store.rows import StepRow, span_rows, step_rows, trace_row
 from taxonomy import ledger
-from taxonomy.findings import Diagnosis, StepScore
+from taxonomy.classes import Shape
+from taxonomy.findings import Candidate, Diagnosis, Signal, StepScore
 from taxonomy.query import TagRow, tag_rows, verdicts
 
 
@@ -63,6 +64,52 @@ def build_trace(store: Store, name: str) -> TraceView:
         tree=branches(span_rows(store, row.trace)),
         diagnosis=found,
         tags=tuple(tag_rows(store, "run = ? AND accepted", (row.run,))),
+    )
+
+
+class BreakView(Struct, frozen=True, eq=False, kw_only=True):
+    """Where a trace may have broken. `published` is the step of the plain published rule."""
+
+    trace: str
+    outcome: str
+    shape: Shape | None
+    published_shape: Shape | None
+    candidates: tuple[Candidate, ...]
+    published: int | None
+    published_votes: tuple[Signal, ...]
+
+    @property
+    def published_line(self) -> str:
+        """The published rule's verdict in one line."""
+        shape = self.published_shape.value if self.published_shape else "unknown"
+        if self.published is None:
+            return f"published rule: no break (no vote); shape {shape}"
+        votes = ", ".join(vote.phrase for vote in self.published_votes)
+        return f"published rule: step {self.published} ({votes}); shape {shape}"
+
+    def lines(self) -> list[str]:
+        """The view as printed."""
+        found = [f"shape {self.shape.value if self.shape else 'unknown (no step scores)'}"]
+        for place, candidate in enumerate(self.candidates, 1):
+            found.append(f"{place}. step {candidate.step}: {candidate.why}")
+            found += [f"     {each.name}: {each.phrase}" for each in candidate.signals]
+        if not self.candidates:
+            found.append("no break found")
+        return [*found, self.published_line]
+
+
+def build_break(store: Store, name: str) -> BreakView:
+    """The break-point candidates of a trace. Raises NotFound."""
+    row = trace_row(store, name)
+    said = ledger.diagnosis(store, row.trace)
+    return BreakView(
+        trace=row.trace,
+        outcome=row.outcome,
+        shape=said.shape if said else None,
+        published_shape=said.published_shape if said else None,
+        candidates=said.candidates if said else (),
+        published=said.published if said else None,
+        published_votes=said.published_votes if said else (),
     )
 
 

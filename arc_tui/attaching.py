@@ -1,0 +1,83 @@
+"""From files and traces to a supplement, and onto the traces that lack it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import structs
+
+from arc_tui.views.runs import RunRow, run_rows
+from replay.errors import BadEdit, NotFound
+from replay.formats.chat import tool
+from replay.formats.intake import decode
+from replay.messages import text
+from replay.store import Store, read
+from replay.store.rows import trace_row
+from replay.store.supplements import Supplement, attach, sketch
+from replay.trace import Tool
+
+
+def supplement(
+    store: Store, system: Path | None, tools: Path | None, other: str | None
+) -> Supplement:
+    """What the options name. Raises BadTrace or BadEdit where a file is not what it should be."""
+    made = Supplement(name="nothing")
+    if other is not None:
+        made = _from_trace(store, other)
+    if system is not None:
+        words = system.read_text(errors="replace")
+        made = structs.replace(made, name=system.name, system=words)
+    if tools is not None:
+        name = tools.name if system is None else f"{system.name}, {tools.name}"
+        made = structs.replace(made, name=name, tools=_tools(tools))
+    return made
+
+
+def _tools(path: Path) -> tuple[Tool, ...]:
+    declared = decode(path.read_bytes(), str(path), "")
+    if not isinstance(declared, list):
+        raise BadEdit(f"{path}: is no JSON list of tools", "one object a tool, with a name")
+    return tuple(map(tool, declared))
+
+
+def _from_trace(store: Store, name: str) -> Supplement:
+    trace = read.load(store, trace_row(store, name).trace)
+    for step in trace.steps:
+        request = step.ask.request
+        if request.system is not None or request.tools is not None:
+            return Supplement(
+                name=f"trace {trace.id[:8]}",
+                system=text(request.system) if request.system is not None else None,
+                tools=request.tools,
+            )
+    raise NotFound("system prompt or tools in trace", name)
+
+
+def attach_to(
+    store: Store, query: str, given: Supplement, sketched: bool
+) -> Iterator[tuple[RunRow, str]]:
+    """Attach to every trace the query names; yields each with what it now has."""
+    for row in _named(store, query):
+        made = given
+        if sketched and made.tools is None:
+            tools = sketch(read.load(store, row.trace))
+            made = structs.replace(made, name=f"{made.name} + sketch", tools=tools, sketched=True)
+        attach(store, row.trace, made)
+        parts = (
+            [f"{len(made.tools)} tools{' (sketched)' if made.sketched else ''}"]
+            if made.tools
+            else []
+        )
+        yield row, ", ".join((["a system prompt"] if made.system else []) + parts)
+
+
+def _named(store: Store, query: str) -> list[RunRow]:
+    try:
+        wanted = trace_row(store, query).trace
+    except NotFound:
+        found = list(run_rows(store, query, every=True))
+        if not found:
+            raise
+        return found
+    return [row for row in run_rows(store, every=True) if row.trace == wanted]

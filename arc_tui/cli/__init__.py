@@ -1,0 +1,126 @@
+"""The command line. `arc WORD` is a command, else an existing file, else a did-you-mean.
+
+Results go to stdout, everything else to stderr. Each command lives in the module of its family and
+is loaded when it is called: `arc ls` imports neither Textual nor the SDK.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from arc_tui import __version__
+from replay.errors import ArcError
+
+COMMANDS: dict[str, str] = {
+    "open": "arc_tui.cli.opening:open_files",
+    "demo": "arc_tui.cli.opening:demo",
+    "import": "arc_tui.cli.importing:import_",
+    "attach": "arc_tui.cli.importing:attach",
+    "ls": "arc_tui.cli.reading:ls",
+    "show": "arc_tui.cli.reading:show",
+    "brief": "arc_tui.cli.reading:brief",
+    "break": "arc_tui.cli.reading:break_",
+    "tag": "arc_tui.cli.tagging:tag",
+    "tags": "arc_tui.cli.tagging:tags",
+    "pareto": "arc_tui.cli.tagging:pareto",
+    "replay": "arc_tui.cli.replaying:replay",
+    "verify": "arc_tui.cli.care:verify",
+}
+"""Command by name, in the order of `arc --help`."""
+
+USER_ERROR, BUG, INTERRUPTED = 2, 3, 130
+
+
+class Commands(click.Group):
+    """Loads a command when it is asked for; a word that is no command may be a file."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in COMMANDS if name != "open"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        if word not in COMMANDS and (word == "-" or Path(word).exists()):
+            return "open", self.get_command(ctx, "open"), args
+        if word not in COMMANDS:
+            raise click.UsageError(_no_command(word))
+        return super().resolve_command(ctx, args)
+
+
+def _no_command(word: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, [name for name in COMMANDS if name != "open"], n=1, cutoff=0.5)
+    hint = f"did you mean `arc {near[0]}`?" if near else "`arc --help` lists the commands"
+    return f"{word!r} is neither a command nor a file; {hint}"
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option(
+    "--db",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="ARC_DB",
+    help="The database (ARC_DB, else the platform's data folder).",
+)
+@click.version_option(__version__, prog_name="arc")
+@click.pass_context
+def cli(ctx: click.Context, db: Path | None) -> None:
+    """Find the step where an agent run broke, and try another prompt on it.
+
+    `arc` alone opens the app; `arc FILE…` imports the files first.
+    """
+    ctx.obj = db
+    if ctx.invoked_subcommand is None:
+        command = cli.get_command(ctx, "open")
+        assert command is not None
+        ctx.invoke(command)
+
+
+def main() -> None:
+    """The entry point: runs a command and turns what went wrong into a sentence and a code."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except ArcError as error:
+        sys.exit(_say(error.message, error.hint))
+    except click.exceptions.Abort:
+        sys.exit(INTERRUPTED)
+    except click.ClickException as error:
+        sys.exit(_say(error.format_message()))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # the reader of a pipe had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception:  # the last resort: a bug is reported as one
+        traceback.print_exc()
+        sys.exit(BUG)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say(message: str, hint: str = "") -> int:
+    from arc_tui.format import one_line
+
+    click.echo(f"arc: {one_line(message)}", err=True)
+    if hint:
+        click.echo(f"     {one_line(hint)}", err=True)
+    return USER_ERROR

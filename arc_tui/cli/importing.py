@@ -1,0 +1,117 @@
+"""`arc import` and `arc attach`: what comes into the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from arc_tui import jobs
+from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
+from arc_tui.format import count, cut, plain
+
+
+@click.command("import")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--format", "format_", help="Skip the guess: read as this format.")
+@click.option("--task-from", help="A regular expression over the path with named groups.")
+@click.option("--replace", is_flag=True, help="Take the new side where a recording conflicts.")
+@json_option
+@db_option
+def import_(
+    paths: tuple[Path, ...],
+    format_: str | None,
+    task_from: str | None,
+    replace: bool,
+    as_json: bool,
+    db: Path | None,
+) -> int:
+    """Read traces from files and folders (`-` is standard input)."""
+    with open_store(db) as store:
+        work = jobs.import_paths(store, paths, format=format_, task_from=task_from, replace=replace)
+        report = drain(work)
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
+    return 2 if report.failed else 0
+
+
+def drain(work: Iterator[jobs.Progress | jobs.ImportReport]) -> jobs.ImportReport:
+    """Run an import to its end with a progress line on stderr where that is a terminal."""
+    out = console(err=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bar(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        for event in work:
+            if isinstance(event, jobs.ImportReport):
+                return event
+            name = plain(Path(event.path).name)
+            bar.update(task, description=cut(name, 40), completed=event.done, total=event.total)
+    return jobs.ImportReport()
+
+
+def _print(report: jobs.ImportReport) -> None:
+    out, err = console(), console(err=True)
+    for file in report.files:
+        if file.traces or file.error is None:
+            out.print(_line(file))
+        for problem in file.problems[:3]:
+            out.print(f"  {problem.where}: {problem.why}", style="dim")
+        if len(file.problems) > 3:
+            out.print(f"  … {len(file.problems) - 3} more (--json lists them)", style="dim")
+        if file.error is not None:
+            err.print(f"arc: {plain(file.error)}", style="red", soft_wrap=True)
+    traces = sum(len(file.traces) for file in report.files)
+    same = sum(file.duplicates for file in report.files)
+    skipped = f", {count(len(report.skipped), 'file')} skipped" if report.skipped else ""
+    known = f", {same} already there" if same else ""
+    out.print(f"{count(traces, 'trace')} from {count(len(report.files), 'file')}{known}{skipped}")
+
+
+def _line(file: jobs.FileReport) -> str:
+    parts = [
+        count(len(file.traces), "trace"),
+        count(file.steps, "step"),
+        count(file.spans, "span"),
+    ]
+    if file.duplicates:
+        parts.append(f"{file.duplicates} already there")
+    if file.unknown:
+        parts.append(count(len(file.unknown), "unknown field"))
+    return f"{plain(file.path)}  {file.format}: {', '.join(parts)}"
+
+
+@click.command("attach")
+@click.argument("trace")
+@click.option("--system", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--tools", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--from", "other", help="Take them from another trace.")
+@click.option("--sketch-tools", is_flag=True, help="Derive tools from the calls seen.")
+@db_option
+def attach(
+    trace: str,
+    system: Path | None,
+    tools: Path | None,
+    other: str | None,
+    sketch_tools: bool,
+    db: Path | None,
+) -> None:
+    """Add the system prompt or tools that a source did not record.
+
+    TRACE may be a query: everything `arc ls` lists for it. What was recorded is never overwritten.
+    """
+    from arc_tui.attaching import attach_to, supplement
+
+    if not (system or tools or other or sketch_tools):
+        raise click.UsageError(
+            "nothing to attach: give --system, --tools, --from or --sketch-tools"
+        )
+    with open_store(db) as store:
+        for row, added in attach_to(
+            store, trace, supplement(store, system, tools, other), sketch_tools
+        ):
+            click.echo(f"{row.trace[:8]}  {row.title or row.source_id}: {added}")

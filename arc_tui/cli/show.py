@@ -1,0 +1,128 @@
+"""A trace and a step as printed text: what the screens show, top to bottom."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from arc_tui import format
+from arc_tui.views.step import Said, Seen, StepView
+from arc_tui.views.trace import TraceView
+from arc_tui.views.tree import TreeRow, visible
+
+LONG = 2000
+"""Characters of one value printed before the rest is only counted; `--json` has all of it."""
+
+
+def print_trace(out: Console, view: TraceView) -> None:
+    """Head, candidates, the tree with every branch open, tags."""
+    row = view.run
+    mark = format.outcome_mark(row.outcome, warned=bool(row.warnings))
+    name = " · ".join(filter(None, [row.task, row.trial and f"trial {row.trial}"]))
+    head = Text(f"{row.trace[:8]}  ").append(format.one_line(name or row.title or row.source_id))
+    out.print(head.append("  ").append_text(mark).append(f" {row.outcome_value or row.outcome}"))
+    if name and row.title:
+        out.print(Text(format.one_line(row.title)), style="dim")
+    out.print(
+        f"{format.count(row.steps, 'step')} · {format.count(row.calls, 'call')} · "
+        f"{format.count(row.errors, 'error')} · {row.models or 'model unknown'} · "
+        f"{format.duration(row.duration_ns)} · "
+        f"{format.usd(row.cost_usd, complete=row.cost_complete)} · "
+        f"fidelity {row.fidelity or format.UNKNOWN}"
+        + (f", {row.masked} masked" if row.masked else ""),
+        soft_wrap=True,
+    )
+    for candidate in view.diagnosis.candidates if view.diagnosis else ():
+        out.print(Text(f"break? step {candidate.step}: {format.one_line(candidate.why)}"))
+    if not view.marked:
+        out.print("no break found", style="dim")
+    out.print()
+    for line in visible(view.tree, opened=_All(), closed=()):
+        out.print(_tree_line(line, view), soft_wrap=True)
+    for tag in view.tags:
+        out.print(Text(f"tag  step {tag.step}: {tag.failure.value} by {tag.by} {tag.why or ''}"))
+
+
+class _All(frozenset[str]):
+    """Every branch is open."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+def _tree_line(row: TreeRow, view: TraceView) -> Text:
+    branch = row.branch
+    number = f"{branch.step:>4} " if branch.role == "step" and branch.step is not None else "     "
+    label = format.cut(format.one_line(branch.label), 110)
+    line = Text(number, "dim").append("  " * row.depth)
+    if branch.count > 1:
+        line.append(f"×{branch.count} ", "bold")
+    line.append(label, "red" if branch.status == "error" else "")
+    if branch.status == "error":
+        line.append(" ✗", "red")
+    if branch.role == "step" and branch.step in view.marked:
+        line.append(" ◆", "bold yellow")
+    return line
+
+
+def print_step(out: Console, view: StepView) -> None:
+    """Why, what was new in the request, what was said, what came back."""
+    row = view.row
+    out.print(
+        f"step {row.step} · {row.model or 'model unknown'} · {format.duration(row.latency_ns)} · "
+        f"{format.tokens(row.input_tokens)} tokens in, {format.tokens(row.output_tokens)} out · "
+        f"{format.usd(row.cost_usd)} · fidelity {view.fidelity.value}"
+        + (f", {row.masked} masked" if row.masked else "")
+    )
+    for reason in view.reasons:
+        out.print(f"  {reason}", style="dim")
+    for finding in view.findings:
+        _head(out, f"{finding.failure.value}? {format.one_line(finding.why)}")
+        for each in finding.evidence:
+            out.print(_pair(each.role, f"{format.one_line(each.text)}  {each.place}"))
+    for item in view.items:
+        if item.held is not None:
+            out.print(_pair("✓" if item.held else "✗", f"{item.name} {item.because}"))
+    _head(out, f"request · {view.earlier_line}")
+    for said in view.new:
+        _print_said(out, said)
+    _head(out, "response")
+    if view.response is not None:
+        _print_said(out, view.response)
+    if view.observations:
+        _head(out, "observations")
+    for seen in view.observations:
+        _print_seen(out, seen)
+
+
+def _head(out: Console, text: str) -> None:
+    out.print()
+    out.print(Text(text, "bold"))
+
+
+def _pair(name: str, text: str) -> Text:
+    return Text(f"  {name:<10} ", "dim").append(format.plain(text))
+
+
+def _print_said(out: Console, said: Said) -> None:
+    if said.thinking:
+        out.print(_pair("thinking", _long(said.thinking)))
+    if said.text:
+        out.print(_pair(said.role, _long(said.text)))
+    for call in said.calls:
+        out.print(_pair("calls", f"{call.name} {_long(call.arguments)}"))
+    for result in said.results:
+        out.print(_pair("result", _long(result)))
+
+
+def _print_seen(out: Console, seen: Seen) -> None:
+    took = f" ({format.duration(seen.duration_ns)})" if seen.duration_ns is not None else ""
+    out.print(_pair("error" if seen.error else "result", f"{seen.call.name}{took}"))
+    shown = "not recorded" if seen.result is None else _long(seen.result)
+    out.print(_pair("", shown))
+
+
+def _long(text: str) -> str:
+    if len(text) <= LONG:
+        return text
+    return f"{text[:LONG]}\n… {format.number(len(text) - LONG)} more characters (--json has all)"

@@ -1,0 +1,31 @@
+"""Where things lie on this machine: the database, the configuration, the bundled fixtures."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import arc_tui
+
+
+def database(given: Path | None) -> Path:
+    """The database to open: what was given, else `arc.db` in the platform's data folder."""
+    return given or data_folder() / "arc.db"
+
+
+def demo_database(given: Path | None) -> Path:
+    """The demo's own database, so that nothing of it mixes with real runs."""
+    return given or data_folder() / "demo.db"
+
+
+def data_folder() -> Path:
+    from platformdirs import user_data_path
+
+    given = os.environ.get("ARC_DATA_DIR")
+    return Path(given) if given else user_data_path("arc", appauthor=False)
+
+
+def fixtures() -> Path:
+    """The bundled traces and prompts: inside the package of a wheel, beside it in a checkout."""
+    inside = Path(arc_tui.__file__).parent / "fixtures"
+    return inside if inside.is_dir() else Path(arc_tui.__file__).parents[1] / "fixtures"

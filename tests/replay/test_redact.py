@@ -1,0 +1,110 @@
+"""Secrets become placeholders; what only looks like one survives."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replay.redact import PLACEHOLDER, Redactor, masked_count
+
+REDACT = Redactor(b"test key")
+
+SECRETS = [
+    "sk-ant-api03-" + "Ab1" * 12,
+    "sk-proj-" + "a1B2" * 10,
+    "ghp_" + "a1" * 18,
+    "github_pat_" + "A1b2" * 8,
+    "AKIA" + "ABCD1234EFGH5678",
+    "AIza" + "a" * 35,
+    "xoxb-1234567890-abcdefghij",
+    "hf_" + "AbCd1234" * 4,
+    "glpat-" + "a1b2c3d4e5f6g7h8i9j0",
+    "npm_" + "a1B2" * 9,
+    "SG." + "a" * 20 + "." + "b" * 20,
+    "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeKKF2QT4",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("frame", ["{}", "key: {} end", "https://x.example/?t={}", '{{"a": "{}"}}'])
+def test_a_secret_is_masked_wherever_it_stands(secret: str, frame: str) -> None:
+    masked = REDACT.text(frame.format(secret))
+    assert secret not in masked
+    assert masked_count(masked) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "export AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "DB_PASSWORD=hunter2hunter2",
+        "curl -H 'Authorization: Bearer abc123def456ghi789'",
+        "postgres://admin:s3cr3tpw@db.example/x",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIB\nabc\n-----END RSA PRIVATE KEY-----",
+        "card 4242 4242 4242 4242 charged",
+    ],
+)
+def test_a_secret_in_its_setting_is_masked_and_the_setting_stays(text: str) -> None:
+    masked = REDACT.text(text)
+    assert masked_count(masked) == 1
+    assert masked != text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "d41d8cd98f00b204e9800998ecf8427e",
+        "9b74c9897bac770ffc029102a200c5de2e5f3b2b3a1f",
+        "123e4567-e89b-12d3-a456-426614174000",
+        "toolu_01A09q90qw90lq917835lq9",
+        "call_3aJY9NyxpAVNialR5MKJkqY4",
+        "password = get_password(user)",
+        "api_key: str | None = None",
+        "the task-based risk-free ask-me-anything approach",
+        "secret_manager.access(name)",
+        "input_tokens: 12345678",
+        "2024-05-12T10:15:00",
+        "order 4242424242424241 placed",
+    ],
+)
+def test_what_only_looks_like_a_secret_survives(text: str) -> None:
+    assert REDACT.text(text) == text
+
+
+def test_equal_secrets_stay_equal_and_keys_differ() -> None:
+    token = "ghp_" + "a1" * 18
+    assert REDACT.text(token) == REDACT.text(f"{token}")
+    assert Redactor(b"another").text(token) != REDACT.text(token)
+
+
+@pytest.mark.parametrize("name", ["api_key", "X-Api-Key", "Authorization", "clientSecret"])
+def test_a_denied_key_is_masked_whole_also_inside_json_text(name: str) -> None:
+    value = {"headers": {name: "anything"}, "text": json.dumps({name: "anything", "n": 1})}
+    masked = REDACT.value(value)
+    assert PLACEHOLDER.fullmatch(masked["headers"][name])
+    inner = json.loads(masked["text"])
+    assert PLACEHOLDER.fullmatch(inner[name])
+    assert inner["n"] == 1
+    assert not REDACT.clear(json.dumps(value).encode())
+
+
+def test_a_schema_with_a_denied_name_is_no_secret() -> None:
+    schema = {"properties": {"password": {"type": "string"}, "token_count": 3}}
+    assert REDACT.value(schema) is schema
+
+
+@given(st.text(max_size=60))
+def test_masking_twice_is_masking_once(text: str) -> None:
+    once = REDACT.text(text + SECRETS[0])
+    assert REDACT.text(once) == once
+
+
+@given(st.recursive(st.text(max_size=20), lambda s: st.lists(s) | st.dictionaries(st.text(), s)))
+def test_clear_never_clears_what_masking_would_change(value: Any) -> None:
+    encoded = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    if REDACT.clear(encoded):
+        assert REDACT.value(value) == value
