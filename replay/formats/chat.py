@@ -82,7 +82,7 @@ def _chats(source: Source, tally: Tally) -> Iterator[Json]:
     try:
         document = source.document()
     except BadTrace:
-        if len(source.head.lines()) < 2 or source.head.starts(b"["):
+        if not _by_line(source):
             raise
         for number, line in source.lines():
             try:
@@ -94,6 +94,15 @@ def _chats(source: Source, tally: Tally) -> Iterator[Json]:
         yield from document
     else:
         yield document
+
+
+def _by_line(source: Source) -> bool:
+    """Is the first line a chat of its own, with more below it?"""
+    lines = source.head.lines()
+    try:
+        return len(lines) > 1 and _messages(decode(lines[0], source.display, "line 1")) is not None
+    except BadTrace:
+        return False
 
 
 def _messages(chat: Json) -> list[Json] | None:
@@ -147,7 +156,7 @@ def dialect_of(body: dict[str, Any]) -> Dialect:
     """Anthropic where the content holds its blocks, OpenAI otherwise."""
     content = body.get("content")
     blocks = content if isinstance(content, list) else ()
-    kinds = {block.get("type") for block in blocks if isinstance(block, dict)}
+    kinds = {str(block.get("type")) for block in blocks if isinstance(block, dict)}
     return "anthropic" if kinds & {"tool_use", "tool_result", "thinking"} else "openai"
 
 
@@ -175,7 +184,7 @@ def chat_spans(
     )
     start = 0
     first = messages[0] if messages else None
-    if isinstance(first, dict) and first.get("role") in _SYSTEM:
+    if isinstance(first, dict) and str(first.get("role")) in _SYSTEM:
         system = Message(dialect=dialect_of(first), body=first)
         request, start = structs.replace(request, system=system), 1
     thread = Thread(parent=root, request=request, fidelity=_fidelity(request), tally=tally)

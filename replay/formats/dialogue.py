@@ -31,7 +31,6 @@ from replay.trace import (
     extend,
 )
 
-
 _NOWHERE = Place()
 
 
@@ -119,6 +118,10 @@ class Thread:
         """The context was replaced (compaction, a fresh prompt): start again from `messages`."""
         self.context = extend(None, messages)
 
+    def beside(self, *spans: AnySpan) -> None:
+        """Spans made elsewhere (a sub-agent's, a call no model asked for), here in the order."""
+        self._spans.extend(spans)
+
     def spans(self) -> tuple[AnySpan, ...]:
         """Everything built so far, in order; calls still open have no observation."""
         return tuple(self._spans)
@@ -192,7 +195,7 @@ class Thread:
         body = message.body
         name = str(body.get("name") or body.get("function") or "unknown tool")
         self._tally.problem(
-            f"message {place.message}" if place.message is not None else f"line {place.line}",
+            _where(place),
             f"a result of {result.call_id!r} answers no call",
         )
         self._spans.append(
@@ -211,3 +214,10 @@ class Thread:
                 extra={"orphan": "result"},
             )
         )
+
+
+def _where(place: Place) -> str:
+    """A place in a problem's words: the message's index, else the line, else the source's id."""
+    if place.message is not None:
+        return f"message {place.message}"
+    return f"line {place.line}" if place.line is not None else str(place.span)

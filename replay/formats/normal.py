@@ -34,6 +34,12 @@ _STOPS: dict[str, Stop] = {
     "unknown": "error",
 }
 
+_MOST = 2**63 - 1
+"""The largest number that a database column holds; what lies beyond is no time."""
+
+_MOST_TOKENS = 2**60
+"""Far more than any call has, and the few counts of one call can still be summed."""
+
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d+))?\s*(Z|[+-]\d\d:?\d\d)?$")
 
 
@@ -58,25 +64,26 @@ def ns(time: Json) -> int | None:
         return None
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
     whole = delta.days * 86_400 + delta.seconds
-    return whole * 1_000_000_000 + int((fraction or "0").ljust(9, "0")[:9])
+    moment_ns = whole * 1_000_000_000 + int((fraction or "0").ljust(9, "0")[:9])
+    return moment_ns if abs(moment_ns) <= _MOST else None
 
 
 def seconds_ns(seconds: Json) -> int | None:
     """Nanoseconds of a number of seconds, to the microsecond a float can still hold."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         return None
-    return round(seconds * 1_000_000) * 1000
+    return round(seconds * 1_000_000) * 1000 if abs(seconds) <= _MOST // 10**9 else None
 
 
 def count(value: Json) -> int | None:
     """A token count: a non-negative integer (or a text or whole float of one), else None."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, str) and value.isdigit():
-        return int(value)
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value) if len(value) < 20 else None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return value if isinstance(value, int) and value >= 0 else None
+    return value if isinstance(value, int) and 0 <= value <= _MOST_TOKENS else None
 
 
 def anthropic_usage(raw: Json) -> Usage | None:

@@ -48,7 +48,8 @@ class Sidecar(Struct, frozen=True, kw_only=True):
     def fill(self, batch: Batch) -> Batch:
         header = batch.header
         known = {name: getattr(header, name) or getattr(self, name) for name in _FIELDS}
-        outcome = header.outcome if header.outcome.status != "unknown" else self.outcome
+        silent = header.outcome.status == "unknown" and self.outcome.status != "unknown"
+        outcome = self.outcome if silent else header.outcome
         filled: Header = structs.replace(header, **known, outcome=outcome)
         return structs.replace(batch, header=filled)
 
@@ -60,8 +61,10 @@ def _harbor(path: Path) -> Sidecar:
         reward = _reward(folder)
         if not result and reward is None:
             continue
+        # Where the trial's own record says that the verifier gave no verdict (it timed out), a
+        # reward file left behind is none.
         rewards = (result.get("verifier_result") or {}).get("rewards") or {}
-        value = rewards.get("reward", reward)
+        value = rewards.get("reward") if result else reward
         info = result.get("agent_info") or {}
         return Sidecar(
             task=_text(result.get("task_name")),

@@ -31,11 +31,13 @@ class Content:
         self._redactor = redactor
         self._messages: dict[int, tuple[Message, Stored]] = {}
         self._nodes: dict[int, tuple[Context, Stored]] = {}
+        self._toolsets: dict[int, tuple[tuple[Tool, ...], Stored]] = {}
 
     def forget(self) -> None:
         """Drop the memos (they hold the objects they know, so that an id is never reused)."""
         self._messages.clear()
         self._nodes.clear()
+        self._toolsets.clear()
 
     def text(self, value: str | None) -> str | None:
         """A redacted text."""
@@ -101,6 +103,13 @@ class Content:
         """The row of the tools offered together, None where they are unknown."""
         if tools is None:
             return None
+        known = self._toolsets.get(id(tools))
+        if known is None:
+            known = (tools, self._new_toolset(db, tools))
+            self._toolsets[id(tools)] = known
+        return known[1]
+
+    def _new_toolset(self, db: sqlite3.Connection, tools: tuple[Tool, ...]) -> Stored:
         value = self._redactor.value([canon.tool_value(tool) for tool in tools])
         digest = canon.digest("toolset", canon.encode(canon.seen(value)))
         body = canon.encode(value).decode()

@@ -191,14 +191,14 @@ def _number(db: sqlite3.Connection, row: int, made: Plan) -> None:
             for index, (ask, thread) in enumerate(zip(made.asks, made.threads, strict=True))
         ),
     )
-    db.execute(
-        "UPDATE step SET (calls, errors, end_ns) = ("
-        " SELECT count(*) FILTER (WHERE kind = 'tool'),"
-        "  count(*) FILTER (WHERE status = 'error'), max(end_ns)"
-        " FROM span WHERE span.trace = step.trace AND span.step = step.step"
-        "  AND kind IN ('tool', 'model'))"
-        " WHERE trace = ?",
+    sums = db.execute(
+        "SELECT count(*) FILTER (WHERE kind = 'tool'), count(*) FILTER (WHERE status = 'error'),"
+        " max(end_ns), trace, step FROM span"
+        " WHERE trace = ? AND step IS NOT NULL AND kind IN ('tool', 'model') GROUP BY step",
         (row,),
+    ).fetchall()
+    db.executemany(
+        "UPDATE step SET (calls, errors, end_ns) = (?, ?, ?) WHERE trace = ? AND step = ?", sums
     )
 
 

@@ -1,0 +1,124 @@
+"""ATIF, Harbor's trajectory format, versions 1.0 to 1.8: one trace a trajectory.
+
+The path of a file: it and the documents that belong to it are found (`documents`), their
+steps put in order and those of one model call together (`steps`), steps become messages
+(`messages`) and figures (`figures`), and these the spans of a thread (`thread`).
+
+A trajectory is one document, so it is held whole. Continuations join the trace they continue;
+their totals include what came before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from replay.formats.atif import documents
+from replay.formats.atif.documents import Document, Family
+from replay.formats.atif.figures import dollars
+from replay.formats.atif.messages import told
+from replay.formats.atif.steps import Entry
+from replay.formats.atif.thread import Teller, agent_span, period
+from replay.formats.chat import cut
+from replay.formats.fields import obj, word
+from replay.formats.intake import Head, Source, Tally
+from replay.formats.normal import count, derived_id
+from replay.messages import text
+from replay.trace import Batch, Header, Json
+
+NAME = "atif"
+TITLE = "ATIF trajectories (Harbor)"
+
+_KNOWN = re.compile(r"ATIF-v1\.[0-8](\.\d+)?")
+_FIELDS = {
+    "schema_version", "session_id", "trajectory_id", "agent", "steps", "notes", "final_metrics",
+    "continued_trajectory_ref", "extra", "subagent_trajectories",
+}  # fmt: skip
+
+
+def sniff(head: Head) -> bool:
+    return head.starts(b"{") and head.has(rb'"schema_version"\s*:\s*"ATIF-v')
+
+
+def part_of(path: Path) -> Path | None:
+    """The file of the trajectory that a continuation or a sub-agent's file is read with."""
+    return documents.part_of(path)
+
+
+def read(source: Source, tally: Tally) -> Iterator[Batch]:
+    """The one trace of a file. Raises BadTrace where it holds no trajectory."""
+    family = Family(source, tally)
+    main = family.main
+    root = _source_id(main)
+    teller = Teller(root, family, tally)
+    last = main
+    for document in _chain(family):
+        _check(document, tally)
+        teller.tell(document)
+        last = document
+    for document in family.rest():
+        teller.adopt(document)
+    spans = (agent_span(main, root, teller.entries), *teller.spans())
+    totals = obj(last.raw.get("final_metrics"))
+    _count(totals, tally)
+    start, end = period(teller.entries)
+    header = Header(
+        format=NAME,
+        source_id=root,
+        path=source.display,
+        title=_title(teller.entries),
+        agent=word(main.agent.get("name")),
+        reported_cost_usd=dollars(totals.get("total_cost_usd")),
+        start_ns=start,
+        end_ns=end,
+    )
+    yield Batch(header=header, spans=spans, last=True)
+
+
+def _chain(family: Family) -> Iterator[Document]:
+    """The main document and those that continue it."""
+    document: Document | None = family.main
+    while document is not None:
+        yield document
+        document = family.next_of(document)
+
+
+def _check(document: Document, tally: Tally) -> None:
+    version = str(document.raw.get("schema_version"))
+    if _KNOWN.fullmatch(version) is None:
+        tally.problem("schema_version", f"{version} is newer than arc knows; read as 1.8")
+    for name in document.raw.keys() - _FIELDS:
+        tally.unknown[f"trajectory {name}"] += 1
+
+
+def _count(totals: dict[str, Any], tally: Tally) -> None:
+    """What the trajectory says it comes to."""
+    tally.counts["traces"] += 1
+    for name, value in totals.items():
+        total = count(value) if name != "total_cost_usd" else None
+        if total is not None:
+            tally.counts[name] += total
+
+
+def _source_id(main: Document) -> str:
+    """The session's id, the trajectory's, or a digest of everything up to the first answer."""
+    own = word(main.raw.get("session_id")) or word(main.raw.get("trajectory_id"))
+    if own is not None:
+        return own
+    opening: list[Json] = []
+    for step in main.steps:
+        opening.append(step)
+        if obj(step).get("source") == "agent":
+            break
+    return derived_id(msgspec.json.encode([main.agent, opening]).decode())
+
+
+def _title(found: list[Entry]) -> str | None:
+    """The first line the user wrote."""
+    prompt = next((entry for entry in found if entry.source == "user"), None)
+    lines = text(told(prompt)).strip().splitlines() if prompt else []
+    return cut(lines[0]) if lines else None

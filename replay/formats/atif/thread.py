@@ -1,0 +1,313 @@
+"""One agent's part of an ATIF trace told as spans, its sub-agents below the calls that sent them.
+
+ATIF records a conversation, not requests: what the model saw is everything told before. Steps
+marked as copied were told in another document and are context here, no calls. A step has one
+time, when it was recorded, so a model call is taken to last from the step before to its own, the
+tools in between included; when a tool ended is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import structs
+
+from replay.formats.atif import figures, messages
+from replay.formats.atif.documents import Document, Family
+from replay.formats.atif.steps import Entry, Turn, entries, given_up, replaces_context, turns
+from replay.formats.chat import tool
+from replay.formats.dialogue import Thread
+from replay.formats.dialogue import Turn as Told
+from replay.formats.fields import known, obj, word
+from replay.formats.intake import Tally
+from replay.formats.normal import derived_id
+from replay.trace import (
+    NO_SYSTEM,
+    NO_TOOLS,
+    AgentSpan,
+    AnySpan,
+    Fidelity,
+    Level,
+    Message,
+    Place,
+    Request,
+    ToolCall,
+    extend,
+)
+
+SUMMARISED = "context summarised by sub-agents; what replaced it is not recorded"
+COMPACTED = "context after a compaction known by its summary alone"
+NO_MEDIA = "media recorded as a path only"
+SEVERAL = "several model calls recorded as one step"
+
+MAX_DEPTH = 32
+"""How deep sub-agents may send sub-agents; real runs stay below four."""
+
+_PARAMS = ("temperature", "top_p", "max_tokens")
+
+
+class Teller:
+    """Tells the thread of one agent, document by document, and those of the agents it sent."""
+
+    def __init__(self, agent: str, family: Family, tally: Tally, *, depth: int = 0) -> None:
+        self.entries: list[Entry] = []
+        self._agent = agent
+        self._family = family
+        self._tally = tally
+        self._depth = depth
+        self._before_ns: int | None = None
+        self._asked_in: dict[str, list[Entry]] = {}
+        self._steps = self._named = 0
+        self._shared = Request()
+        self._thread = Thread(
+            parent=agent, request=Request(), fidelity=Fidelity(level=Level.REBUILT), tally=tally
+        )
+
+    def spans(self) -> tuple[AnySpan, ...]:
+        """The spans told so far, each tool call in the step it stands in."""
+        steps = {asker: iter(found) for asker, found in self._asked_in.items()}
+        return tuple(_placed(span, steps) for span in self._thread.spans())
+
+    def tell(self, document: Document) -> None:
+        """The next document of this thread; one that begins with copied steps begins anew."""
+        found = entries(
+            document.steps,
+            self._tally,
+            document=None if document is self._family.main else document.name,
+            first=None if self._depth else self._steps,
+        )
+        self._steps += len(document.steps)
+        self.entries.extend(found)
+        prompt = _prompt(found)
+        if found and found[0].copied:
+            self._thread.reset()
+            self._thread.fidelity = Fidelity(level=Level.REBUILT)
+        self._know(document, prompt)
+        told = turns([entry for entry in found if entry is not prompt])
+        for turn, follower in zip(told, [*told[1:], None], strict=False):
+            self._tell(turn, follower)
+
+    def adopt(self, document: Document) -> None:
+        """A sub-agent of which no step says who sent it."""
+        self._send(document, self._agent)
+
+    def _know(self, document: Document, prompt: Entry | None) -> None:
+        """What all calls of a document share; what is not known of it weakens them."""
+        declared = document.agent.get("tool_definitions")
+        settings = obj(document.agent.get("extra"))
+        before = self._shared
+        self._shared = Request(
+            model=word(document.agent.get("model_name")) or before.model,
+            system=messages.told(prompt) if prompt else before.system,
+            tools=tuple(map(tool, declared)) if isinstance(declared, list) else before.tools,
+            params=known(**{name: settings.get(name) for name in _PARAMS}),
+        )
+        if self._shared.system is None:
+            self._weaken(NO_SYSTEM)
+        if self._shared.tools is None:
+            self._weaken(NO_TOOLS)
+
+    def _tell(self, turn: Turn, follower: Turn | None) -> None:
+        head = turn[0]
+        if head.copied:
+            self._overheard(head)
+        elif replaces_context(head):
+            self._begin_again(head)
+        elif head.source != "agent":
+            self._heard(head)
+        elif not head.asks_model:
+            self._dispatched(head)
+        else:
+            self._asked(turn, follower)
+        for entry in turn:
+            self._notice(entry)
+
+    # --- what a step does to the thread
+
+    def _overheard(self, entry: Entry) -> None:
+        """A copied step: part of the context, told elsewhere."""
+        own = messages.said([entry]) if entry.source == "agent" else messages.told(entry)
+        self._thread.context = extend(self._thread.context, (own, *self._observed(entry)))
+
+    def _begin_again(self, entry: Entry) -> None:
+        """A compaction: its summary, or else the words of the step, is all that is left."""
+        self._thread.reset(*self._observed(entry) or [messages.told(entry)])
+        self._weaken(COMPACTED)
+
+    def _heard(self, entry: Entry) -> None:
+        self._thread.heard(messages.told(entry), place=entry.place)
+        self._answer(self._thread, entry)
+
+    def _dispatched(self, entry: Entry) -> None:
+        """A step of the agent's without a model (1.7): its calls were asked for by no one."""
+        thread = self._thread
+        aside = Thread(
+            parent=self._agent,
+            request=Request(context=thread.context),
+            fidelity=thread.fidelity,
+            tally=self._tally,
+        )
+        aside.said(messages.said([entry]), self._turn([entry]))
+        self._answer(aside, entry)
+        calls = (span for span in aside.spans() if isinstance(span, ToolCall))
+        thread.beside(*(structs.replace(call, asked_by=None) for call in calls))
+        thread.context = aside.context
+
+    def _asked(self, turn: Turn, follower: Turn | None) -> None:
+        """A model call. One given up leaves no trace in what the next one was asked."""
+        thread, asked_after = self._thread, self._thread.context
+        told = self._turn(turn)
+        instead = follower[0] if follower and given_up(turn, follower) else None
+        if instead is not None:
+            told = structs.replace(told, extra={**told.extra, "given_up_for": instead.place.span})
+            self._tally.problem(turn[0].where, f"was given up for the answer at {instead.where}")
+        thread.request = self._request(turn[0])
+        thread.said(messages.said(turn), told)
+        for entry in turn:
+            self._answer(thread, entry)
+        if instead is not None:
+            thread.context = asked_after
+
+    def _answer(self, thread: Thread, entry: Entry) -> None:
+        for message in self._observed(entry):
+            thread.heard(message, place=entry.place)
+
+    def _observed(self, entry: Entry) -> list[Message]:
+        found = messages.observed(entry)
+        self._tally.counts["tool_errors"] += sum("is_error" in each.body for each in found)
+        return found
+
+    # --- what a step says of its call
+
+    def _request(self, head: Entry) -> Request:
+        effort = known(reasoning_effort=head.raw.get("reasoning_effort"))
+        return structs.replace(
+            self._shared,
+            model=figures.model(head) or self._shared.model,
+            params={**self._shared.params, **effort},
+        )
+
+    def _turn(self, turn: Turn) -> Told:
+        head, start, end = turn[0], self._before_ns, turn[-1].at_ns
+        self._named += 1
+        name = derived_id(self._agent, self._named)
+        self._asked_in[name] = [entry for entry in turn for _ in entry.calls]
+        several = (head.model_calls or 0) > 1
+        return Told(
+            id=name,
+            response=figures.response(turn),
+            usage=figures.usage(head.metrics),
+            cost=figures.cost(head.metrics),
+            start_ns=start,
+            end_ns=end,
+            time_quality=figures.quality(start, end),
+            place=head.place,
+            fidelity=_weaker(self._thread.fidelity, SEVERAL) if several else None,
+            extra=figures.extra(head),
+        )
+
+    # --- what a step leads to
+
+    def _notice(self, entry: Entry) -> None:
+        """The time that passed, media that are not here, and agents that were sent."""
+        if entry.at_ns is not None:
+            self._before_ns = entry.at_ns
+        if messages.lacks_media(entry):
+            self._weaken(NO_MEDIA)
+        for result in entry.results:
+            for reference in _references(result):
+                self._follow(entry, result, reference)
+
+    def _follow(self, entry: Entry, result: dict[str, Any], reference: dict[str, Any]) -> None:
+        if entry.source == "system" and not replaces_context(entry):
+            self._weaken(SUMMARISED)
+        document = None if entry.copied else self._family.sent(reference, entry.where)
+        if document is not None:
+            self._send(document, self._sender(messages.answered(entry, result)))
+
+    def _sender(self, call_id: str | None) -> str:
+        """The latest call of that id, the agent itself where there is none."""
+        for span in reversed(self._thread.spans()):
+            if isinstance(span, ToolCall) and call_id is not None and span.call_id == call_id:
+                return span.id
+        return self._agent
+
+    def _send(self, document: Document, parent: str) -> None:
+        if self._depth >= MAX_DEPTH:
+            self._tally.problem(document.name, f"is a sub-agent more than {MAX_DEPTH} deep")
+            return
+        self._named += 1
+        agent = derived_id(self._agent, self._named, document.name)
+        teller = Teller(agent, self._family, self._tally, depth=self._depth + 1)
+        teller.tell(document)
+        span = agent_span(document, agent, teller.entries, parent=parent)
+        self._thread.beside(span, *teller.spans())
+
+    def _weaken(self, reason: str) -> None:
+        """From here on the requests are known less well."""
+        self._thread.fidelity = _weaker(self._thread.fidelity, reason)
+
+
+def _placed(span: AnySpan, steps: dict[str, Iterator[Entry]]) -> AnySpan:
+    """A tool call of an answer in several steps begins with the step it stands in."""
+    if not isinstance(span, ToolCall) or span.asked_by not in steps:
+        return span
+    entry = next(steps[span.asked_by])
+    return structs.replace(
+        span,
+        start_ns=entry.at_ns,
+        time_quality=figures.quality(entry.at_ns),
+        place=entry.place,
+    )
+
+
+def _weaker(known_as: Fidelity, reason: str) -> Fidelity:
+    reasons = dict.fromkeys((*known_as.reasons, reason))
+    return Fidelity(level=Level.PARTIAL, reasons=tuple(reasons))
+
+
+def _prompt(found: list[Entry]) -> Entry | None:
+    """The system prompt: what the system said before anyone else spoke in this document."""
+    for entry in found:
+        if entry.source == "system" and not entry.results and not replaces_context(entry):
+            return entry
+        if not entry.copied:
+            return None
+    return None
+
+
+def _references(result: dict[str, Any]) -> list[dict[str, Any]]:
+    given = result.get("subagent_trajectory_ref")
+    several = given if isinstance(given, list) else [given]
+    return [reference for reference in several if isinstance(reference, dict)]
+
+
+def agent_span(
+    document: Document, id: str, found: list[Entry], parent: str | None = None
+) -> AgentSpan:
+    """The agent of a document; its time is that of its steps."""
+    start, end = period(found)
+    agent = {name: value for name, value in document.agent.items() if name != "tool_definitions"}
+    return AgentSpan(
+        id=id,
+        name=word(agent.get("name")) or "agent",
+        parent=parent,
+        start_ns=start,
+        end_ns=end,
+        time_quality=figures.quality(start, end),
+        place=Place(span=document.name),
+        extra=known(
+            schema_version=document.raw.get("schema_version"),
+            agent=agent,
+            notes=document.raw.get("notes"),
+            extra=document.raw.get("extra"),
+            final_metrics=document.raw.get("final_metrics"),
+        ),
+    )
+
+
+def period(found: list[Entry]) -> tuple[int | None, int | None]:
+    """The earliest and the latest time of the steps."""
+    times = [entry.at_ns for entry in found if entry.at_ns is not None]
+    return (min(times), max(times)) if times else (None, None)

@@ -1,0 +1,133 @@
+"""Claude Code sessions: its own files, its `stream-json` output, and that output with a clock.
+
+One trace a session. No request is ever recorded, neither system prompt nor tool definitions, and
+a stream has not even the user's prompt: each call says so in its fidelity.
+
+The wrapper `{"t": seconds, "event": …}` counts from an unknown beginning. Its seconds are taken as
+if that were the epoch: durations are right, dates mean nothing, and the trace begins at the `t` of
+its first line. In a bare stream only some lines tell their time; the rest stays unknown.
+
+A session's order is known at its end only, so a file is held whole while it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from replay.errors import BadTrace
+from replay.formats.claude_code import about
+from replay.formats.claude_code import agents as agent_files
+from replay.formats.claude_code.agents import Agent
+from replay.formats.claude_code.lines import Line, decoded, is_line, lines, without_repeats
+from replay.formats.claude_code.order import apart
+from replay.formats.claude_code.session import Times, session
+from replay.formats.intake import HEAD_BYTES, Head, Source, Tally
+from replay.trace import AgentSpan, Batch, Header, Json, Place
+
+NAME = "claude-code"
+TITLE = "Claude Code sessions"
+
+_LONG_LINE = (rb'"sessionId"\s*:', rb'"(parentUuid|messageId)"\s*:')
+
+
+def sniff(head: Head) -> bool:
+    """Other lines and noise may come first, and a line may be longer than the head."""
+    if any(is_line(decoded(line)) for line in head.lines()):
+        return True
+    return len(head.data) >= HEAD_BYTES and head.starts(b"{") and head.has(*_LONG_LINE)
+
+
+def part_of(path: Path) -> Path | None:
+    """The session file that is read together with this file of a sub-agent, if it exists."""
+    return agent_files.part_of(path)
+
+
+def read(source: Source, tally: Tally) -> Iterator[Batch]:
+    """One trace a session. Raises BadTrace where no session has a message."""
+    sessions = _sessions(lines(source.records(tally), tally))
+    files = agent_files.beside(source, tally) if sessions else []
+    for agent in files:
+        if agent.session not in sessions:
+            agent.tally.problem("start", f"is of session {agent.session}, which is not here")
+    summaries = about.summaries(line for own in sessions.values() for line in own)
+    found = 0
+    for name in list(sessions):
+        own = sessions.pop(name)
+        if not any(line.speaks or about.is_init(line) for line in own):
+            continue
+        found += 1
+        agents = [agent for agent in files if agent.session == name]
+        yield _trace(name, own, agents, summaries, source, tally)
+    if not found:
+        raise BadTrace(source.display, "", "holds no message of a Claude Code session")
+
+
+def _sessions(found: Iterable[Line]) -> dict[str, list[Line]]:
+    """The lines of each session; a line that names none belongs to the one around it."""
+    sessions: dict[str, list[Line]] = {}
+    nameless: list[Line] = []
+    latest: str | None = None
+    for line in found:
+        latest = line.session or latest
+        if latest is None:
+            nameless.append(line)
+        else:
+            sessions.setdefault(latest, nameless).append(line)
+            nameless = []
+    return {name: without_repeats(own) for name, own in sessions.items()}
+
+
+def _trace(
+    name: str,
+    own: list[Line],
+    files: list[Agent],
+    summaries: dict[str, str],
+    source: Source,
+    tally: Tally,
+) -> Batch:
+    tally.counts["sessions"] += 1
+    main, grouped = apart(own)
+    item = None
+    if grouped and not any(line.speaks for line in main):  # a sub-agent's file read by itself
+        item = next(iter(grouped))
+        main += grouped.pop(item)
+    agents = [*agent_files.inline(grouped, tally), *_unless_inline(files, grouped)]
+    root = item or name
+    talk = session(root, main, agents, tally)
+    times = Times.of([*own, *(line for agent in agents for line in agent.lines)])
+    ends = [line.record for line in main if line.kind == "result"]
+    status, error = about.status(ends)
+    signals: dict[str, Json] = {"signals": list(talk.signals)} if talk.signals else {}
+    span = AgentSpan(
+        id=root,
+        name=NAME,
+        start_ns=times.start_ns,
+        end_ns=times.end_ns,
+        time_quality=times.quality,
+        status=status,
+        error=error,
+        place=Place(span=root),
+        extra=about.beginning(main) | about.ending(ends) | talk.extra | signals,
+    )
+    header = Header(
+        format=NAME,
+        source_id=name,
+        item=item,
+        path=source.display,
+        title=about.title(own, main, summaries),
+        agent=NAME,
+        labels=about.labels(main),
+        reported_cost_usd=about.reported_cost(ends),
+        start_ns=times.start_ns,
+        end_ns=times.end_ns,
+    )
+    return Batch(header=header, spans=(span, *talk.spans), last=True)
+
+
+def _unless_inline(files: list[Agent], grouped: dict[str, list[Line]]) -> Iterator[Agent]:
+    for agent in files:
+        if agent.name in grouped:
+            agent.tally.problem("start", "its agent stands in the session file too; left out")
+        else:
+            yield agent

@@ -1,0 +1,138 @@
+"""`python -m tests.readme`: writes the generated tables of the README, each between its marks.
+
+Commands come from the command line, keys from the bindings of the screens, classes and shapes from
+their tables, formats from the importers, JSON columns from the structs. A test fails when the file
+lags behind.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import click
+import msgspec
+
+from arc_tui.cli import cli
+from arc_tui.views.runs import RunRow
+from replay.formats import formats
+from replay.store.rows import StepRow
+from taxonomy.classes import CLASSES, SHAPES
+from taxonomy.query import TagRow
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+
+
+def commands() -> str:
+    """A row a command: how it is called, what it does."""
+    context = click.Context(cli, info_name="arc")
+    rows = [("`arc [FILE…]`", "imports the files if any are named, opens the app")]
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        pieces = " ".join(_shown(command.collect_usage_pieces(context)))
+        text = (command.help or "").split("\n\n")[0].replace("\n", " ")
+        rows.append((f"`arc {name} {pieces}`".replace(" `", "`"), text))
+    return _table(("command", "does"), rows)
+
+
+def _shown(pieces: Iterable[str]) -> list[str]:
+    return [piece for piece in pieces if piece != "[OPTIONS]"]
+
+
+def keys() -> str:
+    """A row a key of each screen."""
+    from arc_tui.app import ArcApp
+    from arc_tui.screens import runs, trace
+
+    rows = []
+    for where, owner in (
+        ("everywhere", ArcApp),
+        ("runs", runs.RunsScreen),
+        ("trace", trace.TraceScreen),
+    ):
+        for binding in owner.BINDINGS:
+            assert not isinstance(binding, tuple)
+            shown = (binding.key_display or binding.key).replace(",", " ")
+            rows.append((where, f"`{shown}`", binding.tooltip or binding.description))
+    return _table(("where", "key", "does"), rows)
+
+
+def classes() -> str:
+    """The failure classes as the tag picker shows them."""
+    rows = [(f"`{c.key}` {c.name}", c.definition, c.cause, c.fix) for c in CLASSES]
+    return _table(("class", "definition", "usual cause", "first fix"), rows)
+
+
+def shapes() -> str:
+    """The shapes of a run."""
+    return _table(
+        ("shape", "means", "try first"), [(s.name, s.definition, s.first) for s in SHAPES]
+    )
+
+
+def inputs() -> str:
+    """The formats that are read."""
+    return _table(("`--format`", "reads"), [(f"`{f.NAME}`", f.TITLE) for f in formats()])
+
+
+def columns() -> str:
+    """The JSON columns of the three documented views."""
+    rows = []
+    for view, struct in (("trace_summary", RunRow), ("steps", StepRow), ("failures", TagRow)):
+        hints = typing.get_type_hints(struct)
+        fields = ", ".join(
+            f"`{each.encode_name}` {_type(hints[each.name])}"
+            for each in msgspec.structs.fields(struct)
+        )
+        rows.append((f"`{view}`", fields))
+    return _table(("view", "columns"), rows)
+
+
+def _type(hint: object) -> str:
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        known = [each for each in typing.get_args(hint) if each is not types.NoneType]
+        return f"{_type(known[0])}?"
+    if typing.get_origin(hint) is typing.Literal:
+        return "text"
+    if typing.get_origin(hint) is tuple:
+        return "list"
+    names = {int: "int", float: "real", str: "text", bool: "bool"}
+    return names.get(hint, "text") if isinstance(hint, type) else "text"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in lines
+    )
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "keys": keys,
+    "classes": classes,
+    "shapes": shapes,
+    "formats": inputs,
+    "columns": columns,
+}
+
+
+def rendered(text: str) -> str:
+    """The README with every generated block as it should be."""
+    for name, block in BLOCKS.items():
+        start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+        if start not in text or end not in text:
+            raise ValueError(f"README.md has no block {start} … {end}")
+        body = f"{start}\n{block()}\n{end}"
+        text = re.sub(
+            re.escape(start) + ".*?" + re.escape(end), lambda _, b=body: b, text, flags=re.S
+        )
+    return text
+
+
+if __name__ == "__main__":
+    README.write_text(rendered(README.read_text()))
