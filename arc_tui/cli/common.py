@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 import msgspec
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from arc_tui.places import database
@@ -20,6 +20,7 @@ from taxonomy.ledger import open_ledger
 F = TypeVar("F", bound=Callable[..., Any])
 
 PIPED_WIDTH = 160
+_GAP = "  "
 
 
 def db_option(command: F) -> F:
@@ -55,12 +56,23 @@ def console(*, err: bool = False) -> Console:
     return Console(file=stream, width=width, highlight=False, emoji=False, markup=False)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
-    """A plain table: a dim head, no lines; the last column takes what is left."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=False)
-    for index, name in enumerate(columns):
-        last = index == len(columns) - 1
-        made.add_column(name, overflow="ellipsis", no_wrap=True, ratio=1 if last else None)
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    return made
+def print_table(out: Console, columns: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> None:
+    """Rows under a dim head, each column as wide as its widest cell.
+
+    On a terminal the last column is cut to what is left of the line; a pipe gets all of it.
+    """
+    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    widths = [
+        max([cell_len(name)] + [row[at].cell_len for row in cells])
+        for at, name in enumerate(columns)
+    ]
+    room = out.width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)
+    if out.is_terminal and room > 0:
+        widths[-1] = min(widths[-1], room)
+    for row in [[Text(name, "dim") for name in columns], *cells]:
+        line = Text()
+        for cell, width in zip(row, widths, strict=True):
+            cell.truncate(width, overflow="ellipsis", pad=True)
+            line.append_text(cell).append(_GAP)
+        line.rstrip()
+        out.print(line, soft_wrap=True)

@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from arc_tui import format
-from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, table
+from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
 from arc_tui.cli.show import print_step, print_trace
 from arc_tui.views.brief import brief_text
 from arc_tui.views.runs import RunRow, build_runs, run_rows
@@ -36,7 +36,7 @@ def ls(query: tuple[str, ...], every: bool, as_json: bool, db: Path | None) -> i
         click.echo(f"{where}; `arc import PATH` reads some, `arc demo` shows some", err=True)
         return 1
     names = ["", "id", "task", "trial", "outcome", "steps", "tokens", "cost", "time", "why"]
-    console().print(table(names, [_cells(row) for row in view.rows]))
+    print_table(console(), names, [_cells(row) for row in view.rows])
     cost = format.usd(view.cost_usd, complete=view.cost_complete)
     click.echo(
         f"{format.count(len(view.rows), 'run')}, {view.failed} failed, "

@@ -12,7 +12,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from arc_tui import format
-from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, table
+from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
 from arc_tui.replaying import Wanted, estimated, replaying
 from arc_tui.views.replay import EMPTY, ReplayRow, ReplayView
 from replay.budget import Limits
@@ -64,7 +64,7 @@ def replay(
         if only_estimate:
             print_json(estimated(store, wanted))
             return 0
-        view = _drained(replaying(store, wanted))
+        view = drained(replaying(store, wanted))
     if as_json:
         print_json(view)
     else:
@@ -74,7 +74,8 @@ def replay(
     return 1 if view.differs else 0
 
 
-def _drained(work: Iterator[ReplayView]) -> ReplayView:
+def drained(work: Iterator[ReplayView]) -> ReplayView:
+    """Run a replay to its end with a progress line on stderr where that is a terminal."""
     view = EMPTY
     out = console(err=True)
     columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn())
@@ -95,7 +96,7 @@ def print_replay(out: Console, view: ReplayView) -> None:
     for notice in view.verdict.notices:
         out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
     out.print()
-    out.print(table(["", "step", "recorded", "control", "edited"], map(_cells, view.rows)))
+    print_table(out, ["", "step", "recorded", "control", "edited"], map(_cells, view.rows))
     if any(row.dimmed for row in view.rows):
         out.print("dim: the edited agent would not have been here", style="dim")
     out.print()

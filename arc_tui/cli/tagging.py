@@ -12,7 +12,7 @@ import click
 from rich.text import Text
 
 from arc_tui import format
-from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, table
+from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
 from replay.errors import NotFound
 from replay.store.rows import step_rows, trace_row
 from taxonomy import ledger
@@ -92,7 +92,7 @@ def tags(query: tuple[str, ...], as_json: bool, db: Path | None) -> int:
         print_json(found)
     elif found:
         names = ["", "id", "task", "trial", "outcome", "step", "class", "fault", "by", "why"]
-        console().print(table(names, [_cells(row) for row in found]))
+        print_table(console(), names, [_cells(row) for row in found])
     return 0 if found else 1
 
 

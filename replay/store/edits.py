@@ -22,20 +22,13 @@ def save(store: Store, edit: Edit) -> Edit:
     return find(store, digest)
 
 
-def find(store: Store, digest: str) -> Edit:
-    """The edit of that digest, or of a unique beginning of it, or the latest of that name.
-
-    Raises NotFound where there is none, or more than one.
-    """
+def find(store: Store, name: str) -> Edit:
+    """The edit of that digest or name. Raises NotFound where there is none, or several."""
     rows = store.db.execute(
-        "SELECT name, body FROM edit WHERE digest = :it OR name = :it"
-        " OR (length(:it) >= 4 AND substr(digest, instr(digest, ':') + 1, length(:it)) = :it)"
-        " ORDER BY digest = :it DESC, name = :it DESC, added_ns DESC",
-        {"it": digest},
+        "SELECT digest, body FROM edit WHERE digest = ? OR name = ?", (name, name)
     ).fetchall()
-    exact = rows and (rows[0][0] == digest or digest.startswith(canon.ALGORITHM + ":"))
-    if not rows or (len(rows) > 1 and not exact):
-        raise NotFound("edit", digest, [row[0] for row in rows])
+    if len(rows) != 1:
+        raise NotFound("edit", name, [row[0] for row in rows])
     return msgspec.json.decode(rows[0][1], type=Edit)
 
 

@@ -230,7 +230,7 @@ CREATE TABLE replay (
 
 CREATE VIEW steps AS
 SELECT t.key AS trace, s.step, s.thread, a.span_id AS span, a.start_ns, a.end_ns,
-  CASE WHEN a.end_ns >= a.start_ns THEN a.end_ns - a.start_ns END AS latency_ns,
+  CASE WHEN a.end_ns > a.start_ns THEN a.end_ns - a.start_ns END AS latency_ns,
   a.time_quality, coalesce(m.response_model, m.model) AS model, m.stop,
   s.calls, s.errors, m.input_tokens, m.output_tokens, m.reasoning_tokens,
   m.cache_read_tokens, m.cache_write_tokens, m.cost_usd, m.cost_source,
@@ -245,7 +245,7 @@ CREATE VIEW trace_summary AS
 SELECT t.key AS trace, t.run, t.title, t.task, t.trial, t.variant, t.agent, t.models,
   t.outcome, t.outcome_value, t.outcome_by, t.steps, t.spans, t.calls, t.errors,
   t.start_ns, t.end_ns,
-  CASE WHEN t.end_ns >= t.start_ns THEN t.end_ns - t.start_ns END AS duration_ns,
+  CASE WHEN t.end_ns > t.start_ns THEN t.end_ns - t.start_ns END AS duration_ns,
   t.input_tokens, t.output_tokens, t.tokens_complete, t.cost_usd, t.cost_complete,
   t.reported_cost_usd, t.fidelity, t.masked, t.prompt, t.format, t.source_id, t.item, t.path,
   t.labels, t.problems, t.imported_ns,

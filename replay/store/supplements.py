@@ -94,7 +94,7 @@ def sketch(trace: Trace) -> tuple[Tool, ...]:
     """Tools as far as the calls of a trace show them: names and the keys of their arguments."""
     keys: dict[str, dict[str, None]] = {}
     for span in trace.spans:
-        if isinstance(span, ToolCall):
+        if isinstance(span, ToolCall) and span.asked_by is not None:
             given = span.arguments if isinstance(span.arguments, dict) else {}
             keys.setdefault(span.name, {}).update(dict.fromkeys(given))
     return tuple(

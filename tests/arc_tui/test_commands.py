@@ -1,0 +1,323 @@
+"""The commands as a user types them, on the bundled runs and on files of every kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from arc_tui import jobs
+from arc_tui.cli import COMMANDS, cli
+from arc_tui.places import fixtures
+from taxonomy.ledger import open_ledger
+from tests.replay.test_formats import CHAT
+
+TOUR = "shop-many-wishes-v5-0"
+RUNS = (TOUR, "shop-many-wishes-v8-0", "shop-warranty-v3-0", "shop-stock-v4-0", "shop-compare-v8-0")
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with some of the bundled runs, made once."""
+    path = tmp_path_factory.mktemp("db") / "arc.db"
+    with open_ledger(path) as store:
+        files = [fixtures() / "traces" / f"{name}.jsonl" for name in RUNS]
+        for _ in jobs.import_paths(store, files):
+            pass
+    return path
+
+
+@pytest.fixture
+def db(bundled: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may change."""
+    copy = tmp_path / "arc.db"
+    copy.write_bytes(bundled.read_bytes())
+    return copy
+
+
+def run(path: Path, *arguments: str, given: str | None = None) -> Result:
+    result = CliRunner().invoke(
+        cli, ["--db", str(path), *arguments], input=given, standalone_mode=False
+    )
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+def as_json(path: Path, *arguments: str) -> Any:
+    return json.loads(run(path, *arguments, "--json").stdout)
+
+
+class Spoken(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def spoken(*arguments: str, cwd: Path, **environment: str) -> Spoken:
+    """The installed command in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "arc_tui", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "ARC_DATA_DIR": str(cwd / "data"), **environment},
+        check=False,
+    )
+    return Spoken(done.returncode, done.stdout, done.stderr)
+
+
+def test_ls_lists_runs_with_what_looks_wrong(db: Path) -> None:
+    rows = {row["source_id"]: row for row in as_json(db, "ls")}
+    assert set(rows) == set(RUNS)
+    assert rows[TOUR]["outcome"] == "failed"
+    assert rows[TOUR]["why_step"] == 4
+    text = run(db, "ls", "outcome:failed").stdout
+    assert "✗" in text
+    assert "✓" not in text
+
+
+def test_show_prints_the_tree_and_a_step_in_full(db: Path) -> None:
+    text = run(db, "show", TOUR).stdout
+    assert "   4 refund_order 1039" in text
+    assert "break? step 4" in text
+    step = as_json(db, "show", TOUR, "4")
+    assert step["observations"][0]["call"]["name"] == "refund_order"
+    assert step["fidelity"] == "exact"
+    assert "refund_order" in run(db, "show", TOUR, "4").stdout
+
+
+def test_a_sub_agent_nests_below_the_call_that_asked_for_it(db: Path) -> None:
+    lines = run(db, "show", "shop-compare-v8-0").stdout.splitlines()
+    asked = next(n for n, line in enumerate(lines) if "ask_researcher" in line)
+    inside = lines[asked + 1]
+    assert len(inside) - len(inside.lstrip()) > len(lines[asked]) - len(lines[asked].lstrip())
+
+
+def test_break_says_where_and_shows_the_published_rule_beside(db: Path) -> None:
+    view = as_json(db, "break", TOUR)
+    assert view["candidates"][0]["step"] == 4
+    assert view["published"] == 4
+    assert run(db, "break", TOUR).return_value == 0
+    assert run(db, "break", TOUR, "--rule", "arc").stdout.startswith("published rule: step 4")
+    assert "no break found" in run(db, "break", "shop-compare-v8-0").stdout
+
+
+def test_brief_fits_and_ends_with_the_next_commands(db: Path) -> None:
+    text = run(db, "brief", TOUR).stdout
+    assert text == run(db, "brief", TOUR).stdout
+    assert len(text) / 3.5 <= 1500
+    assert f"arc replay {as_json(db, 'ls', TOUR)[0]['trace'][:8]}" in text
+
+
+def test_a_tag_is_kept_counted_and_taken_back(db: Path) -> None:
+    run(db, "tag", TOUR, "4", "h", "--note", "the sum was never read")
+    (row,) = [row for row in as_json(db, "tags", "many-wishes") if row["accepted"]]
+    assert (row["class"], row["step"], row["place"]) == ("hallucinated state", 4, 1)
+    counted = as_json(db, "pareto")
+    assert {"label": "hallucinated state", "tagged": 1} in [
+        {"label": bar["label"], "tagged": bar["tagged"]} for bar in counted["bars"]
+    ]
+    assert "█" in run(db, "pareto").stdout
+    assert run(db, "tag", TOUR, "4", "h", "--remove").return_value == 0
+    assert not [row for row in as_json(db, "tags") if row["accepted"]]
+
+
+def test_replay_tries_a_prompt_and_the_second_time_asks_nothing(db: Path) -> None:
+    prompt = str(fixtures() / "demo" / "prompts" / "v4.md")
+    first = as_json(db, "replay", TOUR, "--system", prompt)
+    again = as_json(db, "replay", TOUR, "--system", prompt)
+    assert first["verdict"]["edited_departs"] == 4
+    assert "first departs at step 4: refund_order → get_order" in first["verdict"]["sentence"]
+    assert "look" in first["verdict"]["sentence"]
+    assert first["verdict"]["at_break"] == "gone"
+    assert (first["asked"], again["asked"]) == (16, 0)
+    assert first["digest"] == again["digest"]
+    assert run(db, "replay", TOUR, "--system", prompt).return_value == 1
+
+
+def test_replay_without_an_edit_is_the_control_arm_alone(db: Path) -> None:
+    result = run(db, "replay", TOUR)
+    assert result.return_value == 0
+    assert "Control repeats the recording at 8 of 8 steps" in result.stdout
+
+
+def test_an_edit_file_changes_a_tool_description(db: Path) -> None:
+    edit = str(fixtures() / "demo" / "edits" / "sharper-stock.toml")
+    view = as_json(db, "replay", "shop-stock-v4-0", "--edit", edit)
+    assert view["verdict"]["edited_departs"] == 1
+    assert view["rows"][1]["edited"].startswith("check_stock")
+
+
+def test_verify_is_clean_on_what_was_imported(db: Path) -> None:
+    assert as_json(db, "verify") == {"traces": len(RUNS), "findings": []}
+
+
+def test_attach_completes_what_a_source_did_not_record(db: Path, tmp_path: Path) -> None:
+    chat = tmp_path / "chat.json"
+    chat.write_text(json.dumps(CHAT[1:]))
+    prompt = tmp_path / "prompt.md"
+    prompt.write_text("Be kind.")
+    run(db, "import", str(chat))
+    assert as_json(db, "show", "last", "0")["fidelity"] == "partial"
+    out = run(db, "attach", "last", "--system", str(prompt), "--sketch-tools").stdout
+    assert "a system prompt, 1 tools (sketched)" in out
+    step = as_json(db, "show", "last", "0")
+    assert step["system"] == "Be kind."
+    assert step["tools"] == ["get"]
+
+
+def test_import_reports_bad_files_and_still_imports_the_good(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "good.json").write_text(json.dumps(CHAT))
+    (folder / "broken.json").write_text(json.dumps(CHAT)[:-30])
+    (folder / "notes.md").write_text("# nothing to import")
+    result = run(tmp_path / "arc.db", "import", str(folder))
+    assert result.return_value == 2
+    assert "1 trace from 2 files, 1 file skipped" in result.stdout
+    assert result.stderr.count("broken.json") == 1
+    assert "ends too early" in result.stderr
+
+
+BAD: dict[str, bytes] = {
+    "empty": b"",
+    "binary": b"\x00\x01" * 500,
+    "wrong": b"just some text",
+    "truncated": json.dumps(CHAT).encode()[:-40],
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_named_file_that_is_bad_is_one_line_and_exit_2(kind: str, tmp_path: Path) -> None:
+    (tmp_path / f"{kind}.json").write_bytes(BAD[kind])
+    result = run(tmp_path / "arc.db", "import", str(tmp_path / f"{kind}.json"))
+    assert result.return_value == 2
+    assert result.stderr.count("\n") == 1
+    assert f"{kind}.json" in result.stderr
+
+
+def test_importing_again_changes_nothing(db: Path) -> None:
+    before = as_json(db, "ls")
+    file = fixtures() / "traces" / f"{TOUR}.jsonl"
+    assert "1 already there" in run(db, "import", str(file)).stdout
+    assert as_json(db, "ls") == before
+
+
+def test_a_word_that_is_nothing_gets_a_hint(tmp_path: Path) -> None:
+    said = spoken("replya", cwd=tmp_path)
+    assert said.code == 2
+    assert said.out == ""
+    assert "did you mean `arc replay`?" in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "nothing"], "no trace 'nothing'"),
+        (["import", "absent.json"], "absent.json: cannot be read: no such file"),
+        (["import", "--format", "xml", "x"], "no format 'xml'"),
+        (["tag", "last", "0", "sloop"], "no trace 'last'"),
+        (["open", "x"], "the app needs a terminal"),
+        (["ls", "--nope"], "No such option"),
+    ],
+)
+def test_a_mistake_is_a_sentence_and_exit_2(
+    arguments: list[str], words: str, tmp_path: Path
+) -> None:
+    said = spoken(*arguments, cwd=tmp_path)
+    assert (said.code, words in said.err) == (2, True), said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_trace_of_another_model_is_refused_by_the_demo_and_missing_offline(
+    db: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "chat.json").write_text(
+        json.dumps({"messages": CHAT, "model": "gpt-4o", "tools": [{"name": "get"}]})
+    )
+    run(db, "import", str(tmp_path / "chat.json"))
+    said = spoken("--db", str(db), "replay", "last", cwd=tmp_path)
+    assert said.code == 2
+    assert "--live with a limit" in said.err
+    demo = run(db, "replay", "last", "--model", "demo")
+    assert "the demo model answers only with a shop's tools" in demo.stdout
+
+
+def test_the_demo_runs_without_a_terminal_key_or_network(tmp_path: Path) -> None:
+    said = spoken("demo", "--headless", cwd=tmp_path)
+    assert said.code == 0, said.err
+    assert "first departs at step 4" in said.out
+    assert "demo, rule-based" in said.out
+
+
+HOSTILE = "\x1b[31mred\x1b]8;;http://x\x07link\x1b]52;c;aGk=\x07\u202egnp.exe [bold]x[/bold]"
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    chat = [
+        {"role": "user", "content": HOSTILE},
+        {
+            "role": "assistant",
+            "content": HOSTILE,
+            "tool_calls": [
+                {
+                    "id": HOSTILE,
+                    "function": {"name": HOSTILE, "arguments": json.dumps({HOSTILE: HOSTILE})},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": HOSTILE, "content": HOSTILE},
+        {"role": "assistant", "content": HOSTILE},
+    ]
+    (tmp_path / "h.json").write_text(json.dumps(chat))
+    run(tmp_path / "arc.db", "import", str(tmp_path / "h.json"))
+    return tmp_path / "arc.db"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ls"],
+        ["show", "last"],
+        ["show", "last", "0"],
+        ["brief", "last"],
+        ["tags"],
+        ["break", "last"],
+    ],
+)
+def test_escape_sequences_in_a_trace_never_reach_the_terminal(
+    arguments: list[str], hostile: Path
+) -> None:
+    result = run(hostile, *arguments)
+    assert not set("\x1b\x07\u202e") & set(result.stdout + result.stderr)
+
+
+def test_json_output_is_plain_json_whatever_the_trace_says(hostile: Path) -> None:
+    assert as_json(hostile, "ls")[0]["title"].endswith("[bold]x[/bold]")
+
+
+def test_every_command_has_help_that_says_something() -> None:
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        assert command.help, name
+
+
+def seeds() -> Iterator[str]:
+    yield from ("0", "1", "random")
+
+
+@pytest.mark.parametrize("seed", list(seeds()))
+def test_json_is_the_same_whatever_the_hash_seed(seed: str, db: Path, tmp_path: Path) -> None:
+    said = spoken("--db", str(db), "brief", TOUR, cwd=tmp_path, PYTHONHASHSEED=seed)
+    assert said.out == run(db, "brief", TOUR).stdout
