@@ -22,7 +22,7 @@ COMMANDS: dict[str, str] = {
     "demo": "arc_tui.cli.opening:demo",
     "import": "arc_tui.cli.importing:import_",
     "attach": "arc_tui.cli.importing:attach",
-    "ls": "arc_tui.cli.reading:ls",
+    "ls": "arc_tui.cli.listing:ls",
     "show": "arc_tui.cli.reading:show",
     "brief": "arc_tui.cli.reading:brief",
     "break": "arc_tui.cli.reading:break_",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
@@ -56,23 +56,28 @@ def console(*, err: bool = False) -> Console:
     return Console(file=stream, width=width, highlight=False, emoji=False, markup=False)
 
 
-def print_table(out: Console, columns: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> None:
+def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> None:
     """Rows under a dim head, each column as wide as its widest cell.
 
     On a terminal the last column is cut to what is left of the line; a pipe gets all of it.
     """
-    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
-    widths = [
-        max([cell_len(name)] + [row[at].cell_len for row in cells])
-        for at, name in enumerate(columns)
-    ]
+    texts = [list(columns), *([_plain(cell) for cell in row] for row in rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*texts, strict=True)]
+    if not out.is_terminal:  # no colour, nothing to cut: no need for Rich to lay it out
+        for text in texts:
+            out.file.write(_GAP.join(map(set_cell_size, text, widths)).rstrip() + "\n")
+        return
     room = out.width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)
-    if out.is_terminal and room > 0:
-        widths[-1] = min(widths[-1], room)
-    for row in [[Text(name, "dim") for name in columns], *cells]:
+    widths[-1] = min(widths[-1], max(room, 0))
+    for row in [[Text(name, "dim") for name in columns], *rows]:
         line = Text()
         for cell, width in zip(row, widths, strict=True):
-            cell.truncate(width, overflow="ellipsis", pad=True)
-            line.append_text(cell).append(_GAP)
+            shown = cell.copy() if isinstance(cell, Text) else Text(cell)
+            shown.truncate(width, overflow="ellipsis", pad=True)
+            line.append_text(shown).append(_GAP)
         line.rstrip()
         out.print(line, soft_wrap=True)
+
+
+def _plain(cell: Text | str) -> str:
+    return cell.plain if isinstance(cell, Text) else cell

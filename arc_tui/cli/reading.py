@@ -1,4 +1,4 @@
-"""`arc ls`, `show`, `brief`, `break`: what the database says, printed."""
+"""`arc show`, `brief`, `break`: what the database says of one trace, printed."""
 
 from __future__ import annotations
 
@@ -7,67 +7,12 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from arc_tui import format
-from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
+from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
 from arc_tui.cli.show import print_step, print_trace
 from arc_tui.views.brief import brief_text
-from arc_tui.views.runs import RunRow, build_runs, run_rows
 from arc_tui.views.step import build_step
 from arc_tui.views.trace import build_break, build_trace
 from replay.errors import NotFound
-
-
-@click.command()
-@click.argument("query", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Every recording of a run, not the fullest.")
-@json_option
-@db_option
-def ls(query: tuple[str, ...], every: bool, as_json: bool, db: Path | None) -> int:
-    """List runs; all words of QUERY must occur in a row (`field:word` asks one column)."""
-    with open_store(db) as store:
-        words = " ".join(query)
-        if as_json:
-            found = run_rows(store, words, every=every)
-            print_json(found)
-            return 0 if found else 1
-        view = build_runs(store, words, every=every)
-    if not view.rows:
-        where = f"no run matches {words!r}" if words else "no runs yet"
-        click.echo(f"{where}; `arc import PATH` reads some, `arc demo` shows some", err=True)
-        return 1
-    names = ["", "id", "task", "trial", "outcome", "steps", "tokens", "cost", "time", "why"]
-    print_table(console(), names, [_cells(row) for row in view.rows])
-    cost = format.usd(view.cost_usd, complete=view.cost_complete)
-    click.echo(
-        f"{format.count(len(view.rows), 'run')}, {view.failed} failed, "
-        f"cost {cost if view.cost_usd is not None else 'unknown'}",
-        err=True,
-    )
-    return 0
-
-
-def _cells(row: RunRow) -> list[Text | str]:
-    return [
-        format.outcome_mark(row.outcome, warned=bool(row.warnings)),
-        row.trace[:8],
-        format.cut(format.one_line(row.task or row.title or row.source_id), 32),
-        format.cut(format.one_line(row.trial), 16),
-        format.outcome_value(row.outcome_value),
-        str(row.steps),
-        format.tokens(row.input_tokens),
-        format.usd(row.cost_usd, complete=row.cost_complete),
-        format.duration(row.duration_ns),
-        why(row),
-    ]
-
-
-def why(row: RunRow) -> str:
-    """The phrase of a row: the first candidate, or what is wrong with a run that passed."""
-    if row.outcome == "passed" and row.warnings:
-        return f"passed; {format.one_line(row.warnings[0])}"
-    if row.outcome == "passed" or row.why is None:
-        return format.UNKNOWN
-    return f"{format.one_line(row.why)} · {row.why_step}"
 
 
 @click.command()

@@ -14,7 +14,7 @@ from rich.text import Text
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
 from arc_tui.replaying import Wanted, estimated, replaying
-from arc_tui.views.replay import EMPTY, ReplayRow, ReplayView
+from arc_tui.views.replay import EMPTY, MARKS, ReplayRow, ReplayView
 from replay.budget import Limits
 from replay.compare import RULES
 from replay.edit_file import from_files
@@ -86,17 +86,15 @@ def drained(work: Iterator[ReplayView]) -> ReplayView:
     return view
 
 
-MARKS = {"fixed": "✓ fixed", "broke": "✗ broke", "changed": "≠ changed", "same": "· same"}
-"""A mark for what the edit did to a step; anything else reads as `? unclear`."""
-
-
 def print_replay(out: Console, view: ReplayView) -> None:
     """The sentence, a row a step, what stands against it, the digest."""
     out.print(Text(view.verdict.sentence, "bold"), soft_wrap=True)
     for notice in view.verdict.notices:
         out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
     out.print()
-    print_table(out, ["", "step", "recorded", "control", "edited"], map(_cells, view.rows))
+    print_table(
+        out, ["", "step", "recorded", "control", "edited"], [_cells(row) for row in view.rows]
+    )
     if any(row.dimmed for row in view.rows):
         out.print("dim: the edited agent would not have been here", style="dim")
     out.print()

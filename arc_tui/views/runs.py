@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, structs
+from collections.abc import Sequence
 
+from msgspec import Struct, convert, structs
+
+from arc_tui import format
 from replay.store import Store
 from replay.store.rows import TraceRow, trace_rows
 from taxonomy.classes import Shape
@@ -45,6 +48,17 @@ EMPTY = RunsView(
 )
 
 
+NO_RUN = convert(
+    {each.name: None for each in structs.fields(RunRow)}
+    | dict.fromkeys(("trace", "run", "format", "source_id", "labels", "problems"), "")
+    | dict.fromkeys(("steps", "spans", "calls", "errors", "masked", "imported_ns"), 0)
+    | dict.fromkeys(("tokens_complete", "cost_complete", "preferred"), False)
+    | {"outcome": "unknown", "warnings": ()},
+    RunRow,
+)
+"""The run of a screen that has none yet."""
+
+
 def run_row(row: TraceRow, verdict: Verdict | None) -> RunRow:
     """A trace with its diagnosis beside it."""
     known = structs.asdict(row)
@@ -66,6 +80,22 @@ def run_rows(store: Store, query: str = "", *, every: bool = False) -> tuple[Run
     return tuple(row for row in found if matches(row, query))
 
 
+def reason(row: RunRow) -> tuple[str, int | None]:
+    """Why a run is as it is: its first candidate and that step, or what is wrong where it
+    passed."""
+    if row.outcome == "passed" and row.warnings:
+        return f"passed; {format.one_line(row.warnings[0])}", None
+    if row.outcome == "passed" or row.why is None:
+        return format.UNKNOWN, None
+    return format.one_line(row.why), row.why_step
+
+
+def phrase(row: RunRow) -> str:
+    """The reason of a run with its step, on one line."""
+    why, step = reason(row)
+    return why if step is None else f"{why} · {step}"
+
+
 _SEARCHED = ("title", "task", "trial", "variant", "agent", "models", "outcome", "why", "source_id",
              "format", "path", "shape")  # fmt: skip
 
@@ -83,15 +113,21 @@ def matches(row: RunRow, query: str) -> bool:
     return True
 
 
+def total_cost(rows: Sequence[RunRow]) -> tuple[float | None, bool]:
+    """(the sum of what is known of the cost, whether that is all of it)."""
+    known = [row.cost_usd for row in rows if row.cost_usd is not None]
+    return (sum(known) if known else None), all(row.cost_complete for row in rows)
+
+
 def build_runs(store: Store, query: str = "", *, every: bool = False) -> RunsView:
     """The runs screen over one database."""
     rows = run_rows(store, query, every=every)
-    costs = [row.cost_usd for row in rows if row.cost_usd is not None]
+    cost_usd, cost_complete = total_cost(rows)
     return RunsView(
         database=store.path.name if store.path else ":memory:",
         rows=rows,
         failed=sum(row.outcome == "failed" for row in rows),
-        cost_usd=sum(costs) if costs else None,
-        cost_complete=all(row.cost_complete for row in rows),
+        cost_usd=cost_usd,
+        cost_complete=cost_complete,
         pareto=pareto(store),
     )

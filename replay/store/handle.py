@@ -13,13 +13,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from replay.errors import StoreUnusable
-from replay.redact import Redactor
 from replay.store.schema import migrations
+
+if TYPE_CHECKING:
+    from replay.redact import Redactor
 
 BUSY_TIMEOUT_S = 5.0
 
@@ -83,6 +86,8 @@ class Store:
         """The redactor under this database's key, made with the database unless
         `ARC_REDACT_KEY` names another."""
         if self._redactor is None:
+            from replay.redact import Redactor  # its patterns take a while, and a reader needs none
+
             self._redactor = Redactor(self._redact_key())
         return self._redactor
 

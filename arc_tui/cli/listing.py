@@ -1,0 +1,53 @@
+"""`arc ls`: the runs, one line each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from arc_tui import format
+from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
+from arc_tui.views.runs import RunRow, phrase, run_rows, total_cost
+
+
+@click.command()
+@click.argument("query", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Every recording of a run, not the fullest.")
+@json_option
+@db_option
+def ls(query: tuple[str, ...], every: bool, as_json: bool, db: Path | None) -> int:
+    """List runs; all words of QUERY must occur in a row (`field:word` asks one column)."""
+    with open_store(db) as store:
+        words = " ".join(query)
+        rows = run_rows(store, words, every=every)
+    if as_json:
+        print_json(rows)
+        return 0 if rows else 1
+    if not rows:
+        where = f"no run matches {words!r}" if words else "no runs yet"
+        click.echo(f"{where}; `arc import PATH` reads some, `arc demo` shows some", err=True)
+        return 1
+    names = ["", "id", "task", "trial", "outcome", "steps", "tokens", "cost", "time", "why"]
+    print_table(console(), names, [_cells(row) for row in rows])
+    cost, complete = total_cost(rows)
+    failed = sum(row.outcome == "failed" for row in rows)
+    shown = format.usd(cost, complete=complete) if cost is not None else "unknown"
+    click.echo(f"{format.count(len(rows), 'run')}, {failed} failed, cost {shown}", err=True)
+    return 0
+
+
+def _cells(row: RunRow) -> list[Text | str]:
+    return [
+        format.outcome_mark(row.outcome, warned=bool(row.warnings)),
+        row.trace[:8],
+        format.cut(format.one_line(row.task or row.title or row.source_id), 32),
+        format.cut(format.one_line(row.trial), 16),
+        format.outcome_value(row.outcome_value),
+        str(row.steps),
+        format.tokens(row.input_tokens),
+        format.usd(row.cost_usd, complete=row.cost_complete),
+        format.duration(row.duration_ns),
+        phrase(row),
+    ]
