@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from msgspec import Struct, structs
 
@@ -34,21 +34,26 @@ class Wanted(Struct, frozen=True, kw_only=True):
     steps: Collection[int] | None = None
 
 
-def replaying(store: Store, wanted: Wanted) -> Iterator[ReplayView]:
+def replaying(
+    store: Store, wanted: Wanted, *, hold: Callable[[Cached], object] | None = None
+) -> Iterator[ReplayView]:
     """Ask both arms step by step; yields the view after each, the last one with its digest.
 
-    What was answered is kept: closed and run again, it asks only what is missing. Raises BadEdit,
-    ModelRefused, OfflineMiss with sentences.
+    What was answered is kept: closed and run again, it asks only what is missing. `hold` is given
+    the model, for another thread to stop. Raises BadEdit, ModelRefused, OfflineMiss with
+    sentences, and Stopped.
     """
     trace = read.load(store, trace_row(store, wanted.trace).trace)
     edit = edits.save(store, wanted.edit) if wanted.edit is not None else None
-    model = _model(store, wanted, trace)
-    work = _Work(store, trace, edit, model, wanted.steps)
-    view = work.view()
-    for result in locked.replay(trace, edit, model, steps=wanted.steps):
-        work.results.append(result)
+    with _model(store, wanted, trace) as model:
+        if hold is not None:
+            hold(model)
+        work = _Work(store, trace, edit, model, wanted.steps)
         view = work.view()
-        yield view
+        for result in locked.replay(trace, edit, model, steps=wanted.steps):
+            work.results.append(result)
+            view = work.view()
+            yield view
     core = locked.core(trace, edit, model.name, work.results)
     yield structs.replace(view, digest=replays.keep(store, core))
 

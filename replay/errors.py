@@ -55,3 +55,11 @@ class OfflineMiss(ArcError):
 
 class StoreUnusable(ArcError):
     """The database cannot be opened, read or written."""
+
+
+class RequestRefused(ModelRefused):
+    """A model declined this one request; the next may be fine."""
+
+
+class Stopped(ArcError):
+    """The user stopped a call in flight. What was answered before it is kept."""

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from replay.action import Act
 from replay.budget import Estimate
 from replay.edit import Edit, diff
 from replay.locked import Reply, StepResult
 from replay.trace import Level, Trace
-from replay.verdict import Mark, Verdict, mark, summary
+from replay.verdict import Mark, Verdict, summary
+
+MARKS = {"fixed": "✓ fixed", "broke": "✗ broke", "changed": "≠ changed", "same": "· same"}
+"""A mark for what the edit did to a step; anything else reads as `? unclear`."""
 
 
 class ReplayRow(Struct, frozen=True, kw_only=True):
@@ -18,6 +22,8 @@ class ReplayRow(Struct, frozen=True, kw_only=True):
 
     `same` tells of each arm whether it does what was recorded (None: comparing cannot tell).
     `dimmed` rows come after the edited arm left the road; `refused` says why a step was not asked.
+    `calls` and `text` of an arm are all of its answer, `why` says where it is not the recorded one
+    or why that cannot be told; `reasons` are those of the fidelity.
     """
 
     step: int
@@ -34,6 +40,13 @@ class ReplayRow(Struct, frozen=True, kw_only=True):
     recorded_text: str = ""
     control_text: str = ""
     edited_text: str = ""
+    recorded_calls: tuple[Act, ...] = ()
+    control_calls: tuple[Act, ...] = ()
+    edited_calls: tuple[Act, ...] = ()
+    control_why: str = ""
+    edited_why: str = ""
+    reasons: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
 
 
 class ReplayView(Struct, frozen=True, eq=False, kw_only=True):
@@ -100,14 +113,28 @@ def _row(result: StepResult, verdict: Verdict, dimmed: bool) -> ReplayRow:
         control_same=control.against.same if control else None,
         edited=edited.action.phrase if edited else None,
         edited_same=edited.against.same if edited else None,
-        mark=mark(result, verdict.break_step),
+        mark=verdict.marks.get(result.step),
         at_break=result.step == verdict.break_step,
         dimmed=dimmed,
         refused=result.refused,
         recorded_text=result.recorded.text,
         control_text=control.action.text if control else "",
         edited_text=edited.action.text if edited else "",
+        recorded_calls=result.recorded.calls,
+        control_calls=control.action.calls if control else (),
+        edited_calls=edited.action.calls if edited else (),
+        control_why=_why(control),
+        edited_why=_why(edited),
+        reasons=result.fidelity.reasons,
+        losses=result.losses,
     )
+
+
+def _why(reply: Reply | None) -> str:
+    """In what an answer differs from the recording, with what is wrong with it in any case."""
+    if reply is None or reply.against.same:
+        return ""
+    return "; ".join(filter(None, (reply.against.brief, *reply.flaws)))
 
 
 def _first(replies: tuple[Reply, ...]) -> Reply | None:

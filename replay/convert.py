@@ -1,0 +1,263 @@
+"""A recorded request as a body of the Messages API, whichever provider it was recorded from.
+
+The same policy holds in every arm of a replay, so that only the edit can make a difference:
+thinking, cache markers and sampling settings are left out, ids are renamed by their order,
+several system texts become one. What is not sent as recorded is listed, never dropped silently.
+A body never makes anyone act: a server's own tools are offered as plain tools that nobody runs.
+
+Converting the steps of a trace costs each node of their contexts once, and so do their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from replay import canon, messages
+from replay.blocks import THINKING
+from replay.trace import NO_TOOLS, Json, Message, Request, Tool
+from replay.turns import OPENING, RENAMED, Conversation, Conversations, Turn, alias, turn_after
+
+API = "2026-10-21"
+"""The version of the Messages API that bodies are made for; part of every key."""
+
+DEFAULT_MAX_TOKENS = 4096
+"""The limit asked for where the recording names none: room for any single action."""
+
+JOINED = "several system texts sent as one"
+SHIMMED = "the provider's own tool, offered as a plain one"
+
+_POLICY = frozenset({THINKING, RENAMED, JOINED})
+"""Losses that follow from our rules and take nothing from what the model can know."""
+
+
+class Sent(Struct, frozen=True, eq=False, kw_only=True):
+    """A request as a model gets it.
+
+    `params` are the fields beside system, tools and messages. `losses` say what is not as
+    recorded; `partial` are those of them that change what the model knows. `refusal` says why
+    there is nothing to ask, None where there is.
+    """
+
+    params: dict[str, Json]
+    system: str | None
+    tools: list[dict[str, Json]]
+    conversation: Conversation
+    system_digest: str | None
+    tools_digest: str | None
+    losses: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
+    refusal: str | None = None
+
+    def body(self) -> dict[str, Any]:
+        """The body itself. Its messages are shared with other bodies: not to be changed."""
+        known = {"system": self.system, "tools": self.tools}
+        beside = {name: value for name, value in known.items() if value}
+        return {**self.params, **beside, "messages": self.conversation.messages()}
+
+    def key(self, sample: int) -> str:
+        """What its `sample`-th answer is stored under."""
+        turn = self.conversation.turn
+        return canon.key(
+            api=API,
+            system=self.system_digest,
+            tools=self.tools_digest,
+            params=self.params,
+            context=turn.digest if turn is not None else None,
+            sample=sample,
+        )
+
+    def asks_as(self, other: Sent) -> bool:
+        """Is this the same request to a model? Then every sample has the same key."""
+        turn, its = self.conversation.turn, other.conversation.turn
+        return (
+            self.system_digest == other.system_digest
+            and self.tools_digest == other.tools_digest
+            and (turn and turn.digest) == (its and its.digest)
+            and self.params == other.params
+        )
+
+    def recorded_name(self, tool: str) -> str:
+        """The recorded name of a tool that the model calls by the name it was sent."""
+        return self.conversation.aliases.get(tool, tool)
+
+
+def body_key(body: dict[str, Any], sample: int) -> str:
+    """The key of a whole body, for those who build one without a recording behind it."""
+    turn: Turn | None = None
+    for said in body["messages"]:
+        turn = turn_after(turn, said)
+    return canon.key(
+        api=API,
+        system=_digest("system", body.get("system")),
+        tools=_digest("tools", body.get("tools")),
+        params={n: v for n, v in body.items() if n not in {"system", "tools", "messages"}},
+        context=turn.digest if turn is not None else None,
+        sample=sample,
+    )
+
+
+def _digest(part: str, value: Json) -> str | None:
+    return canon.digest(part, canon.encode(canon.seen(value))) if value else None
+
+
+class _System(Struct, frozen=True, eq=False):
+    source: Message | None
+    text: str | None
+    digest: str | None
+    losses: tuple[str, ...]
+
+
+class _Offered(Struct, frozen=True, eq=False):
+    source: tuple[Tool, ...] | None
+    tools: list[dict[str, Json]]
+    digest: str | None
+    losses: tuple[str, ...]
+    aliases: dict[str, str]
+
+
+class Converter:
+    """Makes requests of one trace into bodies for one model, named as the server knows it."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self._conversations = Conversations()
+        # Memos hold the objects they know, so that an id is never another object's.
+        self._systems: dict[tuple[int, tuple[str, ...]], _System] = {}
+        self._toolsets: dict[int, _Offered] = {}
+
+    def sent(self, request: Request) -> Sent:
+        """The request as it is sent, with everything that is not as recorded listed."""
+        talk = self._conversations.of(request.context)
+        system = self._system(request.system, talk.lead)
+        offered = self._offered(request.tools)
+        params, dropped = _params(request.params, self.model, bool(offered.tools))
+        content = (*system.losses, *offered.losses, *talk.lost)
+        return Sent(
+            params=params,
+            system=system.text,
+            tools=offered.tools,
+            conversation=talk.named(offered.aliases),
+            system_digest=system.digest,
+            tools_digest=offered.digest,
+            losses=(*content, *dropped),
+            partial=tuple(loss for loss in content if loss not in _POLICY),
+            refusal=_refusal(request, talk),
+        )
+
+    def _system(self, recorded: Message | None, lead: tuple[str, ...]) -> _System:
+        key = (id(recorded), lead)
+        if key not in self._systems:
+            blocks = recorded.body.get("content") if recorded is not None else None
+            texts = [messages.text(recorded)] if recorded is not None else []
+            several = bool(lead and texts) or (isinstance(blocks, list) and len(blocks) > 1)
+            text = "\n\n".join(each for each in [*texts, *lead] if each.strip()) or None
+            losses = (JOINED,) if several else ()
+            self._systems[key] = _System(recorded, text, _digest("system", text), losses)
+        return self._systems[key]
+
+    def _offered(self, recorded: tuple[Tool, ...] | None) -> _Offered:
+        if id(recorded) not in self._toolsets:
+            tools = [_tool(tool) for tool in recorded or ()]
+            losses = [loss for tool in recorded or () for loss in _tool_losses(tool)]
+            aliases = {alias(t.name): t.name for t in recorded or () if alias(t.name) != t.name}
+            self._toolsets[id(recorded)] = _Offered(
+                recorded, tools, _digest("tools", tools), tuple(losses), aliases
+            )
+        return self._toolsets[id(recorded)]
+
+
+def _refusal(request: Request, talk: Conversation) -> str | None:
+    """Why no model can be asked this, None where one can."""
+    turn = talk.turn
+    if turn is None or (turn.before is None and turn.body["content"] == OPENING):
+        return "no message of the conversation was recorded"
+    if talk.unanswered:
+        return f"a result is missing: {talk.unanswered[0]}"
+    if talk.calls and not request.tools:
+        return f"tools were called, but {NO_TOOLS} (`arc attach` adds them)"
+    return None
+
+
+# --- tools
+
+
+def _tool(tool: Tool) -> dict[str, Json]:
+    schema = tool.schema if isinstance(tool.schema, dict) else {}
+    described = {} if tool.description is None else {"description": tool.description}
+    return {
+        "name": alias(tool.name),
+        **described,
+        "input_schema": schema if schema.get("type") == "object" else {"type": "object", **schema},
+    }
+
+
+def _tool_losses(tool: Tool) -> Iterator[str]:
+    if tool.extra.get("type") not in {None, "function", "custom"}:
+        yield f"{SHIMMED}: {tool.name}"
+    for name, value in tool.extra.items():
+        if name not in {"type", "cache_control"} and value is not None:
+            yield f"`{name}` of tool {tool.name} not sent"
+
+
+# --- the fields beside
+
+
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_STOPS = ("stop_sequences", "stop_seqs", "stop")
+_UNSEEN = {"stream", "stream_options", "metadata", "user", "service_tier", "store", "timeout"}
+_UNSEEN |= {"max_connections", "max_retries", "cache_prompt", "speed", "model"}
+"""What a provider reads and a model does not: not sent, and no loss."""
+_READ = {*_LIMITS, *_STOPS, *_UNSEEN, "tool_choice", "parallel_tool_calls", "output_config"}
+
+
+def _params(
+    recorded: dict[str, Json], model: str, offers: bool
+) -> tuple[dict[str, Json], tuple[str, ...]]:
+    """The remaining fields as sent, and those that cannot be."""
+    limits = (recorded.get(name) for name in _LIMITS)
+    limit = next((each for each in limits if type(each) is int and each > 0), DEFAULT_MAX_TOKENS)
+    params: dict[str, Json] = {"model": model, "max_tokens": limit}
+    lost = [
+        f"`{name}` not sent"
+        for name, value in recorded.items()
+        if name not in _READ and value is not None
+    ]
+    stops = [each for name in _STOPS for each in _listed(recorded.get(name))]
+    kept = [each for each in stops if isinstance(each, str) and each.strip()]
+    if kept:
+        params["stop_sequences"] = kept
+    if len(kept) < len(stops):
+        lost.append("an empty stop sequence not sent")
+    if isinstance(recorded.get("output_config"), dict):
+        params["output_config"] = recorded["output_config"]
+    choice = _tool_choice(recorded.get("tool_choice"))
+    if choice is None and recorded.get("tool_choice") is not None:
+        lost.append("`tool_choice` not sent")
+    if recorded.get("parallel_tool_calls") is False:
+        choice = {**(choice or {"type": "auto"}), "disable_parallel_tool_use": True}
+    if choice is not None and choice != {"type": "auto"} and offers:
+        params["tool_choice"] = choice
+    return params, tuple(lost)
+
+
+def _listed(value: Json) -> list[Json]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _tool_choice(recorded: Json) -> dict[str, Json] | None:
+    """The choice in the API's words, None where it has none for it."""
+    if isinstance(recorded, str):
+        word = {"required": "any"}.get(recorded, recorded)
+        return {"type": word} if word in {"auto", "any", "none"} else None
+    if not isinstance(recorded, dict):
+        return None
+    if recorded.get("type") in {"auto", "any", "none"}:
+        return recorded
+    inner = recorded.get("function")
+    name = (inner if isinstance(inner, dict) else recorded).get("name")
+    return {"type": "tool", "name": alias(name)} if isinstance(name, str) else None

@@ -1,0 +1,117 @@
+"""Edits as the user writes them: a prompt in a file, changes in a TOML file.
+
+```toml
+name = "verify first"
+
+[[change]]
+kind = "replace_text"
+anchor = "Refund at once."
+text = "Look the order up, then refund."
+
+[[change]]
+kind = "set_tool"
+target = "get_order"
+description = "Look an order up. Always call it before a refund."
+```
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from replay import canon
+from replay.edit import Change, Edit, ReplaceText, SetMessage, SetSystem, SetTool, meant
+from replay.errors import BadEdit
+from replay.trace import Json
+
+KINDS: dict[str, type[Change]] = {
+    str(kind.__struct_config__.tag): kind for kind in (SetSystem, ReplaceText, SetTool, SetMessage)
+}
+
+
+def from_files(system: Path | None, files: Sequence[Path]) -> Edit | None:
+    """The edit that `--system FILE` and `--edit FILE.toml` name together, None for none.
+
+    Raises BadEdit naming the file and the key.
+    """
+    changes: list[Change] = []
+    names: list[str] = []
+    if system is not None:
+        changes.append(SetSystem(_text(system)))
+        names.append(system.stem)
+    threads: set[str] = set()
+    for file in files:
+        read = from_toml(_text(file), str(file), file.stem)
+        changes.extend(read.changes)
+        names.append(read.name)
+        threads.update([read.thread] if read.thread else [])
+    if len(threads) > 1:
+        raise BadEdit(f"{files[-1]}: thread: another file names another thread")
+    thread = threads.pop() if threads else None
+    return Edit(name=" + ".join(names), changes=tuple(changes), thread=thread) if names else None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadEdit(f"{file}: cannot be read: {error}") from error
+
+
+def from_toml(text: str, where: str, name: str) -> Edit:
+    """An edit from TOML: `name` and `thread` where given, and `[[change]]` tables.
+
+    Raises BadEdit naming `where` and the key.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadEdit(f"{where}: is not TOML: {error}") from error
+    _refuse_unknown(document, ("name", "thread", "change"), where)
+    tables = document.get("change")
+    if not isinstance(tables, list) or not tables:
+        raise BadEdit(f"{where}: holds no [[change]] table")
+    changes = tuple(_change(table, f"{where}: change {at}") for at, table in enumerate(tables, 1))
+    for key in ("name", "thread"):
+        if not isinstance(document.get(key, ""), str):
+            raise BadEdit(f"{where}: {key}: must be a text")
+    return Edit(name=document.get("name", name), changes=changes, thread=document.get("thread"))
+
+
+def _change(table: Json, where: str) -> Change:
+    if not isinstance(table, dict):
+        raise BadEdit(f"{where}: is not a table")
+    kind = KINDS.get(str(table.get("kind")))
+    if kind is None:
+        given = table.get("kind")
+        said = "kind: is missing" if given is None else f"kind: no kind {given!r}"
+        raise BadEdit(f"{where}: {said}", meant(str(given), KINDS))
+    fields = [each.encode_name for each in structs.fields(kind)]
+    _refuse_unknown(table, ("kind", *fields), where)
+    try:
+        change = msgspec.json.decode(canon.encode(table), type=kind)
+    except ValueError as error:
+        raise BadEdit(f"{where}: {error}", f"{table['kind']} takes {', '.join(fields)}") from error
+    _refuse_empty(change, where)
+    return change
+
+
+def _refuse_empty(change: Change, where: str) -> None:
+    match change:
+        case ReplaceText(anchor=""):
+            raise BadEdit(f"{where}: anchor: is empty")
+        case SetTool(description=None, schema=None):
+            raise BadEdit(f"{where}: changes nothing", "give it a description or a schema")
+        case SetMessage(index=index) if index < 0:
+            raise BadEdit(f"{where}: target: counts from 0")
+
+
+def _refuse_unknown(table: dict[str, Json], known: Iterable[str], where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise BadEdit(f"{where}: no key {key!r}", meant(key, known))

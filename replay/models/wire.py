@@ -1,0 +1,122 @@
+"""One exchange with a server of the Messages API, as a value: what came back, or how it broke.
+
+The only module that uses the `anthropic` package, imported in one function because that takes
+seconds. The package is used for its transport alone: its own retries, types and stream readers
+take half an answer for a whole one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from replay.errors import ModelRefused
+
+PATH = "/v1/messages"
+KEY_HINT = "set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL to a server on this machine"
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """What came back. `broken` says how the exchange ended early, None where it did not.
+
+    `status` is 0 where no answer began. `sent` tells whether the request may have reached the
+    server, and may so be billed.
+    """
+
+    status: int = 0
+    headers: Mapping[str, str] = {}
+    body: bytes = b""
+    broken: str | None = None
+    sent: bool = True
+
+
+class Wire(Protocol):
+    """An open connection."""
+
+    async def exchange(self, body: dict[str, Any], timeout_s: float) -> Reply:
+        """Send one body. Every way it can go wrong is a value, but for being cancelled."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def is_local(base_url: str) -> bool:
+    """Does the address name this machine?"""
+    host = urlsplit(base_url).hostname or ""
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def connect(base_url: str, version: str) -> Wire:
+    """A connection to a server, with the key of the environment or of the SDK's own log-in.
+
+    Raises ModelRefused where there is no key; a server on this machine needs none.
+    """
+    import anthropic
+    import httpx2
+    from anthropic import AsyncAnthropic, AsyncStream
+
+    class Connection:
+        def __init__(self) -> None:
+            local = is_local(base_url)
+            self._client = AsyncAnthropic(
+                api_key="local" if local and not _key_is_set() else None,
+                base_url=base_url,
+                max_retries=0,
+                default_headers={"anthropic-version": version},
+                open_telemetry=False,
+                # A proxy from the environment must not stand between this machine and itself.
+                http_client=httpx2.AsyncClient(trust_env=False) if local else None,
+            )
+
+        async def exchange(self, body: dict[str, Any], timeout_s: float) -> Reply:
+            try:
+                return await self._exchanged(body, timeout_s)
+            except anthropic.APIStatusError as error:
+                said = error.response
+                return Reply(status=said.status_code, headers=said.headers, body=said.content)
+            except anthropic.APITimeoutError:
+                return Reply(broken=f"no answer within {timeout_s:g} s")
+            except (anthropic.APIConnectionError, httpx2.HTTPError) as error:
+                cause = error.__cause__ or error
+                unsent = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout))
+                why = f" ({cause})" if str(cause) else ""
+                return Reply(broken=f"the connection broke{why}", sent=not unsent)
+            except anthropic.CredentialsError as error:
+                raise ModelRefused(f"no key for the Messages API: {error}", KEY_HINT) from error
+
+        async def _exchanged(self, body: dict[str, Any], timeout_s: float) -> Reply:
+            if not body.get("stream"):
+                whole = await self._client.post(
+                    PATH, cast_to=httpx2.Response, body=body, options={"timeout": timeout_s}
+                )
+                return Reply(status=whole.status_code, headers=whole.headers, body=whole.content)
+            stream: AsyncStream[object] = await self._client.post(
+                PATH, cast_to=object, body=body, options={"timeout": timeout_s},
+                stream=True, stream_cls=AsyncStream[object],
+            )  # fmt: skip
+            parts = stream.response
+            try:
+                raw = b"".join([part async for part in parts.aiter_bytes()])
+            finally:
+                await stream.close()
+            return Reply(status=parts.status_code, headers=parts.headers, body=raw)
+
+        async def close(self) -> None:
+            await self._client.close()
+
+    try:
+        made = Connection()
+    except anthropic.CredentialsError as error:
+        raise ModelRefused(f"no key for the Messages API: {error}", KEY_HINT) from error
+    client = made._client
+    if client.api_key is None and client.auth_token is None and client.credentials is None:
+        raise ModelRefused("no key for the Messages API", KEY_HINT)
+    return made
+
+
+def _key_is_set() -> bool:
+    return any(os.environ.get(f"ANTHROPIC_{name}") for name in ("API_KEY", "AUTH_TOKEN"))

@@ -1,0 +1,525 @@
+"""Locked replay: control beside the edit, from stored answers, and what may be said of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from replay.budget import Limits
+from replay.edit import Edit, ReplaceText, SetMessage, SetSystem, SetTool
+from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss, RequestRefused
+from replay.locked import StepResult, core, replay
+from replay.models.cached import Cached, flaw
+from replay.models.choose import choose, default_name, label
+from replay.plan import estimate
+from replay.store import Store, answers, edits, replays
+from replay.trace import NO_SYSTEM, Fidelity, Level, Tool, Trace
+from replay.verdict import Collateral, Match, summary
+from tests.messages_api import message, text, tool_use
+from tests.replay.locked_case import (
+    BREAK,
+    DIALOGUE,
+    SYSTEM,
+    VERIFY,
+    Fixed,
+    Tiny,
+    request,
+    spans,
+    stored,
+    tiny,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+EDIT = Edit(name="verify", changes=(SetSystem(VERIFY),))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "arc.db") as opened:
+        yield opened
+
+
+def run(
+    store: Store, trace: Trace, edit: Edit | None = EDIT, model: Any = None, **beside: Any
+) -> list[StepResult]:
+    return list(replay(trace, edit, tiny(store, model), **beside))
+
+
+# --- the two arms
+
+
+def test_the_edit_departs_at_the_break_and_control_repeats_the_recording(store: Store) -> None:
+    verdict = summary(run(store, stored(store)), BREAK)
+    assert verdict.sentence == (
+        "Control repeats the recording at 5 of 5 steps."
+        " Your edit first departs at step 1: refund_order → get_order;"
+        " the recorded action at the break is gone."
+        " One sample: a look."
+    )
+    assert verdict.at_break == "gone"
+    assert verdict.control == Match(repeated=5, of=5)
+    assert verdict.edited == Match(repeated=4, of=5)
+    assert verdict.collateral == Collateral(fixed=1, same=4)
+    assert verdict.dimmed == (2, 3, 4)
+    assert verdict.weakest is Level.EXACT
+
+
+def test_control_alone_is_a_replay_too(store: Store) -> None:
+    rows = run(store, stored(store), None)
+    verdict = summary(rows)
+    assert verdict.sentence == (
+        "Control repeats the recording at 5 of 5 steps. One sample: a look."
+    )
+    assert verdict.edited is None
+    assert all(row.edited == () for row in rows)
+
+
+def test_control_that_departs_says_where_first(store: Store) -> None:
+    trace = stored(store)
+    wrong = Fixed(message(tool_use("get_order", order_id=1)))
+    assert summary(run(store, trace, None, wrong)).sentence == (
+        "Control repeats the recording at 0 of 5 steps;"
+        " it first departs at step 0: text → get_order. One sample: a look."
+    )
+
+
+def test_a_step_whose_request_the_edit_does_not_touch_is_asked_once(store: Store) -> None:
+    trace, model = stored(store), Tiny()
+    late = Edit(name="late", changes=(SetMessage(index=6, text="Refund order 7."),))
+    rows = run(store, trace, late, model)
+    assert [row.touched for row in rows] == [False, False, False, True, True]
+    assert model.asked == 7
+    assert rows[0].control is rows[0].edited
+    assert summary(rows, 3).at_break == "gone"
+
+
+def test_an_edit_that_changes_nothing_asks_nothing_more_and_says_so(store: Store) -> None:
+    trace, model = stored(store), Tiny()
+    control = run(store, trace, None, model)
+    same = Edit(name="same", changes=(SetSystem(SYSTEM), ReplaceText("Act", "Act")))
+    rows = run(store, trace, same, model)
+    assert model.asked == 5
+    assert [row.control[0].key for row in rows] == [row.control[0].key for row in control]
+    assert [row.edited[0].key for row in rows] == [row.control[0].key for row in control]
+    assert "Your edit changes no request that was asked." in summary(rows).sentence
+
+
+def test_an_edit_of_a_tool_reaches_the_model(store: Store) -> None:
+    change = SetTool(name="refund_order", description="Refund. First verify.")
+    rows = run(store, stored(store), Edit(name="tool", changes=(change,)))
+    assert rows[BREAK].edited[0].action.phrase == "get_order(order_id=1042)"
+
+
+def test_an_edit_belongs_to_the_thread_of_the_first_step_unless_it_names_another(
+    store: Store,
+) -> None:
+    helper = spans(DIALOGUE[2:6], root="helper", parent="root")
+    trace = stored(store, [*spans(DIALOGUE[:6]), *helper])
+    assert [row.touched for row in run(store, trace)] == [True, True, True, False, False]
+    named = structs.replace(EDIT, thread="helper")
+    assert [row.touched for row in run(store, trace, named)] == [False, False, False, True, True]
+    with pytest.raises(BadEdit, match="did you mean 'helper'"):
+        run(store, trace, structs.replace(EDIT, thread="helpr"))
+
+
+def test_only_the_steps_asked_for_are_asked(store: Store) -> None:
+    model = Tiny()
+    rows = run(store, stored(store), EDIT, model, steps={BREAK, 4})
+    assert [row.step for row in rows] == [1, 4]
+    assert model.asked == 4
+
+
+def test_every_sample_of_a_request_is_its_own_answer(store: Store) -> None:
+    model = Tiny()
+    rows = run(store, stored(store), EDIT, model, samples=3)
+    assert model.asked == 5 * 2 * 3
+    assert len({reply.key for row in rows for reply in row.control + row.edited}) == 30
+    assert summary(rows, BREAK).sentence.endswith("The first of 3 samples: a look.")
+
+
+# --- an edit that does not apply
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (ReplaceText("Never there", "x"), "step 0: the anchor"),
+        (SetTool(name="none", description="x"), "step 0: no tool 'none' is offered"),
+        (SetMessage(index=99, text="x"), "no step that can be asked has message 99"),
+    ],
+)
+def test_an_edit_that_does_not_apply_is_refused_before_anything_is_asked(
+    store: Store, change: Any, said: str
+) -> None:
+    model = Tiny()
+    with pytest.raises(BadEdit) as error:
+        run(store, stored(store), Edit(name="bad", changes=(change,)), model)
+    assert error.value.message.startswith(said)
+    assert model.asked == 0
+
+
+def test_a_prompt_that_was_not_recorded_cannot_be_edited(store: Store) -> None:
+    unknown = Fidelity(level=Level.PARTIAL, reasons=(NO_SYSTEM,))
+    trace = stored(store, spans(asking=request(system=None), fidelity=unknown))
+    with pytest.raises(BadEdit, match="arc attach"):
+        run(store, trace)
+    assert run(store, trace, None)
+
+
+# --- steps that cannot be asked
+
+
+def test_a_step_whose_request_is_unknown_gets_its_reason_and_no_call(store: Store) -> None:
+    lost = Fidelity(level=Level.NONE, reasons=("the request was truncated",))
+    trace, model = stored(store, spans(fidelity=lost)), Tiny()
+    rows = run(store, trace, EDIT, model)
+    assert {row.refused for row in rows} == {"the request was truncated"}
+    assert model.asked == 0
+    verdict = summary(rows, BREAK)
+    assert verdict.sentence == "No step was asked."
+    assert verdict.notices == (
+        "step 0 was not asked: the request was truncated (4 more steps were not asked)",
+    )
+
+
+def test_a_missing_result_stops_the_steps_after_it_and_no_other(store: Store) -> None:
+    rows = run(store, stored(store, spans(DIALOGUE[:4] + DIALOGUE[5:])))
+    assert [row.refused is None for row in rows] == [True, True, False, False, False]
+    assert rows[2].fidelity.level is Level.EXACT
+
+
+def test_calls_without_definitions_of_tools_are_not_asked_for(store: Store) -> None:
+    trace = stored(store, spans(asking=request(tools=None)))
+    rows = run(store, trace, None)
+    assert rows[0].refused is None
+    assert "called a tool, but tool definitions not recorded" in str(rows[BREAK].refused)
+
+
+def test_what_could_not_be_sent_lowers_the_fidelity_and_the_verdict_says_the_weakest(
+    store: Store,
+) -> None:
+    image = {"type": "image", "source": {"type": "url", "url": "https://example.com/x.png"}}
+    said = (("user", [{"type": "text", "text": "Hello"}, image]), *DIALOGUE[1:])
+    rows = run(store, stored(store, spans(said)), None)
+    verdict = summary(rows)
+    assert verdict.weakest is Level.PARTIAL
+    assert verdict.reasons == ("media not sent",)
+    assert verdict.losses == ("media not sent",)
+
+
+# --- models that decline
+
+
+def test_a_model_that_declines_altogether_ends_the_replay_with_one_row(store: Store) -> None:
+    model = Fixed(ModelRefused("no key", "set one"), after=3)
+    rows = run(store, stored(store), EDIT, model)
+    assert [row.refused for row in rows] == [None, "no key; set one"]
+    assert summary(rows).notices == ("step 1 was not asked: no key; set one",)
+
+
+def test_a_request_that_is_declined_costs_its_step_only(store: Store) -> None:
+    model = Fixed(RequestRefused("too long"), after=0)
+    rows = run(store, stored(store), EDIT, model)
+    assert [row.refused for row in rows] == ["too long"] * 5
+
+
+def test_the_demo_model_refuses_strange_tools_in_one_sentence(store: Store) -> None:
+    strange = (Tool(name="qzx", description="Zz."),)
+    said = (("user", "Hi"), ("assistant", [tool_use("qzx")]), ("result", "x"), ("assistant", "Y."))
+    trace = stored(store, spans(said, asking=request(tools=strange)))
+    rows = list(replay(trace, None, choose("demo", store)))
+    assert len(rows) == 1
+    assert rows[0].refused is not None
+    assert "demo" in rows[0].refused
+
+
+def test_an_answer_that_is_no_message_is_refused_and_not_kept(store: Store) -> None:
+    trace = stored(store)
+    openai = {"choices": [{"message": {"role": "assistant"}}]}
+    rows = run(store, trace, EDIT, Fixed(openai))
+    assert len(rows) == 1
+    assert "did not answer with a message" in str(rows[0].refused)
+    with pytest.raises(OfflineMiss):
+        list(replay(trace, EDIT, Cached(store, "tiny")))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None,
+        {},
+        {"type": "message", "content": None, "stop_reason": "end_turn"},
+        {"type": "message", "content": [], "stop_reason": None},
+        {"type": "message", "content": ["x"], "stop_reason": "end_turn"},
+        {
+            "type": "message",
+            "content": [{"type": "tool_use", "name": "a", "input": "{"}],
+            "stop_reason": "tool_use",
+        },
+    ],
+)
+def test_half_an_answer_is_none(wrong: Any) -> None:
+    assert flaw(wrong) is not None
+    assert flaw(message(text("x"), tool_use("a"))) is None
+
+
+# --- stored answers
+
+
+def test_the_second_run_asks_nothing_and_comes_to_the_same(store: Store) -> None:
+    trace, model = stored(store), Tiny()
+    first = core(trace, EDIT, "tiny", run(store, trace, EDIT, model))
+    again = Cached(store, "tiny", model)
+    second = core(trace, EDIT, "tiny", list(replay(trace, EDIT, again)))
+    assert first.digest == second.digest
+    assert first.encoded() == second.encoded()
+    assert (again.asks, again.hits) == (0, 10)
+    assert model.asked == 10
+
+
+def test_the_order_in_which_steps_return_changes_no_digest(store: Store) -> None:
+    trace = stored(store)
+    rows = run(store, trace)
+    shuffled = random.Random(7).sample(rows, len(rows))
+    assert core(trace, EDIT, "tiny", rows).digest == core(trace, EDIT, "tiny", shuffled).digest
+    assert summary(rows, BREAK) == summary(shuffled, BREAK)
+
+
+def test_a_swapped_answer_changes_the_digest(tmp_path: Path) -> None:
+    digests = set()
+    for at, said in enumerate(("One.", "Two.")):
+        with Store.open(tmp_path / f"{at}.db") as store:
+            trace = stored(store)
+            rows = run(store, trace, None, Fixed(message(text(said))))
+            digests.add(core(trace, None, "tiny", rows).digest)
+    assert len(digests) == 2
+
+
+def test_offline_a_missing_answer_is_an_error_that_names_the_step(store: Store) -> None:
+    trace = stored(store)
+    run(store, trace, None, steps={0, 1})
+    rows: list[StepResult] = []
+    with pytest.raises(OfflineMiss, match=r"step 2: no stored answer of tiny.*--live"):
+        rows.extend(replay(trace, None, Cached(store, "tiny")))
+    offline = replay(trace, None, Cached(store, "tiny"))
+    assert [next(offline).step, next(offline).step] == [0, 1]
+
+
+def test_an_answer_is_kept_masked_and_read_back_as_kept(store: Store) -> None:
+    key = "sk-ant-" + "a1" * 20
+    trace = stored(store)
+    first = run(store, trace, None, Fixed(message(text(f"Use {key}."))), steps={0})
+    second = run(store, trace, None, steps={0})
+    assert key not in str(first[0].control[0].action)
+    assert first[0].control[0].action == second[0].control[0].action
+    kept = answers.get(store, first[0].control[0].key)
+    assert kept is not None
+    assert key not in str(kept.body)
+
+
+def test_a_replay_is_stored_once_with_its_edit_and_found_by_its_digest(store: Store) -> None:
+    trace, edit = stored(store), edits.save(store, EDIT)
+    made = core(trace, edit, "tiny", run(store, trace, edit))
+    assert replays.keep(store, made) == made.digest
+    assert replays.keep(store, made) == made.digest
+    assert replays.find(store, made.digest) == made
+    assert replays.find(store, made.digest).digest == made.digest
+    assert [kept.edit for kept in replays.of_trace(store, trace.id)] == [edit.digest]
+    with pytest.raises(NotFound):
+        replays.find(store, "sha256:none")
+
+
+def in_a_process(path: Path, key: str, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.replay.locked_case", str(path), key, *more],
+        capture_output=True, text=True, cwd=ROOT, env={**os.environ, **env}, check=False,
+    )  # fmt: skip
+
+
+def test_offline_without_sockets_or_sdk_every_process_prints_the_same_digest(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "arc.db"
+    with Store.open(path) as store:
+        trace = stored(store)
+        digest = core(trace, EDIT, "tiny", run(store, trace)).digest
+    for seed, zone in (("0", "UTC"), ("4242", "Asia/Kolkata")):
+        done = in_a_process(path, trace.id, PYTHONHASHSEED=seed, TZ=zone, LANG="C")
+        assert done.stdout.splitlines() == [digest, ""], done.stderr
+
+
+def test_a_killed_replay_resumes_and_asks_only_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "arc.db"
+    with Store.open(path) as store:
+        trace = stored(store)
+    killed = in_a_process(path, trace.id, "6")
+    assert killed.returncode == -9
+    with Store.open(path) as store:
+        model = Tiny()
+        rows = run(store, trace, EDIT, model)
+        assert model.asked == 4
+        assert summary(rows, BREAK).at_break == "gone"
+
+
+def test_closing_the_replay_stops_it_and_keeps_what_was_answered(store: Store) -> None:
+    trace, model = stored(store), Tiny()
+    going = replay(trace, EDIT, tiny(store, model))
+    next(going)
+    going.close()
+    assert model.asked == 2
+    run(store, trace, EDIT, model)
+    assert model.asked == 10
+
+
+# --- what may be said
+
+
+def test_the_recorded_action_may_still_be_there(store: Store) -> None:
+    other = Edit(name="x", changes=(SetSystem("You refund orders. Be brief."),))
+    verdict = summary(run(store, stored(store), other), BREAK)
+    assert verdict.at_break == "still there"
+    assert "Your edit departs at no step; the recorded action at the break (step 1) is still" in (
+        verdict.sentence
+    )
+
+
+def test_a_break_that_control_does_not_repeat_is_no_ones_merit(store: Store) -> None:
+    said = (*DIALOGUE[:3], ("assistant", [tool_use("get_order", order_id=9)]), *DIALOGUE[4:])
+    verdict = summary(run(store, stored(store, spans(said))), BREAK)
+    assert verdict.at_break == "not control's"
+    assert "control does not repeat the recorded action either" in verdict.sentence
+    assert verdict.collateral is not None
+    assert verdict.collateral.fixed == 0
+
+
+def test_other_words_at_the_break_are_no_departure(store: Store) -> None:
+    said = (*DIALOGUE[:3], ("assistant", "I cannot refund that."), *DIALOGUE[6:])
+    rows = run(store, stored(store, spans(said)), EDIT, Fixed(message(text("No refund."))))
+    verdict = summary(rows, BREAK)
+    assert verdict.at_break == "in other words"
+    assert verdict.control == Match(repeated=0, of=4, reworded=3)
+    assert "which may mean the same" in verdict.sentence
+    assert "at 3 more in other words" in verdict.sentence
+
+
+def test_a_break_after_the_first_departure_rests_on_another_history(store: Store) -> None:
+    early = Edit(name="x", changes=(SetMessage(index=0, text="Refund 1"), SetSystem(VERIFY)))
+    verdict = summary(run(store, stored(store), early), BREAK)
+    assert verdict.edited_departs == 0
+    assert verdict.dimmed == (1, 2, 3, 4)
+    assert verdict.marks[BREAK] == "changed"
+    assert "on a history the edited agent would not have had" in verdict.sentence
+
+
+def test_a_departure_that_control_shares_is_said_to_be_shared(store: Store) -> None:
+    said = (("user", "Hello"), ("assistant", [tool_use("get_order", order_id=9)]), *DIALOGUE[4:])
+    verdict = summary(run(store, stored(store, spans(said))))
+    assert "first departs at step 0: get_order → text, as control does." in verdict.sentence
+
+
+def test_a_break_that_was_not_asked_is_not_known(store: Store) -> None:
+    verdict = summary(run(store, stored(store), steps={0, 3}), BREAK)
+    assert verdict.at_break == "unknown"
+    assert "what it does at the break (step 1) is not known" in verdict.sentence
+
+
+def test_a_cut_answer_is_neither_a_match_nor_a_departure(store: Store) -> None:
+    cut = Fixed(message(text("I wi"), stop="max_tokens"))
+    verdict = summary(run(store, stored(store), EDIT, cut), BREAK)
+    assert verdict.control == Match(repeated=0, of=5, unclear=5)
+    assert verdict.edited_departs is None
+    assert verdict.at_break == "unknown"
+    assert verdict.collateral == Collateral(unclear=5)
+
+
+def test_an_answer_that_cannot_be_right_breaks_its_step(store: Store) -> None:
+    trace = stored(store)
+    run(store, trace, None)
+    rows = run(store, trace, EDIT, Fixed(message(tool_use("magic"))))
+    assert summary(rows, BREAK).marks == dict.fromkeys(range(5), "broke")
+    assert rows[0].edited[0].flaws == ("calls magic, which is not offered",)
+    assert summary(rows, BREAK).collateral == Collateral(broke=5)
+
+
+def test_another_model_answers_for_itself(store: Store) -> None:
+    trace = stored(store, spans(model="openai/gpt-4o"))
+    assert summary(run(store, trace)).sentence.endswith(
+        "Asked of tiny, not of openai/gpt-4o: this is what tiny would do,"
+        " not why the recorded model did what it did."
+    )
+    unknown = stored(store, spans(model=None), id="other")
+    assert summary(run(store, unknown)).sentence.endswith(
+        "Asked of tiny; which model was recorded is not known."
+    )
+
+
+def test_what_the_caller_knows_against_a_prompt_edit_stands_beside_the_sentence(
+    store: Store,
+) -> None:
+    notice = "Every call of this run is malformed: no prompt edit answers that."
+    assert summary(run(store, stored(store)), notice=notice).notices == (notice,)
+
+
+def test_no_sentence_says_how_the_run_would_have_ended(store: Store) -> None:
+    trace = stored(store)
+    models = [Fixed(message(text("No."))), Fixed(message(tool_use("magic"))), Tiny()]
+    said = []
+    for at, model in enumerate(models):
+        with Store.open(":memory:") as fresh:
+            rows = run(fresh, trace, EDIT, model)
+        said += [summary(rows[:cut], step).sentence for cut in range(6) for step in (None, 0, at)]
+    assert not [s for s in said if re.search(r"(?i)\b(pass|fail|succe|solved|correct)", s)]
+    assert all(s.endswith(".") for s in said)
+
+
+# --- before the first call
+
+
+def test_the_estimate_counts_what_is_not_stored_from_recorded_tokens(store: Store) -> None:
+    trace = stored(store)
+    name = "claude-sonnet-4-5"
+    offline = Cached(store, name)
+    full = estimate(trace, EDIT, offline)
+    assert (full.calls, full.stored, full.by_size) == (10, 0, 0)
+    assert (full.input_tokens, full.output_tokens) == (10_000, 500)
+    assert full.usd == pytest.approx(10_000 * 3e-6 + 500 * 15e-6)
+    list(replay(trace, None, Cached(store, name, Tiny())))
+    half = estimate(trace, EDIT, offline)
+    assert (half.calls, half.stored) == (5, 5)
+    assert estimate(trace, EDIT, Cached(store, "nobody-knows-it")).usd is None
+
+
+def test_tokens_that_were_not_recorded_are_reckoned_from_the_size(store: Store) -> None:
+    bare = [
+        structs.replace(span, usage=None) if hasattr(span, "usage") else span for span in spans()
+    ]
+    made = estimate(stored(store, bare), None, Cached(store, "tiny"))
+    assert made.by_size == made.calls == 5
+    assert made.input_tokens > 0
+
+
+# --- choosing a model
+
+
+def test_a_model_is_chosen_by_name_and_live_calls_need_a_limit(store: Store) -> None:
+    assert choose("anthropic/claude-x", store).name == "claude-x"
+    assert label(choose("demo", store).name) == "demo, rule-based"
+    with pytest.raises(ModelRefused, match="need a limit"):
+        choose("claude-x", store, live=True)
+    with pytest.raises(ModelRefused, match="--model"):
+        choose(None, store)
+    assert Limits(calls=3).any
+
+
+def test_the_default_model_is_the_one_that_answered_most(store: Store) -> None:
+    assert default_name(stored(store)) == "tiny"
+    assert default_name(stored(store, spans(model=None), id="other")) is None
