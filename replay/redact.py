@@ -180,8 +180,9 @@ class Redactor:
         """Can this JSON text be stored as it is? Cheap; False only means: look closer."""
         text = encoded.decode("utf-8", "replace")
         lower = text.lower()
-        if any(_hinted(rule, lower) and rule.pattern.search(text) for rule in self._rules):
-            return False
+        for rule in self._rules:
+            if _hinted(rule, lower) and rule.pattern.search(text):
+                return False
         return not (any(hint in lower for hint in _KEY_HINTS) and _DENIED.search(lower))
 
     def text(self, text: str) -> str:
@@ -250,7 +251,10 @@ class Redactor:
 
 
 def _hinted(rule: Rule, lower: str) -> bool:
-    return not rule.hints or any(hint in lower for hint in rule.hints)
+    for hint in rule.hints:  # the innermost loop of an import: a plain loop is twice as fast
+        if hint in lower:
+            return True
+    return not rule.hints
 
 
 def denied(name: str) -> bool:

@@ -55,7 +55,7 @@ def span_digest(span: Row, call: Row) -> str:
     """
     own = [[name, span[name]] for name in sorted(_SPAN_COLUMNS)]
     its = [[name, call[name]] for name in sorted(call) if name not in _DERIVED]
-    return canon.digest("span", canon.encode([own, its]))
+    return canon.digest("span", canon.pack([own, its]))
 
 
 _SPAN_COLUMNS = (

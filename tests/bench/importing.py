@@ -1,0 +1,174 @@
+"""Import against plain rows of the same records, and one large log."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import sqlite_utils
+from sqlite_utils.db import Table
+
+from replay import formats
+from replay.formats.intake import Source, Tally
+from replay.store import Store
+from replay.store.write import Writer
+from tests.bench.corpus import WORDS
+from tests.bench.measure import Row, best, ms
+
+Json = dict[str, Any]
+
+CHATS = 1500
+EVENTS = 60_000
+
+
+def rows(folder: Path) -> Iterator[Row]:
+    """Many chats against `json` and `sqlite-utils` rows; a 60 000-event log, with its memory."""
+    chats = folder / "chats.jsonl"
+    write_chats(chats)
+    ours = best(lambda: take_in(chats, folder / "ours.db"), 3)
+    theirs = best(lambda: plain_rows(chats, folder / "plain.db"), 3)
+    size = chats.stat().st_size
+    yield Row(
+        f"import of {CHATS} chats ({size >> 20} MB), masked, verified ids",
+        f"{ms(ours)} against {ms(theirs)}: {theirs / ours:.2f}× as fast",
+        "json + sqlite-utils rows, goal ≥ 2.5×",
+    )
+    disk = (folder / "ours.db").stat().st_size / size
+    yield Row("the same on disk", f"{disk:.2f} of the source", "goal ≤ 0.2 where contexts repeat")
+    log = folder / "large.eval"
+    write_eval(log)
+    seconds, peak = measured(log, folder / "log.db")
+    parse = best(lambda: parsed(log), 1)
+    yield Row(
+        f"import of a {EVENTS}-event Inspect .eval",
+        f"{ms(seconds)}, peak {peak:.0f} MB; json.loads alone {ms(parse)}",
+        "read_eval_log 10-14 s, 1.05 GB; goal ≥ 5×, < 300 MB",
+    )
+
+
+def take_in(source: Path, database: Path) -> None:
+    """Import one file into a fresh database, as `arc import` does before it diagnoses."""
+    for suffix in ("", "-wal", "-shm"):
+        database.with_name(database.name + suffix).unlink(missing_ok=True)
+    with Store.open(database) as store:
+        writer = Writer(store)
+        for batch in formats.load(Source(source), Tally()):
+            key = writer.write(batch)
+            if batch.last:
+                writer.finish(key)
+        store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def plain_rows(source: Path, database: Path) -> None:
+    """The same records as plain rows: a message a row, its JSON beside it."""
+    database.unlink(missing_ok=True)
+    db = sqlite_utils.Database(database)
+
+    def messages() -> Iterator[Json]:
+        with source.open() as lines:
+            for number, line in enumerate(lines):
+                for place, message in enumerate(json.loads(line)["messages"]):
+                    known = {"chat": number, "place": place, "role": message["role"]}
+                    yield {**known, "body": json.dumps(message)}
+
+    table = db["message"]
+    assert isinstance(table, Table)
+    table.insert_all(messages(), batch_size=1000)
+    db.close()
+
+
+def write_chats(path: Path) -> None:
+    """Chats of ten turns, one a line, each turn a question, a call, its result."""
+    chance = random.Random(7)
+    with path.open("w") as out:
+        for number in range(CHATS):
+            messages: list[Json] = [{"role": "system", "content": "Be careful. " * 200}]
+            for turn in range(10):
+                messages += chat_turn(chance, f"c{turn}")
+            out.write(json.dumps({"id": f"chat-{number}", "messages": messages}) + "\n")
+
+
+def chat_turn(chance: random.Random, name: str) -> list[Json]:
+    function = {"name": "search", "arguments": json.dumps({"q": words(chance, 4)})}
+    call = {"id": name, "type": "function", "function": function}
+    return [
+        {"role": "user", "content": words(chance, 30)},
+        {"role": "assistant", "content": words(chance, 20), "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": name, "content": words(chance, 120)},
+    ]
+
+
+def write_eval(path: Path) -> None:
+    """A log of one sample: model events over a pool of messages, tool events between them."""
+    chance = random.Random(3)
+    pool: list[Json] = [{"id": "m0", "role": "user", "content": words(chance, 50)}]
+    events: list[Json] = []
+    while len(events) < EVENTS:
+        events += eval_turn(chance, pool, len(events))
+    sample: Json = {"id": "s1", "epoch": 1, "uuid": "bench", "input": "x", "target": "y"}
+    sample |= {"messages": [], "scores": {}, "attachments": {}, "events": events}
+    sample["events_data"] = {"messages": pool, "calls": []}
+    about = {"eval_id": "b", "run_id": "b", "task": "bench"}
+    header = json.dumps({"version": 2, "status": "success", "eval": about})
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("_journal/start.json", header)
+        out.writestr("samples/s1_epoch_1.json", json.dumps(sample))
+        out.writestr("header.json", header)
+
+
+def eval_turn(chance: random.Random, pool: list[Json], second: int) -> list[Json]:
+    """A model event and the tool event it asked for; their messages go into the pool."""
+    asked = len(pool)
+    call: Json = {"id": f"c{asked}", "function": "search", "type": "function"}
+    call["arguments"] = {"q": words(chance, 4)}
+    said: Json = {"id": f"m{asked}", "role": "assistant", "content": words(chance, 12)}
+    said["tool_calls"] = [call]
+    seen: Json = {"id": f"m{asked + 1}", "role": "tool", "tool_call_id": call["id"]}
+    seen |= {"function": "search", "content": words(chance, 30)}
+    usage: Json = {"input_tokens": asked, "output_tokens": 20, "total_tokens": asked + 20}
+    choices: list[Json] = [{"message": said, "stop_reason": "tool_calls"}]
+    model: Json = {"event": "model", "uuid": f"e{asked}", "span_id": "s", "model": "openai/gpt-4o"}
+    model |= {"timestamp": at(second), "completed": at(second + 1), "input": []}
+    model |= {"input_refs": [[0, asked]], "tools": [], "tool_choice": "auto", "config": {}}
+    model["output"] = {"model": "gpt-4o", "choices": choices, "usage": usage}
+    tool: Json = {"event": "tool", "uuid": f"t{asked}", "span_id": "s", **call, "events": []}
+    tool |= {"timestamp": at(second + 1), "completed": at(second + 2), "result": seen["content"]}
+    pool += [said, seen]
+    return [model, tool]
+
+
+def measured(log: Path, database: Path) -> tuple[float, float]:
+    """(seconds, peak MB) of an import in a process of its own."""
+    code = (
+        "import time, pathlib\n"
+        "from tests.bench.importing import take_in\n"
+        "from tests.bench.measure import peak_mb\n"
+        "start = time.perf_counter()\n"
+        f"take_in(pathlib.Path({str(log)!r}), pathlib.Path({str(database)!r}))\n"
+        "print(time.perf_counter() - start, peak_mb())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    seconds, peak = done.stdout.split()
+    return float(seconds), float(peak)
+
+
+def parsed(log: Path) -> object:
+    with zipfile.ZipFile(log) as opened:
+        return json.loads(opened.read("samples/s1_epoch_1.json"))
+
+
+def at(second: int) -> str:
+    minutes, rest = divmod(second, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"2026-01-{days + 1:02d}T{hours:02d}:{minutes:02d}:{rest:02d}.000000+00:00"
+
+
+def words(chance: random.Random, count: int) -> str:
+    return " ".join(chance.choices(WORDS, k=count))

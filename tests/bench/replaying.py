@@ -1,0 +1,44 @@
+"""A cached replay: nothing is asked, nothing is imported, what is left is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from arc_tui import jobs
+from arc_tui.places import fixtures
+from arc_tui.replaying import Wanted, replaying
+from replay import locked
+from replay.edit_file import from_files
+from replay.models.choose import choose
+from replay.store import read
+from replay.store.rows import trace_row
+from taxonomy.ledger import open_ledger
+from tests.bench.measure import Row, best, ms, pair, python
+
+TRACE = "shop-long-v6-0"
+
+
+def rows(folder: Path) -> Iterator[Row]:
+    """The engine's own time, then the whole job, then what importing the SDK alone would cost."""
+    edit = from_files(fixtures() / "demo" / "prompts" / "v8.md", [])
+    with open_ledger(folder / "replay.db") as store:
+        for _ in jobs.import_paths(store, [fixtures() / "traces" / f"{TRACE}.jsonl"]):
+            pass
+        wanted = Wanted(trace=TRACE, edit=edit)
+        *_, view = replaying(store, wanted)
+        trace = read.load(store, trace_row(store, TRACE).trace)
+        model = choose("demo", store)
+        engine = best(lambda: list(locked.replay(trace, edit, model)))
+        whole = best(lambda: list(replaying(store, wanted)))
+    steps = view.total
+    yield Row(
+        f"cached replay of {steps} steps, both arms: engine", ms(engine), "goal < 5 ms at 20 steps"
+    )
+    yield Row(f"cached replay of {steps} steps: load, views, digest", ms(whole), "–")
+    sdk, bare = pair(python("import anthropic"), python("pass"), 3)
+    yield Row(
+        "importing the SDK (a cached replay never does)",
+        ms(sdk - bare),
+        f"{(sdk - bare) / engine:.0f}× the engine",
+    )
