@@ -1,0 +1,126 @@
+"""Which values of a call must have come from somewhere?
+
+Identifiers, addresses, codes, amounts and paths that are read: a model that uses one has seen it,
+or made it up. Words, free text, flags, small numbers and what a call creates are the model's own
+to choose. Narrow on purpose: a value left out costs a finding, a wrong one costs trust.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from replay.trace import Json
+from taxonomy.reading import Act, leaves, mutates, words_of
+from taxonomy.replies import SHELL_KEYS, Kind
+
+Sort = Literal["id", "address", "code", "amount", "path"]
+
+
+class Named(Struct, frozen=True, kw_only=True):
+    """A value of a call that needs an origin; `path` is its place in the arguments."""
+
+    path: str
+    value: Json
+    sort: Sort
+
+
+_COMPOSED = re.compile(
+    r"content|query|q|description|text|message|thoughts?|summary|body|prompt|expression"
+    r"|string|title|names?|reason|answer|comment|subject|instructions?|notes?|pattern|input"
+    r"|question|task|plan|search|keywords?|labels?|tags?|caption|explanation|regex|url|uri|link"
+)
+"""Last words of an argument's name whose value the model writes itself."""
+
+_ID = re.compile(r"ids?|uuid|guid|sku|iban|pnr|isbn|serial|ticket|tracking|hash|sha|commit")
+_CODE = re.compile(r"number|no|code|ref|reference|order|account|invoice|booking|reservation|user")
+_AMOUNT = re.compile(r"amount|price|total|cost|balance|fee|fare|payment|sum")
+_PATH = re.compile(r"path|file|filename|filepath|directory|dir|folder|notebook")
+
+_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_SHAPES = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|[A-Z]{2,}[-_#]?\d{3,}|#?[A-Z]\d{5,}|[a-z]+(?:[_-][a-z]+)*[_-]\d{4,}"
+    r"|(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,}|(?=\w*\d)(?=\w*[A-Z])[A-Z0-9]{6,}"
+)
+_STANDARDS = re.compile(r"(?:ISO|RFC|SHA|AES|UTF|MD|RSA|CVE|PEP|IEEE|ANSI|HTTP|TLS|CP)[-_]?\d+")
+_PLACEHOLDER = "[[SECRET:"
+_CREATES = re.compile(r"create|add|register|new|insert|generate|make|init|start|open|write")
+_PLAIN_PATH = re.compile(r"[~./\\]*[\w][^*?\n:;|<>{}]*")
+_PATH_TOKEN = re.compile(r"(?<![\w$}])(?:~|\.{0,2})/?[\w.-]+(?:/[\w.@+-]+)+|\b[\w-]+\.[a-z]{1,5}\b")
+
+_PROGRAM = 8_000
+SMALLEST_ID = 1_000
+SMALLEST_AMOUNT = 10
+
+
+def to_ground(act: Act) -> Iterator[Named]:
+    """The values of a call that need an origin, in the order of its arguments."""
+    for path, value in leaves(act.span.arguments):
+        if isinstance(value, bool) or value is None:
+            continue
+        keys = [part for part in path.split(".") if not part.isdigit()]
+        words = words_of(keys[-1]) if keys else []
+        if keys and keys[-1] in SHELL_KEYS:
+            yield from _missing_paths(act, path, value)
+        else:
+            sort = sort_of(words, value, act)
+            if sort is not None:
+                yield Named(path=path, value=value, sort=sort)
+
+
+def sort_of(words: list[str], value: Json, act: Act) -> Sort | None:
+    """What sort of identifier an argument is, by its name's words and the look of its value."""
+    last = words[-1] if words else ""
+    if isinstance(value, (int, float)):
+        return _numeric(last, value)
+    if not isinstance(value, str) or _PLACEHOLDER in value or len(value) > 200:
+        return None
+    if _PATH.fullmatch(last):
+        read = mutates(act.span) is not True and act.reply.kind is Kind.MISSING
+        return "path" if read and _PLAIN_PATH.fullmatch(value) else None
+    if _COMPOSED.fullmatch(last) or " " in value or len(value) > 80:
+        return None
+    if _ADDRESS.fullmatch(value):
+        return "address"
+    if _ID.fullmatch(last) and _looks_issued(value):
+        return None if _own(words, act) else "id"
+    if _SHAPES.fullmatch(value) and not _STANDARDS.fullmatch(value):
+        return None if _own(words, act) else "code"
+    if _CODE.fullmatch(last) and value.isdigit() and int(value) >= SMALLEST_ID:
+        return "code"
+    return None
+
+
+def _numeric(last: str, value: float) -> Sort | None:
+    if _ID.fullmatch(last) and value >= SMALLEST_ID:
+        return "id"
+    return "amount" if _AMOUNT.fullmatch(last) and value >= SMALLEST_AMOUNT else None
+
+
+def _looks_issued(value: str) -> bool:
+    """Given out by a system rather than a word: long enough, and with a digit or all capitals."""
+    if value.isdigit():
+        return int(value) >= SMALLEST_ID
+    return len(value) >= 5 and (any(mark.isdigit() for mark in value) or value.isupper())
+
+
+def _own(words: list[str], act: Act) -> bool:
+    """Is it the id of what the call itself creates?"""
+    tool = words_of(act.name)
+    creates = any(_CREATES.fullmatch(word) for word in tool)
+    return creates and (len(words) == 1 or any(word in tool for word in words[:-1]))
+
+
+def _missing_paths(act: Act, path: str, program: Json) -> Iterator[Named]:
+    """Paths a program names that its own error says are not there."""
+    if act.reply.kind is not Kind.MISSING or not isinstance(program, str):
+        return
+    blamed = act.reply.text
+    for token in dict.fromkeys(_PATH_TOKEN.findall(program[:_PROGRAM])):
+        says = re.search(rf"{re.escape(token)}\S{{0,3}} (?:no such|not found)", blamed, re.I)
+        if says and not re.search(rf">\s*{re.escape(token)}", program):
+            yield Named(path=path, value=token, sort="path")

@@ -1,0 +1,221 @@
+"""A trace as the rules read it: each step with what was said, called, answered, and heard before.
+
+Built once for all rules. Says nothing about right or wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from msgspec import Struct
+
+from replay import canon
+from replay.messages import content_text, results, text, thinking
+from replay.trace import AgentSpan, Context, Json, Message, ModelCall, Step, Tool, ToolCall, Trace
+from taxonomy.replies import Reply, read, runs_program, says_failed
+
+
+class Act(Struct, frozen=True, eq=False, kw_only=True):
+    """One call of a step. `key` is equal for calls of one tool with the same arguments."""
+
+    step: int
+    span: ToolCall
+    reply: Reply
+    key: str
+
+    @property
+    def name(self) -> str:
+        return self.span.name
+
+
+class Heard(Struct, frozen=True, eq=False, kw_only=True):
+    """A message new to the model at a step, that is neither its own nor a tool's result."""
+
+    role: str
+    text: str
+
+
+class Turn(Struct, frozen=True, eq=False, kw_only=True):
+    """A step as rules read it. `observer` where the speaker is a terminal rather than a model."""
+
+    index: int
+    thread: str
+    ask: ModelCall
+    said: str
+    thought: str
+    acts: tuple[Act, ...]
+    heard: tuple[Heard, ...]
+    observer: bool
+
+
+_NOT_HEARD = {"assistant", "tool", "function", "tool-call"}
+_OBSERVER = re.compile(r"terminal|console|executor|sandbox|environment", re.I)
+
+_WRITES = re.compile(
+    "add|append|approve|assign|book|cancel|change|charge|close|commit|create|delete|deploy|drop"
+    "|edit|exchange|insert|install|kill|merge|modify|move|overwrite|patch|pay|post|publish|push"
+    "|put|refund|register|remove|rename|replace|reset|resolve|return|schedule|send|set|submit"
+    "|transfer|update|upgrade|upload|write"
+)
+_READS = re.compile(
+    "calculate|cat|check|count|describe|fetch|find|get|glob|grep|head|inspect|list|load|lookup"
+    "|look|open|peek|query|read|retrieve|search|show|stat|tail|think|todo|verify|view"
+)
+_OBSERVATION = re.compile(
+    r"\s*(?:call id: \S+\s*)?(?:observation|execution logs|exit ?code|error:|<returncode>|output:"
+    r"|traceback \(most)",
+    re.I,
+)
+_RUN_FAILED = re.compile(
+    r"exit ?code:? [1-9]|execution failed|<returncode>[1-9]|^error:|traceback \(most", re.I | re.M
+)
+_REPORT = 2_000
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+class Reading:
+    """The turns of a trace in step order, and the questions several rules ask of them.
+
+    `acts` are all calls in step order; `last_called` and `last_worked` the steps at which each tool
+    was last called, and last called with success.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.turns: tuple[Turn, ...] = tuple(_turns(trace.steps))
+        self.acts: tuple[Act, ...] = tuple(act for turn in self.turns for act in turn.acts)
+        self.last_called = {act.name: act.step for act in self.acts}
+        self.last_worked = {act.name: act.step for act in self.acts if act.reply.failed is False}
+        self.offers: dict[str, Tool] = {
+            tool.name: tool for step in trace.steps for tool in step.ask.request.tools or ()
+        }
+        listed = any(
+            span.extra.get("tool_names") for span in trace.spans if isinstance(span, AgentSpan)
+        )
+        self.has_tools = bool(self.acts) or bool(self.offers) or listed
+        threads: dict[str, list[Turn]] = {}
+        for turn in self.turns:
+            threads.setdefault(turn.thread, []).append(turn)
+        self.threads: dict[str, tuple[Turn, ...]] = {
+            name: tuple(turns) for name, turns in threads.items()
+        }
+
+    @property
+    def passed(self) -> bool:
+        return self.trace.header.outcome.status == "passed"
+
+    @property
+    def failed(self) -> bool:
+        return self.trace.header.outcome.status == "failed"
+
+    @property
+    def main(self) -> tuple[Turn, ...]:
+        """The thread that the first step belongs to."""
+        return self.threads[self.turns[0].thread] if self.turns else ()
+
+    def reports(self) -> Iterator[tuple[Turn, Reply]]:
+        """What came back to code a turn wrote into its text: a terminal's turn, or a message."""
+        for turns in self.threads.values():
+            for turn, after in pairwise(turns):
+                if turn.observer or turn.acts:
+                    continue
+                words = after.said if after.observer else _observation(after.heard)
+                if words:
+                    failed = says_failed(words) or bool(_RUN_FAILED.search(words[:_REPORT]))
+                    yield turn, Reply(text=words, failed=failed)
+
+
+def _turns(steps: tuple[Step, ...]) -> Iterator[Turn]:
+    seen: set[int] = set()
+    for step in steps:
+        message = step.ask.response.message
+        yield Turn(
+            index=step.index,
+            thread=step.thread,
+            ask=step.ask,
+            said=text(message).strip() if message is not None else "",
+            thought=thinking(message).strip() if message is not None else "",
+            acts=tuple(_act(step.index, span) for span in step.acts),
+            heard=tuple(
+                Heard(role=message.role, text=words)
+                for message in unseen(step.ask.request.context, seen)
+                if message.role not in _NOT_HEARD and (words := spoken(message))
+            ),
+            observer=bool(step.ask.agent and _OBSERVER.search(step.ask.agent)),
+        )
+
+
+def _observation(heard: tuple[Heard, ...]) -> str:
+    """The message among those heard that reads like the output of code, "" for none."""
+    return next((each.text for each in heard if _OBSERVATION.match(each.text)), "")
+
+
+def _act(step: int, span: ToolCall) -> Act:
+    arguments = span.arguments if span.arguments is not None else span.arguments_raw
+    return Act(
+        step=step, span=span, reply=read(span), key=f"{span.name} {canon.canonical(arguments)}"
+    )
+
+
+def unseen(context: Context | None, seen: set[int]) -> list[Message]:
+    """The messages of a context that `seen` does not hold, oldest first; they join it.
+
+    `seen` holds the identities of messages, which the contexts of one trace share.
+    """
+    found: list[Message] = []
+    while context is not None:
+        if id(context) in seen:
+            break
+        seen.add(id(context))
+        if id(context.message) not in seen:
+            seen.add(id(context.message))
+            found.append(context.message)
+        context = context.parent
+    found.reverse()
+    return found
+
+
+def spoken(message: Message) -> str:
+    """The words of a message without the tool results it carries."""
+    if not results(message):
+        return text(message).strip()
+    content = message.body.get("content")
+    if not isinstance(content, list):
+        return ""
+    words = [
+        block for block in content if isinstance(block, dict) and block.get("type") != "tool_result"
+    ]
+    return content_text(words).strip()
+
+
+def mutates(span: ToolCall) -> bool | None:
+    """Does the call change the world? By its recorded effect, else its name's verb, else None."""
+    if span.effect != "unknown":
+        return span.effect == "write"
+    if runs_program(span):
+        return None
+    for word in words_of(span.name):
+        if _READS.fullmatch(word):
+            return False
+        if _WRITES.fullmatch(word):
+            return True
+    return None
+
+
+def words_of(name: str) -> list[str]:
+    """The words of an identifier: `get_user`, `getUser` and `TodoWrite` in lower case."""
+    return [word.lower() for word in _WORDS.findall(name)]
+
+
+def leaves(value: Json, path: str = "") -> Iterator[tuple[str, Json]]:
+    """(path, scalar) of every leaf of a JSON value; `flights.0.date`."""
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            yield from leaves(entry, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for index, entry in enumerate(value):
+            yield from leaves(entry, f"{path}.{index}" if path else str(index))
+    else:
+        yield path, value

@@ -1,0 +1,89 @@
+"""Other, cap hit: the run was stopped by a limit rather than by itself.
+
+Reads what the source says of its end: a limit, a subtype, an exit status on the run's own span, an
+error that names one, the stop reason of the last answer. That a run merely ends after a call says
+nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from replay.trace import AgentSpan, Json
+from taxonomy.classes import FailureClass
+from taxonomy.findings import Evidence, Finding
+from taxonomy.reading import Turn, leaves
+from taxonomy.replies import cut
+from taxonomy.rules.case import Case
+
+NAME = "cap hit"
+
+_TOLD_BY = (
+    "limit",
+    "result_subtype",
+    "terminal_reason",
+    "termination_reason",
+    "exit_status",
+    "stop_reason",
+    "exception",
+)
+_CAPS = re.compile(
+    r"max[ _]?(?:imum)?[ _]?(?:turn|step|iteration|message|token|call)|limit|budget|timed?[ _-]?out"
+    r"|deadline|exit_(?:cost|context|total)|context[ _]window|too[ _]many|exceeded|length",
+    re.I,
+)
+_STOPS = {
+    "length": "the answer was cut at the token limit",
+    "context": "the context window was full",
+}
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """One finding at the last step of a run that did not pass and was stopped."""
+    turns = case.reading.main
+    told = None if case.reading.passed or not turns else cap(case, turns[-1])
+    if told is None:
+        return
+    last, (why, evidence) = turns[-1], told
+    yield Finding(
+        failure=FailureClass.OTHER,
+        sub=NAME,
+        step=last.index,
+        span=last.ask.id,
+        why=why,
+        rule=NAME,
+        evidence=(evidence,),
+    )
+
+
+def cap(case: Case, last: Turn) -> tuple[str, Evidence] | None:
+    """Which limit stopped the run, and what says so; None where nothing does."""
+    root = next((span for span in case.trace.spans if isinstance(span, AgentSpan)), None)
+    if root is not None:
+        for name in _TOLD_BY:
+            value = root.extra.get(name)
+            if value and (name == "limit" or _CAPS.search(str(value))):
+                words = _words(value)
+                return f"stopped by a limit: {words}", _told(words, root.id, name)
+    for span in (root, last.ask):
+        if span is not None and span.error and _CAPS.search(span.error):
+            words = cut(span.error, 60)
+            return f"stopped: {words}", _told(words, span.id, "error")
+    stop = last.ask.response.stop
+    if stop in _STOPS:
+        return _STOPS[stop], _told(stop, last.ask.id, "stop reason")
+    if root is not None and "tool_names" in root.extra and "result_subtype" not in root.extra:
+        return "cut off: the stream has no closing line", _told("no result", root.id, "stream")
+    return None
+
+
+def _words(value: Json) -> str:
+    """`message 50` of `{"type": "message", "limit": 50}`."""
+    if not isinstance(value, dict):
+        return cut(str(value), 60)
+    return cut(" ".join(str(leaf) for _, leaf in leaves(value) if leaf is not None), 60)
+
+
+def _told(words: str, span: str, place: str) -> Evidence:
+    return Evidence(role="told", text=words, span=span, place=place)

@@ -1,0 +1,88 @@
+"""Hallucinated state: acts on an id, a file or an amount that nothing it saw contains.
+
+A value counts where it needs an origin and has none (`provenance`); a reply that says "not found"
+makes it stronger. So does a model that acts in text and writes the observation itself. Where a
+run passed, the value was a lucky guess: a warning, not a failure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from taxonomy.classes import FailureClass
+from taxonomy.findings import Finding
+from taxonomy.provenance import Value
+from taxonomy.reading import words_of
+from taxonomy.replies import Kind, cut
+from taxonomy.rules.case import Case, answered, called, said
+
+NAME = "hallucinated state"
+
+_CITED = 3
+_ACTION = re.compile(r"^(?:action|code)\s*:", re.I | re.M)
+_REPLY = re.compile(r"^(?:observation|tool (?:result|output|response))\s*:", re.I | re.M)
+_PLAIN = {"id", "ids", "is", "the", "path", "file"}
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """A finding an argument of a tool, at its first value from nowhere; refused ones first."""
+    if case.reading.passed:
+        return
+    named: dict[tuple[str, str], dict[str, Value]] = {}
+    for values in case.grounding.values():
+        for value in values:
+            if value.origin is None:
+                same = named.setdefault((value.act.name, value.path), {})
+                same.setdefault(str(value.value), value)
+    found = [list(same.values()) for same in named.values()]
+    found.sort(key=lambda values: (not missed(values[0]), values[0].act.step))
+    yield from map(_finding, found)
+    yield from _invented(case)
+
+
+def _invented(case: Case) -> Iterator[Finding]:
+    """The first turn that goes on after its own action and writes what came of it."""
+    for turn in case.reading.turns:
+        action = None if turn.observer or turn.acts else _ACTION.search(turn.said)
+        reply = _REPLY.search(turn.said, action.end()) if action is not None else None
+        if reply is not None:
+            yield Finding(
+                failure=FailureClass.HALLUCINATED_STATE,
+                step=turn.index,
+                span=turn.ask.id,
+                why="writes the observation of its own action itself",
+                rule=NAME,
+                evidence=(said(turn, turn.said[reply.start() :]),),
+            )
+            return
+
+
+def missed(value: Value) -> bool:
+    """Did the call come back saying that there is no such thing?"""
+    return value.act.reply.kind is Kind.MISSING
+
+
+def phrase(value: Value) -> str:
+    """`order 1099 stands in nothing it saw`."""
+    name = value.path.rpartition(".")[2]
+    words = [word for word in words_of(name) if word not in _PLAIN]
+    what = "path" if value.sort == "path" else words[-1] if words else value.sort
+    return f"{what} {cut(str(value.value), 40)} stands in nothing it saw"
+
+
+def _finding(values: Sequence[Value]) -> Finding:
+    first = values[0]
+    more = f" · {len(values) - 1} more" if len(values) > 1 else ""
+    return Finding(
+        failure=FailureClass.HALLUCINATED_STATE,
+        step=first.act.step,
+        span=first.act.span.id,
+        why=f"{phrase(first)}{more}",
+        rule=NAME,
+        evidence=tuple(
+            evidence
+            for value in values[:_CITED]
+            for evidence in (called(value.act), answered(value.act))
+        ),
+    )

@@ -1,0 +1,106 @@
+"""Other, malformed calls: the run's calls came out garbled, so no prompt was ever put to the test.
+
+A model served with the wrong template, a parser that drops arguments, tokens of the serving layer
+in the text: calls are empty, a lone brace, a no-op. Where that is so from the start and for much
+of the run, the fault is the harness's, and no edit of a prompt can answer it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from taxonomy.classes import FailureClass, Fault
+from taxonomy.findings import Evidence, Finding
+from taxonomy.reading import Act, Turn, leaves
+from taxonomy.replies import SHELL_KEYS, Kind, cut
+from taxonomy.rules.case import Case, called
+
+NAME = "malformed calls"
+
+SHARE = 0.4
+"""Of all calls that must be malformed, in the first half of the run as in the whole."""
+
+FEWEST = 2
+_READ = 500
+
+_LEAKED = re.compile(
+    r"<[|｜]\w[\w▁ ]*[|｜]>|<tool_call>|</?function(?:_calls?|=\w+)?>|\[TOOL_CALLS\]|function<[|｜]"
+    r"|<\|?(?:im_start|im_end|python_tag|tool▁\w+)\|?>"
+)
+"""Marks of the serving layer that a parsed message must not hold."""
+
+_SIGNS = " \t\r\n:;,.{}()[]\"'`\\|&<>/-"
+_NOTHING = {"", "none", "null", "undefined"}
+_STRAY = re.compile(r"\s*[:;,}\])]\s*\S|.*[{}:]\s*(?:true|false|null|\d+)\}", re.S)
+_STRAY_START = re.compile(r"\s*(?:[:,]\s|\};?(?:\s|$))")
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """One finding, at the first malformed call of a run that is full of them."""
+    if case.reading.passed:
+        return
+    turns = [turn for turn in case.reading.turns if not turn.observer]
+    acts = [act for turn in turns for act in turn.acts]
+    bad = garbled(acts)
+    if bad:
+        yield _finding(bad, len(acts))
+    elif not acts:
+        yield from _leaks(turns)
+
+
+def garbled(acts: Sequence[Act]) -> list[Act]:
+    """The malformed calls of a run full of them from the start, none of any other."""
+    bad = [act for act in acts if malformed(act)]
+    half = acts[: (len(acts) + 1) // 2]
+    early = sum(map(malformed, half))
+    many = len(bad) >= max(FEWEST, SHARE * len(acts)) and early >= SHARE * len(half)
+    return bad if many else []
+
+
+def malformed(act: Act) -> bool:
+    """Is a call empty of sense: unparsed, without a name, or a stub where its value belongs?"""
+    if not act.name or (act.span.arguments is None and act.span.arguments_raw):
+        return True
+    texts = ((path, value) for path, value in leaves(act.span.arguments) if isinstance(value, str))
+    path, value = next(texts, ("", ""))
+    if not path:
+        return False
+    if value.strip(_SIGNS).lower() in _NOTHING or _STRAY_START.match(value):
+        return True
+    syntax = path in SHELL_KEYS and act.reply.kind is Kind.SYNTAX
+    return syntax and bool(_STRAY.match(value[:_READ]))
+
+
+def _finding(bad: Sequence[Act], total: int) -> Finding:
+    return Finding(
+        failure=FailureClass.OTHER,
+        sub=NAME,
+        fault=Fault.HARNESS,
+        step=bad[0].step,
+        span=bad[0].span.id,
+        why=f"{len(bad)} of {total} calls are empty or garbled",
+        rule=NAME,
+        evidence=tuple(called(act) for act in bad[:3]),
+    )
+
+
+def _leaks(turns: Sequence[Turn]) -> Iterator[Finding]:
+    """A run without a call whose text holds what looks like one: nobody parsed it."""
+    for turn in turns:
+        match = _LEAKED.search(turn.said)
+        if match is not None:
+            quote = turn.said[match.start() : match.start() + 120]
+            yield Finding(
+                failure=FailureClass.OTHER,
+                sub=NAME,
+                fault=Fault.HARNESS,
+                step=turn.index,
+                span=turn.ask.id,
+                why=f"a call stands in the text, unparsed: {cut(quote, 40)}",
+                rule=NAME,
+                evidence=(
+                    Evidence(role="says", text=cut(quote), step=turn.index, span=turn.ask.id),
+                ),
+            )
+            return

@@ -1,0 +1,170 @@
+"""How good is a step, by rules alone: the share of the rubric items that could be decided.
+
+Six items, each True, False or None where rules cannot tell; a step with no decided item has no
+score. Nothing here reads the outcome of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replay.trace import SourceScore
+from taxonomy.findings import Finding, Item, StepScore
+from taxonomy.reading import Act, Turn, mutates
+from taxonomy.rules import contradiction, denied
+from taxonomy.rules.bad_args import refusal
+from taxonomy.rules.case import Case
+from taxonomy.rules.gave_up import closes, ending, hands_over
+from taxonomy.rules.loop import repeats
+from taxonomy.rules.wrong_tool import absent
+
+BY = "arc rules 1"
+
+FITS = "call fits"
+GROUNDED = "arguments grounded"
+READ = "result read"
+VERIFIED = "state re-verified"
+FRESH = "nothing repeated"
+ENDED = "ended well"
+"""The rubric items, by the names a person reads."""
+
+LOOKBACK = 12
+"""How many earlier calls of the thread a repeat is looked for among."""
+
+VERIFIES_WITHIN = 5
+"""How many later steps of the thread may still look at what a step changed."""
+
+
+def rule_scores(case: Case, found: Sequence[Finding]) -> tuple[StepScore, ...]:
+    """A score for each step. `found` are the findings of the rules on the same case."""
+    beliefs = {f.step for f in found if f.rule in {contradiction.NAME, denied.NAME}}
+    scores: dict[int, StepScore] = {}
+    for turns in case.reading.threads.values():
+        before: list[Act] = []
+        for place, turn in enumerate(turns):
+            items = (
+                _fits(case, turn),
+                _grounded(case, turn),
+                _read(turns, place, turn.index in beliefs),
+                _verified(turns, place),
+                _fresh(before[-LOOKBACK:], turn),
+                _ended(case, turns, place),
+            )
+            scores[turn.index] = _score(turn, items)
+            before.extend(turn.acts)
+    return tuple(scores[index] for index in sorted(scores))
+
+
+def imported(case: Case, source_scores: Sequence[SourceScore]) -> tuple[StepScore, ...]:
+    """The source's own scores of spans, where they are numbers 0..1 on a model call."""
+    step_of = {turn.ask.id: turn.index for turn in case.reading.turns}
+    return tuple(
+        StepScore(
+            step=step_of[score.span],
+            value=score.value,
+            source="import",
+            by=f"{score.by} · {score.name}",
+            span=score.span,
+        )
+        for score in source_scores
+        if score.span in step_of and score.value is not None and 0 <= score.value <= 1
+    )
+
+
+def _score(turn: Turn, items: tuple[Item, ...]) -> StepScore:
+    held = [item.held for item in items if item.held is not None]
+    return StepScore(
+        step=turn.index,
+        value=sum(held) / len(held) if held else None,
+        source="rule",
+        by=BY,
+        span=turn.ask.id,
+        items=items,
+    )
+
+
+def _fits(case: Case, turn: Turn) -> Item:
+    """Each tool exists and takes its arguments; None where no reply and no schema tells."""
+    verdicts: list[bool] = []
+    for act in turn.acts:
+        why = absent(turn, act) or refusal(case, turn, act)
+        if why is not None:
+            return Item(name=FITS, held=False, because=why)
+        if act.reply.failed is not None:
+            verdicts.append(True)
+    return Item(name=FITS, held=True if verdicts else None)
+
+
+def _grounded(case: Case, turn: Turn) -> Item:
+    """Every value that needs an origin has one; None where no value does."""
+    values = case.grounding.get(turn.index, ())
+    for value in values:
+        if value.origin is None:
+            return Item(
+                name=GROUNDED,
+                held=False,
+                because=f"{value.path} {value.value} stands in nothing it saw",
+            )
+    return Item(name=GROUNDED, held=True if values else None)
+
+
+def _read(turns: Sequence[Turn], place: int, denied_here: bool) -> Item:
+    """After a failed call the step does something about it; what it says, nothing denies."""
+    if denied_here:
+        return Item(name=READ, held=False, because="says what a result or a prompt denies")
+    latest = turns[place - 1].acts if place else ()
+    failed = [act for act in latest if act.reply.failed]
+    if not failed:
+        return Item(name=READ, held=None)
+    again = next((act for act in turns[place].acts if any(repeats(e, act) for e in failed)), None)
+    if again is not None:
+        return Item(name=READ, held=False, because=f"repeats the failed call of {again.name}")
+    return Item(name=READ, held=True)
+
+
+def _verified(turns: Sequence[Turn], place: int) -> Item:
+    """What a step changed is looked at again: by its own reply, or by a later step that reads."""
+    changed = [act for act in turns[place].acts if _changes(act)]
+    if not changed:
+        return Item(name=VERIFIED, held=None)
+    if all(_shows_state(act) for act in changed):
+        return Item(name=VERIFIED, held=True)
+    later = [act for turn in turns[place + 1 : place + 1 + VERIFIES_WITHIN] for act in turn.acts]
+    if any(not mutates(act.span) for act in later):
+        return Item(name=VERIFIED, held=True)
+    return Item(name=VERIFIED, held=False, because=f"nothing looked at what {changed[0].name} did")
+
+
+def _changes(act: Act) -> bool:
+    """Did a call change something that the run could still look at?"""
+    worked = bool(mutates(act.span)) and act.reply.failed is False
+    return worked and not closes(act) and not hands_over(act)
+
+
+def _shows_state(act: Act) -> bool:
+    """Does the reply itself show the changed thing rather than acknowledge?"""
+    return act.reply.text.lstrip()[:1] in {"{", "["} or len(act.reply.text) > 200
+
+
+def _fresh(before: Sequence[Act], turn: Turn) -> Item:
+    """No call of the step brings again what an earlier one brought."""
+    if not turn.acts:
+        return Item(name=FRESH, held=None)
+    for act in turn.acts:
+        for earlier in reversed(before):
+            if mutates(earlier.span) and earlier.reply.failed is False:
+                break
+            if repeats(earlier, act):
+                return Item(name=FRESH, held=False, because=f"{act.name} as at step {earlier.step}")
+    return Item(name=FRESH, held=True)
+
+
+def _ended(case: Case, turns: Sequence[Turn], place: int) -> Item:
+    """The last step of the first thread ends the run as it should; None for every other."""
+    if turns[place] is not case.reading.main[-1]:
+        return Item(name=ENDED, held=None)
+    end = ending(case)
+    if end is not None and end.certain:
+        return Item(name=ENDED, held=False, because=end.why)
+    answered = turns[place].said and not turns[place].acts
+    return Item(name=ENDED, held=True if answered else None)

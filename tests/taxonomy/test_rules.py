@@ -1,0 +1,364 @@
+"""Each rule on what it is for, and on the look-alike it must pass over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+
+from replay.trace import Trace
+from taxonomy.classes import FailureClass, Fault
+from taxonomy.findings import Finding
+from taxonomy.rules import findings
+from taxonomy.rules.case import Case
+from tests.build import NOTHING, Part, call, error, heard, step, tool, trace
+
+Status = Literal["passed", "failed", "unknown"]
+
+
+def found(made: Trace, failure: FailureClass) -> list[Finding]:
+    return [finding for finding in findings(Case(made)) if finding.failure is failure]
+
+
+def one(made: Trace, failure: FailureClass) -> Finding:
+    (finding,) = found(made, failure)
+    assert finding.evidence
+    return finding
+
+
+REFUSED = error("Error: seat map is closed")
+
+
+class TestLoop:
+    def same(self, times: int, reply: object = REFUSED) -> list[Part]:
+        return [step(call("book", reply, seat="14C")) for _ in range(times)]
+
+    def test_the_same_refused_call_three_times(self) -> None:
+        finding = one(trace(self.same(4)), FailureClass.LOOP)
+        assert (finding.step, finding.why) == (1, "book refused the same call 4 times")
+
+    def test_twice_is_a_retry(self) -> None:
+        assert not found(trace(self.same(2)), FailureClass.LOOP)
+
+    def test_a_cycle_of_two_calls(self) -> None:
+        parts = [step(call("look", "a", at="x")), step(call("ask", "b", of="y"))] * 3
+        assert one(trace(parts), FailureClass.LOOP).step == 2
+
+    def test_polling_that_brings_news_is_not_a_loop(self) -> None:
+        parts = [step(call("status", f"{done} % done", job="7")) for done in range(0, 60, 10)]
+        assert not found(trace(parts), FailureClass.LOOP)
+
+    def test_waiting_for_something_that_runs_is_not_a_loop(self) -> None:
+        assert not found(trace(self.same(5, "still running")), FailureClass.LOOP)
+
+    def test_pages_of_a_list_are_not_a_loop(self) -> None:
+        parts = [step(call("list_pages", error("busy"), page=page)) for page in range(5)]
+        assert not found(trace(parts), FailureClass.LOOP)
+
+    def test_a_list_written_anew_is_not_a_loop(self) -> None:
+        done = [f"task {index}" for index in range(40)]
+        parts = [
+            step(call("TodoWrite", "Todos modified", todos=[*done, f"now {word}"]))
+            for word in ("reading", "writing", "testing", "closing")
+        ]
+        assert not found(trace(parts), FailureClass.LOOP)
+
+    def test_the_same_failing_test_between_edits_is_not_a_loop(self) -> None:
+        parts: list[Part] = []
+        for attempt in ("a", "b", "c", "d"):
+            parts += [
+                step(call("edit_file", "ok", path="x.py", text=attempt)),
+                step(call("run", error("1 test failed"), target="tests")),
+            ]
+        assert not found(trace(parts), FailureClass.LOOP)
+
+    def test_near_identical_calls_that_fail_the_same_way(self) -> None:
+        text = "please find the owner of the red house in the old town near the river " * 3
+        parts = [step(call("ask", REFUSED, words=text + end)) for end in ("now", "now.", "Now")]
+        assert found(trace(parts), FailureClass.LOOP)
+
+    def test_many_variations_on_one_failure(self) -> None:
+        guesses = ("alpha", "beta", "gamma", "delta", "kappa", "omega", "sigma", "theta", "zeta")
+        parts = [step(call("unlock", error("wrong password"), word=guess)) for guess in guesses]
+        finding = one(trace(parts), FailureClass.LOOP)
+        assert finding.why == "unlock failed in the same words 9 times"
+
+    def test_a_long_speech_three_times(self) -> None:
+        speech = (
+            "To go on I need the manifest that was promised to me, and so I wait " + "for it" * 5
+        )
+        parts: list[Part] = [part for _ in range(3) for part in (speech, heard("go on"))]
+        assert one(trace(parts), FailureClass.LOOP).step == 1
+
+
+class TestBadArgs:
+    TOOL = tool("book", seat={"type": "string"})
+
+    def test_arguments_the_tool_refuses_and_nothing_puts_right(self) -> None:
+        refused = error("ValidationError: seat: field required")
+        finding = one(trace([step(call("book", refused, row=14)), "Oh."]), FailureClass.BAD_ARGS)
+        assert finding.step == 0
+        assert "field required" in finding.why
+
+    def test_a_refusal_that_the_next_call_puts_right_is_no_failure(self) -> None:
+        refused = error("ValidationError: seat: field required")
+        made = trace([step(call("book", refused)), step(call("book", "booked", seat="14C"))])
+        assert not found(made, FailureClass.BAD_ARGS)
+
+    def test_a_call_without_a_reply_is_held_against_the_schema(self) -> None:
+        made = trace([step(call("book", NOTHING, seat=14))], tools=[self.TOOL])
+        assert "is not of type" in one(made, FailureClass.BAD_ARGS).why
+
+    def test_what_the_tool_took_it_took_whatever_its_schema_says(self) -> None:
+        made = trace([step(call("book", "booked", seat=14))], tools=[self.TOOL])
+        assert not found(made, FailureClass.BAD_ARGS)
+
+    def test_a_program_s_own_error_is_not_one(self) -> None:
+        crash = error("Traceback (most recent call last):\nTypeError: f() missing 1 required")
+        made = trace([step(call("Bash", crash, command="python run.py"))])
+        assert not found(made, FailureClass.BAD_ARGS)
+
+    def test_a_schema_that_is_not_valid_gives_no_verdict(self) -> None:
+        broken = tool("book", seat={"type": "nonsense"})
+        made = trace([step(call("book", NOTHING, seat=14))], tools=[broken])
+        assert not found(made, FailureClass.BAD_ARGS)
+
+    def test_a_schema_is_never_fetched(self) -> None:
+        remote = tool("book", seat={"$ref": "http://127.0.0.1:9/schema.json"})
+        made = trace([step(call("book", NOTHING, seat=14))], tools=[remote])
+        assert not found(made, FailureClass.BAD_ARGS)
+
+
+class TestHallucinatedState:
+    def test_an_id_that_stands_in_nothing_it_saw(self) -> None:
+        missing = error("order 1099 not found")
+        made = trace([step(call("get_order", missing, order_id="1099"))], task="Where is it?")
+        finding = one(made, FailureClass.HALLUCINATED_STATE)
+        assert finding.why == "order 1099 stands in nothing it saw"
+
+    def test_an_id_the_user_gave_is_none_even_if_it_is_not_found(self) -> None:
+        missing = error("order 1099 not found")
+        made = trace([step(call("get_order", missing, order_id="1099"))], task="Order 1099?")
+        assert not found(made, FailureClass.HALLUCINATED_STATE)
+
+    def test_an_observation_the_model_writes_itself(self) -> None:
+        said = "Action: search\nInput: rain\nObservation: It rains.\nFinal: It rains."
+        assert one(trace([said]), FailureClass.HALLUCINATED_STATE).step == 0
+
+    def test_success_claimed_after_the_call_failed(self) -> None:
+        made = trace(
+            [
+                step(call("cancel_order", error("already shipped"), order_id="1041")),
+                "Order 1041 has been successfully cancelled.",
+            ],
+            task="Cancel 1041.",
+        )
+        finding = one(made, FailureClass.HALLUCINATED_STATE)
+        assert (finding.step, finding.why) == (1, "claims success after cancel_order failed")
+        assert {evidence.role for evidence in finding.evidence} == {"says", "error"}
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "I was unable to cancel it: the order has been processed already.",
+            "Would you like me to retry? It has not been cancelled.",
+            "The order is on its way.",
+        ],
+    )
+    def test_a_failure_that_is_owned_up_to_is_none(self, said: str) -> None:
+        made = trace(
+            [step(call("cancel_order", error("already shipped"), order_id="1041")), said],
+            task="Cancel 1041.",
+        )
+        assert not found(made, FailureClass.HALLUCINATED_STATE)
+
+    def test_a_status_its_last_observation_denies(self) -> None:
+        made = trace(
+            [
+                step(call("get_order", {"order_id": "W77", "status": "pending"}, order_id="W77")),
+                "Good news: order W77 is delivered.",
+            ],
+            task="Where is W77?",
+        )
+        assert one(made, FailureClass.HALLUCINATED_STATE).why == (
+            "says delivered where get_order showed pending"
+        )
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "Order W77 is pending.",
+            "Once order W77 is delivered you can return it.",
+            "Order W77 is not delivered yet.",
+            "Is order W77 delivered?",
+        ],
+    )
+    def test_a_status_that_agrees_or_is_not_claimed_is_none(self, said: str) -> None:
+        made = trace(
+            [
+                step(call("get_order", {"order_id": "W77", "status": "pending"}, order_id="W77")),
+                said,
+            ],
+            task="Where is W77?",
+        )
+        assert not found(made, FailureClass.HALLUCINATED_STATE)
+
+
+class TestGaveUp:
+    WORK = step(call("Bash", "a.txt", command="ls"))
+
+    @pytest.mark.parametrize(
+        ("end", "why"),
+        [
+            ("Let me start with the first step:\n\nbash\nls -la", "announced a step and stopped"),
+            ("Now I will write the tests for it.", "announced a step and stopped"),
+            ("Shall I go on and write the file?", "asked what nobody was there to answer"),
+            ("Once you share the output I can fix it.", "asked what nobody was there to answer"),
+            ("I cannot solve this with the tools here.", "refused"),
+            ("", "ended without a word"),
+        ],
+    )
+    def test_a_run_that_stops_short(self, end: str, why: str) -> None:
+        finding = one(trace([self.WORK, end]), FailureClass.GAVE_UP)
+        assert (finding.step, finding.why.split(":")[0]) == (1, why)
+
+    @pytest.mark.parametrize(
+        "end",
+        [
+            "Done. The file is written and the tests pass.",
+            "The answer is 42. Let me know if you need more.",
+            "All set. If you want, I can also open a pull request.",
+        ],
+    )
+    @pytest.mark.parametrize("outcome", ["failed", "unknown"])
+    def test_a_run_that_ends_is_none(self, end: str, outcome: Status) -> None:
+        assert not found(trace([self.WORK, end], outcome=outcome), FailureClass.GAVE_UP)
+
+    def test_a_plan_without_a_single_call(self) -> None:
+        made = trace(
+            ["Run `aws s3 mb s3://x` and then set its policy."], tools=[tool("Bash", command={})]
+        )
+        assert one(made, FailureClass.GAVE_UP).why == "said what to do and called no tool for it"
+
+    def test_a_declared_surrender_counts_whatever_the_outcome(self) -> None:
+        end = step(call("Finish", "", return_type="give_up_and_restart"))
+        made = trace([self.WORK, end], outcome="unknown")
+        assert one(made, FailureClass.GAVE_UP).why == "declared that it gives up"
+
+    def test_a_hand_over_with_nothing_done(self) -> None:
+        parts = [step(call("transfer_to_human_agents", "ok", summary="too hard"))]
+        assert one(trace(parts), FailureClass.GAVE_UP).why == "handed over to a person"
+
+    def test_a_hand_over_of_what_remains_is_none(self) -> None:
+        parts = [
+            step(call("cancel_order", "cancelled", reason="asked")),
+            step(call("transfer_to_human_agents", "ok", summary="the rest")),
+        ]
+        assert not found(trace(parts), FailureClass.GAVE_UP)
+
+    @pytest.mark.parametrize("outcome", ["passed", "unknown"])
+    def test_a_refusal_the_task_may_have_called_for_is_none(self, outcome: Status) -> None:
+        made = trace([self.WORK, "I cannot change this fare."], outcome=outcome)
+        assert not found(made, FailureClass.GAVE_UP)
+
+    def test_a_question_that_somebody_answers_is_none(self) -> None:
+        made = trace([self.WORK, "Which one?", heard("The first."), "It is done."])
+        assert not found(made, FailureClass.GAVE_UP)
+
+
+class TestWrongTool:
+    def test_a_tool_that_does_not_exist(self) -> None:
+        made = trace([step(call("lookup", error("No such tool available: lookup"), q="x"))])
+        assert one(made, FailureClass.WRONG_TOOL).why == "called lookup, which does not exist"
+
+    def test_a_tool_that_was_not_offered(self) -> None:
+        made = trace([step(call("lookup", NOTHING, q="x"))], tools=[tool("search", q={})])
+        assert one(made, FailureClass.WRONG_TOOL).why == "called lookup, which was not offered"
+
+    def test_a_slip_that_the_next_call_mends_is_none(self) -> None:
+        gone = error("No such tool available: lookup")
+        made = trace([step(call("lookup", gone, q="x")), step(call("search", "found", q="x"))])
+        assert not found(made, FailureClass.WRONG_TOOL)
+
+    def test_a_tool_missing_from_a_list_that_still_answered_is_none(self) -> None:
+        made = trace([step(call("lookup", "found", q="x"))], tools=[tool("search", q={})])
+        assert not found(made, FailureClass.WRONG_TOOL)
+
+    def test_a_reply_that_names_another_tool(self) -> None:
+        away = error("Binary file. Please use the Bash tool instead")
+        assert found(trace([step(call("Read", away, file_path="x.db"))]), FailureClass.WRONG_TOOL)
+
+    def test_a_tool_outdone_by_another_on_the_same_thing(self) -> None:
+        made = trace(
+            [
+                step(call("get_text", error("cannot open"), name="a.pdf")),
+                step(call("get_text", error("cannot open"), name="a.pdf")),
+                step(call("get_pages", "page one", name="a.pdf")),
+            ]
+        )
+        finding = one(made, FailureClass.WRONG_TOOL)
+        assert finding.why == "get_text failed 2 times where get_pages then worked"
+
+    def test_another_errand_of_another_tool_is_none(self) -> None:
+        made = trace(
+            [
+                step(call("get_text", error("cannot open"), name="a.pdf")),
+                step(call("get_text", error("cannot open"), name="a.pdf")),
+                step(call("get_pages", "page one", name="b.pdf")),
+            ]
+        )
+        assert not found(made, FailureClass.WRONG_TOOL)
+
+
+class TestOther:
+    def garbled(self, outcome: Status = "failed") -> Trace:
+        commands = (":", "};", "}", ":  \n\n ", "None", ":")
+        parts: list[Part] = [step(call("Bash", "", command=command)) for command in commands]
+        return trace(parts, outcome=outcome)
+
+    def test_calls_garbled_from_the_start_are_the_harness_s_fault(self) -> None:
+        finding = one(self.garbled(), FailureClass.OTHER)
+        assert (finding.sub, finding.fault) == ("malformed calls", Fault.HARNESS)
+        assert (finding.step, finding.why) == (0, "6 of 6 calls are empty or garbled")
+
+    def test_a_run_that_passed_all_the_same_is_none(self) -> None:
+        assert not found(self.garbled("passed"), FailureClass.OTHER)
+
+    def test_one_stray_call_is_none(self) -> None:
+        parts = [step(call("Bash", "ok", command=word)) for word in ("ls", ":", "pwd", "id", "df")]
+        assert not found(trace(parts), FailureClass.OTHER)
+
+    def test_a_call_left_in_the_text_unparsed(self) -> None:
+        made = trace(['I go on.\nfunction<｜tool▁sep｜>Write\n{"path": "a"}'])
+        assert one(made, FailureClass.OTHER).fault is Fault.HARNESS
+
+    @pytest.mark.parametrize(
+        "extra",
+        [
+            {"limit": {"type": "message", "limit": 50}},
+            {"result_subtype": "error_max_turns"},
+            {"exit_status": "exit_cost"},
+        ],
+    )
+    def test_a_limit_that_stopped_the_run(self, extra: dict[str, object]) -> None:
+        finding = one(trace(["And so"], extra=extra), FailureClass.OTHER)
+        assert finding.sub == "cap hit"
+
+    def test_an_answer_cut_at_the_token_limit(self) -> None:
+        assert one(trace([step("And so", stop="length")]), FailureClass.OTHER).sub == "cap hit"
+
+    def test_a_run_that_ended_itself_hit_no_cap(self) -> None:
+        made = trace([step("Done.", stop="end")], extra={"result_subtype": "success"})
+        assert not found(made, FailureClass.OTHER)
+
+
+def test_findings_come_earliest_first() -> None:
+    parts: Sequence[Part] = [
+        step(call("get_order", error("not found"), order_id="1099")),
+        *[step(call("book", REFUSED, seat="14C")) for _ in range(3)],
+        "I cannot help you with this.",
+    ]
+    steps = [finding.step for finding in findings(Case(trace(parts)))]
+    assert steps == sorted(steps)
+    assert len(steps) == 3
