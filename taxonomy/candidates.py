@@ -1,8 +1,8 @@
 """Our break points: what speaks against each step, weighed, and the best three of them.
 
 Every sign has its weight in one table. They are set by hand until they are fitted on labels, so a
-candidate has no confidence yet. Signs of one step add up, each kind once; a run whose steps all
-stay under the floor has no candidate, and that is an answer.
+candidate has no confidence yet. Signs of one step add up, each kind once; a run in which no step
+has real evidence against it has no candidate, and that is an answer.
 """
 
 from __future__ import annotations
@@ -55,9 +55,11 @@ WEIGHTS: dict[str, float] = {
 }
 """What each sign weighs, best evidence first."""
 
-FLOOR = 1.0
+EVIDENCE = 1.0
+"""A candidate needs one sign of at least this weight: pointers alone are no evidence."""
+
 PASSED_FLOOR = 2.0
-"""What the best candidate of a run must weigh; more where the run passed."""
+"""What a candidate must weigh where the run passed."""
 
 MOST = 3
 
@@ -74,8 +76,13 @@ def candidates(
         (_candidate(step, tuple(named.values())) for step, named in against.items()),
         key=lambda candidate: (-candidate.weight, candidate.step),
     )
-    floor = PASSED_FLOOR if case.reading.passed else FLOOR
-    return tuple(candidate for candidate in ranked if candidate.weight >= floor)[:MOST]
+    floor = PASSED_FLOOR if case.reading.passed else EVIDENCE
+    shown = (
+        candidate
+        for candidate in ranked
+        if candidate.weight >= floor and candidate.signals[0].weight >= EVIDENCE
+    )
+    return tuple(shown)[:MOST]
 
 
 def _candidate(step: int, signs: tuple[Signal, ...]) -> Candidate:

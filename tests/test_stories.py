@@ -24,7 +24,20 @@ EXPECTED: dict[str, dict[str, Any]] = json.loads((fixtures() / "expected.json").
     "traces"
 ]
 
-MISSES: dict[str, set[str]] = {}
+MISSES: dict[str, set[str]] = {
+    # what only the policy or the shop's own records could tell
+    "shop-big-refund-v3-0": {"-other", "step"},
+    "shop-late-refund-v6-0": {"-other", "step"},
+    "shop-not-hers-v4-0": {"-other", "step"},
+    # a tool that was plausible and answered: nothing in the run says that it was the wrong one
+    "shop-stock-v4-0": {"-wrong tool", "step"},
+    "shop-compare-v6-0": {"-wrong tool", "step"},
+    # dollars where cents were wanted: the shop took them
+    "shop-refund-v1-0": {"-bad args"},
+    "shop-find-and-refund-v1-0": {"-bad args"},
+    # a polite end after a false start reads as giving up
+    "shop-where-is-it-v7-0": {"+gave up"},
+}
 """By trace: a class the rules miss (`-class`) or add (`+class`), and `step` where no candidate is
 the decisive step."""
 
@@ -65,7 +78,7 @@ def test_the_rules_see_what_is_there_but_for_the_listed_misses(store: Store, nam
     expected = EXPECTED[name]
     wanted = {each.replace("_", " ") for each in expected["classes"]}
     if expected["outcome"] == "passed":  # what is wrong with a run that passed is a warning
-        assert bool(said.warnings) == (expected["suspect"] and name not in MISSES)
+        assert bool(said.warnings) == expected["suspect"]
         return
     found = {finding.failure.value for finding in said.findings}
     missed = {f"-{each}" for each in wanted - found} | {f"+{each}" for each in found - wanted}

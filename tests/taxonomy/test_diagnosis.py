@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.trace import SourceScore, Trace
-from taxonomy.candidates import FLOOR, WEIGHTS
+from taxonomy.candidates import EVIDENCE, WEIGHTS
 from taxonomy.classes import Shape
 from taxonomy.diagnosis import diagnose
 from taxonomy.findings import StepScore
@@ -110,7 +110,7 @@ class TestCandidates:
         ]
         said = diagnose(trace(parts, task="Where is it?"))
         assert len(said.candidates) == 3
-        assert all(candidate.weight >= FLOOR for candidate in said.candidates)
+        assert all(each.signals[0].weight >= EVIDENCE for each in said.candidates)
 
     def test_weak_pointers_alone_are_not_enough(self) -> None:
         spikes: list[Part] = [
