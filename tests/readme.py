@@ -7,7 +7,6 @@ lags behind.
 
 from __future__ import annotations
 
-import re
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -127,10 +126,9 @@ def rendered(text: str) -> str:
         start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
         if start not in text or end not in text:
             raise ValueError(f"README.md has no block {start} … {end}")
-        body = f"{start}\n{block()}\n{end}"
-        text = re.sub(
-            re.escape(start) + ".*?" + re.escape(end), lambda _, b=body: b, text, flags=re.S
-        )
+        before, _, rest = text.partition(start)
+        after = rest.partition(end)[2]
+        text = f"{before}{start}\n{block()}\n{end}{after}"
     return text
 
 

@@ -70,8 +70,9 @@ def test_sql_stands_only_in_the_store_the_ledger_and_the_query() -> None:
         if name.startswith(SQL_MAY_STAND_IN):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            text = node.value if isinstance(node, ast.Constant) else None
-            if isinstance(text, str) and text.lstrip().startswith(SQL_WORDS):
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+                continue
+            if node.value.lstrip().startswith(SQL_WORDS):
                 found.append(f"{name}:{node.lineno}")
     assert not found
 
@@ -82,8 +83,9 @@ def test_nothing_a_screen_can_reach_prints() -> None:
         if "cli" in path.parts:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            called = node.func if isinstance(node, ast.Call) else None
-            if isinstance(called, ast.Name) and called.id == "print":
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            if node.func.id == "print":
                 found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert not found
 

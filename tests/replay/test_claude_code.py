@@ -924,6 +924,20 @@ def _spoilt(draw: st.DrawFn) -> list[Json]:
     return draw(st.permutations(lines)) if draw(st.booleans()) else lines
 
 
+def test_a_sub_agent_without_a_message_is_an_empty_thread(tmp_path: Path) -> None:
+    lines = [
+        {"type": "user", "uuid": "a", "parentUuid": None, "sessionId": "s1",
+         "message": {"role": "user", "content": "go"}},
+        {"type": "system", "uuid": "x", "parentUuid": None, "sessionId": "s1",
+         "isSidechain": True, "agentId": "ab"},
+        {"type": "system", "uuid": "y", "parentUuid": "x", "sessionId": "s1",
+         "isSidechain": True, "agentId": "ab"},
+    ]  # fmt: skip
+    batch, _ = session(tmp_path, *lines)
+    assert models(batch) == []
+    assert len(agents(batch)) == 2
+
+
 @settings(max_examples=60, deadline=None)
 @given(lines=_spoilt())
 def test_a_spoilt_session_gives_a_sound_tree_or_a_bad_trace(

@@ -276,8 +276,9 @@ def test_a_file_that_is_no_database_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_newer_database_is_refused_in_words(store: Store, tmp_path: Path) -> None:
-    store.db["_sqlite_migrations"].insert(
-        {"migration_set": "replay", "name": "0999_future", "applied_at": "now"}
+    store.db.execute(
+        "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
+        " VALUES ('replay', '0999_future', 'now')"
     )
     with pytest.raises(StoreUnusable, match="newer arc"):
         Store.open(tmp_path / "arc.db")

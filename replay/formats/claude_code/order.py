@@ -75,7 +75,8 @@ def strands(lines: list[Line], tally: Tally) -> list[Strand]:
     tips = [node for node in nodes if node.speaks and not node.replied]
     tips.sort(key=lambda node: node.lines[-1].number, reverse=True)
     taken: set[int] = set()
-    return [_strand(tip, taken) for tip in tips]
+    found = [_strand(tip, taken) for tip in tips]
+    return found or [Strand(lines=tuple(lines))]  # none of the lines is a message
 
 
 class _Node:
