@@ -6,10 +6,10 @@ A generator that is closed stops where it is and leaves a valid database; run ag
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay import formats
 from replay.errors import BadTrace
@@ -71,7 +71,7 @@ def import_paths(
     format: str | None = None,
     task_from: str | None = None,
     replace: bool = False,
-) -> Iterator[Progress | ImportReport]:
+) -> Generator[Progress | ImportReport, None, None]:
     """Import files and folders (`-` is standard input), then diagnose what is new.
 
     Yields progress; the last value is the report. A file that was named, or that a format claims,
@@ -87,7 +87,8 @@ def import_paths(
     for done, (source, asked) in enumerate(
         [(s, True) for s in named] + [(s, False) for s in found]
     ):
-        yield Progress(done=done, total=total, path=source.display, traces=traces)
+        now = Progress(done=done, total=total, path=source.display, traces=traces)
+        yield now
         try:
             claimed = chosen or formats.sniff(source)
         except BadTrace as error:
@@ -96,7 +97,7 @@ def import_paths(
         if claimed is None and not asked:
             skipped.append(source.display)
             continue
-        report = _import_file(writer, source, claimed, task_from)
+        report = yield from _import_file(writer, source, claimed, task_from, now)
         traces += len(report.traces)
         reports.append(report)
     yield from diagnose_new(store)
@@ -104,8 +105,14 @@ def import_paths(
 
 
 def _import_file(
-    writer: Writer, source: Source, claimed: formats.Format | None, task_from: str | None
-) -> FileReport:
+    writer: Writer,
+    source: Source,
+    claimed: formats.Format | None,
+    task_from: str | None,
+    now: Progress,
+) -> Generator[Progress, None, FileReport]:
+    """Import one file, yielding progress after each trace; closed early, it drops the unfinished
+    one."""
     tally = Tally()
     finished: list[Finished] = []
     error: str | None = None
@@ -115,12 +122,14 @@ def _import_file(
                 key = writer.write(batch)
                 if batch.last:
                     finished.append(writer.finish(key))
+                    yield structs.replace(now, traces=now.traces + len(finished))
             except BadTrace as refused:  # this trace; the others of the file may be fine
                 error = str(refused)
                 _drop_unfinished(writer)
     except BadTrace as refused:
         error = str(refused)
-    _drop_unfinished(writer)
+    finally:
+        _drop_unfinished(writer)
     return FileReport(
         path=source.display,
         format=claimed.NAME if claimed else None,

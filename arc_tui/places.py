@@ -29,3 +29,10 @@ def fixtures() -> Path:
     """The bundled traces and prompts: inside the package of a wheel, beside it in a checkout."""
     inside = Path(arc_tui.__file__).parent / "fixtures"
     return inside if inside.is_dir() else Path(arc_tui.__file__).parents[1] / "fixtures"
+
+
+def author() -> str:
+    """Who is at the keyboard: `ARC_USER`, else the name of the account."""
+    import getpass
+
+    return os.environ.get("ARC_USER") or getpass.getuser()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, convert, structs
 
 from replay.messages import calls, new_since, observed, prose, results, text, thinking
 from replay.store import Store, read
@@ -46,12 +47,13 @@ class Seen(Struct, frozen=True, kw_only=True):
 class StepView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the detail tabs of one step draw.
 
-    `earlier` holds the leading messages that the step before it (in its thread) saw too, `new`
-    the rest. `tools` is None where it is not known what was offered.
+    `earlier` holds the leading messages that the step before it (in its thread; `before` is its
+    number) saw too, `new` the rest. `tools` is None where it is not known what was offered.
     """
 
     trace: str
     row: StepRow
+    before: int | None
     fidelity: Level
     reasons: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -83,16 +85,53 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
         return self.score.items if self.score else ()
 
 
-def build_step(store: Store, trace: str, index: int) -> StepView:
-    """The step of that number. Raises NotFound for the trace, IndexError for the step."""
-    rows = step_rows(store, trace)
+EMPTY = StepView(
+    trace="",
+    row=convert(
+        {each.name: None for each in structs.fields(StepRow)}
+        | dict.fromkeys(("trace", "thread", "span"), "")
+        | dict.fromkeys(("step", "calls", "errors", "masked"), 0)
+        | {"time_quality": "none", "fidelity": "none", "status": "unset"},
+        StepRow,
+    ),
+    before=None,
+    fidelity=Level.NONE,
+    reasons=(),
+    findings=(),
+    signals=(),
+    score=None,
+    system=None,
+    system_changed=False,
+    tools=None,
+    earlier=(),
+    new=(),
+    response=None,
+    observations=(),
+    raw="",
+)
+
+
+def build_step(
+    store: Store,
+    trace: str,
+    index: int,
+    *,
+    rows: Sequence[StepRow] | None = None,
+    said: Diagnosis | None = None,
+) -> StepView:
+    """The step of that number. Raises NotFound for the trace, IndexError for the step.
+
+    A screen that holds the trace gives its `rows` and what is `said` of it; they are read where
+    `rows` is None.
+    """
+    if rows is None:
+        rows, said = step_rows(store, trace), ledger.diagnosis(store, trace)
     if not 0 <= index < len(rows):
         raise IndexError(index)
     row = rows[index]
     before = next((r.step for r in reversed(rows[:index]) if r.thread == row.thread), None)
     loaded = read.part(store, trace, {index} | ({before} if before is not None else set()))
     step, earlier = loaded[index], loaded.get(before if before is not None else -1)
-    said = ledger.diagnosis(store, trace)
     return _view(trace, row, step, earlier, said)
 
 
@@ -107,6 +146,7 @@ def _view(
     return StepView(
         trace=trace,
         row=row,
+        before=earlier.index if earlier is not None else None,
         fidelity=step.ask.fidelity.level,
         reasons=step.ask.fidelity.reasons,
         findings=tuple(f for f in (said.findings if said else ()) if f.step == row.step),

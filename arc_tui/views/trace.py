@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from arc_tui.views.runs import RunRow, run_row
+from arc_tui.views.runs import NO_RUN, RunRow, run_row
 from arc_tui.views.tree import Branch, branches
 from replay.store import Store
 from replay.store.rows import StepRow, span_rows, step_rows, trace_row
@@ -52,6 +52,9 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True):
         return tuple(row.step for row in self.steps if row.errors)
 
 
+EMPTY = TraceView(run=NO_RUN, steps=(), lanes=(), tree=(), diagnosis=None, tags=())
+
+
 def build_trace(store: Store, name: str) -> TraceView:
     """The trace screen of one trace. Raises NotFound."""
     row = trace_row(store, name)
@@ -63,8 +66,13 @@ def build_trace(store: Store, name: str) -> TraceView:
         lanes=lanes(steps, found.scores if found else ()),
         tree=branches(span_rows(store, row.trace)),
         diagnosis=found,
-        tags=tuple(tag_rows(store, "run = ? AND accepted", (row.run,))),
+        tags=build_tags(store, row.run),
     )
+
+
+def build_tags(store: Store, run: str) -> tuple[TagRow, ...]:
+    """The tags people gave a run."""
+    return tuple(tag_rows(store, "run = ? AND accepted", (run,)))
 
 
 class BreakView(Struct, frozen=True, eq=False, kw_only=True):

@@ -1,0 +1,173 @@
+"""The app: two themes, the palette and the help over live bindings, and which screen follows which.
+
+Screens know nothing of each other; they post what a person asked for, and it is pushed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+from textual.app import App
+from textual.binding import ActiveBinding, Binding
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
+from textual.notifications import SeverityLevel
+from textual.theme import Theme
+
+from arc_tui.screens.runs import RunsScreen
+from arc_tui.widgets.run_table import RunTable
+
+DARK = Theme(
+    name="arc-dark",
+    dark=True,
+    background="#14161a",
+    surface="#1a1d22",
+    panel="#1f232a",
+    foreground="#d5d9e0",
+    primary="#6cb4ee",
+    secondary="#c9a0dc",
+    success="#45c4a0",
+    warning="#f0b849",
+    error="#ff8a5c",
+    accent="#f0b849",
+    variables={
+        "good": "#45c4a0",
+        "bad": "#ff8a5c",
+        "quiet": "#8b93a1",
+        "faint": "#4b5360",
+        "calm": "#7d8a9e",
+        "line": "#343a45",
+        "focus-line": "#6cb4ee",
+        "cursor": "#2b3b50",
+        "cursor-dim": "#22272f",
+    },
+)
+
+LIGHT = Theme(
+    name="arc-light",
+    dark=False,
+    background="#fcfcfa",
+    surface="#f5f5f2",
+    panel="#ecedea",
+    foreground="#22262c",
+    primary="#0a67b0",
+    secondary="#7d3c98",
+    success="#00775a",
+    warning="#8c5f00",
+    error="#b83a00",
+    accent="#8c5f00",
+    variables={
+        "good": "#00775a",
+        "bad": "#b83a00",
+        "quiet": "#5c6470",
+        "faint": "#b4b9c0",
+        "calm": "#7b8794",
+        "line": "#cfd2d6",
+        "focus-line": "#0a67b0",
+        "cursor": "#cfe3f5",
+        "cursor-dim": "#e6e9ec",
+    },
+)
+"""Good and bad differ in hue and in lightness, so that they stay apart for colour-blind eyes; no
+meaning rests on them alone."""
+
+
+class Keys(Provider):
+    """The palette: everything the keys can do here and now, by its words."""
+
+    async def discover(self) -> Hits:
+        for active in self._active():
+            words = active.binding.description
+            yield DiscoveryHit(Content(words), self._run(active), help=active.binding.tooltip)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for active in self._active():
+            words = active.binding.description
+            score = matcher.match(words)
+            if score > 0:
+                shown = matcher.highlight(words)
+                yield Hit(score, shown, self._run(active), help=active.binding.tooltip)
+
+    def _active(self) -> list[ActiveBinding]:
+        """One binding an action that does something here, those of the footer first."""
+        by_action = {
+            active.binding.action: active
+            for active in reversed(self.screen.active_bindings.values())
+            if active.enabled and active.binding.id and active.binding.id != "app.palette"
+        }
+        found = reversed(by_action.values())
+        return sorted(found, key=lambda active: not active.binding.show)
+
+    def _run(self, active: ActiveBinding) -> Callable[[], Awaitable[bool]]:
+        return partial(self.app.run_action, active.binding.action, active.node)
+
+
+class ArcApp(App[None]):
+    """The debugger over one database."""
+
+    TITLE = "arc"
+    CSS_PATH = ["arc.tcss", "screens/runs.tcss", "screens/trace.tcss", "screens/help.tcss"]
+    COMMANDS = {Keys}
+    ENABLE_COMMAND_PALETTE = True
+
+    BINDINGS = [
+        Binding("question_mark", "help", "help", id="app.help", key_display="?",
+                tooltip="What the keys do here"),
+        Binding("ctrl+p", "command_palette", "palette", id="app.palette", priority=True,
+                show=False, tooltip="Find a command by its words"),
+        Binding("ctrl+t", "theme", "dark or light", id="app.theme", show=False,
+                tooltip="Change between the dark and the light theme"),
+        Binding("q", "quit", "quit", id="app.quit", tooltip="Leave arc"),
+        Binding("ctrl+q", "quit", "quit", id="app.quit_anywhere", show=False, priority=True,
+                tooltip="Leave arc, from a dialog or a line too"),
+    ]  # fmt: skip
+
+    def __init__(self, path: Path, imports: tuple[Path, ...] = (), demo: bool = False) -> None:
+        super().__init__()
+        self.path = path
+        self.demo = demo
+        self._imports = imports
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
+        self.theme = DARK.name
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return DARK.variables
+
+    def get_default_screen(self) -> RunsScreen:
+        return RunsScreen(self.path, self._imports)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """A toast; what stands in it is text, whoever wrote it."""
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
+    def on_run_table_opened(self, event: RunTable.Opened) -> None:
+        from arc_tui.screens.trace import TraceScreen
+
+        self.push_screen(TraceScreen(self.path, event.trace))
+
+    def on_trace_screen_replay_requested(self) -> None:
+        self.notify("replay comes with the next part")
+
+    def action_help(self) -> None:
+        from arc_tui.screens.help import HelpScreen
+
+        self.push_screen(HelpScreen(self.screen.active_bindings.values()))
+
+    def action_help_quit(self) -> None:
+        """What Textual says on ctrl+c, without markup."""
+        self.notify("q leaves arc; ctrl+q does so from anywhere")
+
+    def action_theme(self) -> None:
+        self.theme = LIGHT.name if self.theme == DARK.name else DARK.name

@@ -1,0 +1,239 @@
+"""The runs screen: every run of the database, why each failed, and how often that happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import structs
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal
+from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
+from textual.worker import Worker, WorkerState
+
+from arc_tui import format
+from arc_tui.screens.base import ArcScreen
+from arc_tui.screens.importing import ImportEnded, Importing, ImportMoved
+from arc_tui.views.arrangement import Arrangement
+from arc_tui.views.runs import EMPTY, RunRow, RunsView, build_runs
+from arc_tui.widgets.headline import Headline
+from arc_tui.widgets.import_bar import ImportBar
+from arc_tui.widgets.key_bar import KeyBar
+from arc_tui.widgets.pareto_panel import ParetoPanel
+from arc_tui.widgets.prompt_line import PromptLine
+from arc_tui.widgets.run_table import RunTable
+
+NO_RUNS = """no runs here yet
+
+arc import PATH   reads traces: a file, a folder, or - for standard input
+arc FILE          reads a file and opens it here
+arc demo          shows bundled runs: no key, no network"""
+
+NARROW = 100
+"""Below this many columns the failures hide behind the table."""
+
+
+class RunsScreen(ArcScreen):
+    """Runs at the left, failures at the right."""
+
+    HELP = "runs"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-wide")]
+
+    BINDINGS = [
+        Binding("slash", "filter", "filter", id="runs.filter", key_display="/",
+                tooltip="Show only runs that say these words; field:word asks one column"),
+        Binding("f", "failed", "failed only", id="runs.failed",
+                tooltip="Show failed runs only, or all again"),
+        Binding("p", "failures", "failures", id="runs.failures",
+                tooltip="Show or hide how often each class of failure happens"),
+        Binding("s", "sort", "sort", id="runs.sort",
+                tooltip="Sort by outcome, task, steps, cost, time, or as imported"),
+        Binding("v", "columns", "columns", id="runs.columns",
+                tooltip="Show other columns: why, figures, source"),
+        Binding("r", "refresh", "refresh", id="runs.refresh",
+                tooltip="Read the database again"),
+        Binding("escape", "back", "clear", id="runs.back", show=False,
+                tooltip="Stop the import that runs, else show all runs again"),
+    ]  # fmt: skip
+
+    view: reactive[RunsView] = reactive(EMPTY, repaint=False)
+    shown: reactive[tuple[RunRow, ...]] = reactive((), repaint=False)
+    arrangement: reactive[Arrangement] = reactive(Arrangement(), repaint=False)
+
+    table = query_one(RunTable)
+    bar = query_one(ImportBar)
+    prompt = query_one(PromptLine)
+
+    class Loaded(Message):
+        """The runs were read."""
+
+        def __init__(self, view: RunsView) -> None:
+            super().__init__()
+            self.view = view
+
+    class Arranged(Message):
+        """The runs that are wanted, in their order."""
+
+        def __init__(self, shown: tuple[RunRow, ...]) -> None:
+            super().__init__()
+            self.shown = shown
+
+    def __init__(self, path: Path, imports: tuple[Path, ...] = ()) -> None:
+        super().__init__(path)
+        self._imports = imports
+        self._importing: Importing | None = None
+        self._loading = False
+        self._stale = False
+
+    def compose(self) -> ComposeResult:
+        yield Headline(id="head")
+        with Horizontal(id="body"):
+            yield RunTable(id="runs").data_bind(rows=RunsScreen.shown)
+            yield ParetoPanel(id="failures")
+        yield ImportBar()
+        yield PromptLine("filter ", "words, or task:26 outcome:failed")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.table.border_title = "runs"
+        self.bar.display = False
+        self.load()
+
+    def on_screen_resume(self) -> None:
+        """Tags may have been given meanwhile."""
+        if self.view is not EMPTY:
+            self.load()
+
+    def load(self) -> None:
+        """Read the runs; asked while that is under way, once more after it."""
+        self._stale = self._loading
+        if not self._loading:
+            self._loading = True
+            self.ask(build_runs, self.Loaded, group="load")
+
+    def on_runs_screen_loaded(self, event: Loaded) -> None:
+        self._loading = False
+        if self._stale:
+            self.load()
+        if self._imports:
+            self._import()
+        self.view = event.view
+        self.query_one(ParetoPanel).pareto = event.view.pareto
+        self._arrange()
+
+    def _import(self) -> None:
+        """Start what was asked for with the app, once the database is known to open."""
+        self._importing = Importing(self, self.path, self._imports)
+        self._imports = ()
+        self.bar.display = True
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """What failed is no longer under way; the base says why."""
+        if event.state is WorkerState.ERROR and event.worker.group == "load":
+            self._loading = False
+        elif event.state is WorkerState.ERROR and event.worker.group == "import":
+            self._importing = None
+            self.bar.display = False
+
+    def watch_arrangement(self) -> None:
+        if self.view is not EMPTY:
+            self.table.sorted_by = self.arrangement.order
+            self._arrange()
+
+    def _arrange(self) -> None:
+        rows, arrangement = self.view.rows, self.arrangement
+        self.ask(lambda _: arrangement.apply(rows), self.Arranged, group="arrange")
+
+    def on_runs_screen_arranged(self, event: Arranged) -> None:
+        self.shown = event.shown
+        self.table.nothing = self._nothing()
+        self._say_head()
+
+    def _nothing(self) -> str:
+        """What stands where the runs would, if there are none."""
+        if self._importing is not None:
+            return "no runs yet, the import goes on"
+        if not self.view.rows:
+            return NO_RUNS
+        failed = "failed " if self.arrangement.failed_only else ""
+        return f"no {failed}run says {format.one_line(self.arrangement.words)}; escape shows all"
+
+    def _say_head(self) -> None:
+        view, wanted = self.view, self.arrangement
+        runs = format.count(len(view.rows), "run")
+        if not wanted.everything:
+            runs = f"{format.number(len(self.shown))} of {runs}"
+        cost = format.usd(view.cost_usd, complete=view.cost_complete)
+        facts = [
+            runs,
+            f"{format.number(view.failed)} failed",
+            f"cost {cost if view.cost_usd is not None else 'unknown'}",
+        ]
+        head = self.query_one("#head", Headline)
+        head.left = Text.assemble(
+            (" arc ", "bold"), f"  {format.one_line(view.database)}   ", " · ".join(facts)
+        )
+        chosen = [
+            f"filter {wanted.words!r}" if wanted.words else "",
+            "failed only" if wanted.failed_only else "",
+            f"by {wanted.order}" if wanted.order else "",
+        ]
+        head.right = Text(" · ".join(filter(None, chosen)) + " ")
+
+    def on_import_moved(self, event: ImportMoved) -> None:
+        bar, now = self.bar, event.progress
+        landed = now.traces != bar.traces and now.path != "diagnosis"
+        bar.done, bar.total, bar.path = now.done, now.total, now.path
+        if now.path != "diagnosis":
+            bar.traces = now.traces
+        if landed:
+            self.load()
+
+    def on_import_ended(self, event: ImportEnded) -> None:
+        self._importing = None
+        self.bar.display = False
+        self.load()
+        for words in event.errors:
+            self.say(words, severity="error")
+        self.say(event.summary)
+        if event.only is not None:
+            self.post_message(RunTable.Opened(event.only))
+
+    def on_prompt_line_changed(self, event: PromptLine.Changed) -> None:
+        self.arrangement = structs.replace(self.arrangement, words=event.words)
+
+    def on_prompt_line_closed(self, event: PromptLine.Closed) -> None:
+        self.arrangement = structs.replace(self.arrangement, words=event.words)
+        self.table.focus()
+
+    def action_filter(self) -> None:
+        self.prompt.open()
+
+    def action_failed(self) -> None:
+        wanted = self.arrangement
+        self.arrangement = structs.replace(wanted, failed_only=not wanted.failed_only)
+
+    def action_sort(self) -> None:
+        order = self.arrangement.next_order()
+        self.arrangement = structs.replace(self.arrangement, order=order)
+
+    def action_columns(self) -> None:
+        self.table.next_columns()
+
+    def action_failures(self) -> None:
+        """The panel hides in a narrow terminal until it is asked for, else the other way."""
+        self.toggle_class("-toggled")
+
+    def action_refresh(self) -> None:
+        self.load()
+
+    def action_back(self) -> None:
+        if self._importing is not None:
+            self._importing.stop()
+            self.bar.stopping = True
+        else:
+            self.prompt.line.value = ""
+            self.arrangement = Arrangement(order=self.arrangement.order)

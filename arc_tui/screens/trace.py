@@ -1,0 +1,272 @@
+"""The trace screen: lanes over steps, the tree of spans, one step in full, tags.
+
+The tree owns the place: it says which step its cursor shows, lanes and detail follow. A step is
+loaded in a worker; while one key is held only the last step asked for is shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Container
+from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.screens.finding import Finding
+from arc_tui.screens.tagging import Tagging
+from arc_tui.views import step as steps
+from arc_tui.views import trace as traces
+from arc_tui.views.step import StepView, build_step
+from arc_tui.views.trace import TraceView, build_trace
+from arc_tui.widgets.detail import NAMES, Detail, Tabs
+from arc_tui.widgets.key_bar import KeyBar
+from arc_tui.widgets.lanes import Lanes
+from arc_tui.widgets.page import Page
+from arc_tui.widgets.prompt_line import PromptLine
+from arc_tui.widgets.span_tree import SpanTree
+from arc_tui.widgets.trace_head import TraceHead
+from replay.store.rows import StepRow
+from taxonomy import findings
+
+if TYPE_CHECKING:
+    from arc_tui.views.origins import OriginsView
+
+STEP = Binding.Group("step", compact=True)
+CANDIDATE = Binding.Group("candidate", compact=True)
+ERROR = Binding.Group("error", compact=True)
+AGAIN = Binding.Group("again", compact=True)
+
+
+class TraceScreen(Finding, Tagging):
+    """One run, from its shape down to the words of one step."""
+
+    HELP = "a run"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
+
+    BINDINGS = [
+        Binding("J", "step(1)", "next step", id="trace.step_next", group=STEP,
+                tooltip="Go to the next step"),
+        Binding("K", "step(-1)", "step before", id="trace.step_before", group=STEP,
+                tooltip="Go to the step before"),
+        Binding("c", "candidate(1)", "next candidate", id="trace.candidate_next", group=CANDIDATE,
+                tooltip="Go to the next step that may be the break"),
+        Binding("C", "candidate(-1)", "candidate before", id="trace.candidate_before",
+                group=CANDIDATE, tooltip="Go to the candidate before"),
+        Binding("x", "error(1)", "next error", id="trace.error_next", group=ERROR,
+                tooltip="Go to the next step with an error"),
+        Binding("X", "error(-1)", "error before", id="trace.error_before", group=ERROR,
+                tooltip="Go to the error before"),
+        Binding("t", "tag", "tag", id="trace.tag",
+                tooltip="Say what kind of failure this step is: one more letter"),
+        Binding("e", "edit", "edit", id="trace.edit",
+                tooltip="Edit what the agent was told, and ask the model again"),
+        Binding("r", "replay", "replay", id="trace.replay",
+                tooltip="Ask the model again at every step"),
+        Binding("p", "origins", "where from", id="trace.origins",
+                tooltip="Where the values of this step's calls came from"),
+        Binding("slash", "find", "find", id="trace.find", key_display="/",
+                tooltip="Find a text in labels and in everything said in this run"),
+        Binding("n", "found(1)", "find again", id="trace.found_next", group=AGAIN,
+                tooltip="Go to the next step that says it"),
+        Binding("N", "found(-1)", "find back", id="trace.found_before", group=AGAIN,
+                tooltip="Go to the step before that says it"),
+        Binding("z", "zoom", "zoom", id="trace.zoom",
+                tooltip="Show only the fifteen steps on either side in the lanes, or all again"),
+        Binding("y", "copy", "copy", id="trace.copy",
+                tooltip="Copy the step as Markdown"),
+        Binding("u", "undo", "undo tag", id="trace.undo", show=False,
+                tooltip="Take back the tag given last"),
+        Binding("full_stop", "repeat", "repeat tag", id="trace.repeat", show=False,
+                key_display=".", tooltip="Give this step the tag given last"),
+        *(
+            Binding(str(place), f"tab({place - 1})", name.lower(), id=f"trace.tab_{place}",
+                    show=False, tooltip=f"Show {name} of the step")
+            for place, name in enumerate(NAMES, 1)
+        ),
+        Binding("tab", "turn(1)", "next tab", id="trace.tab_next", show=False,
+                tooltip="Show the next page of the step"),
+        Binding("shift+tab", "turn(-1)", "tab before", id="trace.tab_before", show=False,
+                tooltip="Show the page of the step before"),
+        Binding("escape", "back", "back", id="trace.back",
+                tooltip="Back to the tree, then to the list of runs"),
+    ]  # fmt: skip
+
+    view: reactive[TraceView] = reactive(traces.EMPTY, repaint=False)
+    step: reactive[int] = reactive(0, repaint=False)
+    detail: reactive[StepView] = reactive(steps.EMPTY, repaint=False)
+    tab: reactive[int] = reactive(0, repaint=False)
+    zoom: reactive[bool] = reactive(False, repaint=False)
+
+    page = query_one(Page)
+
+    class Loaded(Message):
+        """The trace was read."""
+
+        def __init__(self, view: TraceView) -> None:
+            super().__init__()
+            self.view = view
+
+    class StepLoaded(Message):
+        """A step was read."""
+
+        def __init__(self, detail: StepView) -> None:
+            super().__init__()
+            self.detail = detail
+
+    class OriginsKnown(Message):
+        """Where the values of a step came from."""
+
+        def __init__(self, view: OriginsView) -> None:
+            super().__init__()
+            self.view = view
+
+    class ReplayRequested(Message):
+        """The model is to be asked again; with `edit`, after what it was told was edited.
+
+        `break_step` is the step under the cursor.
+        """
+
+        def __init__(self, trace_id: str, break_step: int, *, edit: bool = False) -> None:
+            super().__init__()
+            self.trace_id = trace_id
+            self.break_step = break_step
+            self.edit = edit
+
+    def compose(self) -> ComposeResult:
+        yield TraceHead().data_bind(TraceScreen.view)
+        yield Lanes(id="lanes").data_bind(TraceScreen.view, TraceScreen.step, TraceScreen.zoom)
+        with Container(id="body"):
+            yield SpanTree(id="spans").data_bind(TraceScreen.view, TraceScreen.found)
+            yield Detail(id="detail").data_bind(
+                TraceScreen.view, TraceScreen.tab, step=TraceScreen.detail
+            )
+        yield PromptLine("find ", "a text in labels, messages, calls and results")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.spans.border_title = "spans"
+        self.spans.focus()
+        self.ask(lambda store: build_trace(store, self.trace), self.Loaded, group="trace")
+
+    def on_trace_screen_loaded(self, event: Loaded) -> None:
+        """A failed run opens at its first candidate with the reasons in front."""
+        view = self.view = event.view
+        self.refresh_bindings()
+        opens_at = view.marked[0] if view.run.outcome == "failed" and view.marked else 0
+        self.tab = NAMES.index("Why" if view.marked else "Response")
+        self.call_later(self.spans.go_to, opens_at)
+
+    def on_span_tree_step_shown(self, event: SpanTree.StepShown) -> None:
+        self.step = event.step
+        rows, said = self.view.steps, self.view.diagnosis
+        self.ask(
+            lambda store: build_step(store, self.trace, event.step, rows=rows, said=said),
+            self.StepLoaded,
+            group="step",
+        )
+
+    def on_trace_screen_step_loaded(self, event: StepLoaded) -> None:
+        if event.detail.row.step == self.spans.step:
+            self.detail = event.detail
+
+    def on_lanes_picked(self, event: Lanes.Picked) -> None:
+        self.spans.go_to(event.step)
+
+    def on_tabs_picked(self, event: Tabs.Picked) -> None:
+        self.tab = event.tab
+
+    def on_span_tree_chosen(self) -> None:
+        self.page.focus()
+
+    def on_tagging_tagged(self, event: Tagging.Tagged) -> None:
+        self.view = structs.replace(self.view, tags=event.tags)
+        self.refresh_bindings()
+
+    @property
+    def run(self) -> str:
+        return self.view.run.run
+
+    def step_here(self) -> StepRow | None:
+        return self.view.steps[self.spans.step] if self.view.steps else None
+
+    def suggested_here(self) -> findings.Finding | None:
+        said = self.view.diagnosis.findings if self.view.diagnosis else ()
+        return next((found for found in said if found.step == self.spans.step), None)
+
+    @override
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What there is nothing to do with now is neither offered nor done."""
+        match action:
+            case "candidate":
+                return bool(self.view.marked) or None
+            case "error":
+                return bool(self.view.errors) or None
+            case "undo":
+                return self.can_undo or None
+            case "repeat":
+                return self.can_repeat or None
+            case _:
+                return True
+
+    def action_step(self, direction: int) -> None:
+        self.spans.go_to(self.spans.step + direction)
+
+    def action_candidate(self, direction: int) -> None:
+        self.spans.go_to_next(self.view.marked, direction)
+
+    def action_error(self, direction: int) -> None:
+        self.spans.go_to_next(self.view.errors, direction)
+
+    def action_tab(self, tab: int) -> None:
+        self.tab = tab
+
+    def action_turn(self, pages: int) -> None:
+        self.tab = (self.tab + pages) % len(NAMES)
+
+    def action_zoom(self) -> None:
+        self.zoom = not self.zoom
+
+    def action_back(self) -> None:
+        if self.focused is not self.spans:
+            self.spans.focus()
+        else:
+            self.dismiss()
+
+    def action_origins(self) -> None:
+        from arc_tui.views.origins import build_origins  # reads arguments: not for a first frame
+
+        step = self.spans.step
+        self.ask(
+            lambda store: build_origins(store, self.trace, step), self.OriginsKnown, group="origins"
+        )
+
+    def on_trace_screen_origins_known(self, event: OriginsKnown) -> None:
+        from arc_tui.widgets.origins_box import OriginsBox
+
+        if not event.view.values:
+            self.say(f"step {event.view.step} calls nothing with a value")
+            return
+        self.app.push_screen(OriginsBox(event.view, self.page.value), self._go)
+
+    def _go(self, step: int | None) -> None:
+        if step is not None:
+            self.spans.go_to(step)
+
+    def action_copy(self) -> None:
+        from arc_tui.views.markdown import step_markdown
+
+        if self.detail is not steps.EMPTY:
+            text = step_markdown(self.detail)
+            self.app.copy_to_clipboard(text)
+            self.say(f"step {self.detail.row.step} copied as Markdown, {len(text)} characters")
+
+    def action_edit(self) -> None:
+        self.post_message(self.ReplayRequested(self.trace, self.spans.step, edit=True))
+
+    def action_replay(self) -> None:
+        self.post_message(self.ReplayRequested(self.trace, self.spans.step))

@@ -1,0 +1,53 @@
+"""Which runs of a list are shown, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from arc_tui.views.runs import RunRow, matches
+
+_OUTCOMES = {"failed": 0, "unknown": 1, "passed": 2}
+
+
+def _most(value: float | None) -> tuple[bool, float]:
+    """Largest first, unknown last."""
+    return value is None, -(value or 0)
+
+
+ORDERS: dict[str, Callable[[RunRow], Any]] = {
+    "outcome": lambda row: (_OUTCOMES[row.outcome], not row.warnings),
+    "task": lambda row: (row.task is None, row.task or row.title or "", row.trial or ""),
+    "steps": lambda row: _most(row.steps),
+    "cost": lambda row: _most(row.cost_usd),
+    "time": lambda row: _most(row.duration_ns),
+}
+"""Orders by name; none of them is the order of import."""
+
+
+class Arrangement(Struct, frozen=True, kw_only=True):
+    """What a person chose to see. `order` is a name of `ORDERS`, "" the order of import."""
+
+    words: str = ""
+    failed_only: bool = False
+    order: str = ""
+
+    @property
+    def everything(self) -> bool:
+        return not self.words and not self.failed_only
+
+    def next_order(self) -> str:
+        """The order after this one, round and round."""
+        names = ["", *ORDERS]
+        return names[(names.index(self.order) + 1) % len(names)]
+
+    def apply(self, rows: tuple[RunRow, ...]) -> tuple[RunRow, ...]:
+        """The rows that are wanted, in their order."""
+        wanted = (
+            row
+            for row in rows
+            if (row.outcome == "failed" or not self.failed_only) and matches(row, self.words)
+        )
+        return tuple(sorted(wanted, key=ORDERS[self.order])) if self.order else tuple(wanted)

@@ -1,0 +1,58 @@
+"""A step as Markdown, to paste into an issue or a conversation; whole, nothing folded."""
+
+from __future__ import annotations
+
+import re
+
+from arc_tui import format
+from arc_tui.views.step import CallView, Said, Seen, StepView
+
+
+def step_markdown(view: StepView) -> str:
+    """The step: why it is suspect, what was new to the model, its answer, what came back."""
+    row = view.row
+    parts = [
+        f"## Step {row.step} of trace {view.trace[:8]}",
+        f"{format.one_line(row.model) or 'model unknown'}, fidelity {view.fidelity.value}",
+    ]
+    for finding in view.findings:
+        parts.append(f"**{finding.failure.value}?** {format.one_line(finding.why)}")
+        parts += [
+            f"- {format.one_line(each.role)}: {format.one_line(each.text)}"
+            f" ({format.one_line(each.place) or f'step {each.step}'})"
+            for each in finding.evidence
+        ]
+    parts.append("### New in the request")
+    parts += [_said(said) for said in view.new] or ["nothing"]
+    parts += ["### Response", _said(view.response) if view.response else "not recorded"]
+    if view.observations:
+        parts.append("### Observations")
+        parts += [_seen(seen) for seen in view.observations]
+    return "\n\n".join(parts) + "\n"
+
+
+def _said(said: Said) -> str:
+    parts = [f"**{format.one_line(said.role)}**"]
+    if said.thinking:
+        parts.append(f"thinking:\n\n{_fenced(said.thinking)}")
+    if said.text:
+        parts.append(_fenced(said.text))
+    parts += [_call(call) for call in said.calls]
+    parts += [_fenced(result) for result in said.results]
+    return "\n\n".join(parts)
+
+
+def _call(call: CallView) -> str:
+    return f"calls `{format.one_line(call.name)}`\n\n{_fenced(call.arguments, 'json')}"
+
+
+def _seen(seen: Seen) -> str:
+    result = "result not recorded" if seen.result is None else _fenced(seen.result)
+    return f"{_call(seen.call)}\n\n{'error' if seen.error else 'result'}:\n\n{result}"
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """A fence longer than any run of backticks inside, so that nothing in the text can end it."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{format.plain(text)}\n{fence}"

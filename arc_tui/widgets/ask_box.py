@@ -1,0 +1,108 @@
+"""A question with one line for the answer, and choices above it where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.getters import query_one
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from arc_tui import format
+from arc_tui.widgets.rows import RowList
+
+
+class Choices(RowList):
+    """Answers to choose from, each with words beside it."""
+
+    HELP = "the choices"
+
+    BINDINGS = [
+        Binding("enter", "choose", "choose", id="ask.choose", tooltip="Answer with this one"),
+    ]  # fmt: skip
+
+    class Chosen(Message):
+        """An answer was chosen."""
+
+        def __init__(self, answer: str) -> None:
+            super().__init__()
+            self.answer = answer
+
+    def __init__(self, choices: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self.choices = choices
+
+    @property
+    def row_count(self) -> int:
+        return len(self.choices)
+
+    def draw(self, index: int, width: int) -> Text:
+        answer, words = self.choices[index]
+        line = Text.assemble((f" {format.one_line(answer)}", "bold"), f"  {words}")
+        line.truncate(width, overflow="ellipsis")
+        return line
+
+    def action_choose(self) -> None:
+        self.post_message(self.Chosen(self.choices[self.cursor][0]))
+
+    def on_click(self, event: events.Click) -> None:
+        if self.row_at(event.y - self.gutter.top) is not None:
+            self.action_choose()
+
+
+class AskBox(ModalScreen[str | None]):
+    """What is typed or chosen; None where it is left."""
+
+    HELP = "a question"
+
+    BINDINGS = [
+        Binding("escape", "leave", "leave", id="ask.leave", show=False,
+                tooltip="Close without an answer"),
+    ]  # fmt: skip
+
+    line = query_one(Input)
+
+    def __init__(
+        self,
+        title: str,
+        words: str = "",
+        *,
+        answer: str = "",
+        hint: str = "",
+        choices: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__()
+        self._title = title
+        self._words = words
+        self._answer = answer
+        self._hint = hint
+        self._choices = tuple(choices)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="ask"):
+            if self._choices:
+                yield Choices(self._choices)
+            if self._words:
+                yield Static(Text(format.plain(self._words)), id="words")
+            yield Input(self._answer, placeholder=self._hint, compact=True)
+            yield Static(Text("enter answers   esc leaves"), id="keys")
+
+    def on_mount(self) -> None:
+        self.query_one("#ask").border_title = Text(format.one_line(self._title))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.value.strip():
+            self.dismiss(event.value.strip())
+
+    def on_choices_chosen(self, event: Choices.Chosen) -> None:
+        self.dismiss(event.answer)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)

@@ -1,0 +1,112 @@
+"""What the source did not record, from files: a system prompt, the tools that were offered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.getters import query_one
+from textual.screen import ModalScreen
+from textual.widgets import Checkbox, Input, Static
+
+from arc_tui import format
+from replay.trace import NO_SYSTEM, NO_TOOLS
+
+WORDS = (
+    "The source did not record this, so there is nothing to edit yet. What you attach stands"
+    " beside the trace; what was recorded is never overwritten."
+)
+
+
+class Attachment(Struct, frozen=True, kw_only=True):
+    """Files to attach; `sketched` derives the tools from the calls seen."""
+
+    system: Path | None = None
+    tools: Path | None = None
+    sketched: bool = False
+
+    @property
+    def any(self) -> bool:
+        return self.system is not None or self.tools is not None or self.sketched
+
+
+class Tick(Checkbox):
+    """A tick that is there or not: no colour says it alone."""
+
+    BUTTON_INNER = " "
+
+    BINDINGS = [
+        Binding("enter", "screen.attach", "attach", id="attach.tick", show=False,
+                tooltip="Attach what is given so far"),
+    ]  # fmt: skip
+
+    def watch_value(self) -> None:
+        self.BUTTON_INNER = "✓" if self.value else " "
+        super().watch_value()
+
+
+class AttachBox(ModalScreen[Attachment | None]):
+    """One line a thing that is missing; None where it is left."""
+
+    HELP = "attach"
+
+    BINDINGS = [
+        Binding("escape", "leave", "leave", id="attach.leave", show=False,
+                tooltip="Close without attaching anything"),
+    ]  # fmt: skip
+
+    trouble = query_one("#trouble", Static)
+
+    def __init__(self, missing: tuple[str, ...]) -> None:
+        super().__init__()
+        self._missing = missing
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="attach"):
+            yield Static(WORDS, markup=False)
+            yield from self._lines()
+            yield Static(id="trouble", markup=False)
+            yield Static("tab next line   enter attaches   esc leaves", id="keys", markup=False)
+
+    def _lines(self) -> Iterator[Static | Input | Tick]:
+        if NO_SYSTEM in self._missing:
+            yield Static(NO_SYSTEM, classes="missing", markup=False)
+            yield Input(placeholder="a file with the system prompt", id="system", compact=True)
+        if NO_TOOLS in self._missing:
+            yield Static(NO_TOOLS, classes="missing", markup=False)
+            yield Input(placeholder="a JSON file with the tools", id="tools", compact=True)
+            yield Tick("space: sketch them from the calls seen", id="sketch", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#attach").border_title = "attach what was not recorded"
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_attach()
+
+    def action_attach(self) -> None:
+        """Close with what is given, once every file that is named is there."""
+        given = Attachment(
+            system=self._file("#system"), tools=self._file("#tools"), sketched=self._sketched
+        )
+        absent = [file for file in (given.system, given.tools) if file and not file.is_file()]
+        if absent:
+            self.trouble.update(Text(format.one_line(f"there is no file {absent[0]}")))
+        elif given.any:
+            self.dismiss(given)
+
+    def _file(self, line: str) -> Path | None:
+        typed = [found.value.strip() for found in self.query(line).results(Input)]
+        return Path(typed[0]).expanduser() if typed and typed[0] else None
+
+    @property
+    def _sketched(self) -> bool:
+        return any(box.value for box in self.query(Tick))
+
+    def action_leave(self) -> None:
+        self.dismiss(None)

@@ -1,0 +1,71 @@
+"""Text in terminal cells: cut, padded, spread and wrapped by what a terminal shows, not by length.
+
+Pure; a wide character counts two. Everything here expects text that went through `format.plain`.
+"""
+
+from __future__ import annotations
+
+from rich.cells import cell_len, get_character_cell_size, set_cell_size
+from rich.text import Text
+
+
+def fit(text: str, width: int, *, right: bool = False) -> str:
+    """Text in exactly `width` cells: padded, or cut with `…`."""
+    if width <= 0:
+        return ""
+    size = cell_len(text)
+    if size > width:
+        return set_cell_size(text, width - 1) + "…"
+    return " " * (width - size) + text if right else text + " " * (width - size)
+
+
+def spread(left: Text, right: Text, width: int) -> Text:
+    """`left` and `right` at the ends of a line; where both have no room, `right` goes first."""
+    room = width - left.cell_len
+    if right.cell_len + 2 <= room:
+        return Text.assemble(left, " " * (room - right.cell_len), right)
+    line = left.copy()
+    line.truncate(max(width, 0), overflow="ellipsis")
+    return line
+
+
+def wrap(text: str, width: int) -> list[tuple[int, int]]:
+    """The text as (start, end) slices of at most `width` cells, broken at its own line breaks,
+    then at spaces, then anywhere. An empty text is one empty line."""
+    width = max(width, 1)
+    rows: list[tuple[int, int]] = []
+    at = 0
+    for line in text.split("\n"):
+        end = at + len(line)
+        if len(line) <= width and cell_len(line) <= width:
+            rows.append((at, end))
+        elif line.isascii():
+            _wrap_narrow(text, at, end, width, rows)
+        else:
+            _wrap_wide(text, at, end, width, rows)
+        at = end + 1
+    return rows
+
+
+def _wrap_narrow(text: str, at: int, end: int, width: int, rows: list[tuple[int, int]]) -> None:
+    while end - at > width:
+        space = text.rfind(" ", at + 1, at + width + 1)
+        stop = space if space > 0 else at + width
+        rows.append((at, stop))
+        at = stop + 1 if space > 0 else stop
+    rows.append((at, end))
+
+
+def _wrap_wide(text: str, at: int, end: int, width: int, rows: list[tuple[int, int]]) -> None:
+    start, used, space = at, 0, -1
+    for place in range(at, end):
+        size = get_character_cell_size(text[place])
+        if used + size > width and place > start:
+            stop = space if space > start else place
+            rows.append((start, stop))
+            start = stop + 1 if stop == space else stop
+            used = cell_len(text[start:place])
+        if text[place] == " ":
+            space = place
+        used += size
+    rows.append((start, end))

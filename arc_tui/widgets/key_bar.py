@@ -1,0 +1,98 @@
+"""The keys that work here, on one line: as many as fit, the most useful first, help always.
+
+Drawn from the live bindings; a click on a key presses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.screen import Screen
+from textual.widget import Widget
+
+HELP = "help"
+GAP = "  "
+
+
+class Hint(Struct, frozen=True, kw_only=True):
+    """What a place of the bar says (`shown` before its words) and the key a click presses."""
+
+    shown: str
+    words: str
+    key: str
+    last: bool
+
+    @property
+    def width(self) -> int:
+        return len(self.shown) + 1 + len(self.words)
+
+
+class KeyBar(Widget):
+    """The footer."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {"key-bar--key", "key-bar--words"}
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+
+    def _changed(self, screen: Screen[object]) -> None:
+        if self.is_attached and screen is self.screen:
+            self.refresh()
+
+    def render(self) -> Text:
+        key = self.get_component_rich_style("key-bar--key", partial=True)
+        words = self.get_component_rich_style("key-bar--words", partial=True)
+        line = Text()
+        for hint, at in self._placed():
+            line.append(" " * (at - len(line)))
+            line.append_text(_hint(hint, key, words))
+        return line
+
+    def on_click(self, event: events.Click) -> None:
+        for hint, at in self._placed():
+            if at <= event.x - self.gutter.left < at + hint.width:
+                self.app.simulate_key(hint.key)
+
+    def _placed(self) -> Iterator[tuple[Hint, int]]:
+        """The hints with their columns: what fits from the left, help at the right end."""
+        width = self.content_size.width
+        hints = list(self._hints())
+        last = [hint for hint in hints if hint.last]
+        end = width - sum(hint.width + len(GAP) for hint in last)
+        at = 0
+        for hint in hints:
+            if not hint.last and at + hint.width <= end:
+                yield hint, at
+                at += hint.width + len(GAP)
+        at = max(end + len(GAP), at)
+        for hint in last:
+            yield hint, at
+            at += hint.width + len(GAP)
+
+    def _hints(self) -> Iterator[Hint]:
+        """One hint an action that shows, by its shortest key, keys of one group together."""
+        by_name: dict[str, list[Binding]] = {}
+        for active in self.screen.active_bindings.values():
+            binding = active.binding
+            if not binding.show or not active.enabled:
+                continue
+            name = binding.group.description if binding.group else binding.description
+            found = by_name.setdefault(name, [])
+            same = [at for at, each in enumerate(found) if each.action == binding.action]
+            if not same:
+                found.append(binding)
+            elif len(binding.key) < len(found[same[0]].key):
+                found[same[0]] = binding
+        for name, found in by_name.items():
+            shown = "/".join(map(self.app.get_key_display, found))
+            yield Hint(shown=shown, words=name, key=found[0].key, last=name == HELP)
+
+
+def _hint(hint: Hint, key: Style, words: Style) -> Text:
+    return Text.assemble((hint.shown, key), " ", (hint.words, words))

@@ -1,0 +1,51 @@
+"""The first lines of a replay: its verdict as a sentence, and what stands against it."""
+
+from __future__ import annotations
+
+from rich.style import Style
+from rich.text import Text
+from textual.geometry import Size
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from arc_tui import format
+from arc_tui.views.stage import EMPTY, Stage
+from arc_tui.widgets.cells import fit, wrap
+
+MOST = 3
+"""Lines of the sentence, and of all that stands against it."""
+
+
+class ReplayHead(Widget):
+    """The sentence in bold, the notices under it."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {"replay-head--sentence", "replay-head--trouble", "replay-head--notice"}
+
+    stage: reactive[Stage] = reactive(EMPTY, layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        del container, viewport
+        return len(self._lines(width))
+
+    def render(self) -> Text:
+        return Text("\n").join(self._lines(self.content_size.width))
+
+    def _lines(self, width: int) -> list[Text]:
+        style = "trouble" if self.stage.trouble is not None else "sentence"
+        sentence = self._ink(style), folded(self.stage.sentence, width)
+        notices = [line for said in self.stage.notices for line in folded(f"! {said}", width)]
+        said = [sentence, (self._ink("notice"), notices[:MOST])]
+        return [Text(line, ink) for ink, lines in said for line in lines]
+
+    def _ink(self, name: str) -> Style:
+        return self.get_component_rich_style(f"replay-head--{name}", partial=True)
+
+
+def folded(said: str, width: int) -> list[str]:
+    """A sentence in at most MOST lines, `…` at the end of the last where it says more."""
+    text = format.one_line(said)
+    lines = [text[start:end] for start, end in wrap(text, width)]
+    if len(lines) > MOST:
+        lines[MOST - 1] = fit(" ".join(lines[MOST - 1 :]), width)
+    return lines[:MOST]

@@ -1,0 +1,101 @@
+"""The two lines over a trace: what it is and how it ended, then where it may have broken."""
+
+from __future__ import annotations
+
+from rich.style import Style
+from rich.text import Text
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from arc_tui import format
+from arc_tui.views.runs import RunRow
+from arc_tui.views.trace import EMPTY, TraceView
+from arc_tui.widgets.cells import spread
+
+REST, SHORTEST = 70, 28
+"""Cells kept for outcome, size and model beside a long title, and those a title keeps."""
+
+
+class TraceHead(Widget):
+    """Name, outcome, size, model; candidates with the evidence of the first."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {
+        "trace-head--passed", "trace-head--warned", "trace-head--failed", "trace-head--unknown",
+        "trace-head--quiet", "trace-head--candidate",
+    }  # fmt: skip
+
+    view: reactive[TraceView] = reactive(EMPTY)
+
+    def render(self) -> Text:
+        if self.view is EMPTY:
+            return Text()
+        width = self.content_size.width
+        quiet = self._ink("quiet")
+        row = self.view.run
+        return Text("\n").join(
+            [
+                spread(self._what(row), Text(figures(row), quiet), width),
+                spread(self._break(), Text(accuracy(self.view), quiet), width),
+            ]
+        )
+
+    def _what(self, row: RunRow) -> Text:
+        warned = "warned" if row.outcome == "passed" and row.warnings else row.outcome
+        mark = format.outcome_mark(row.outcome, warned=bool(row.warnings)).plain
+        ended = format.one_line(row.outcome_value) or row.outcome
+        return Text.assemble(
+            " ",
+            (format.cut(title(row), max(self.content_size.width - REST, SHORTEST)), "bold"),
+            " · ",
+            (f"{mark} {ended}", self._ink(warned)),
+            f" · {format.count(row.steps, 'step')}",
+            f" · {format.one_line(row.models) or 'model unknown'}",
+        )
+
+    def _break(self) -> Text:
+        marked = self.view.marked
+        if not marked:
+            return Text(f" {nothing(self.view)}", self._ink("quiet"))
+        also = f" (also {', '.join(map(str, marked[1:]))})" if marked[1:] else ""
+        return Text.assemble(
+            " ",
+            (f"break? {marked[0]}", self._ink("candidate")),
+            also,
+            f" · {format.one_line(self.view.run.why)}",
+        )
+
+    def _ink(self, name: str) -> Style:
+        return self.get_component_rich_style(f"trace-head--{name}", partial=True)
+
+
+def title(row: RunRow) -> str:
+    """What a run is called where there is room for it."""
+    if row.task is None:
+        return format.one_line(row.title or row.source_id)
+    trial = f" · trial {format.one_line(row.trial)}" if row.trial else ""
+    return format.one_line(row.task) + trial
+
+
+def figures(row: RunRow) -> str:
+    """Time, tokens and cost as far as they are known."""
+    known = [
+        format.duration(row.duration_ns),
+        f"{format.tokens(row.input_tokens)} tokens" if row.input_tokens is not None else "",
+        format.usd(row.cost_usd, complete=row.cost_complete),
+        f"{row.masked} masked" if row.masked else "",
+    ]
+    return " · ".join(part for part in known if part and part != format.UNKNOWN) + " "
+
+
+def nothing(view: TraceView) -> str:
+    """What is said where there is no candidate."""
+    if view.diagnosis is None:
+        return "the rules have not looked at this run yet"
+    warned = f"; {format.one_line(view.run.warnings[0])}" if view.run.warnings else ""
+    return f"no break found{warned}"
+
+
+def accuracy(view: TraceView) -> str:
+    """How often candidates are right: nothing is claimed that was not measured."""
+    return "accuracy not measured yet " if view.marked else ""

@@ -1,0 +1,280 @@
+"""The app as a whole: help and palette over live keys, themes, errors, imports, hostile text."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+
+import msgspec
+import pytest
+from textual.app import App
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.message import Message
+
+import arc_tui.screens
+import arc_tui.widgets
+from arc_tui import jobs
+from arc_tui.app import DARK, LIGHT, ArcApp, Keys
+from arc_tui.screens.importing import ImportEnded, ImportMoved
+from arc_tui.screens.runs import RunsScreen
+from arc_tui.screens.trace import TraceScreen
+from arc_tui.views.runs import NO_RUN
+from arc_tui.widgets.run_table import RunTable
+from replay.errors import ArcError
+from replay.trace import Outcome
+from taxonomy.classes import FailureClass
+from taxonomy.findings import Candidate, Diagnosis, Evidence, Finding, Signal
+from taxonomy.ledger import open_ledger
+from tests.arc_tui import sample
+from tests.build import call, step, tool, trace
+from tests.screen import matches_golden, rows, settle, text
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "arc.db"
+
+
+def bound() -> list[tuple[str, Binding]]:
+    """Every binding that a class of ours declares, with the name of the class."""
+    found: dict[type, None] = {ArcApp: None}
+    for package in (arc_tui.screens, arc_tui.widgets):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            for each in vars(importlib.import_module(module.name)).values():
+                if isinstance(each, type) and issubclass(each, DOMNode):
+                    found[each] = None
+    return [
+        (each.__name__, binding)
+        for each in found
+        if each.__module__.startswith("arc_tui.")
+        for binding in vars(each).get("BINDINGS", ())
+    ]
+
+
+def test_every_key_has_an_id_a_description_and_a_tooltip() -> None:
+    assert len(bound()) > 40
+    incomplete = [
+        (name, binding.key)
+        for name, binding in bound()
+        if not (binding.id and binding.description and binding.tooltip)
+    ]
+    assert not incomplete
+
+
+def test_ids_of_keys_are_unique() -> None:
+    ids = [binding.id for _, binding in bound()]
+    assert len(ids) == len(set(ids))
+
+
+async def test_help_lists_the_keys_that_work_here(db: Path) -> None:
+    sample.put_runs(db)
+    app = ArcApp(db)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("question_mark")
+        await settle(pilot)
+        matches_golden(app, "help_runs_100x40")
+        await pilot.press("escape")
+        assert isinstance(app.screen, RunsScreen)
+
+
+async def test_the_palette_offers_what_the_keys_do_here(db: Path) -> None:
+    app = ArcApp(db)
+    async with app.run_test() as pilot:
+        await settle(pilot)
+        offered = [active.binding.id for active in Keys(app.screen)._active()]
+        assert "runs.sort" in offered
+        assert "trace.tag" not in offered
+        await pilot.press("ctrl+p", *"failed", "enter")
+        await settle(pilot)
+        assert isinstance(app.screen, RunsScreen)
+        assert app.screen.arrangement.failed_only
+
+
+async def test_the_theme_changes_between_dark_and_light(db: Path) -> None:
+    app = ArcApp(db)
+    async with app.run_test() as pilot:
+        assert app.theme == DARK.name
+        await pilot.press("ctrl+t")
+        assert app.theme == LIGHT.name
+
+
+async def test_what_a_user_can_help_is_told_with_what_to_do(db: Path) -> None:
+    db.write_bytes(b"this is no database, " * 100)
+    app = ArcApp(db)
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await settle(pilot)
+        assert "cannot be used as a database" in " ".join(text(app).split())
+        assert "name another file with --db or ARC_DB" in " ".join(text(app).split())
+
+
+async def test_a_bug_in_a_worker_ends_the_app_with_its_traceback(db: Path) -> None:
+    app = ArcApp(db)
+
+    def bug(_: object) -> Message:
+        raise ZeroDivisionError("a bug")
+
+    async def meet_it() -> None:
+        async with app.run_test() as pilot:
+            assert isinstance(app.screen, RunsScreen)
+            app.screen.ask(bug, lambda found: found, group="bug")
+            await settle(pilot)
+
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        await meet_it()
+    assert app.return_code == 1
+
+
+async def test_the_answer_to_an_older_question_is_dropped(db: Path) -> None:
+    app = ArcApp(db)
+    async with app.run_test() as pilot:
+        screen = app.screen
+        assert isinstance(screen, RunsScreen)
+        await settle(pilot)
+        screen.ask(lambda _: (NO_RUN,), RunsScreen.Arranged, group="arrange")
+        screen.ask(lambda _: (NO_RUN, NO_RUN), RunsScreen.Arranged, group="arrange")
+        await settle(pilot)
+        assert len(screen.table.rows) == 2
+
+
+def tau_file(path: Path, *tasks: int) -> Path:
+    """A tau-bench file with a run a task."""
+    chat = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi."},
+        {"role": "assistant", "content": "Which order?"},
+    ]
+    path.write_bytes(
+        msgspec.json.encode(
+            [
+                {"task_id": task, "trial": 0, "reward": 1.0, "info": {}, "traj": chat}
+                for task in tasks
+            ]
+        )
+    )
+    return path
+
+
+async def test_files_are_imported_at_once_and_the_list_fills(db: Path, tmp_path: Path) -> None:
+    app = ArcApp(db, imports=(tau_file(tmp_path / "runs.json", 1, 2, 3),))
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await settle(pilot)
+        assert isinstance(app.screen, RunsScreen)
+        assert len(app.screen.table.rows) == 3
+        assert "3 traces imported" in text(app)
+
+
+async def test_the_only_trace_that_came_in_is_opened(db: Path, tmp_path: Path) -> None:
+    app = ArcApp(db, imports=(tau_file(tmp_path / "one.json", 7),))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        assert isinstance(app.screen, TraceScreen)
+        assert "7 · trial 0" in rows(app)[0]
+
+
+async def test_a_bad_file_is_told_and_the_good_one_is_there(db: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text('[{"task_id": 1, "reward": 1, "info": {}, "traj"')
+    app = ArcApp(db, imports=(bad, tau_file(tmp_path / "good.json", 1, 2)))
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await settle(pilot)
+        assert "bad.json" in text(app)
+        assert isinstance(app.screen, RunsScreen)
+        assert len(app.screen.table.rows) == 2
+
+
+async def test_the_progress_of_an_import_is_one_line_and_escape_stops_it(
+    db: Path, tmp_path: Path
+) -> None:
+    app = ArcApp(db)
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await settle(pilot)
+        screen = app.screen
+        assert isinstance(screen, RunsScreen)
+        screen.bar.display = True
+        moved = jobs.Progress(done=2, total=12, path="/logs/airline.json", traces=140)
+        screen.post_message(ImportMoved(moved))
+        await settle(pilot)
+        assert "importing airline.json, file 3 of 12 · 140 traces so far" in rows(app)[-2]
+        screen.post_message(ImportEnded(None))
+        await settle(pilot)
+        assert "the import was stopped; what was read before is kept" in text(app)
+
+
+def test_an_import_that_is_closed_keeps_what_was_finished(db: Path, tmp_path: Path) -> None:
+    with open_ledger(db) as store:
+        going = jobs.import_paths(store, [tau_file(tmp_path / "runs.json", 1, 2, 3)])
+        before, after = next(going), next(going)
+        assert isinstance(before, jobs.Progress)
+        assert isinstance(after, jobs.Progress)
+        assert (before.traces, after.traces) == (0, 1)
+        going.close()
+        found = store.db.execute("SELECT count(*), sum(complete) FROM trace").fetchone()
+    assert found == (1, 1)
+
+
+HOSTILE = "\x1b]8;;http://evil\x07[red]x[/red][/][@click=app.quit]q[/]\x1b]52;c;aGk=\x07\u202e$x"
+
+
+async def test_text_from_a_trace_is_shown_and_never_obeyed(db: Path) -> None:
+    said = trace(
+        [
+            step(HOSTILE, call(HOSTILE, HOSTILE, path=HOSTILE)),
+            step(HOSTILE, call(HOSTILE, '{"a": "' + "[red]" * 30 + '"}', path=HOSTILE)),
+        ],
+        task=HOSTILE,
+        system=HOSTILE,
+        tools=[tool(HOSTILE)],
+    )
+    finding = Finding(
+        failure=FailureClass.OTHER, step=0, why=HOSTILE, rule=HOSTILE, sub=HOSTILE,
+        evidence=(Evidence(role=HOSTILE, text=HOSTILE, place=HOSTILE),),
+    )  # fmt: skip
+    diagnosis = Diagnosis(
+        trace="", shape=None, scores=(), findings=(finding,), warnings=(HOSTILE,),
+        candidates=(
+            Candidate(step=0, weight=1.0, why=HOSTILE,
+                      signals=(Signal(name=HOSTILE, weight=1.0, phrase=HOSTILE),)),
+        ),
+    )  # fmt: skip
+    head = sample.header(
+        HOSTILE, HOSTILE, Outcome(status="failed", value=HOSTILE), title=HOSTILE,
+        variant=HOSTILE, agent=HOSTILE,
+    )  # fmt: skip
+    key = sample.put(db, head, said.spans, diagnosis)
+    app = ArcApp(db)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        await harmless(app)
+        app.screen.post_message(RunTable.Opened(key))
+        await settle(pilot)
+        screen = app.screen
+        assert isinstance(screen, TraceScreen)
+        for tab in range(5):
+            screen.tab = tab
+            await settle(pilot)
+            await harmless(app)
+        screen.tell(ArcError(HOSTILE, HOSTILE))
+        screen.say(HOSTILE)
+        screen.post_message(TraceScreen.Found(frozenset()))
+        await settle(pilot)
+        await harmless(app)
+        for keys in (("t",), ("escape", "p"), ("escape", "slash", "x", "enter")):
+            await pilot.press(*keys)
+            await settle(pilot)
+            await harmless(app)
+
+
+async def harmless(app: App[None]) -> None:
+    """The markup stands there as text, and no character a terminal obeys was drawn."""
+    drawn = text(app)
+    assert "[red]" in drawn
+    assert {ch for ch in drawn if ch < " "} <= {"\n"}
+    assert "\u202e" not in drawn
+    for strip in app.screen._compositor.render_strips():
+        for segment in strip:
+            assert "\x1b" not in segment.text
+            assert segment.style is None or segment.style.link is None
+            assert not (segment.style and "@click" in segment.style.meta)

@@ -1,0 +1,415 @@
+"""The replay screen: what it shows before, during and after a run, and what its keys do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from arc_tui import jobs
+from arc_tui.app import ArcApp
+from arc_tui.places import fixtures
+from arc_tui.replaying import Wanted, replaying
+from arc_tui.screens.asking import ReplayEnded, ReplayMoved
+from arc_tui.screens.editing import edit
+from arc_tui.screens.replay import ReplayScreen
+from arc_tui.views.prospect import limits_of
+from arc_tui.views.replay import ReplayView
+from replay.budget import Limits
+from replay.edit import Edit, SetMessage, SetSystem, SetTool
+from replay.errors import ArcError, BadEdit
+from replay.store import edits
+from replay.trace import NO_SYSTEM, NO_TOOLS, Fidelity, Level, ModelCall, Outcome
+from taxonomy.ledger import open_ledger
+from tests import build
+from tests.arc_tui import sample
+from tests.messages_api import MessagesApi, message, text
+from tests.screen import matches_golden, rows, settle
+from tests.screen import text as drawn
+
+TOUR = "shop-many-wishes-v5-0"
+BREAK = 4
+V4 = (fixtures() / "demo/prompts/v4.md").read_text()
+SIZES = [(80, 24), (120, 40)]
+
+Opened = tuple[Pilot[None], ReplayScreen]
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with the trace of the tour, made once."""
+    path = tmp_path_factory.mktemp("db") / "arc.db"
+    with open_ledger(path) as store:
+        for _ in jobs.import_paths(store, [fixtures() / "traces" / f"{TOUR}.jsonl"]):
+            pass
+    return path
+
+
+@pytest.fixture
+def db(bundled: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may change."""
+    copy = tmp_path / "arc.db"
+    copy.write_bytes(bundled.read_bytes())
+    return copy
+
+
+@asynccontextmanager
+async def opened(
+    db: Path, size: tuple[int, int] = (120, 40), *, trace: str = TOUR, step: int = BREAK
+) -> AsyncIterator[Opened]:
+    app = ArcApp(db)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        screen = ReplayScreen(db, trace, step)
+        app.push_screen(screen)
+        await settle(pilot)
+        yield pilot, screen
+
+
+async def ask(pilot: Pilot[None], screen: ReplayScreen, prompt: str = V4) -> None:
+    """Put another system prompt into the editor, submit it under the name it is offered."""
+    screen.edit_pane.put(prompt)
+    await pilot.press("ctrl+s")
+    await until(pilot, NAME)
+    await pilot.press("enter")
+    await settle(pilot)
+
+
+async def until(pilot: Pilot[None], said: str) -> None:
+    """Wait for words on the screen: a worker that asks a person ends only with the answer."""
+    for _ in range(1000):
+        if said in drawn(pilot.app):
+            return
+        await pilot.pause(0.01)
+    raise AssertionError(drawn(pilot.app))
+
+
+def answer(pilot: Pilot[None], words: str) -> None:
+    """Type into the line of the question that stands there."""
+    pilot.app.screen.query_one(Input).value = words
+
+
+NAME = "a name for the edit"
+LIMIT = "what may it cost?"
+
+
+def views(db: Path, edit: Edit | None) -> list[ReplayView]:
+    """What a worker would post, one after another."""
+    with open_ledger(db) as store:
+        return list(replaying(store, Wanted(trace=TOUR, edit=edit)))
+
+
+# --- what it looks like
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_looks_like_this_before_anything_is_asked(db: Path, size: tuple[int, int]) -> None:
+    async with opened(db, size) as (pilot, _):
+        matches_golden(pilot.app, f"replay_before_{size[0]}x{size[1]}")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_looks_like_this_while_it_asks(db: Path, size: tuple[int, int]) -> None:
+    posted = views(db, Edit(name="v4", changes=(SetSystem(V4),)))
+    async with opened(db, size) as (pilot, screen):
+        screen.edit_pane.put(V4)
+        await pilot.press("tab")
+        screen.post_message(ReplayMoved(posted[4]))
+        await settle(pilot)
+        matches_golden(pilot.app, f"replay_during_{size[0]}x{size[1]}")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_looks_like_this_afterwards(db: Path, size: tuple[int, int]) -> None:
+    async with opened(db, size) as (pilot, screen):
+        await ask(pilot, screen)
+        matches_golden(pilot.app, f"replay_after_{size[0]}x{size[1]}")
+
+
+async def test_the_light_theme_and_a_wide_terminal_draw_it_too(db: Path) -> None:
+    async with opened(db, (160, 48)) as (pilot, screen):
+        pilot.app.theme = "arc-light"
+        await ask(pilot, screen)
+        assert 'get_order(order_id="1039")' in drawn(pilot.app)
+
+
+# --- asking
+
+
+async def test_submitting_another_prompt_shows_where_it_departs(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        assert rows(pilot.app)[0].split() == (
+            "8 steps × 2 arms = at most 16 calls to demo, rule-based; free".split()
+        )
+        await ask(pilot, screen)
+        assert "Your edit first departs at step 4: refund_order → get_order" in drawn(pilot.app)
+        assert "16 asked, 0 kept" in drawn(pilot.app)
+        with open_ledger(db) as store:
+            assert [name for name, _ in edits.names(store)] == [f"edit 1 of {TOUR}"]
+        await pilot.press("r")
+        await settle(pilot)
+        assert "0 asked, 16 kept" in drawn(pilot.app)
+
+
+async def test_an_unchanged_prompt_asks_control_alone(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await pilot.press("ctrl+s")
+        await settle(pilot)
+        assert screen.stage.view.edit is None
+        assert "Control repeats the recording at 8 of 8 steps." in rows(pilot.app)[0]
+
+
+async def test_several_texts_edited_make_one_edit(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        pane = screen.edit_pane
+        pane.put("Be brief.")
+        pane.targets.cursor = 1
+        await pilot.pause()
+        pane.put("Look an order up. Always call it before a refund.")
+        pane.targets.cursor = pane.targets.row_count - 1
+        await pilot.pause()
+        pane.put("I will read the order first.")
+        await ask(pilot, screen, pane.text)
+        with open_ledger(db) as store:
+            kept = edits.find(store, f"edit 1 of {TOUR}")
+        assert kept.changes == (
+            SetSystem("Be brief."),
+            SetTool("get_order", description="Look an order up. Always call it before a refund."),
+            SetMessage(7, "I will read the order first."),
+        )
+        assert screen.stage.view.differs
+
+
+async def test_the_diff_takes_the_editors_place_and_gives_it_back(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        screen.edit_pane.put(V4)
+        await pilot.press("f2")
+        await settle(pilot)
+        assert "+Customers write to you about their" in drawn(pilot.app)
+        assert focused(screen) == "diff"
+        await pilot.press("d")
+        await settle(pilot)
+        assert focused(screen) == "area"
+
+
+async def test_the_step_under_the_cursor_stands_below_in_full(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await ask(pilot, screen)
+        await pilot.press("j", "j", "enter")
+        await settle(pilot)
+        assert focused(screen) == "step"
+        shown = drawn(pilot.app)
+        assert '"order_id": "1055"' in shown
+        assert "the edited agent would not have been here: it" in shown
+
+
+async def test_tab_turns_from_the_editor_to_the_result_in_a_narrow_terminal(db: Path) -> None:
+    async with opened(db, (80, 24)) as (pilot, screen):
+        assert screen.steps not in displayed(screen)
+        await pilot.press("tab")
+        await settle(pilot)
+        assert focused(screen) == "steps"
+        assert screen.edit_pane not in displayed(screen)
+
+
+def focused(screen: ReplayScreen) -> str | None:
+    return screen.focused.id if screen.focused is not None else None
+
+
+def displayed(screen: ReplayScreen) -> list[object]:
+    return [
+        widget
+        for widget in (screen.steps, screen.edit_pane)
+        if all(each.display for each in widget.ancestors_with_self if hasattr(each, "display"))
+    ]
+
+
+async def test_a_live_model_is_asked_within_a_budget_and_can_be_stopped(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    with MessagesApi() as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+
+        def policy(_: dict[str, Any]) -> dict[str, Any]:
+            if api.asked == 3:
+                api.left.wait()
+            return message(text("Done."))
+
+        api.policy = policy
+        async with opened(db) as (pilot, screen):
+            await choose(pilot, "claude-test")
+            assert "no price is known for it" in rows(pilot.app)[0]
+            await pilot.press("ctrl+s")
+            await until(pilot, LIMIT)
+            assert api.base_url in drawn(pilot.app)
+            answer(pilot, "20 calls")
+            await pilot.press("enter")
+            while api.asked < 3:
+                await pilot.pause(0.01)
+            await pilot.press("x")
+            while screen.stage.running:
+                await pilot.pause(0.01)
+            await settle(pilot)
+            assert "Stopped at 2 of 8 steps. What was answered is kept." in rows(pilot.app)[0]
+            assert "2 asked, 0 kept" in drawn(pilot.app)
+
+
+async def choose(pilot: Pilot[None], model: str) -> None:
+    await pilot.press("f3")
+    await settle(pilot)
+    answer(pilot, model)
+    pilot.app.screen.query_one(Input).focus()
+    await pilot.press("enter")
+    await settle(pilot)
+
+
+async def test_without_a_budget_a_missing_answer_is_one_sentence(db: Path) -> None:
+    async with opened(db) as (pilot, _):
+        await choose(pilot, "claude-test")
+        await pilot.press("f5")
+        await until(pilot, LIMIT)
+        answer(pilot, "plenty")
+        await pilot.press("enter")
+        await until(pilot, "'plenty' is no limit")
+        await pilot.press("escape")
+        await settle(pilot)
+        assert "Step 0: no stored answer of claude-test to this request." in rows(pilot.app)[0]
+        assert "ask again, and say what it may cost" in rows(pilot.app)[1]
+
+
+async def test_what_a_worker_posts_after_a_stop_does_not_start_it_again(db: Path) -> None:
+    posted = views(db, None)
+    async with opened(db) as (pilot, screen):
+        screen.post_message(ReplayMoved(posted[1]))
+        await pilot.pause()
+        assert screen.stage.at == "asking"
+        screen.post_message(ReplayEnded(stopped=True))
+        await pilot.pause()
+        assert "Stopped at 2 of 8 steps." in rows(pilot.app)[0]
+
+
+async def test_an_edit_nobody_asked_about_is_not_left_by_one_key(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        screen.edit_pane.put("Be brief.")
+        await pilot.press("escape")
+        assert screen.is_current
+        await pilot.press("escape")
+        assert not screen.is_current
+
+
+# --- around it
+
+
+async def test_a_trace_without_a_system_prompt_asks_for_one_instead(tmp_path: Path) -> None:
+    path, prompt = tmp_path / "arc.db", tmp_path / "system.md"
+    prompt.write_text(sample.SYSTEM)
+    silent = Fidelity(level=Level.PARTIAL, reasons=(NO_SYSTEM, NO_TOOLS))
+    made = [
+        structs.replace(span, fidelity=silent) if isinstance(span, ModelCall) else span
+        for span in build.trace(sample.PARTS).spans
+    ]
+    trace = sample.put(path, sample.header("26", "1", Outcome(status="failed")), made)
+    async with opened(path, trace=trace, step=0) as (pilot, screen):
+        assert f"{NO_SYSTEM} and {NO_TOOLS}" in drawn(pilot.app)
+        assert "attach what was not recorded" in drawn(pilot.app)
+        await pilot.press("tab", "tab", "space")
+        await type_path(pilot, tmp_path / "nowhere.md")
+        assert "there is no file" in drawn(pilot.app)
+        await type_path(pilot, prompt)
+        assert screen.edit_pane.text == sample.SYSTEM
+        assert screen.stage.draft.missing == ()
+        assert "tool get_reservation" in drawn(pilot.app)
+
+
+async def type_path(pilot: Pilot[None], path: Path) -> None:
+    pilot.app.screen.query_one("#system", Input).value = str(path)
+    await pilot.press("enter")
+    await settle(pilot)
+
+
+HOSTILE = "\x1b[31mred\x1b]52;c;aGk=\x07 \u202egnp.exe [bold]x[/bold]\ttab\r\x9b1m"
+
+
+async def test_a_hostile_trace_is_shown_and_never_obeyed(tmp_path: Path) -> None:
+    path = tmp_path / "arc.db"
+    said = build.trace(
+        [build.step(HOSTILE, build.call(HOSTILE, HOSTILE, path=HOSTILE)), HOSTILE],
+        task=HOSTILE,
+        system=f"{HOSTILE}\n{HOSTILE}",
+        tools=[build.tool(HOSTILE, HOSTILE)],
+    )
+    head = sample.header(HOSTILE, HOSTILE, Outcome(), title=HOSTILE)
+    trace = sample.put(path, head, said.spans)
+    async with opened(path, trace=trace, step=1) as (pilot, screen):
+        assert screen.edit_pane.texts == {}
+        assert not obeyed(pilot)
+        screen.edit_pane.put(f"{HOSTILE} and more")
+        await pilot.press("f2")
+        await settle(pilot)
+        assert "and more" in drawn(pilot.app)
+        assert not obeyed(pilot)
+        assert screen.stage.prospect is not None
+        assert screen.stage.prospect.sentence == rows(pilot.app)[0].strip()
+        await choose(pilot, "demo")
+        await pilot.press("f5")
+        await until(pilot, NAME)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert "not asked" in drawn(pilot.app)
+        assert not obeyed(pilot)
+
+
+def obeyed(pilot: Pilot[None]) -> set[str]:
+    """The characters on the screen that a terminal would do something with."""
+    strips = pilot.app.screen._compositor.render_strips()
+    shown = {mark for strip in strips for segment in strip for mark in segment.text}
+    return shown & set("\x1b\x07\x9b\r\u202e")
+
+
+def test_an_editor_gets_a_private_file_and_its_last_line_break_is_no_edit() -> None:
+    script = (
+        "import os, stat, sys; path = sys.argv[1];"
+        "assert stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode) == 0o700;"
+        "open(path, 'a').write(' Be brief.\\n')"
+    )
+    assert edit("Be kind.", [sys.executable, "-c", script]) == "Be kind. Be brief."
+
+
+def test_an_editor_that_fails_or_is_absent_changes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ArcError, match="nothing was changed"):
+        edit("Be kind.", [sys.executable, "-c", "raise SystemExit(1)"])
+    with pytest.raises(ArcError, match="cannot be started"):
+        edit("Be kind.", [str(tmp_path / "nowhere")])
+
+
+async def test_a_terminal_that_cannot_be_lent_says_so(db: Path) -> None:
+    async with opened(db) as (pilot, _):
+        await pilot.press("f4")
+        assert "This terminal cannot be lent to an editor." in rows(pilot.app)[0]
+
+
+LIMITS = [
+    ("0.50", Limits(usd=0.5)),
+    ("$ 2", Limits(usd=2.0)),
+    (".5 usd", Limits(usd=0.5)),
+    ("20 calls", Limits(calls=20)),
+    ("1call", Limits(calls=1)),
+]
+
+
+@pytest.mark.parametrize(("words", "meant"), LIMITS)
+def test_a_limit_is_an_amount_or_a_number_of_calls(words: str, meant: Limits) -> None:
+    assert limits_of(words) == meant
+
+
+@pytest.mark.parametrize("words", ["", "a lot", "-1", "1e9", "20 tokens"])
+def test_anything_else_is_no_limit(words: str) -> None:
+    with pytest.raises(BadEdit):
+        limits_of(words)

@@ -1,0 +1,142 @@
+"""The runs screen: what it shows at two sizes, and what its keys do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from arc_tui.app import ArcApp
+from arc_tui.screens.runs import RunsScreen
+from arc_tui.views.arrangement import ORDERS, Arrangement
+from arc_tui.views.runs import run_rows
+from arc_tui.widgets.run_table import RunTable
+from taxonomy.ledger import open_ledger
+from tests.arc_tui import sample
+from tests.screen import matches_golden, rows, settle, text
+
+Opened = tuple[Pilot[None], RunsScreen]
+
+
+@asynccontextmanager
+async def opened(db: Path, size: tuple[int, int] = (120, 24)) -> AsyncIterator[Opened]:
+    app = ArcApp(db)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await settle(pilot)
+        assert isinstance(app.screen, RunsScreen)
+        yield pilot, app.screen
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    path = tmp_path / "arc.db"
+    sample.put_runs(path)
+    return path
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_screen_looks_like_this(db: Path, size: tuple[int, int]) -> None:
+    async with opened(db, size) as (pilot, _):
+        matches_golden(pilot.app, f"runs_{size[0]}x{size[1]}")
+
+
+async def test_an_empty_database_says_what_to_do_next(tmp_path: Path) -> None:
+    async with opened(tmp_path / "new.db", (80, 24)) as (pilot, _):
+        matches_golden(pilot.app, "runs_empty_80x24")
+
+
+def names(screen: RunsScreen) -> list[str]:
+    return [f"{row.task}/{row.trial}" for row in screen.table.rows]
+
+
+async def test_the_filter_follows_what_is_typed_and_escape_takes_it_back(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await pilot.press("slash", "2", "6")
+        await settle(pilot)
+        assert names(screen) == ["26/1", "26/0"]
+        assert "2 of 6 runs" in rows(pilot.app)[0]
+        await pilot.press("enter")
+        assert screen.table.has_focus
+        await pilot.press("escape")
+        await settle(pilot)
+        assert len(names(screen)) == 6
+
+
+async def test_f_shows_failed_runs_only(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await pilot.press("f")
+        await settle(pilot)
+        assert names(screen) == ["26/1", "7/0", "9/0"]
+        assert "failed only" in rows(pilot.app)[0]
+
+
+async def test_a_filter_that_matches_nothing_says_how_to_get_out(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        screen.arrangement = Arrangement(words="nowhere")
+        await settle(pilot)
+        assert "no run says nowhere; escape shows all" in text(pilot.app)
+
+
+async def test_s_sorts_and_the_cursor_stays_on_its_run(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        screen.table.cursor = 3
+        await pilot.press("s")
+        await settle(pilot)
+        assert screen.table.rows[screen.table.cursor].task == "7"
+        assert screen.arrangement.order == "outcome"
+
+
+def test_orders_put_what_is_unknown_last(db: Path) -> None:
+    with open_ledger(db) as store:
+        found = run_rows(store)
+    for order in ORDERS:
+        shown = Arrangement(order=order).apply(found)
+        assert sorted(row.trace for row in shown) == sorted(row.trace for row in found)
+    assert Arrangement(order="task").apply(found)[-1].task is None
+    assert Arrangement(order="steps").apply(found)[0].steps == 12
+
+
+async def test_v_shows_other_columns(db: Path) -> None:
+    async with opened(db) as (pilot, _):
+        assert "why" in rows(pilot.app)[2]
+        await pilot.press("v")
+        head = rows(pilot.app)[2]
+        assert all(name in head for name in ("tokens", "cost", "time", "shape"))
+        await pilot.press("v")
+        assert all(name in rows(pilot.app)[2] for name in ("variant", "model", "fidelity"))
+
+
+async def test_the_failures_hide_in_a_narrow_terminal_until_they_are_asked_for(db: Path) -> None:
+    async with opened(db, (80, 24)) as (pilot, _):
+        assert "failures ─" not in text(pilot.app)
+        await pilot.press("p")
+        assert "failures ─" in text(pilot.app)
+
+
+async def test_enter_opens_the_run_under_the_cursor(db: Path) -> None:
+    async with opened(db) as (pilot, _):
+        await pilot.press("enter")
+        await settle(pilot)
+        assert "break? 3 (also 5)" in text(pilot.app)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, RunsScreen)
+
+
+async def test_r_reads_what_another_process_wrote(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        with open_ledger(db) as store, store.writing() as connection:
+            connection.execute("DELETE FROM trace WHERE task = '26'")
+        await pilot.press("r")
+        await settle(pilot)
+        assert len(screen.table.rows) == 4
+
+
+async def test_a_double_click_opens_a_run(db: Path) -> None:
+    async with opened(db) as (pilot, _):
+        await pilot.click(RunTable, offset=(10, 2), times=2)
+        await settle(pilot)
+        assert "break? 3" in text(pilot.app)

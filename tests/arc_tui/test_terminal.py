@@ -1,0 +1,88 @@
+"""The command in a real terminal: opens, shows, leaves, and the terminal is as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("tmux") is None and not os.environ.get("CI"), reason="tmux is not installed"
+)
+
+PATIENCE_S = 20.0
+
+
+class Terminal:
+    """A tmux pane with a shell in it."""
+
+    def __init__(self, folder: Path, columns: int, lines: int) -> None:
+        self._name = f"arc-{uuid.uuid4().hex[:8]}"
+        environment = {"ARC_DATA_DIR": str(folder), "ARC_USER": "tester", "PS1": "$ "}
+        given = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
+        self._tmux("new-session", "-d", "-s", self._name, "-x", str(columns), "-y", str(lines),
+                   *given, "-c", str(folder), "bash --norc --noprofile")  # fmt: skip
+
+    def _tmux(self, *words: str) -> str:
+        done = subprocess.run(["tmux", *words], capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def type(self, *keys: str) -> None:
+        self._tmux("send-keys", "-t", self._name, *keys)
+
+    def shown(self) -> str:
+        return self._tmux("capture-pane", "-p", "-t", self._name)
+
+    def wait(self, ready: Callable[[str], bool]) -> str:
+        """The screen once it is ready; fails with what it shows when patience is over."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            screen = self.shown()
+            if ready(screen):
+                return screen
+            time.sleep(0.05)
+        pytest.fail(f"the terminal never showed it:\n{self.shown()}")
+
+    def close(self) -> None:
+        self._tmux("kill-session", "-t", self._name)
+
+
+@pytest.fixture(params=[(80, 24), (160, 48)], ids=["80x24", "160x48"])
+def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    opened = Terminal(tmp_path, *request.param)
+    yield opened
+    opened.close()
+
+
+def test_the_demo_opens_a_run_tags_it_replays_it_and_leaves_the_terminal_as_it_was(
+    terminal: Terminal,
+) -> None:
+    terminal.wait(lambda screen: "$" in screen)
+    terminal.type(f"{sys.executable} -m arc_tui demo", "Enter")
+    terminal.wait(lambda screen: "58 runs" in screen)
+    terminal.type("/")
+    terminal.type("many-wishes variant:v5 trial:0", "Enter")
+    terminal.wait(lambda screen: "stands in nothing" in screen and "warranty" not in screen)
+    terminal.type("Enter")
+    terminal.wait(lambda screen: "break? 4" in screen and "refund_order" in screen)
+    terminal.type("t")
+    terminal.wait(lambda screen: "wrong tool" in screen)
+    terminal.type("h")
+    terminal.wait(lambda screen: "wrong tool" not in screen)
+    terminal.type("r")
+    terminal.wait(lambda screen: "Control repeats the recording at 8 of 8 steps" in screen)
+    terminal.type("Escape")
+    terminal.wait(lambda screen: "break? 4" in screen)
+    terminal.type("q")
+    left = terminal.wait(lambda screen: "break?" not in screen and "$" in screen)
+    assert "Traceback" not in left
+    terminal.type(f"{sys.executable} -m arc_tui --db demo.db tags many-wishes", "Enter")
+    said = terminal.wait(lambda screen: "tester" in screen)
+    assert "hallucinated state" in said

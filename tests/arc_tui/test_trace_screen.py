@@ -1,0 +1,279 @@
+"""The trace screen: what it shows at two sizes, and what its keys do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.message import Message
+from textual.pilot import Pilot
+
+from arc_tui.app import ArcApp
+from arc_tui.screens.trace import TraceScreen
+from arc_tui.widgets.detail import NAMES
+from arc_tui.widgets.lanes import GUTTER, Lanes
+from arc_tui.widgets.run_table import RunTable
+from replay.trace import Outcome
+from taxonomy.classes import FailureClass
+from taxonomy.ledger import open_ledger
+from taxonomy.query import TagRow, tag_rows
+from tests.arc_tui import sample
+from tests.build import trace
+from tests.screen import matches_golden, rows, settle, text
+
+Opened = tuple[Pilot[None], TraceScreen]
+
+
+@asynccontextmanager
+async def opened(db: Path, key: str, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Opened]:
+    """The app on a trace, as it is after the list said that it was chosen."""
+    app = ArcApp(db)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await settle(pilot)
+        app.screen.post_message(RunTable.Opened(key))
+        await settle(pilot)
+        assert isinstance(app.screen, TraceScreen)
+        yield pilot, app.screen
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    await pilot.press(*keys)
+    await settle(pilot)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "arc.db"
+
+
+@pytest.fixture
+def key(db: Path) -> str:
+    return sample.put_failed(db)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_screen_looks_like_this(db: Path, key: str, size: tuple[int, int]) -> None:
+    async with opened(db, key, size) as (pilot, _):
+        matches_golden(pilot.app, f"trace_{size[0]}x{size[1]}")
+
+
+async def test_what_the_model_saw_looks_like_this(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        screen.spans.go_to(4)
+        await press(pilot, "2")
+        matches_golden(pilot.app, "trace_request_120x40")
+
+
+async def test_a_failed_run_opens_at_its_first_candidate_with_the_reasons_in_front(
+    db: Path, key: str
+) -> None:
+    async with opened(db, key) as (_, screen):
+        assert (screen.step, NAMES[screen.tab]) == (3, "Why")
+
+
+async def test_a_run_that_passed_opens_at_its_start(db: Path) -> None:
+    key = sample.put(
+        db, sample.header("26", "0", sample.PASSED), sample.failed_run().spans, sample.HEALTHY
+    )
+    async with opened(db, key) as (pilot, screen):
+        assert (screen.step, NAMES[screen.tab]) == (0, "Response")
+        assert "no break found" in rows(pilot.app)[1]
+
+
+async def test_a_run_without_steps_opens_and_says_so(db: Path) -> None:
+    spans = trace([]).spans
+    key = sample.put(db, sample.header("1", "0", Outcome()), spans)
+    async with opened(db, key) as (pilot, _):
+        assert "no steps" in text(pilot.app)
+        await press(pilot, "J", "t", "z", "y")
+        assert "the rules have not looked" in text(pilot.app)
+
+
+async def test_rows_steps_candidates_and_errors_are_one_key_away(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        await press(pilot, "J")
+        assert screen.detail.row.step == 4
+        await press(pilot, "c")
+        assert screen.step == 5
+        await press(pilot, "c")
+        assert screen.step == 3, "round the end, back to the first"
+        await press(pilot, "X")
+        assert screen.step == 7, "round the start, to the last error"
+        await press(pilot, "x")
+        assert screen.step == 5
+        await press(pilot, "g", "j", "k")
+        assert screen.step == 0
+
+
+async def test_repeats_unfold_where_a_step_inside_is_wanted(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        assert "×3 get_reservation NQNUSR" in text(pilot.app)
+        screen.spans.go_to(6)
+        await settle(pilot)
+        assert screen.step == 6
+        assert "▾ ×3 get_reservation NQNUSR" in text(pilot.app)
+        await press(pilot, "space")
+        assert "▸ ×3 get_reservation NQNUSR" in text(pilot.app)
+        assert screen.step == 5
+
+
+async def test_lanes_zoom_and_follow_the_cursor(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        await press(pilot, "z")
+        assert "steps 0–11" in text(pilot.app)
+        await pilot.click(Lanes, offset=(1 + GUTTER + 3 * 7, 0))
+        await settle(pilot)
+        assert screen.step == 7
+
+
+async def test_the_pages_of_a_step_turn_by_digit_and_by_tab(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        screen.spans.go_to(2)
+        await press(pilot, "4")
+        assert '"created_at": "2024-05-12T09:14:00"' in text(pilot.app)
+        await press(pilot, "tab")
+        assert NAMES[screen.tab] == "Raw"
+        await press(pilot, "tab", "shift+tab")
+        assert NAMES[screen.tab] == "Raw"
+
+
+async def test_enter_goes_into_the_detail_and_escape_comes_back(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        screen.spans.go_to(4)
+        await press(pilot, "2", "enter")
+        assert screen.page.has_focus
+        fold = next(i for i, row in enumerate(screen.page._rows) if row.key == "earlier")
+        screen.page.cursor = fold
+        await press(pilot, "enter")
+        assert "May I have your user id?" in text(pilot.app)
+        await press(pilot, "escape")
+        assert screen.spans.has_focus
+
+
+async def test_find_marks_the_steps_that_say_it_and_n_goes_on(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        await press(pilot, "slash", *"HAT201", "enter")
+        assert screen.found == {2}
+        assert screen.step == 2
+        assert "“HAT201” in 1 step" in text(pilot.app)
+        screen.post_message(TraceScreen.Found(frozenset({0, 4, 8})))
+        await settle(pilot)
+        await press(pilot, "n")
+        assert screen.step == 8
+        await press(pilot, "N", "N")
+        assert screen.step == 0
+
+
+async def test_what_nobody_says_is_said_to_be_not_there(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        await press(pilot, "slash", "q", "q", "enter")
+        assert "nothing in this run says qq" in text(pilot.app)
+        assert screen.step == 3
+
+
+def tags(db: Path) -> list[TagRow]:
+    with open_ledger(db) as store:
+        return tag_rows(store, "accepted")
+
+
+async def test_a_letter_tags_the_step_and_u_takes_it_back(
+    db: Path, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARC_USER", "ada")
+    async with opened(db, key) as (pilot, screen):
+        await press(pilot, "t", "l")
+        assert [(tag.step, tag.failure, tag.by) for tag in tags(db)] == [(3, "loop", "ada")]
+        assert "tagged loop" in text(pilot.app)
+        await press(pilot, "J", "full_stop")
+        assert [tag.step for tag in tags(db)] == [3, 4]
+        await press(pilot, "u")
+        assert [tag.step for tag in tags(db)] == [3]
+        assert [tag.step for tag in screen.view.tags] == [3]
+
+
+async def test_enter_accepts_the_suggestion_with_its_evidence(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, _):
+        await press(pilot, "t")
+        assert "hallucinated state: says 12 May is within 24 h of 15 May" in text(pilot.app)
+        await press(pilot, "enter")
+        (tag,) = tags(db)
+        assert (tag.failure, tag.source) == (FailureClass.HALLUCINATED_STATE, "human")
+
+
+async def test_other_asks_for_a_sub_label(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, _):
+        await press(pilot, "t", "o", "3", "enter")
+        assert [(tag.failure, tag.sub) for tag in tags(db)] == [("other", "missing step")]
+
+
+async def test_a_note_is_kept_with_the_tag(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, _):
+        await press(pilot, "t", "tab", "o", "h", "enter", "a")
+        assert [(tag.failure, tag.why) for tag in tags(db)] == [("bad args", "oh")]
+
+
+async def test_escape_leaves_the_picker_without_a_tag(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        await press(pilot, "t")
+        assert screen.app.screen_stack[-1].HELP == "tag a step"
+        matches_golden(pilot.app, "tag_picker_120x40")
+        await press(pilot, "escape")
+        assert screen.is_current
+        assert not tags(db)
+
+
+async def test_p_says_where_a_value_came_from_and_enter_goes_there(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        screen.spans.go_to(5)
+        await press(pilot, "p")
+        assert "no message or observation contains it" in text(pilot.app)
+        await press(pilot, "escape")
+        screen.spans.go_to(4)
+        await press(pilot, "p")
+        assert "IFOYYZ" in text(pilot.app)
+        await press(pilot, "enter")
+        assert screen.is_current
+        assert screen.step < 4
+
+
+async def test_p_on_a_step_without_calls_says_so(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, _):
+        await press(pilot, "p")
+        assert "step 3 calls nothing with a value" in text(pilot.app)
+
+
+async def test_y_copies_the_step_as_markdown(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        screen.spans.go_to(2)
+        await settle(pilot)
+        await press(pilot, "y")
+        assert pilot.app.clipboard.startswith("## Step 2 of trace")
+        assert "calls `get_reservation`" in pilot.app.clipboard
+
+
+async def test_e_and_r_ask_for_a_replay_of_the_step_under_the_cursor(db: Path, key: str) -> None:
+    posted: list[Message] = []
+    app = ArcApp(db)
+    async with app.run_test(message_hook=posted.append) as pilot:
+        await settle(pilot)
+        app.screen.post_message(RunTable.Opened(key))
+        await settle(pilot)
+        await pilot.press("e", "r")
+    asked = [each for each in posted if isinstance(each, TraceScreen.ReplayRequested)]
+    assert {(each.trace_id, each.break_step, each.edit) for each in asked} == {
+        (key, 3, True),
+        (key, 3, False),
+    }
+
+
+async def test_what_there_is_nothing_to_do_with_is_not_offered(db: Path) -> None:
+    key = sample.put(
+        db, sample.header("1", "0", sample.PASSED), trace(["Done."]).spans, sample.HEALTHY
+    )
+    async with opened(db, key) as (pilot, _):
+        keys = rows(pilot.app)[-1]
+        assert "tag" in keys
+        assert "candidate" not in keys
+        assert "error" not in keys

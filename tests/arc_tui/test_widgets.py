@@ -1,0 +1,213 @@
+"""The parts of the screens that are plain functions, and the list that draws only what is seen."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.text import Text
+from textual.app import App, ComposeResult
+
+from arc_tui.views.trace import Lane
+from arc_tui.widgets import document
+from arc_tui.widgets.binning import DROP, draw, fit_steps, missing, spikes
+from arc_tui.widgets.cells import fit, spread, wrap
+from arc_tui.widgets.document import Block, Fold, lay_out, row_text, value
+from arc_tui.widgets.json_ink import tokens
+from arc_tui.widgets.rows import RowList
+from arc_tui.widgets.tag_picker import sub_label
+
+TEXTS = st.text(alphabet=st.sampled_from("ab  é漢字\n-"), max_size=200)
+
+
+@given(TEXTS, st.integers(1, 30))
+def test_wrapped_text_fits_and_loses_nothing_but_the_breaks(text: str, width: int) -> None:
+    rows = wrap(text, width)
+    assert all(cell_len(text[a:b]) <= max(width, 2) for a, b in rows)
+    kept = "".join(text[a:b] for a, b in rows)
+    assert kept.replace(" ", "") == text.replace("\n", "").replace(" ", "")
+
+
+@given(st.text(alphabet="ab漢é", max_size=30), st.integers(0, 20))
+def test_a_fitted_text_has_exactly_its_cells(text: str, width: int) -> None:
+    assert cell_len(fit(text, width)) == width
+
+
+def test_a_cut_text_says_that_it_was_cut() -> None:
+    assert fit("reservation", 6) == "reser…"
+    assert fit("7", 3, right=True) == "  7"
+
+
+def test_the_right_end_of_a_line_gives_way_to_the_left() -> None:
+    assert spread(Text("ab"), Text("cd"), 10).plain == "ab      cd"
+    assert spread(Text("abcdefg"), Text("cd"), 8).plain == "abcdefg"
+
+
+def lane(name: str, *values: float | None, worst: str = "high") -> Lane:
+    return Lane(name=name, values=values, worst=worst)
+
+
+def test_steps_have_a_column_each_where_they_fit() -> None:
+    bins = fit_steps(4, 40)
+    assert (bins.count, bins.per, bins.cells) == (4, 1, 3)
+    assert fit_steps(0, 40).count == 0
+
+
+@given(st.integers(1, 500), st.integers(1, 120))
+def test_binned_steps_stay_within_the_width_and_each_has_one_column(steps: int, width: int) -> None:
+    bins = fit_steps(steps, width)
+    assert bins.width <= max(width, 1)
+    shown = [step for column in range(bins.count) for step in bins.steps(column)]
+    assert shown == list(range(steps))
+    assert all(step in bins.steps(bins.column(step) or 0) for step in shown)
+
+
+def test_a_bin_shows_its_worst_value() -> None:
+    bins = fit_steps(6, 3)
+    latency = lane("latency", 1, 9, 2, 2, None, None)
+    assert [bins.worst(latency, column) for column in range(3)] == [9, 2, None]
+    assert bins.worst(lane("score", 1, 0.1, 1, 1, 1, 1, worst="low"), 0) == 0.1
+    assert draw(latency, frozenset({1}), bins).blocks == ("▇", "▂", " ")
+    assert draw(latency, frozenset({1}), bins).high == {0}
+
+
+def test_zoom_shows_fifteen_steps_on_either_side() -> None:
+    bins = fit_steps(200, 60, around=100)
+    assert (bins.first, bins.last) == (85, 116)
+    assert bins.column(84) is None
+    assert bins.step_at(0) == 85
+
+
+def test_spikes_follow_the_published_thresholds_where_they_are_worth_a_look() -> None:
+    assert spikes(lane("latency", 1.0, 1.4, 3.0, None, 9.0)) == {2}
+    assert spikes(lane("cost", 0.0, 0.5, 0.8)) == {2}
+    assert spikes(lane("score", 1.0, 1.0 - DROP - 0.01, 0.75, worst="low")) == {1}
+    assert spikes(lane("tokens", 10, 20, 1000)) == {2}, "from 10 to 20 is nothing beside 1000"
+
+
+def test_lanes_without_data_are_said_once() -> None:
+    lanes = (
+        lane("score", 1.0),
+        Lane(name="latency", values=(None,), worst="high", note="not recorded"),
+        Lane(name="cost", values=(None,), worst="high", note="unknown"),
+    )
+    assert missing(lanes) == "latency not recorded · cost unknown"
+
+
+def shown(items: tuple[document.Item, ...], width: int, *opened: str) -> list[str]:
+    return [
+        document.rest_line(row) if row.rest else row_text(row)
+        for row in lay_out(items, width, opened)
+    ]
+
+
+def test_a_long_value_counts_what_it_hides_and_enter_shows_all_of_it() -> None:
+    block = Block(text="x" * 52_213, key="value")
+    assert shown((block,), 100)[-1] == "… 48 213 more characters (enter)"
+    assert "".join(shown((block,), 100, "value")) == "x" * 52_213
+
+
+def test_a_fold_is_made_only_when_it_is_opened() -> None:
+    made: list[int] = []
+
+    def inside() -> tuple[document.Item, ...]:
+        made.append(1)
+        return (Block(text="hidden"),)
+
+    fold = Fold(key="earlier", line="12 messages as in step 2", inside=inside)
+    assert shown((fold,), 40) == ["12 messages as in step 2"]
+    assert not made
+    assert shown((fold,), 40, "earlier") == ["12 messages as in step 2", "hidden"]
+
+
+def test_recorded_json_is_laid_out_and_other_text_left_as_it_is() -> None:
+    long = '{"id": "IFOYYZ", "cabin": "economy", "insurance": false, "price": 12}'
+    assert value(long, key="v").text.split("\n")[1] == '  "id": "IFOYYZ",'
+    assert value('{"id": 7}', key="v").text == '{"id": 7}'
+    assert not value("{not json", key="v").json
+    assert not value("[[SECRET:key:0a1b2c3d]]", key="v").json
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('  "id": "IFOYYZ",', "IFOYYZ"),
+        ('  "n": -1.5', -1.5),
+        ('  "a": "with \\"quotes\\"",', 'with "quotes"'),
+        ("  true,", True),
+        ('  "list": [', None),
+        ("}", None),
+    ],
+)
+def test_the_value_on_a_line_of_json_is_found(line: str, expected: object) -> None:
+    block = Block(text="{\n" + line + "\n}", json=True)
+    assert document.value_at(lay_out((block,), 80, ())[1]) == expected
+
+
+def test_json_is_coloured_by_what_it_is_also_after_a_string_was_wrapped() -> None:
+    text = '{"name": "Mei Lee", "age": 3, "gold": true}'
+    kinds = [(text[a:b], kind) for a, b, kind in tokens(text, 0, len(text))]
+    assert kinds[:3] == [('"name"', "key"), ('"Mei Lee"', "string"), ('"age"', "key")]
+    assert kinds[-1] == ("true", "word")
+    half = text.index("Lee")
+    assert [kind for *_, kind in tokens(text, half, half + 4)] == ["string"]
+
+
+def test_a_sub_label_is_a_number_or_own_words() -> None:
+    assert sub_label("1") == "policy violation"
+    assert sub_label("99") == "99"
+    assert sub_label(" lost the thread ") == "lost the thread"
+    assert sub_label("  ") is None
+
+
+class Many(RowList):
+    """A hundred thousand rows that remember which of them were drawn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawn: set[int] = set()
+
+    @property
+    def row_count(self) -> int:
+        return 100_000
+
+    def draw(self, index: int, width: int) -> Text:
+        self.drawn.add(index)
+        return Text(f"row {index}"[:width])
+
+
+class ManyApp(App[None]):
+    CSS = "RowList { height: 1fr; }"
+
+    def compose(self) -> ComposeResult:
+        yield Many()
+
+
+async def test_a_long_list_draws_only_what_is_seen() -> None:
+    app = ManyApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        many = app.query_one(Many)
+        await pilot.press("G")
+        assert many.cursor == 99_999
+        await pilot.press("k")
+        assert many.cursor == 99_998
+        assert max(many.drawn) == 99_999
+        assert len(many.drawn) <= 30
+
+
+async def test_the_cursor_stays_within_the_rows() -> None:
+    app = ManyApp()
+    async with app.run_test(size=(40, 10)):
+        many = app.query_one(Many)
+        many.cursor = -5
+        assert many.cursor == 0
+        many.cursor = 10**9
+        assert many.cursor == 99_999
+
+
+async def test_a_click_moves_the_cursor() -> None:
+    app = ManyApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        await pilot.click(Many, offset=(3, 4))
+        assert app.query_one(Many).cursor == 4
