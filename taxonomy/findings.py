@@ -6,6 +6,7 @@ and values it rests on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -66,6 +67,18 @@ class StepScore(Struct, frozen=True, kw_only=True):
     by: str
     span: str | None = None
     items: tuple[Item, ...] = ()
+
+
+TRUST: tuple[Source, ...] = ("human", "judge", "import", "rule")
+
+
+def most_trusted(scores: Iterable[StepScore]) -> dict[int, StepScore]:
+    """The most trusted score of each step that has one with a value."""
+    found: dict[int, StepScore] = {}
+    for score in sorted(scores, key=lambda each: -TRUST.index(each.source)):
+        if score.value is not None:
+            found[score.step] = score
+    return found
 
 
 class Signal(Struct, frozen=True, kw_only=True):

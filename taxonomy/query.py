@@ -77,9 +77,11 @@ class Verdict(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-def verdicts(store: Store) -> dict[str, Verdict]:
+def verdicts(store: Store, where: str = "1", values: tuple[str, ...] = ()) -> dict[str, Verdict]:
     """The diagnoses of all traces, by trace, as far as a list shows them."""
-    found = store.db.execute("SELECT trace, shape, why, why_step, warnings FROM diagnosis")
+    found = store.db.execute(
+        f"SELECT trace, shape, why, why_step, warnings FROM diagnosis WHERE {where}", values
+    )
     return {
         row[0]: Verdict(
             trace=row[0],
@@ -90,6 +92,11 @@ def verdicts(store: Store) -> dict[str, Verdict]:
         )
         for row in found
     }
+
+
+def verdict(store: Store, trace: str) -> Verdict | None:
+    """The same of one trace, None where it has no diagnosis."""
+    return verdicts(store, "trace = ?", (trace,)).get(trace)
 
 
 def outcome_counts(store: Store) -> dict[str, int]:

@@ -21,7 +21,9 @@ def run_app(path: Path, *, imports: tuple[Path, ...] = (), demo: bool = False) -
         )
     from arc_tui.app import ArcApp
 
-    sys.exit(ArcApp(path, imports=imports, demo=demo).run() or 0)
+    app = ArcApp(path, imports=imports, demo=demo)
+    app.run()
+    sys.exit(app.return_code or 0)
 
 
 @click.command("open", hidden=True)

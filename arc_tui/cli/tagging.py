@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
@@ -13,6 +11,7 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
+from arc_tui.places import author
 from replay.errors import NotFound
 from replay.store.rows import step_rows, trace_row
 from taxonomy import ledger
@@ -20,11 +19,6 @@ from taxonomy.classes import CLASSES, FailureClass, Fault
 from taxonomy.pareto import Bar, By, Pareto
 from taxonomy.pareto import pareto as count_failures
 from taxonomy.query import TagRow, tag_rows
-
-
-def author() -> str:
-    """Who tags: `ARC_USER`, else the name of the account."""
-    return os.environ.get("ARC_USER") or getpass.getuser()
 
 
 def failure_class(word: str) -> FailureClass:

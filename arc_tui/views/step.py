@@ -13,7 +13,7 @@ from replay.store import Store, read
 from replay.store.rows import StepRow, step_rows
 from replay.trace import Json, Level, Message, Step, ToolCall
 from taxonomy import ledger
-from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore
+from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
 
 
 class CallView(Struct, frozen=True, kw_only=True):
@@ -151,7 +151,7 @@ def _view(
         reasons=step.ask.fidelity.reasons,
         findings=tuple(f for f in (said.findings if said else ()) if f.step == row.step),
         signals=_signals(said, row.step),
-        score=scores[0] if scores else None,
+        score=most_trusted(scores).get(row.step, next(iter(scores), None)),
         system=text(request.system) if request.system is not None else None,
         system_changed=previous is not None and previous.system != request.system,
         tools=None if request.tools is None else tuple(tool.name for tool in request.tools),

@@ -10,8 +10,8 @@ from replay.store import Store
 from replay.store.rows import StepRow, span_rows, step_rows, trace_row
 from taxonomy import ledger
 from taxonomy.classes import Shape
-from taxonomy.findings import Candidate, Diagnosis, Signal, StepScore
-from taxonomy.query import TagRow, tag_rows, verdicts
+from taxonomy.findings import Candidate, Diagnosis, Signal, StepScore, most_trusted
+from taxonomy.query import TagRow, tag_rows, verdict
 
 
 class Lane(Struct, frozen=True, eq=False, kw_only=True):
@@ -61,7 +61,7 @@ def build_trace(store: Store, name: str) -> TraceView:
     steps = tuple(step_rows(store, row.trace))
     found = ledger.diagnosis(store, row.trace)
     return TraceView(
-        run=run_row(row, verdicts(store).get(row.trace)),
+        run=run_row(row, verdict(store, row.trace)),
         steps=steps,
         lanes=lanes(steps, found.scores if found else ()),
         tree=branches(span_rows(store, row.trace)),
@@ -123,7 +123,7 @@ def build_break(store: Store, name: str) -> BreakView:
 
 def lanes(steps: tuple[StepRow, ...], scores: tuple[StepScore, ...]) -> tuple[Lane, ...]:
     """Score, latency, tokens and cost over the steps; the score is the most trusted one."""
-    by_step = best_scores(scores)
+    by_step = most_trusted(scores)
     source = next(iter(sorted({score.source for score in by_step.values()})), "")
     return (
         Lane(
@@ -151,18 +151,6 @@ def lanes(steps: tuple[StepRow, ...], scores: tuple[StepScore, ...]) -> tuple[La
             note="unknown",
         ),
     )
-
-
-_TRUST = {"human": 0, "judge": 1, "import": 2, "rule": 3}
-
-
-def best_scores(scores: tuple[StepScore, ...]) -> dict[int, StepScore]:
-    """The most trusted score of each step that has one."""
-    found: dict[int, StepScore] = {}
-    for score in sorted(scores, key=lambda each: -_TRUST[each.source]):
-        if score.value is not None:
-            found[score.step] = score
-    return found
 
 
 def _value(score: StepScore | None) -> float | None:

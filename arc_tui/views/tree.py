@@ -8,7 +8,6 @@ trace is on exactly one row, so a span can always be found.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import groupby
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -22,7 +21,8 @@ class Branch(Struct, frozen=True, eq=False, kw_only=True):
     """A row of the tree and what hangs below it.
 
     `id` is the span the row stands for (the first one's for a `repeat`), `spans` all spans it
-    stands for, `step` the step it shows, `count` how many steps a repeat folds.
+    stands for, `step` the step it shows, `count` how many steps a repeat folds. `again`: a step
+    whose one call is that of the call before it, arguments and all.
     """
 
     id: str
@@ -33,6 +33,7 @@ class Branch(Struct, frozen=True, eq=False, kw_only=True):
     spans: tuple[str, ...]
     below: tuple[Branch, ...] = ()
     count: int = 1
+    again: bool = False
 
 
 class TreeRow(Struct, frozen=True, eq=False, kw_only=True):
@@ -112,6 +113,7 @@ class _Builder:
             return structs.replace(
                 whole,
                 spans=(ask.span_id, acts[0].span_id),
+                again=acts[0].again,
                 status="error" if "error" in (ask.status, acts[0].status) else ask.status,
             )
         calls = tuple(self.call(act) for act in acts)
@@ -152,26 +154,34 @@ def _steps(below: Sequence[Branch]) -> str:
 
 def _folded(rows: Sequence[Branch]) -> Iterator[Branch]:
     """Neighbouring steps that made the same call become one row with the steps below it."""
-    for _, group in groupby(rows, key=_sameness):
-        same = list(group)
-        if len(same) < 2:
-            yield same[0]
-            continue
-        yield Branch(
-            id=f"{same[0].id}×",
-            role="repeat",
-            label=same[0].label,
-            step=same[0].step,
-            status="error" if any(each.status == "error" for each in same) else same[0].status,
-            spans=(),
-            below=tuple(same),
-            count=len(same),
-        )
+    same: list[Branch] = []
+    for row in rows:
+        if same and not (row.again and _is_one_call(same[-1]) and _is_one_call(row)):
+            yield _repeat(same)
+            same = []
+        same.append(row)
+    if same:
+        yield _repeat(same)
 
 
-def _sameness(branch: Branch) -> object:
-    calls = branch.role == "step" and not branch.label.startswith("says")
-    return branch.label if calls and not branch.below else id(branch)
+def _is_one_call(branch: Branch) -> bool:
+    return branch.role == "step" and len(branch.spans) > 1 and not branch.below
+
+
+def _repeat(same: list[Branch]) -> Branch:
+    first = same[0]
+    if len(same) == 1:
+        return first
+    return Branch(
+        id=f"{first.id}×",
+        role="repeat",
+        label=first.label,
+        step=first.step,
+        status="error" if any(each.status == "error" for each in same) else first.status,
+        spans=(),
+        below=tuple(same),
+        count=len(same),
+    )
 
 
 def visible(

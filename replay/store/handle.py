@@ -48,8 +48,7 @@ class Store:
             db = Database(connection)
             for wanted in (migrations, *sets):
                 _refuse_newer(db, wanted, file)
-                if wanted.pending(db):
-                    wanted.apply(db)
+                _migrate(db, wanted)
         except (sqlite3.Error, OSError) as error:
             raise StoreUnusable(
                 f"{path}: cannot be used as a database: {error}",
@@ -129,6 +128,19 @@ def _connect(file: Path | None) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
     return connection
+
+
+def _migrate(db: Database, wanted: Migrations) -> None:
+    """Apply what is pending, under the write lock: of two that open a new file one waits."""
+    if not wanted.pending(db):
+        return
+    db.conn.execute("BEGIN IMMEDIATE")
+    try:
+        wanted.apply(db)  # looks again at what is pending, now that nobody else can write
+    except BaseException:
+        db.conn.execute("ROLLBACK")
+        raise
+    db.conn.execute("COMMIT")
 
 
 def _refuse_newer(db: Database, wanted: Migrations, file: Path | None) -> None:

@@ -88,7 +88,10 @@ class StepRow(Struct, frozen=True, kw_only=True):
 
 
 class SpanRow(Struct, frozen=True, kw_only=True):
-    """What a tree shows of a span; `brief` is its first words, `asked_by` a tool's model span."""
+    """What a tree shows of a span; `brief` is its first words, `asked_by` a tool's model span.
+
+    `again`: a tool call with the name and arguments of the tool call before it under its parent.
+    """
 
     span_id: str
     parent: str | None
@@ -101,6 +104,7 @@ class SpanRow(Struct, frozen=True, kw_only=True):
     step: int | None
     brief: str | None
     asked_by: str | None
+    again: bool
 
 
 def rows(cursor: sqlite3.Cursor, type_: type[T]) -> Iterator[T]:
@@ -162,8 +166,13 @@ def step_rows(store: Store, trace: str) -> list[StepRow]:
 def span_rows(store: Store, trace: str) -> list[SpanRow]:
     """The spans of a trace in source order."""
     cursor = store.db.execute(
-        f"SELECT {columns(SpanRow)} FROM span s LEFT JOIN tool_call t ON t.span = s.id"
-        " WHERE s.trace = (SELECT id FROM trace WHERE key = ? AND complete) ORDER BY s.seq",
+        "SELECT span_id, parent, kind, seq, name, start_ns, end_ns, status, step, brief, asked_by,"
+        " s.kind = 'tool' AND t.arguments IS NOT NULL"
+        "  AND t.arguments IS lag(t.arguments) OVER before"
+        "  AND name IS lag(name) OVER before AS again"
+        " FROM span s LEFT JOIN tool_call t ON t.span = s.id"
+        " WHERE s.trace = (SELECT id FROM trace WHERE key = ? AND complete)"
+        " WINDOW before AS (PARTITION BY s.kind, s.parent ORDER BY s.seq) ORDER BY s.seq",
         (trace,),
     )
     return list(rows(cursor, SpanRow))

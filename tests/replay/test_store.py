@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -282,3 +283,14 @@ def test_a_newer_database_is_refused_in_words(store: Store, tmp_path: Path) -> N
     )
     with pytest.raises(StoreUnusable, match="newer arc"):
         Store.open(tmp_path / "arc.db")
+
+
+def test_two_that_open_a_new_database_at_once_both_get_it(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(pool.map(lambda _: opened_rows(tmp_path / "new.db"), range(16)))
+    assert counts == [0] * 16
+
+
+def opened_rows(path: Path) -> int:
+    with Store.open(path) as store:
+        return len(rows.trace_rows(store))

@@ -1,0 +1,47 @@
+"""The views: what a tree folds, what a list finds, before any screen draws them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from arc_tui.views.runs import run_rows
+from arc_tui.views.trace import build_trace
+from arc_tui.views.tree import path_to, visible
+from replay.store.write import Writer
+from replay.trace import Batch, Json
+from taxonomy.ledger import open_ledger
+from tests.build import call, step, trace
+
+
+def labels(tmp_path: Path, *arguments: dict[str, Json]) -> list[tuple[str, int]]:
+    """The visible rows of a run that calls `todo` with each of the arguments in turn."""
+    made = trace([step("", call("todo", "ok", **given)) for given in arguments])
+    with open_ledger(tmp_path / "arc.db") as store:
+        writer = Writer(store)
+        key = writer.write(Batch(header=made.header, spans=made.spans, last=True))
+        writer.finish(key)
+        view = build_trace(store, key)
+    assert all(path_to(view.tree, span.id) for span in made.spans[1:])
+    return [(row.branch.label, row.branch.count) for row in visible(view.tree, (), ())]
+
+
+def test_the_same_call_again_and_again_is_one_row(tmp_path: Path) -> None:
+    assert labels(tmp_path, {"n": 1}, {"n": 1}, {"n": 1}, {"n": 2}) == [
+        ("todo 1", 3),
+        ("todo 2", 1),
+    ]
+
+
+def test_calls_that_only_read_alike_stay_apart(tmp_path: Path) -> None:
+    assert labels(tmp_path, {"list": ["a"]}, {"list": ["b"]}) == [("todo", 1), ("todo", 1)]
+
+
+def test_a_list_is_searched_by_words_and_by_column(tmp_path: Path) -> None:
+    made = trace([step("", call("todo", "ok"))])
+    with open_ledger(tmp_path / "arc.db") as store:
+        writer = Writer(store)
+        writer.finish(writer.write(Batch(header=made.header, spans=made.spans, last=True)))
+        key = run_rows(store)[0].trace
+        assert run_rows(store, key[:6])
+        assert run_rows(store, f"format:{made.header.format}")
+        assert not run_rows(store, "outcome:nonsense")
