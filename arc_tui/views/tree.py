@@ -22,7 +22,8 @@ class Branch(Struct, frozen=True, eq=False, kw_only=True):
 
     `id` is the span the row stands for (the first one's for a `repeat`), `spans` all spans it
     stands for, `step` the step it shows, `count` how many steps a repeat folds. `again`: a step
-    whose one call is that of the call before it, arguments and all.
+    whose one call is that of the call before it, arguments and all. `quiet` branches start folded:
+    repeats, and what holds nothing of the agent's.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Branch(Struct, frozen=True, eq=False, kw_only=True):
     below: tuple[Branch, ...] = ()
     count: int = 1
     again: bool = False
+    quiet: bool = False
 
 
 class TreeRow(Struct, frozen=True, eq=False, kw_only=True):
@@ -101,26 +103,31 @@ class _Builder:
                 return self.call(span)
             case _:
                 below = self.rows(self._below.get(span.span_id, []))
-                return _row(span, "other", span.name, below)
+                quiet = all(branch.quiet for branch in below)
+                return structs.replace(_row(span, "other", span.name, below), quiet=quiet)
 
     def step(self, ask: SpanRow) -> Branch:
         acts = self._acts.get(ask.span_id, [])
         below = self.rows(self._below.get(ask.span_id, []))
         if not acts:
             return _row(ask, "step", f"says: {ask.brief}" if ask.brief else "says nothing", below)
-        if len(acts) == 1 and not self._below.get(acts[0].span_id):
-            whole = _row(ask, "step", _call(acts[0]), below)
-            return structs.replace(
-                whole,
-                spans=(ask.span_id, acts[0].span_id),
-                again=acts[0].again,
-                status="error" if "error" in (ask.status, acts[0].status) else ask.status,
-            )
         calls = tuple(self.call(act) for act in acts)
+        if len(acts) == 1 and all(branch.quiet for branch in calls[0].below):
+            return self._one_call(ask, acts[0], (*calls[0].below, *below))
         label = _call(acts[0]) if len(acts) == 1 else f"{len(acts)} calls: {_names(acts)}"
         whole = _row(ask, "step", label, (*calls, *below))
         return structs.replace(
             whole, status="error" if any(c.status == "error" for c in calls) else ask.status
+        )
+
+    def _one_call(self, ask: SpanRow, act: SpanRow, below: tuple[Branch, ...]) -> Branch:
+        """A step and its one call as one row, what the harness did for it folded below."""
+        return structs.replace(
+            _row(ask, "step", _call(act), below),
+            spans=(ask.span_id, act.span_id),
+            again=act.again,
+            quiet=bool(below),
+            status="error" if "error" in (ask.status, act.status) else ask.status,
         )
 
     def call(self, act: SpanRow) -> Branch:
@@ -165,7 +172,7 @@ def _folded(rows: Sequence[Branch]) -> Iterator[Branch]:
 
 
 def _is_one_call(branch: Branch) -> bool:
-    return branch.role == "step" and len(branch.spans) > 1 and not branch.below
+    return branch.role == "step" and len(branch.spans) > 1 and (branch.quiet or not branch.below)
 
 
 def _repeat(same: list[Branch]) -> Branch:
@@ -181,19 +188,20 @@ def _repeat(same: list[Branch]) -> Branch:
         spans=(),
         below=tuple(same),
         count=len(same),
+        quiet=True,
     )
 
 
 def visible(
     top: Sequence[Branch], opened: Collection[str], closed: Collection[str]
 ) -> list[TreeRow]:
-    """The rows to draw. Repeats start folded, everything else open; `opened` and `closed` name
+    """The rows to draw. Quiet branches start folded, the others open; `opened` and `closed` name
     the branches a person changed."""
     found: list[TreeRow] = []
     stack = [(branch, 0) for branch in reversed(top)]
     while stack:
         branch, depth = stack.pop()
-        shown = branch.id in opened or (branch.role != "repeat" and branch.id not in closed)
+        shown = branch.id in opened or (not branch.quiet and branch.id not in closed)
         found.append(TreeRow(branch=branch, depth=depth, open=shown if branch.below else None))
         if branch.below and shown:
             stack.extend((each, depth + 1) for each in reversed(branch.below))

@@ -8,7 +8,7 @@ from arc_tui.views.runs import run_rows
 from arc_tui.views.trace import build_trace
 from arc_tui.views.tree import path_to, visible
 from replay.store.write import Writer
-from replay.trace import Batch, Json
+from replay.trace import Batch, Json, OtherSpan, ToolCall
 from taxonomy.ledger import open_ledger
 from tests.build import call, step, trace
 
@@ -34,6 +34,20 @@ def test_the_same_call_again_and_again_is_one_row(tmp_path: Path) -> None:
 
 def test_calls_that_only_read_alike_stay_apart(tmp_path: Path) -> None:
     assert labels(tmp_path, {"list": ["a"]}, {"list": ["b"]}) == [("todo", 1), ("todo", 1)]
+
+
+def test_what_the_harness_did_for_a_call_starts_folded_below_it(tmp_path: Path) -> None:
+    made = trace([step("", call("run", "ok", cmd="ls"))])
+    act = next(span for span in made.spans if isinstance(span, ToolCall))
+    inner = OtherSpan(id="inner", name="sandbox exec", parent=act.id, operation="sandbox")
+    with open_ledger(tmp_path / "arc.db") as store:
+        writer = Writer(store)
+        key = writer.write(Batch(header=made.header, spans=(*made.spans, inner), last=True))
+        writer.finish(key)
+        tree = build_trace(store, key).tree
+    (row,) = visible(tree, (), ())
+    assert (row.branch.label, row.open) == ("run ls", False)
+    assert [each.branch.label for each in visible(tree, {row.branch.id}, ())][1] == "sandbox exec"
 
 
 def test_a_list_is_searched_by_words_and_by_column(tmp_path: Path) -> None:
