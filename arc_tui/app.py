@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.app import App
 from textual.binding import ActiveBinding, Binding
@@ -18,6 +19,9 @@ from textual.theme import Theme
 
 from arc_tui.screens.runs import RunsScreen
 from arc_tui.widgets.run_table import RunTable
+
+if TYPE_CHECKING:
+    from arc_tui.screens.trace import TraceScreen
 
 DARK = Theme(
     name="arc-dark",
@@ -109,7 +113,13 @@ class ArcApp(App[None]):
     """The debugger over one database."""
 
     TITLE = "arc"
-    CSS_PATH = ["arc.tcss", "screens/runs.tcss", "screens/trace.tcss", "screens/help.tcss"]
+    CSS_PATH = [
+        "arc.tcss",
+        "screens/runs.tcss",
+        "screens/trace.tcss",
+        "screens/replay.tcss",
+        "screens/help.tcss",
+    ]
     COMMANDS = {Keys}
     ENABLE_COMMAND_PALETTE = True
 
@@ -157,8 +167,10 @@ class ArcApp(App[None]):
 
         self.push_screen(TraceScreen(self.path, event.trace))
 
-    def on_trace_screen_replay_requested(self) -> None:
-        self.notify("replay comes with the next part")
+    def on_trace_screen_replay_requested(self, event: TraceScreen.ReplayRequested) -> None:
+        from arc_tui.screens.replay import ReplayScreen
+
+        self.push_screen(ReplayScreen(self.path, event.trace_id, event.break_step, edit=event.edit))
 
     def action_help(self) -> None:
         from arc_tui.screens.help import HelpScreen

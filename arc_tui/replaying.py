@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator
 
 from msgspec import Struct, structs
 
@@ -36,7 +36,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 def replaying(
     store: Store, wanted: Wanted, *, hold: Callable[[Cached], object] | None = None
-) -> Iterator[ReplayView]:
+) -> Generator[ReplayView, None, None]:
     """Ask both arms step by step; yields the view after each, the last one with its digest.
 
     What was answered is kept: closed and run again, it asks only what is missing. `hold` is given

@@ -18,8 +18,8 @@ from arc_tui import format
 from replay.trace import NO_SYSTEM, NO_TOOLS
 
 WORDS = (
-    "The source did not record this, so there is nothing to edit yet. What you attach stands"
-    " beside the trace; what was recorded is never overwritten."
+    "The source did not record this, and without it the model would be asked something else."
+    " What you attach stands beside the trace; what was recorded is never overwritten."
 )
 
 

@@ -295,6 +295,25 @@ async def test_what_a_worker_posts_after_a_stop_does_not_start_it_again(db: Path
         assert "Stopped at 2 of 8 steps." in rows(pilot.app)[0]
 
 
+@pytest.mark.parametrize(("key", "pane"), [("e", "area"), ("r", "steps")])
+async def test_the_trace_screen_opens_it_at_the_step_under_its_cursor(
+    db: Path, key: str, pane: str
+) -> None:
+    app = ArcApp(db)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("enter")
+        await settle(pilot)
+        await pilot.press(key)
+        await settle(pilot)
+        screen = app.screen
+        assert isinstance(screen, ReplayScreen)
+        assert focused(screen) == pane
+        assert screen.steps.row == screen.stage.rows[BREAK]
+        await pilot.press("escape")
+        assert not screen.is_current
+
+
 async def test_an_edit_nobody_asked_about_is_not_left_by_one_key(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         screen.edit_pane.put("Be brief.")
