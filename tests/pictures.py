@@ -65,7 +65,9 @@ async def replay_picture(database: Path, name: str, prompt: str) -> str:
         await pilot.press("e")
         await settle(pilot)
         app.screen.query_one(TextArea).load_text(prompt)
-        await pilot.press("f5")
+        await pilot.press("ctrl+s")
+        await pilot.pause()
+        await pilot.press("enter")  # the name it offers
         await settle(pilot)
         return app.export_screenshot(title="arc")
 

@@ -45,19 +45,24 @@ def _shown(pieces: Iterable[str]) -> list[str]:
 def keys() -> str:
     """A row a key of each screen."""
     from arc_tui.app import ArcApp
-    from arc_tui.screens import runs, trace
+    from arc_tui.screens import replay, runs, trace
+    from arc_tui.widgets import rows as lists
+    from arc_tui.widgets import span_tree
 
-    rows = []
+    found = []
     for where, owner in (
         ("everywhere", ArcApp),
+        ("lists", lists.RowList),
         ("runs", runs.RunsScreen),
         ("trace", trace.TraceScreen),
+        ("span tree", span_tree.SpanTree),
+        ("replay", replay.ReplayScreen),
     ):
         for binding in owner.BINDINGS:
             assert not isinstance(binding, tuple)
             shown = (binding.key_display or binding.key).replace(",", " ")
-            rows.append((where, f"`{shown}`", binding.tooltip or binding.description))
-    return _table(("where", "key", "does"), rows)
+            found.append((where, f"`{shown}`", binding.tooltip or binding.description))
+    return _table(("where", "key", "does"), found)
 
 
 def classes() -> str:

@@ -21,6 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PIPED_WIDTH = 160
 _GAP = "  "
+_LEAST = 4
 
 
 def db_option(command: F) -> F:
@@ -59,7 +60,7 @@ def console(*, err: bool = False) -> Console:
 def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> None:
     """Rows under a dim head, each column as wide as its widest cell.
 
-    On a terminal the last column is cut to what is left of the line; a pipe gets all of it.
+    On a terminal the widest columns are cut until a row fits the line; a pipe gets all of it.
     """
     texts = [list(columns), *([_plain(cell) for cell in row] for row in rows)]
     widths = [max(map(cell_len, column)) for column in zip(*texts, strict=True)]
@@ -67,8 +68,7 @@ def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Te
         for text in texts:
             out.file.write(_GAP.join(map(set_cell_size, text, widths)).rstrip() + "\n")
         return
-    room = out.width - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)
-    widths[-1] = min(widths[-1], max(room, 0))
+    widths = fitted(widths, out.width - len(_GAP) * (len(widths) - 1))
     for row in [[Text(name, "dim") for name in columns], *rows]:
         line = Text()
         for cell, width in zip(row, widths, strict=True):
@@ -77,6 +77,15 @@ def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Te
             line.append_text(shown).append(_GAP)
         line.rstrip()
         out.print(line, soft_wrap=True)
+
+
+def fitted(widths: Sequence[int], room: int) -> list[int]:
+    """The widths, the widest made smaller until all fit the room (none under four)."""
+    cut = list(widths)
+    while sum(cut) > room and max(cut) > _LEAST:
+        widest = cut.index(max(cut))
+        cut[widest] -= 1
+    return cut
 
 
 def _plain(cell: Text | str) -> str:

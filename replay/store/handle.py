@@ -72,13 +72,8 @@ class Store:
         if connection.in_transaction:
             yield connection
             return
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with _locked(connection):
             yield connection
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
 
     @property
     def redactor(self) -> Redactor:
@@ -109,6 +104,17 @@ class Store:
         return int(self.db.execute("PRAGMA data_version").fetchone()[0])
 
 
+@contextmanager
+def _locked(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
 def now_ns() -> int:
     """The wall clock; stored as "when", never part of a digest."""
     return time.time_ns()
@@ -134,13 +140,8 @@ def _migrate(db: Database, wanted: Migrations) -> None:
     """Apply what is pending, under the write lock: of two that open a new file one waits."""
     if not wanted.pending(db):
         return
-    db.conn.execute("BEGIN IMMEDIATE")
-    try:
+    with _locked(db.conn):
         wanted.apply(db)  # looks again at what is pending, now that nobody else can write
-    except BaseException:
-        db.conn.execute("ROLLBACK")
-        raise
-    db.conn.execute("COMMIT")
 
 
 def _refuse_newer(db: Database, wanted: Migrations, file: Path | None) -> None:

@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
+from arc_tui.screens.replay import ReplayScreen
 from arc_tui.screens.trace import TraceScreen
 from arc_tui.widgets.detail import NAMES
 from arc_tui.widgets.lanes import GUTTER, Lanes
@@ -253,19 +254,21 @@ async def test_y_copies_the_step_as_markdown(db: Path, key: str) -> None:
         assert "calls `get_reservation`" in pilot.app.clipboard
 
 
-async def test_e_and_r_ask_for_a_replay_of_the_step_under_the_cursor(db: Path, key: str) -> None:
+@pytest.mark.parametrize(("pressed", "edit"), [("e", True), ("r", False)])
+async def test_e_and_r_ask_for_a_replay_of_the_step_under_the_cursor(
+    db: Path, key: str, pressed: str, edit: bool
+) -> None:
     posted: list[Message] = []
     app = ArcApp(db)
     async with app.run_test(message_hook=posted.append) as pilot:
         await settle(pilot)
         app.screen.post_message(RunTable.Opened(key))
         await settle(pilot)
-        await pilot.press("e", "r")
+        await pilot.press(pressed)
+        await settle(pilot)
+        assert isinstance(app.screen, ReplayScreen)
     asked = [each for each in posted if isinstance(each, TraceScreen.ReplayRequested)]
-    assert {(each.trace_id, each.break_step, each.edit) for each in asked} == {
-        (key, 3, True),
-        (key, 3, False),
-    }
+    assert {(each.trace_id, each.break_step, each.edit) for each in asked} == {(key, 3, edit)}
 
 
 async def test_what_there_is_nothing_to_do_with_is_not_offered(db: Path) -> None:
