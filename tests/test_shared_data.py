@@ -17,6 +17,7 @@ from replay.store import Store, check, read
 from replay.store.rows import trace_row, trace_rows
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.ledger import diagnosis, open_ledger
+from tests.arc_tui.test_commands import spoken
 from tests.shared import DATA, needs_shared
 
 pytestmark = needs_shared
@@ -120,3 +121,11 @@ def test_a_docent_run_has_real_latency_tokens_and_exact_requests(store: Store) -
     assert len(rows) == 15
     assert all(row.tokens_complete and row.cost_complete for row in rows)
     assert all(row.duration_ns and row.fidelity == "exact" for row in rows)
+
+
+def test_a_replay_of_a_garbled_run_says_that_no_prompt_answers_it(
+    made: tuple[Path, jobs.ImportReport], tmp_path: Path
+) -> None:
+    said = spoken("--db", str(made[0]), "replay", "fix-git/fix-git__cCozJVA", cwd=tmp_path)
+    assert said.code == 2
+    assert "no prompt edit can answer it" in said.err

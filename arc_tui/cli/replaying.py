@@ -13,11 +13,13 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
-from arc_tui.replaying import Wanted, estimated, replaying
+from arc_tui.replaying import Wanted, break_and_notice, estimated, replaying
 from arc_tui.views.replay import EMPTY, MARKS, ReplayRow, ReplayView
 from replay.budget import Limits
 from replay.compare import RULES
 from replay.edit_file import from_files
+from replay.errors import ArcError
+from replay.store.rows import trace_row
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -64,7 +66,13 @@ def replay(
         if only_estimate:
             print_json(estimated(store, wanted))
             return 0
-        view = drained(replaying(store, wanted))
+        try:
+            view = drained(replaying(store, wanted))
+        except ArcError:
+            _, notice = break_and_notice(store, trace_row(store, trace).trace)
+            if notice is not None:  # what speaks against the edit is worth more than the refusal
+                click.echo(f"arc: {format.one_line(notice)}", err=True)
+            raise
     if as_json:
         print_json(view)
     else:
