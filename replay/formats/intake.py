@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -51,7 +51,7 @@ class Tally:
     """
 
     def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
+        self.counts: defaultdict[str, float] = defaultdict(int)
         self.unknown: Counter[str] = Counter()
         self.problems: list[Problem] = []
 

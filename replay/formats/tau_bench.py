@@ -47,7 +47,7 @@ def _run(run: dict[str, Any], index: int, source: Source, tally: Tally) -> Batch
     tally.counts["traces"] += 1
     tally.counts["messages"] += len(messages)
     if isinstance(reward, (int, float)):
-        tally.counts["reward_sum"] += reward  # type: ignore[assignment]
+        tally.counts["reward_sum"] += reward
     source_id = derived_id(task, trial, *messages)
     error = info.get("error")
     spans = chat_spans(
