@@ -106,6 +106,12 @@ CLASSES: tuple[ClassEntry, ...] = (
 
 BY_CLASS: dict[FailureClass, ClassEntry] = {entry.name: entry for entry in CLASSES}
 
+
+def class_label(failure: FailureClass, sub: str | None) -> str:
+    """How a class is written, its sub-label with it."""
+    return failure.value if sub is None else f"{failure.value} / {sub}"
+
+
 SUB_LABELS: tuple[str, ...] = (
     "policy violation",
     "premise not checked",

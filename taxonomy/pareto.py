@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from replay.store import Store
-from taxonomy.classes import Fault
+from taxonomy.classes import Fault, class_label
 from taxonomy.query import TagRow, first_tools, outcome_counts, tag_rows
 
 By = Literal["tool", "model", "variant", "task"]
@@ -67,7 +67,7 @@ def pareto(store: Store, *, by: By | None = None, every: bool = False) -> Pareto
 def _key(
     row: TagRow, by: By | None, tools: dict[tuple[str, int], str]
 ) -> tuple[str, str, bool, bool]:
-    label = row.failure.value if row.sub is None else f"{row.failure.value} / {row.sub}"
+    label = class_label(row.failure, row.sub)
     match by:
         case "tool":
             label = f"{label} · {tools.get((row.trace, row.step), 'no call')}"

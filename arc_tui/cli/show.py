@@ -9,6 +9,7 @@ from arc_tui import format
 from arc_tui.views.step import Said, Seen, StepView
 from arc_tui.views.trace import TraceView
 from arc_tui.views.tree import TreeRow, visible
+from taxonomy.classes import class_label
 
 LONG = 2000
 """Characters of one value printed before the rest is only counted; `--json` has all of it."""
@@ -40,7 +41,8 @@ def print_trace(out: Console, view: TraceView) -> None:
     for line in visible(view.tree, opened=_All(), closed=()):
         out.print(_tree_line(line, view), soft_wrap=True)
     for tag in view.tags:
-        out.print(Text(f"tag  step {tag.step}: {tag.failure.value} by {tag.by} {tag.why or ''}"))
+        said = f"{class_label(tag.failure, tag.sub)} by {tag.by} {tag.why or ''}"
+        out.print(Text(f"tag  step {tag.step}: {format.one_line(said)}"))
 
 
 class _All(frozenset[str]):
@@ -77,7 +79,7 @@ def print_step(out: Console, view: StepView) -> None:
     for reason in view.reasons:
         out.print(f"  {reason}", style="dim")
     for finding in view.findings:
-        _head(out, f"{finding.failure.value}? {format.one_line(finding.why)}")
+        _head(out, f"{class_label(finding.failure, finding.sub)}? {format.one_line(finding.why)}")
         for each in finding.evidence:
             out.print(_pair(each.role, f"{format.one_line(each.text)}  {each.place}"))
     for item in view.items:

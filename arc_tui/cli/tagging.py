@@ -15,7 +15,7 @@ from arc_tui.places import author
 from replay.errors import NotFound
 from replay.store.rows import step_rows, trace_row
 from taxonomy import ledger
-from taxonomy.classes import CLASSES, FailureClass, Fault
+from taxonomy.classes import CLASSES, FailureClass, Fault, class_label
 from taxonomy.pareto import Bar, By, Pareto
 from taxonomy.pareto import pareto as count_failures
 from taxonomy.query import TagRow, tag_rows
@@ -87,6 +87,8 @@ def tags(query: tuple[str, ...], as_json: bool, db: Path | None) -> int:
     elif found:
         names = ["", "id", "task", "trial", "outcome", "step", "class", "fault", "by", "why"]
         print_table(console(), names, [_cells(row) for row in found])
+    else:
+        click.echo("nothing is tagged or suggested here", err=True)
     return 0 if found else 1
 
 
@@ -100,7 +102,6 @@ def _says(row: TagRow, query: tuple[str, ...]) -> bool:
 
 
 def _cells(row: TagRow) -> list[Text | str]:
-    name = row.failure.value if row.sub is None else f"{row.failure.value} / {row.sub}"
     return [
         "tag" if row.accepted else "?",
         row.trace[:8],
@@ -108,7 +109,7 @@ def _cells(row: TagRow) -> list[Text | str]:
         format.one_line(row.trial),
         row.outcome,
         str(row.step),
-        name,
+        format.one_line(class_label(row.failure, row.sub)),
         row.fault.value if row.fault else format.UNKNOWN,
         format.one_line(row.by),
         format.one_line(row.why),

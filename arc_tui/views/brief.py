@@ -10,7 +10,8 @@ from arc_tui import format
 from arc_tui.views.runs import RunRow
 from arc_tui.views.trace import TraceView, build_trace
 from replay.store import Store
-from taxonomy.classes import BY_CLASS
+from replay.trace import NO_TOOLS
+from taxonomy.classes import BY_CLASS, FailureClass, class_label
 from taxonomy.findings import Candidate, Diagnosis
 
 MAX_CHARS = 5200
@@ -58,12 +59,13 @@ def _candidate(candidate: Candidate, said: Diagnosis) -> list[str]:
     lines = [f"- step {candidate.step}: {_phrase(candidate.why)}"]
     for finding in said.findings:
         if finding.step == candidate.step:
-            lines.append(f"  {finding.failure.value}: {_phrase(finding.why)}")
+            lines.append(f"  {class_label(finding.failure, finding.sub)}: {_phrase(finding.why)}")
             lines += [
                 f"    {each.role}: {_phrase(each.text)} [{each.place or 'step ' + str(each.step)}]"
                 for each in finding.evidence[:4]
             ]
-            lines.append(f"    first fix: {BY_CLASS[finding.failure].fix}")
+            if finding.failure is not FailureClass.OTHER:
+                lines.append(f"    first fix: {BY_CLASS[finding.failure].fix}")
     return lines
 
 
@@ -92,7 +94,10 @@ def _next(view: TraceView) -> list[str]:
     lines = ["## Next", f"arc show {key} {step}"]
     if view.run.prompt is None:
         lines.append(f"arc attach {key} --system FILE   # replay needs the prompt")
-    lines.append(f"arc replay {key} --system FILE   # asks the model again at every step")
+    if any(NO_TOOLS in (row.fidelity_reasons or "") for row in view.steps):
+        lines.append(f"arc attach {key} --tools FILE   # and the tools; or --sketch-tools")
+    model = "" if view.run.models else " --model NAME"
+    lines.append(f"arc replay {key} --system FILE{model}   # asks it again at every step")
     lines.append(f"arc tag {key} {step} CLASS   # {', '.join(BY_CLASS)}")
     return lines
 

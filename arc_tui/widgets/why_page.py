@@ -8,7 +8,7 @@ from arc_tui import format
 from arc_tui.views.step import StepView
 from arc_tui.views.trace import TraceView
 from arc_tui.widgets.document import INDENT, Block, Document, Item
-from taxonomy.classes import BY_CLASS, FailureClass, Fault
+from taxonomy.classes import BY_CLASS, FailureClass, Fault, class_label
 from taxonomy.findings import Evidence, Finding
 from taxonomy.findings import Item as RubricItem
 
@@ -31,7 +31,7 @@ def why_page(trace: TraceView, step: StepView) -> Document:
 
 def class_name(failure: FailureClass, sub: str | None) -> str:
     """A class with its sub-label."""
-    return failure.value if sub is None else f"{failure.value} / {format.one_line(sub)}"
+    return format.one_line(class_label(failure, sub))
 
 
 def _nothing(trace: TraceView) -> str:
