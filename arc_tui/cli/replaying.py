@@ -15,7 +15,7 @@ from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
 from arc_tui.replaying import Wanted, break_and_notice, estimated, replaying
 from arc_tui.views.replay import EMPTY, MARKS, ReplayRow, ReplayView
-from replay.budget import Limits
+from replay.budget import Estimate, Limits
 from replay.compare import RULES
 from replay.edit_file import from_files
 from replay.errors import ArcError
@@ -66,6 +66,8 @@ def replay(
         if only_estimate:
             print_json(estimated(store, wanted))
             return 0
+        if live:
+            click.echo(_foreseen(estimated(store, wanted)), err=True)
         try:
             view = drained(replaying(store, wanted))
         except ArcError:
@@ -80,6 +82,15 @@ def replay(
         if rules:
             click.echo(f"\n{RULES}")
     return 1 if view.differs else 0
+
+
+def _foreseen(estimate: Estimate) -> str:
+    """What is about to be asked of a server, in one line."""
+    price = f"about {format.usd(estimate.usd)}" if estimate.usd is not None else "price unknown"
+    return (
+        f"at most {format.count(estimate.calls, 'live call')}, {estimate.stored} answered already; "
+        f"{format.tokens(estimate.input_tokens)} tokens in, {price}"
+    )
 
 
 def drained(work: Iterator[ReplayView]) -> ReplayView:

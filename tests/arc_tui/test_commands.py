@@ -17,7 +17,9 @@ from click.testing import CliRunner, Result
 from arc_tui import jobs
 from arc_tui.cli import COMMANDS, cli
 from arc_tui.places import fixtures
+from replay.models.demo import Demo
 from taxonomy.ledger import open_ledger
+from tests.messages_api import MessagesApi
 from tests.replay.test_formats import CHAT
 
 TOUR = "shop-many-wishes-v5-0"
@@ -321,3 +323,26 @@ def seeds() -> Iterator[str]:
 def test_json_is_the_same_whatever_the_hash_seed(seed: str, db: Path, tmp_path: Path) -> None:
     said = spoken("--db", str(db), "brief", TOUR, cwd=tmp_path, PYTHONHASHSEED=seed)
     assert said.out == run(db, "brief", TOUR).stdout
+
+
+def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
+    db: Path, tmp_path: Path
+) -> None:
+    demo = Demo()
+
+    def policy(body: dict[str, Any]) -> dict[str, Any]:
+        return {**demo.complete({**body, "model": "demo"}, 0), "model": body["model"]}
+
+    words = ["--db", str(db), "replay", TOUR, "--model", "claude-sonnet-4-5"]
+    with MessagesApi(policy) as api:
+        server = {"ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": "none"}
+        refused = spoken(*words, "--live", cwd=tmp_path, **server)
+        assert (refused.code, api.asked) == (2, 0)
+        assert "live calls need a limit" in refused.err
+        first = spoken(*words, "--live", "--budget", "1", cwd=tmp_path, **server)
+        assert "at most 8 live calls" in first.err
+        assert "Control repeats the recording at 8 of 8 steps" in first.out
+        assert api.asked == 8
+        again = spoken(*words, cwd=tmp_path)
+        assert api.asked == 8
+    assert "0 asked, 8 kept" in again.out

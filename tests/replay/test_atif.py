@@ -121,8 +121,7 @@ def test_a_real_trial_gives_the_counts_taken_independently(name: str) -> None:
         assert tally.counts[count] == value, count
     assert len(tools(batch)) == row["tool_calls"]
     assert sum(call.status == "error" for call in tools(batch)) == row["tool_errors"]
-    if row["reward"] is not None:
-        assert batch.header.outcome.value == row["reward"]
+    assert batch.header.outcome.value == row["reward"]
 
 
 @needs_shared
