@@ -13,9 +13,9 @@ from replay.formats.chat import tool
 from replay.formats.intake import decode
 from replay.messages import text
 from replay.store import Store, read
-from replay.store.rows import trace_row
-from replay.store.supplements import Supplement, attach, sketch
-from replay.trace import Tool
+from replay.store.rows import step_rows, trace_row
+from replay.store.supplements import Supplement, attach, sketch, supplement_of
+from replay.trace import NO_SYSTEM, NO_TOOLS, Tool
 
 
 def supplement(
@@ -26,12 +26,19 @@ def supplement(
     if other is not None:
         made = _from_trace(store, other)
     if system is not None:
-        words = system.read_text(errors="replace")
+        words = _words(system)
         made = structs.replace(made, name=system.name, system=words)
     if tools is not None:
         name = tools.name if system is None else f"{system.name}, {tools.name}"
         made = structs.replace(made, name=name, tools=_tools(tools))
     return made
+
+
+def _words(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadEdit(f"{path}: cannot be read as text: {error}") from error
 
 
 def _tools(path: Path) -> tuple[Tool, ...]:
@@ -56,20 +63,52 @@ def _from_trace(store: Store, name: str) -> Supplement:
 
 def attach_to(
     store: Store, query: str, given: Supplement, sketched: bool
-) -> Iterator[tuple[RunRow, str]]:
-    """Attach to every trace the query names; yields each with what it now has."""
+) -> Iterator[tuple[RunRow, str | None]]:
+    """Attach to every trace the query names what it lacks of what is given.
+
+    Yields each with what was attached, None where nothing of it was lacking.
+    """
     for row in _named(store, query):
-        made = given
-        if sketched and made.tools is None:
+        made = _lacking(store, row.trace, given)
+        if sketched and given.tools is None and _lacks(store, row.trace, NO_TOOLS):
             tools = sketch(read.load(store, row.trace))
             made = structs.replace(made, name=f"{made.name} + sketch", tools=tools, sketched=True)
-        attach(store, row.trace, made)
+        if made.system is None and made.tools is None:
+            yield row, None
+            continue
+        attach(store, row.trace, _over(supplement_of(store, row.trace), made))
         parts = (
             [f"{len(made.tools)} tools{' (sketched)' if made.sketched else ''}"]
             if made.tools
             else []
         )
         yield row, ", ".join((["a system prompt"] if made.system else []) + parts)
+
+
+def _lacking(store: Store, trace: str, given: Supplement) -> Supplement:
+    """The part of a supplement that the source of a trace did not record itself."""
+    return structs.replace(
+        given,
+        system=given.system if _lacks(store, trace, NO_SYSTEM) else None,
+        tools=given.tools if _lacks(store, trace, NO_TOOLS) else None,
+    )
+
+
+def _over(earlier: Supplement | None, made: Supplement) -> Supplement:
+    """What was attached before stays where nothing new is given."""
+    if earlier is None or (made.system is not None and made.tools is not None):
+        return made
+    kept = made.tools is None and earlier.tools is not None
+    return Supplement(
+        name=f"{earlier.name}, {made.name}",
+        system=earlier.system if made.system is None else made.system,
+        tools=earlier.tools if kept else made.tools,
+        sketched=earlier.sketched if kept else made.sketched,
+    )
+
+
+def _lacks(store: Store, trace: str, reason: str) -> bool:
+    return any(reason in (row.fidelity_reasons or "") for row in step_rows(store, trace))
 
 
 def _named(store: Store, query: str) -> list[RunRow]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
+from arc_tui.format import plain
 from arc_tui.places import database
 from replay.store import Store
 from taxonomy.ledger import open_ledger
@@ -50,11 +52,22 @@ def print_json(value: Any) -> None:
     sys.stdout.buffer.flush()
 
 
+class PlainConsole(Console):
+    """Shows foreign text and never obeys it: whatever is printed, no control character of it is."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else plain(segment.text)
+            yield segment if text == segment.text else segment._replace(text=text)
+
+
 def console(*, err: bool = False) -> Console:
     """A console that colours only a terminal and gives a pipe room."""
     stream = sys.stderr if err else sys.stdout
     width = None if stream.isatty() else PIPED_WIDTH
-    return Console(file=stream, width=width, highlight=False, emoji=False, markup=False)
+    return PlainConsole(file=stream, width=width, highlight=False, emoji=False, markup=False)
 
 
 def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> None:
@@ -66,17 +79,18 @@ def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Te
     widths = [max(map(cell_len, column)) for column in zip(*texts, strict=True)]
     if not out.is_terminal:  # no colour, nothing to cut: no need for Rich to lay it out
         for text in texts:
-            out.file.write(_GAP.join(map(set_cell_size, text, widths)).rstrip() + "\n")
+            line = _GAP.join(map(set_cell_size, text, widths)).rstrip()
+            out.file.write(plain(line) + "\n")
         return
     widths = fitted(widths, out.width - len(_GAP) * (len(widths) - 1))
     for row in [[Text(name, "dim") for name in columns], *rows]:
-        line = Text()
+        shown_line = Text()
         for cell, width in zip(row, widths, strict=True):
             shown = cell.copy() if isinstance(cell, Text) else Text(cell)
             shown.truncate(width, overflow="ellipsis", pad=True)
-            line.append_text(shown).append(_GAP)
-        line.rstrip()
-        out.print(line, soft_wrap=True)
+            shown_line.append_text(shown).append(_GAP)
+        shown_line.rstrip()
+        out.print(shown_line, soft_wrap=True)
 
 
 def fitted(widths: Sequence[int], room: int) -> list[int]:

@@ -11,7 +11,7 @@ from rich.progress import Progress as Bar
 
 from arc_tui import jobs
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
-from arc_tui.format import count, cut, plain
+from arc_tui.format import count, cut, one_line, plain
 
 
 @click.command("import")
@@ -99,7 +99,7 @@ def attach(
     other: str | None,
     sketch_tools: bool,
     db: Path | None,
-) -> None:
+) -> int:
     """Add the system prompt or tools that a source did not record.
 
     TRACE may be a query: everything `arc ls` lists for it. What was recorded is never overwritten.
@@ -110,8 +110,12 @@ def attach(
         raise click.UsageError(
             "nothing to attach: give --system, --tools, --from or --sketch-tools"
         )
+    done = False
     with open_store(db) as store:
         for row, added in attach_to(
             store, trace, supplement(store, system, tools, other), sketch_tools
         ):
-            click.echo(f"{row.trace[:8]}  {row.title or row.source_id}: {added}")
+            done = done or added is not None
+            name = one_line(row.title or row.source_id)
+            click.echo(f"{row.trace[:8]}  {name}: {added or 'nothing lacking that was given'}")
+    return 0 if done else 1

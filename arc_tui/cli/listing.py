@@ -26,8 +26,8 @@ def ls(query: tuple[str, ...], every: bool, as_json: bool, db: Path | None) -> i
         print_json(rows)
         return 0 if rows else 1
     if not rows:
-        where = f"no run matches {words!r}" if words else "no runs yet"
-        click.echo(f"{where}; `arc import PATH` reads some, `arc demo` shows some", err=True)
+        nothing = "no runs yet; `arc import PATH` reads some, `arc demo` shows some"
+        click.echo(f"no run matches {words!r}" if words else nothing, err=True)
         return 1
     names = ["", "id", "task", "trial", "outcome", "steps", "tokens", "cost", "time", "why"]
     print_table(console(), names, [_cells(row) for row in rows])

@@ -81,6 +81,8 @@ def replay(
         print_replay(console(), view)
         if rules:
             click.echo(f"\n{RULES}")
+    if not view.verdict.control.of:  # nothing was asked: neither yes nor no
+        return 2
     return 1 if view.differs else 0
 
 

@@ -14,5 +14,5 @@ def attach(store: Store, trace: str, given: Attachment) -> str:
         made = supplement(store, given.system, given.tools, None)
     except OSError as error:
         raise BadEdit(f"{error.filename}: cannot be read: {error.strerror}") from error
-    attached = [what for _, what in attach_to(store, trace, made, given.sketched)]
-    return ", ".join(attached)
+    attached = [what for _, what in attach_to(store, trace, made, given.sketched) if what]
+    return ", ".join(attached) or "nothing: the source recorded it"

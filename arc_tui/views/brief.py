@@ -24,7 +24,7 @@ def brief_text(store: Store, name: str) -> str:
     """The brief of a trace. Raises NotFound."""
     view = build_trace(store, name)
     lines = [*_head(view.run), "", *_candidates(view), "", *_unknown(view), "", *_next(view)]
-    text = "\n".join(lines)
+    text = format.plain("\n".join(lines))
     return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 20] + "\n… (cut to size)"
 
 

@@ -175,6 +175,23 @@ def test_attach_completes_what_a_source_did_not_record(db: Path, tmp_path: Path)
     step = as_json(db, "show", "last", "0")
     assert step["system"] == "Be kind."
     assert step["tools"] == ["get"]
+    (tmp_path / "tools.json").write_text(json.dumps([{"name": "get_one"}]))
+    run(db, "attach", "last", "--tools", str(tmp_path / "tools.json"))
+    step = as_json(db, "show", "last", "0")
+    assert (step["system"], step["tools"]) == ("Be kind.", ["get_one"])
+
+
+def test_what_was_recorded_is_not_attached_over_and_that_is_said(db: Path, tmp_path: Path) -> None:
+    (tmp_path / "prompt.md").write_text("Be kind.")
+    result = run(db, "attach", TOUR, "--system", str(tmp_path / "prompt.md"))
+    assert (result.return_value, "nothing lacking" in result.stdout) == (1, True)
+    assert as_json(db, "show", TOUR, "0")["fidelity"] == "exact"
+
+
+def test_a_prompt_that_is_no_text_is_a_sentence(db: Path, tmp_path: Path) -> None:
+    (tmp_path / "prompt.md").write_bytes(b"\xff\xfe")
+    said = spoken("--db", str(db), "attach", TOUR, "--system", "prompt.md", cwd=tmp_path)
+    assert (said.code, "cannot be read as text" in said.err) == (2, True)
 
 
 def test_import_reports_bad_files_and_still_imports_the_good(tmp_path: Path) -> None:
@@ -251,6 +268,7 @@ def test_a_trace_of_another_model_is_refused_by_the_demo_and_missing_offline(
     assert said.code == 2
     assert "--live with a limit" in said.err
     demo = run(db, "replay", "last", "--model", "demo")
+    assert demo.return_value == 2
     assert "the demo model answers only with a shop's tools" in demo.stdout
 
 
@@ -261,6 +279,7 @@ def test_the_demo_runs_without_a_terminal_key_or_network(tmp_path: Path) -> None
     assert "demo, rule-based" in said.out
 
 
+OBEYED = set("\x1b\x07\u202e")
 HOSTILE = "\x1b[31mred\x1b]8;;http://x\x07link\x1b]52;c;aGk=\x07\u202egnp.exe [bold]x[/bold]"
 
 
@@ -281,8 +300,13 @@ def hostile(tmp_path: Path) -> Path:
         {"role": "tool", "tool_call_id": HOSTILE, "content": HOSTILE},
         {"role": "assistant", "content": HOSTILE},
     ]
-    (tmp_path / "h.json").write_text(json.dumps(chat))
-    run(tmp_path / "arc.db", "import", str(tmp_path / "h.json"))
+    whole = {"messages": chat, "model": HOSTILE, "tools": [{"name": HOSTILE}]}
+    (tmp_path / "h.json").write_text(json.dumps(whole))
+    imported = run(tmp_path / "arc.db", "import", str(tmp_path / "h.json")).stdout
+    assert not OBEYED & set(imported)
+    with open_ledger(tmp_path / "arc.db") as store:
+        store.db.execute("UPDATE trace SET outcome = 'failed'")
+    run(tmp_path / "arc.db", "tag", "last", "0", "o", "--sub", HOSTILE, "--note", HOSTILE)
     return tmp_path / "arc.db"
 
 
@@ -295,13 +319,18 @@ def hostile(tmp_path: Path) -> Path:
         ["brief", "last"],
         ["tags"],
         ["break", "last"],
+        ["pareto", "--by", "model"],
+        ["pareto", "--by", "tool"],
+        ["replay", "last", "--model", "demo"],
+        ["attach", "last", "--sketch-tools"],
+        ["verify"],
     ],
 )
 def test_escape_sequences_in_a_trace_never_reach_the_terminal(
     arguments: list[str], hostile: Path
 ) -> None:
     result = run(hostile, *arguments)
-    assert not set("\x1b\x07\u202e") & set(result.stdout + result.stderr)
+    assert not OBEYED & set(result.stdout + result.stderr)
 
 
 def test_json_output_is_plain_json_whatever_the_trace_says(hostile: Path) -> None:
