@@ -23,9 +23,14 @@ class Answer(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
-def get(store: Store, key: str) -> Answer | None:
-    """The answer under that key, None where the request was never answered."""
-    row = store.db.execute("SELECT body, cost_usd FROM answer WHERE key = ?", (key,)).fetchone()
+def get(store: Store, key: str, server: str = "") -> Answer | None:
+    """The answer of a server under that key, None where it was never asked.
+
+    `server` is "" for the official API and for models of this machine.
+    """
+    row = store.db.execute(
+        "SELECT body, cost_usd FROM answer WHERE server = ? AND key = ?", (server, key)
+    ).fetchone()
     return (
         None if row is None else Answer(key=key, body=msgspec.json.decode(row[0]), cost_usd=row[1])
     )
@@ -41,13 +46,15 @@ def put(
     source: str,
     cost_usd: float | None = None,
     prices: str | None = None,
+    server: str = "",
 ) -> Answer:
     """Keep a reply and read back what is kept: an earlier one under the key wins."""
     masked = store.redactor.value(body)
     with store.writing() as db:
         db.execute(
-            "INSERT OR IGNORE INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
+                server,
                 key,
                 model,
                 sample,
@@ -58,6 +65,6 @@ def put(
                 now_ns(),
             ),
         )
-    kept = get(store, key)
+    kept = get(store, key, server)
     assert kept is not None
     return kept

@@ -256,3 +256,59 @@ SELECT t.key AS trace, t.run, t.title, t.task, t.trial, t.variant, t.agent, t.mo
 FROM trace t
 WHERE t.complete
 """
+
+
+@migrations(name="0002_replays")
+def _replays(db: Database) -> None:
+    for statement in _REPLAYS.split(";\n\n"):
+        db.execute(statement)
+
+
+_REPLAYS = """
+CREATE TABLE answer_by_server (
+  server TEXT NOT NULL,
+  key TEXT NOT NULL,
+  model TEXT NOT NULL,
+  sample INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  source TEXT NOT NULL,
+  cost_usd REAL,
+  prices TEXT,
+  added_ns INTEGER NOT NULL,
+  PRIMARY KEY (server, key)
+) STRICT;
+
+INSERT INTO answer_by_server
+SELECT '', key, model, sample, body, source, cost_usd, prices, added_ns FROM answer;
+
+DROP TABLE answer;
+
+ALTER TABLE answer_by_server RENAME TO answer;
+
+CREATE INDEX answer_key ON answer(key);
+
+CREATE TABLE batch (
+  server TEXT NOT NULL,
+  id TEXT NOT NULL,
+  model TEXT NOT NULL,
+  asks TEXT NOT NULL,
+  fetched INTEGER NOT NULL,
+  sent_ns INTEGER NOT NULL,
+  PRIMARY KEY (server, id)
+) STRICT;
+
+CREATE TABLE stub (
+  trace_key TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  arguments TEXT NOT NULL,
+  result TEXT NOT NULL,
+  is_error INTEGER NOT NULL,
+  source TEXT NOT NULL,
+  added_ns INTEGER NOT NULL,
+  PRIMARY KEY (trace_key, tool, arguments)
+) STRICT;
+
+ALTER TABLE replay ADD COLUMN kind TEXT NOT NULL DEFAULT 'locked';
+
+ALTER TABLE replay ADD COLUMN sample_range INTEGER NOT NULL DEFAULT 0
+"""
