@@ -13,6 +13,8 @@ kind = "set_tool"
 target = "get_order"
 description = "Look an order up. Always call it before a refund."
 ```
+
+What a change of each kind takes is said by its class in `replay.edit`; `target` is what it means.
 """
 
 from __future__ import annotations
@@ -20,17 +22,19 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import get_args
 
 import msgspec
+import tomli_w
 from msgspec import structs
 
 from replay import canon
-from replay.edit import Change, Edit, ReplaceText, SetMessage, SetSystem, SetTool, meant
+from replay.edit import Change, Edit, SetSystem, flaw, meant
 from replay.errors import BadEdit
 from replay.trace import Json
 
 KINDS: dict[str, type[Change]] = {
-    str(kind.__struct_config__.tag): kind for kind in (SetSystem, ReplaceText, SetTool, SetMessage)
+    str(kind.__struct_config__.tag): kind for kind in get_args(Change)
 }
 
 
@@ -63,10 +67,13 @@ def _text(file: Path) -> str:
         raise BadEdit(f"{file}: cannot be read: {error}") from error
 
 
+# --- reading
+
+
 def from_toml(text: str, where: str, name: str) -> Edit:
     """An edit from TOML: `name` and `thread` where given, and `[[change]]` tables.
 
-    Raises BadEdit naming `where` and the key.
+    Raises BadEdit naming `where`, the change and the key.
     """
     try:
         document = tomllib.loads(text)
@@ -94,24 +101,65 @@ def _change(table: Json, where: str) -> Change:
     fields = [each.encode_name for each in structs.fields(kind)]
     _refuse_unknown(table, ("kind", *fields), where)
     try:
-        change = msgspec.json.decode(canon.encode(table), type=kind)
+        change = msgspec.json.decode(canon.encode(_with_schema(table)), type=kind)
     except ValueError as error:
         raise BadEdit(f"{where}: {error}", f"{table['kind']} takes {', '.join(fields)}") from error
-    _refuse_empty(change, where)
+    wrong = flaw(change)
+    if wrong is not None:
+        raise BadEdit(f"{where}: {wrong.sentence}", wrong.hint)
     return change
 
 
-def _refuse_empty(change: Change, where: str) -> None:
-    match change:
-        case ReplaceText(anchor=""):
-            raise BadEdit(f"{where}: anchor: is empty")
-        case SetTool(description=None, schema=None):
-            raise BadEdit(f"{where}: changes nothing", "give it a description or a schema")
-        case SetMessage(index=index) if index < 0:
-            raise BadEdit(f"{where}: target: counts from 0")
+def _with_schema(table: dict[str, Json]) -> dict[str, Json]:
+    """A schema may be given as JSON text: TOML has no null."""
+    schema = table.get("schema")
+    return {**table, "schema": msgspec.json.decode(schema)} if isinstance(schema, str) else table
 
 
 def _refuse_unknown(table: dict[str, Json], known: Iterable[str], where: str) -> None:
     for key in table:
         if key not in known:
             raise BadEdit(f"{where}: no key {key!r}", meant(key, known))
+
+
+# --- writing
+
+
+def to_toml(edit: Edit) -> str:
+    """The edit as a file that `from_toml` reads back to an equal one.
+
+    Whatever a terminal would obey stands escaped in it.
+    """
+    thread = {} if edit.thread is None else {"thread": edit.thread}
+    parts = [_dumped({"name": edit.name, **thread})]
+    for change in edit.changes:
+        table: dict[str, Json] = msgspec.to_builtins(change)
+        schema = table.get("schema")
+        if schema is not None and not _has_null(schema):
+            del table["schema"]
+            parts.append(f"[[change]]\n{_dumped(table)}")
+            parts.append(_dumped({"change": {"schema": schema}}))
+            continue
+        as_text = {} if schema is None else {"schema": canon.encode(schema).decode()}
+        parts.append(f"[[change]]\n{_dumped({**table, **as_text})}")
+    return "\n".join(parts)
+
+
+def _dumped(table: dict[str, Json]) -> str:
+    carriage = b"\\r\\n" in canon.encode(table)  # which the writer would not keep in several lines
+    text = tomli_w.dumps(table, multiline_strings=not carriage, indent=2)
+    return "".join(char if char in "\n\t" or char.isprintable() else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    """Only within a text does anything stand that needs it."""
+    code = ord(char)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _has_null(value: Json) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_null, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_null, value))
+    return value is None

@@ -129,10 +129,10 @@ def test_a_message_the_conversation_has_not_reached_is_left_and_counted() -> Non
     editor = Editor(edit(SetMessage(index=3, text="x")))
     early = request()
     assert editor.request(early, "step 0") is early
-    assert editor.missed == (3,)
+    assert editor.unmet == ("has message 3",)
     later = request(context=extend(early.context, [heard("user", "And now?")]))
     assert editor.request(later, "step 1") is not later
-    assert not editor.missed
+    assert not editor.unmet
 
 
 def test_a_message_that_another_has_replaced_is_left_as_it_is() -> None:

@@ -1,0 +1,258 @@
+"""What can be changed? The kinds of change, and the edit that lists some of them.
+
+A change is data: what is meant (its `target` in a file) and what it becomes. Steps and messages
+are counted from 0 as they were recorded, whatever other changes of the edit add or take away; the
+system prompt is no message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from replay import canon
+from replay.trace import Json
+
+ROLES = ("user", "assistant", "system")
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+"""The Messages API's words for how hard a model tries."""
+
+
+# --- the system prompt
+
+
+class SetSystem(Struct, frozen=True, tag_field="kind", tag="set_system"):
+    """The whole system prompt becomes `text`."""
+
+    text: str
+
+
+class PatchSystem(Struct, frozen=True, tag_field="kind", tag="patch_system"):
+    """The unified diff `text` is applied to the system prompt.
+
+    The lines a hunk shows must stand there in one place; its line numbers do not matter.
+    """
+
+    text: str
+
+
+class ReplaceText(Struct, frozen=True, tag_field="kind", tag="replace_text", omit_defaults=True):
+    """`anchor` becomes `text`; it must stand exactly once in the text that `target` names.
+
+    That is "system", the description of "tool NAME", or what "message N" says (see SetMessage).
+    """
+
+    anchor: str
+    text: str
+    target: str = "system"
+
+    @property
+    def message(self) -> int | None:
+        """The index of the message that is meant, None where none is."""
+        kind, _, number = self.target.partition(" ")
+        return int(number) if kind == "message" and number.isdecimal() else None
+
+    @property
+    def tool(self) -> str | None:
+        """The tool that is meant, None where none is."""
+        kind, _, name = self.target.partition(" ")
+        return name if kind == "tool" and name else None
+
+
+class InjectConstraint(
+    Struct, frozen=True, tag_field="kind", tag="inject_constraint", rename={"step": "target"},
+    omit_defaults=True,
+):  # fmt: skip
+    """`text` is said to the model in the system's name.
+
+    As the last paragraph of the system prompt; with a `step`, as a system message after all that
+    the conversation held at that step, there and in every later context that goes on from it.
+    """
+
+    text: str
+    step: int | None = None
+
+
+# --- tools
+
+
+class SetTool(
+    Struct, frozen=True, tag_field="kind", tag="set_tool", rename={"name": "target"},
+    omit_defaults=True,
+):  # fmt: skip
+    """The tool `name` (`target` in a file) gets another description, another schema, or both."""
+
+    name: str
+    description: str | None = None
+    schema: dict[str, Json] | None = None
+
+
+class RenameTool(
+    Struct, frozen=True, tag_field="kind", tag="rename_tool",
+    rename={"name": "target", "new": "text"},
+):  # fmt: skip
+    """The tool `name` is called `new`: where it is offered, forced, and in the calls made of it."""
+
+    name: str
+    new: str
+
+
+class RemoveTool(
+    Struct, frozen=True, tag_field="kind", tag="remove_tool", rename={"name": "target"}
+):
+    """The tool `name` is no longer offered, nor forced. The calls made of it stay."""
+
+    name: str
+
+
+# --- the conversation
+
+
+class SetMessage(
+    Struct, frozen=True, tag_field="kind", tag="set_message", rename={"index": "target"}
+):
+    """What message `index` (`target` in a file) says becomes `text`; its calls stay.
+
+    The message meant is the one that stands there when the conversation first has it; a later
+    context in which another one stands (a compaction) is left as it is.
+    """
+
+    index: int
+    text: str
+
+
+class InsertMessage(
+    Struct, frozen=True, tag_field="kind", tag="insert_message", rename={"index": "target"}
+):
+    """A message of one of `ROLES` after message `index`, before all others for -1.
+
+    Which message is meant is as in SetMessage. One of the assistant stands from when the
+    conversation goes on after it, because no request can end with one.
+    """
+
+    index: int
+    role: str
+    text: str
+
+
+class SetObservation(
+    Struct, frozen=True, kw_only=True, tag_field="kind", tag="set_observation",
+    rename={"step": "target"}, omit_defaults=True,
+):  # fmt: skip
+    """What call `call` of step `step` returned becomes `text`, wherever it is carried on.
+
+    `call` may be left out where the step makes one call. `is_error` None leaves it as it was.
+    """
+
+    step: int
+    text: str
+    call: int | None = None
+    is_error: bool | None = None
+
+
+class SummariseBefore(
+    Struct, frozen=True, tag_field="kind", tag="summarise_before", rename={"step": "target"}
+):
+    """From step `step` on, one user message saying `text` stands for what came before.
+
+    What follows stays: the last words of the user and all after them; where the user only ever
+    spoke at the start, the last answer of the model and all after it.
+    """
+
+    step: int
+    text: str
+
+
+# --- who is asked, and how
+
+
+class SetModel(Struct, frozen=True, tag_field="kind", tag="set_model", rename={"model": "text"}):
+    """Another model is asked."""
+
+    model: str
+
+
+class SetEffort(Struct, frozen=True, tag_field="kind", tag="set_effort", rename={"effort": "text"}):
+    """The model tries as hard as the word says: one of `EFFORTS`."""
+
+    effort: str
+
+
+Change: TypeAlias = (
+    SetSystem
+    | PatchSystem
+    | ReplaceText
+    | InjectConstraint
+    | SetTool
+    | RenameTool
+    | RemoveTool
+    | SetMessage
+    | InsertMessage
+    | SetObservation
+    | SummariseBefore
+    | SetModel
+    | SetEffort
+)
+
+
+class Edit(Struct, frozen=True, kw_only=True):
+    """Changes made together, in their order. `thread` limits them to one thread, None to that of
+    step 0."""
+
+    name: str
+    changes: tuple[Change, ...]
+    thread: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Identity of what is changed; the name is not part of it."""
+        return canon.digest(
+            "edit", canon.encode(msgspec.to_builtins(self.changes)), self.thread or ""
+        )
+
+    @property
+    def touches_system(self) -> bool:
+        return any(map(_touches_system, self.changes))
+
+    @property
+    def model(self) -> str | None:
+        """The model to ask instead of the control arm's, None for the same one."""
+        named = [change.model for change in self.changes if isinstance(change, SetModel)]
+        return named[-1] if named else None
+
+    def recorded_name(self, name: str) -> str:
+        """The name a tool was recorded under, by the name this edit offers it under.
+
+        A model's calls are compared with recorded ones through it.
+        """
+        for change in reversed(self.changes):
+            if isinstance(change, RenameTool) and name == change.new:
+                name = change.name
+        return name
+
+
+def _touches_system(change: Change) -> bool:
+    match change:
+        case SetSystem() | PatchSystem():
+            return True
+        case ReplaceText(target=target):
+            return target == "system"
+        case InjectConstraint(step=step):
+            return step is None
+        case _:
+            return False
+
+
+def observation_edits(edit: Edit) -> Mapping[tuple[int, int], tuple[str, bool | None]]:
+    """What tools are to have returned: (text, is_error) by (step, index of the call in it).
+
+    `is_error` None leaves it as recorded. The last of several changes to one result counts.
+    """
+    return {
+        (change.step, change.call or 0): (change.text, change.is_error)
+        for change in edit.changes
+        if isinstance(change, SetObservation)
+    }
