@@ -1,0 +1,128 @@
+"""The HTTP of the server: reads a request, writes a reply, breaks off where a fault says so."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from tests.messages_api import stream
+from tests.messages_api.content import Body
+
+if TYPE_CHECKING:
+    from tests.messages_api.server import MessagesApi
+
+
+class Received(Struct, frozen=True, kw_only=True):
+    """A request as it came in; `body` is empty where it was no JSON object, and not `readable`."""
+
+    path: str
+    headers: dict[str, str]
+    body: Body
+    method: str = "POST"
+    query: dict[str, str] = {}
+    readable: bool = True
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """What goes out: a body, or the events of a stream; `cut` as in `Fault`."""
+
+    status: int = 200
+    headers: dict[str, str] = {}
+    body: str = ""
+    events: list[Body] | None = None
+    cut: str = ""
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = True
+    request_queue_size = 128
+
+    def __init__(self, api: MessagesApi) -> None:
+        self.api = api
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: Server
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self._write(self.server.api.reply(self._read()))
+
+    def do_POST(self) -> None:
+        self._write(self.server.api.reply(self._read()))
+
+    def _read(self) -> Received:
+        length = int(self.headers.get("content-length") or 0)
+        raw = self.rfile.read(length) or b"{}"
+        try:
+            body = msgspec.json.decode(raw)
+        except msgspec.DecodeError:
+            body = None
+        where = urlsplit(self.path)
+        return Received(
+            method=self.command,
+            path=where.path,
+            query=dict(parse_qsl(where.query)),
+            headers={name.lower(): value for name, value in self.headers.items()},
+            body=body if isinstance(body, dict) else {},
+            readable=isinstance(body, dict),
+        )
+
+    def _write(self, reply: Reply) -> None:
+        if reply.cut == "reset":
+            self._reset()
+        elif reply.cut == "slow":
+            self.server.api.left.wait(30)
+            self.close_connection = True
+        elif reply.events is not None:
+            self._stream(reply.events, reply.cut)
+        else:
+            self._whole(reply)
+
+    def _whole(self, reply: Reply) -> None:
+        raw = reply.body.encode()
+        kind = "text/html" if reply.body.startswith("<") else "application/json"
+        length = {"content-type": kind, "content-length": str(len(raw))}
+        self._head(reply.status, {**length, **reply.headers})
+        if reply.cut == "truncated":
+            raw = raw[: len(raw) // 2]
+            self.close_connection = True
+        self.wfile.write(raw)
+
+    def _stream(self, events: list[Body], cut: str) -> None:
+        self._head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
+        for event in stream.until(cut, iter(events)):
+            data = stream.encoded(event)
+            self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+            self.wfile.flush()
+        match cut:
+            case "dropped":
+                self._reset()
+            case "closed" | "truncated":
+                self.close_connection = True
+            case _:
+                self.wfile.write(b"0\r\n\r\n")
+
+    def _head(self, status: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _reset(self) -> None:
+        """Close with RST instead of FIN: what a crashed proxy looks like."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.connection.close()
