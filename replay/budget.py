@@ -58,29 +58,33 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
 
 class Budget:
-    """Limits and the ledger against them. `clock` gives seconds from any fixed point."""
+    """Limits and the ledger against them. `clock` gives seconds from any fixed point.
+
+    Several models may share one, from one thread.
+    """
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self.usd_complete = True
         self._clock = clock
         self._began: float | None = None
-        self._settled: list[Worst] = []
-        self._open: list[Worst] = []
+        self._settled = _Sum()
+        self._open = _Sum()
 
     @property
     def calls(self) -> int:
-        return len(self._settled) + len(self._open)
+        """Calls made and set aside."""
+        return self._settled.calls + self._open.calls
 
     @property
     def tokens(self) -> int:
         """Tokens spent and set aside."""
-        return sum(each.tokens for each in self._settled + self._open)
+        return self._settled.tokens + self._open.tokens
 
     @property
     def usd(self) -> float:
         """USD spent and set aside, as far as prices are known (`usd_complete`)."""
-        return sum(each.usd or 0.0 for each in self._settled + self._open)
+        return self._settled.usd + self._open.usd
 
     @property
     def seconds_left(self) -> float | None:
@@ -91,11 +95,12 @@ class Budget:
             return None
         return self.limits.minutes * 60 - (self._clock() - self._began)
 
-    def reserve(self, worst: Worst) -> Worst:
-        """Set the worst case of a call aside; give what is returned to `settle` or `release`.
+    def fits(self, worst: Worst) -> bool:
+        """May `worst` be reserved now? False where that depends on what open calls will cost.
 
-        Raises ModelRefused where the call could exceed a limit, where there is no limit at all,
-        and where the only limit is in USD and no price is known.
+        Raises ModelRefused where it would not fit though every open call were free: beyond what
+        is settled, where there is no limit at all, and where the only limit is in USD and no price
+        is known.
         """
         limits, left = self.limits, self.seconds_left
         if not limits.any:
@@ -105,12 +110,23 @@ class Budget:
                 "no price is known for this model, so a limit in USD cannot be kept",
                 "use --max-calls, --max-tokens or --max-minutes",
             )
-        _refuse_beyond("calls", self.calls, 1, limits.calls)
-        _refuse_beyond("tokens", self.tokens, worst.tokens, limits.tokens)
-        _refuse_beyond("USD", self.usd, worst.usd or 0.0, limits.usd)
         if left is not None and left <= 0:
-            raise ModelRefused(f"the {limits.minutes:g} minutes allowed are over", _AGAIN)
-        self._open.append(worst)
+            raise ModelRefused(f"the {limits.minutes:g} minutes allowed are over", AGAIN)
+        beyond = self._beyond(self._settled, worst)
+        if beyond is not None:
+            raise beyond
+        return self._beyond(self._settled + self._open, worst) is None
+
+    def reserve(self, worst: Worst) -> Worst:
+        """Set the worst case of a call aside; give what is returned to `settle` or `release`.
+
+        Raises ModelRefused where `fits` does, and where it is False.
+        """
+        if not self.fits(worst):
+            beyond = self._beyond(self._settled + self._open, worst)
+            assert beyond is not None
+            raise beyond
+        self._open += _Sum.of(worst)
         return worst
 
     def settle(self, reserved: Worst, usage: Usage | None, usd: float | None) -> None:
@@ -119,22 +135,58 @@ class Budget:
         if usage is not None and usage.input_tokens is not None and usage.output_tokens is not None:
             tokens = usage.input_tokens + usage.output_tokens
         spent = reserved.usd if usd is None else usd
-        self._open.remove(reserved)
-        self._settled.append(Worst(tokens=tokens, usd=spent))
+        self.release(reserved)
+        self._settled += _Sum.of(Worst(tokens=tokens, usd=spent))
         self.usd_complete = self.usd_complete and spent is not None
 
     def release(self, reserved: Worst) -> None:
         """The call was refused before it could cost anything."""
-        self._open.remove(reserved)
+        assert self._open.calls, "what was never reserved is settled"
+        self._open -= _Sum.of(reserved)
+
+    def _beyond(self, spent: _Sum, worst: Worst) -> ModelRefused | None:
+        """Which limit `worst` on top of what is spent could exceed, None where none."""
+        limits, more = self.limits, _Sum.of(worst)
+        pico_usd = None if limits.usd is None else limits.usd * _PICO
+        for what, used, needed, limit, unit in (
+            ("calls", spent.calls, more.calls, limits.calls, 1),
+            ("tokens", spent.tokens, more.tokens, limits.tokens, 1),
+            ("USD", spent.pico_usd, more.pico_usd, pico_usd, _PICO),
+        ):
+            if limit is not None and used + needed > limit:
+                return ModelRefused(
+                    f"the limit of {limit / unit:g} {what} could be exceeded:"
+                    f" {used / unit:.6g} are spent and the next call can take {needed / unit:.6g}",
+                    AGAIN,
+                )
+        return None
 
 
-_AGAIN = "what is paid for is kept; run it again with a higher limit"
+AGAIN = "what is paid for is kept; run it again with a higher limit"
 
 
-def _refuse_beyond(what: str, spent: float, more: float, limit: float | None) -> None:
-    if limit is not None and spent + more > limit:
-        raise ModelRefused(
-            f"the limit of {limit:g} {what} could be exceeded:"
-            f" {spent:.6g} are spent and the next call can take {more:.6g}",
-            _AGAIN,
+class _Sum(Struct, frozen=True):
+    """What some calls come to. USD are counted in whole picodollars: no sum of them drifts."""
+
+    calls: int = 0
+    tokens: int = 0
+    pico_usd: int = 0
+
+    @classmethod
+    def of(cls, call: Worst) -> _Sum:
+        return cls(1, call.tokens, round((call.usd or 0.0) * _PICO))
+
+    @property
+    def usd(self) -> float:
+        return self.pico_usd / _PICO
+
+    def __add__(self, other: _Sum) -> _Sum:
+        return _Sum(
+            self.calls + other.calls, self.tokens + other.tokens, self.pico_usd + other.pico_usd
         )
+
+    def __sub__(self, other: _Sum) -> _Sum:
+        return self + _Sum(-other.calls, -other.tokens, -other.pico_usd)
+
+
+_PICO = 10**12

@@ -7,7 +7,13 @@ both as plain JSON values. `demo` is local, rule-based and free; `claude` talks 
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from replay.errors import RequestRefused
+
+BATCH_PRICE_SHARE = 0.5
+"""What an answer of a batch costs, of its price alone."""
 
 
 class Model(Protocol):
@@ -21,3 +27,59 @@ class Model(Protocol):
         Raises ModelRefused where the model declines the request, OfflineMiss where it may not ask.
         """
         ...
+
+
+@runtime_checkable
+class Concurrent(Protocol):
+    """What a model offers that answers several requests at once. As `claude.Claude`."""
+
+    def complete_all(
+        self,
+        bodies: Iterable[dict[str, Any]],
+        *,
+        keep: Callable[[int, dict[str, Any]], dict[str, Any]],
+        marked: bool,
+    ) -> Generator[tuple[int, dict[str, Any] | RequestRefused]]: ...
+
+
+class Sending(NamedTuple):
+    """What is known of a batch before its id: its size, when it was sent, all ids sent before.
+
+    `since_ns` counts from the epoch.
+    """
+
+    requests: int
+    since_ns: int
+    known: frozenset[str]
+
+
+class Unanswered(NamedTuple):
+    """A request of a batch that may be sent again, and why it has no answer."""
+
+    why: str
+
+
+Result: TypeAlias = dict[str, Any] | RequestRefused | Unanswered
+"""What a request of a batch came to."""
+
+
+@runtime_checkable
+class TakesBatches(Protocol):
+    """What a model offers whose server answers many requests later. As `claude.Claude`."""
+
+    def send_batch(self, requests: Mapping[str, dict[str, Any]], sending: Sending) -> str: ...
+
+    def find_batch(self, sending: Sending) -> str | None: ...
+
+    def batch_results(self, id: str) -> dict[str, Result] | None: ...
+
+
+@runtime_checkable
+class Connected(Protocol):
+    """What a model that holds a connection offers beside its answers."""
+
+    def stop(self) -> None:
+        """Cancel the call in flight and refuse further ones. From any thread."""
+        ...
+
+    def close(self) -> None: ...

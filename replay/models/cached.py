@@ -7,41 +7,48 @@ A request without an answer is asked once, checked, kept, and read back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from replay.convert import Sent, body_key
-from replay.errors import ModelRefused, OfflineMiss
-from replay.models import Model
+from replay.errors import ModelRefused, OfflineMiss, RequestRefused
+from replay.models import BATCH_PRICE_SHARE, Concurrent, Connected, Model, TakesBatches, server
+from replay.models.batched import Batched
+from replay.models.message import flaw as flaw
 from replay.store import Store, answers
+from replay.store.answers import Answer
 from replay.trace import Cost
 
-Price = Callable[[dict[str, Any]], Cost | None]
+Body = dict[str, Any]
+
+Price = Callable[[Body], Cost | None]
 """What an answer cost, None where that is not known."""
+
+
+class Ask(NamedTuple):
+    """A request, and which of its answers is meant."""
+
+    sent: Sent
+    sample: int
 
 
 class Answered(NamedTuple):
     """An answer and the key it is stored under."""
 
     key: str
-    body: dict[str, Any]
+    body: Body
 
 
-@runtime_checkable
-class Connected(Protocol):
-    """What a model that holds a connection offers beside its answers."""
-
-    def stop(self) -> None:
-        """Cancel the call in flight and refuse further ones. From any thread."""
-        ...
-
-    def close(self) -> None: ...
+Outcome = Answered | RequestRefused | OfflineMiss
+"""What one of several requests comes to: an answer, or why there is none."""
 
 
 class Cached:
     """A model whose answers are kept. `inner` None never asks: what is not stored is a miss.
 
+    `server` is what they are kept under, "" for the official API and for models of this machine.
     `hits` counts answers found, `asks` those asked for; `usd` is what those cost, as far as known
     (`usd_complete`).
     """
@@ -54,8 +61,10 @@ class Cached:
         *,
         source: str = "local",
         price: Price | None = None,
+        server: str = "",
     ) -> None:
         self.name = name
+        self.server = server
         self.hits = 0
         self.asks = 0
         self.usd = 0.0
@@ -65,7 +74,7 @@ class Cached:
         self._source = source
         self._price = price
 
-    def complete(self, body: dict[str, Any], sample: int) -> dict[str, Any]:
+    def complete(self, body: Body, sample: int) -> Body:
         """As `Model.complete`: the stored answer, else the one asked for."""
         return self._answer(body_key(body, sample), sample, lambda: body)
 
@@ -78,12 +87,38 @@ class Cached:
         key = sent.key(sample)
         return Answered(key, self._answer(key, sample, sent.body))
 
+    def answers(
+        self, asks: Sequence[Ask], *, marked: bool = False, batch: bool = False
+    ) -> Generator[tuple[int, Outcome]]:
+        """What each of `asks` comes to, by its place, as it comes: stored answers first.
+
+        Equal requests are asked once. Where the model can, several are asked at once, or as a
+        `batch`; `marked` puts a marker for the provider's prefix cache on each. Closing cancels
+        what is in flight.
+
+        Raises ModelRefused where the model declines altogether, and Stopped after `stop`; what was
+        answered by then is kept.
+        """
+        places: dict[str, list[int]] = {}
+        for place, (sent, sample) in enumerate(asks):
+            places.setdefault(sent.key(sample), []).append(place)
+        found = answers.get_all(self._store, places, self.server)
+        self.hits += len(found)
+        for key, answer in found.items():
+            yield from ((place, Answered(key, answer.body)) for place in places[key])
+        missing = {key: asks[at[0]] for key, at in places.items() if key not in found}
+        if not missing:
+            return
+        for key, given in self._asked(missing, marked=marked, batch=batch):
+            outcome = Answered(key, given) if isinstance(given, dict) else given
+            yield from ((place, outcome) for place in places[key])
+
     def stored(self, sent: Sent, sample: int) -> bool:
         """Is this request answered already?"""
-        return answers.get(self._store, sent.key(sample)) is not None
+        return answers.get(self._store, sent.key(sample), self.server) is not None
 
     def stop(self) -> None:
-        """Cancel a call in flight, which then raises Stopped. From any thread."""
+        """Cancel what is in flight; whoever waits for it gets Stopped. From any thread."""
         if isinstance(self._inner, Connected):
             self._inner.stop()
 
@@ -103,60 +138,96 @@ class Cached:
     ) -> None:
         self.close()
 
-    def _answer(self, key: str, sample: int, body: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        kept = answers.get(self._store, key)
+    # --- one
+
+    def _answer(self, key: str, sample: int, body: Callable[[], Body]) -> Body:
+        kept = answers.get(self._store, key, self.server)
         if kept is not None:
             self.hits += 1
             return kept.body
         if self._inner is None:
-            raise OfflineMiss(
-                f"no stored answer of {self.name} to this request",
-                "--live with a limit (--budget USD) asks for it",
-            )
-        given = self._inner.complete(body(), sample)
-        self.asks += 1
+            raise self._miss(key)
+        return self._taken(key, sample, self._inner.complete(body(), sample))
+
+    def _miss(self, key: str) -> OfflineMiss:
+        hint = "--live with a limit (--budget USD) asks for it"
+        for other in answers.others(self._store, key):
+            shown = server.address(other)
+            change = f"set {server.VARIABLE} to it" if other else f"unset {server.VARIABLE}"
+            hint = f"an answer of {shown} is stored: {change}"
+        return OfflineMiss(f"no stored answer of {self.name} to this request", hint)
+
+    # --- several
+
+    def _asked(
+        self, missing: Mapping[str, Ask], *, marked: bool, batch: bool
+    ) -> Iterator[tuple[str, Body | RequestRefused | OfflineMiss]]:
+        """What those without a stored answer come to, by key."""
+        if self._inner is None:
+            return ((key, self._miss(key)) for key in missing)
+        if batch:
+            return self._batched(missing, marked=marked)
+        if isinstance(self._inner, Concurrent):
+            return self._at_once(self._inner, missing, marked=marked)
+        return self._one_by_one(missing)
+
+    def _one_by_one(
+        self, missing: Mapping[str, Ask]
+    ) -> Iterator[tuple[str, Body | RequestRefused]]:
+        for key, (sent, sample) in missing.items():
+            try:
+                yield key, self._answer(key, sample, sent.body)
+            except RequestRefused as refused:
+                yield key, refused
+
+    def _at_once(
+        self, inner: Concurrent, missing: Mapping[str, Ask], *, marked: bool
+    ) -> Iterator[tuple[str, Body | RequestRefused]]:
+        keys = list(missing)
+
+        def keep(place: int, given: Body) -> Body:
+            return self._taken(keys[place], missing[keys[place]].sample, given)
+
+        bodies: Iterable[Body] = (sent.body() for sent, _ in missing.values())
+        with closing(inner.complete_all(bodies, keep=keep, marked=marked)) as arrivals:
+            for place, given in arrivals:
+                yield keys[place], given
+
+    def _batched(
+        self, missing: Mapping[str, Ask], *, marked: bool
+    ) -> Iterator[tuple[str, Body | RequestRefused]]:
+        inner = self._inner
+        if not isinstance(inner, TakesBatches):
+            raise ModelRefused(f"{self.name} does not take batches", "use another schedule")
+        batched = Batched(self._store, self.server, self.name, inner, self._taken_from_batch)
+        return batched.answers(missing, marked=marked)
+
+    # --- keeping
+
+    def _taken(self, key: str, sample: int, given: Body) -> Body:
+        """An answer that was asked for: checked, kept, and as it is kept."""
         wrong = flaw(given)
         if wrong is not None:
             raise ModelRefused(f"{self.name} did not answer with a message: {wrong}")
-        return self._keep(key, sample, given)
+        return self._keep(key, sample, given, self._source, 1.0).body
 
-    def _keep(self, key: str, sample: int, given: dict[str, Any]) -> dict[str, Any]:
+    def _taken_from_batch(self, key: str, sample: int, given: Body) -> Body:
+        return self._keep(key, sample, given, "batch", BATCH_PRICE_SHARE).body
+
+    def _keep(self, key: str, sample: int, given: Body, source: str, share: float) -> Answer:
         cost = self._price(given) if self._price is not None else None
-        if cost is not None:
-            self.usd += cost.usd
-        elif self._price is not None:
-            self.usd_complete = False
-        kept = answers.put(
+        usd = cost.usd * share if cost is not None else None
+        self.asks += 1
+        self.usd += usd or 0.0
+        self.usd_complete = self.usd_complete and (usd is not None or self._price is None)
+        return answers.put(
             self._store,
             key,
             model=self.name,
             sample=sample,
             body=given,
-            source=self._source,
-            cost_usd=cost.usd if cost is not None else None,
+            source=source,
+            cost_usd=usd,
             prices=cost.prices if cost is not None else None,
+            server=self.server,
         )
-        return kept.body
-
-
-def flaw(answer: Any) -> str | None:
-    """Why this is no complete message of the Messages API, None where it is one.
-
-    A stream that ended early, a page of a proxy and another provider's body all look like success
-    to a client; none of them may be kept.
-    """
-    if not isinstance(answer, dict) or answer.get("type") != "message":
-        return "it is no message"
-    content = answer.get("content")
-    if not isinstance(content, list):
-        return "its content is no list"
-    if not isinstance(answer.get("stop_reason"), str):
-        return "it ends before its stop reason"
-    for block in content:
-        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
-            return "its content holds something that is no block"
-        if block["type"] == "tool_use" and not (
-            isinstance(block.get("name"), str) and isinstance(block.get("input"), dict)
-        ):
-            return "a call in it has no name or no arguments"
-    return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from replay.budget import Budget
 from replay.errors import ModelRefused
+from replay.models import server
 from replay.models.cached import Cached
 from replay.store import Store
 from replay.trace import Trace
@@ -17,7 +18,7 @@ DEMO = "demo"
 def choose(
     name: str | None, store: Store, *, live: bool = False, budget: Budget | None = None
 ) -> Cached:
-    """The model of that name behind its stored answers.
+    """The model of that name behind its stored answers, those of the server it is asked at.
 
     `live` allows asking a server, under `budget`; without it a missing answer is an OfflineMiss.
     The demo model is local and always answers. Raises ModelRefused where there is no name, and
@@ -30,8 +31,9 @@ def choose(
 
         return Cached(store, DEMO, Demo(), source=DEMO)
     wire = name.removeprefix("anthropic/")
+    place = server.name(server.base_url())
     if not live:
-        return Cached(store, wire)
+        return Cached(store, wire, server=place)
     if budget is None or not budget.limits.any:
         raise ModelRefused(
             "live calls need a limit",
@@ -40,7 +42,7 @@ def choose(
     from replay.models.claude import Claude
 
     claude = Claude(wire, budget=budget)
-    return Cached(store, wire, claude, source="claude", price=claude.cost)
+    return Cached(store, wire, claude, source="claude", price=claude.cost, server=place)
 
 
 def default_name(trace: Trace) -> str | None:

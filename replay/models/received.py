@@ -13,7 +13,7 @@ import msgspec
 
 from replay.errors import ModelRefused, RequestRefused
 from replay.models import stream
-from replay.models.cached import flaw
+from replay.models.message import flaw
 from replay.models.wire import KEY_HINT, Reply
 
 LONGEST_ASKED_WAIT_S = 300.0
@@ -39,18 +39,16 @@ class Asked(NamedTuple):
     """What was asked of whom, and when the reply is judged (seconds since the epoch)."""
 
     model: str
-    base_url: str
+    address: str
     streamed: bool
     now_s: float
 
 
 def judged(reply: Reply, asked: Asked) -> dict[str, Any] | Failed:
     """The message in a reply, or why there is none."""
-    if reply.broken is not None:
-        error = ModelRefused(f"{asked.model}: {reply.broken}", f"asked at {asked.base_url}")
-        return Failed(error, again=True, billed=reply.sent)
-    if reply.status != 200:
-        return _declined(reply, asked)
+    failed = declined(reply, asked)
+    if failed is not None:
+        return failed
     kind = reply.headers.get("content-type", "")
     if "html" in kind or reply.body.lstrip()[:1] == b"<":
         return _nonsense(asked, "a web page")
@@ -60,7 +58,7 @@ def judged(reply: Reply, asked: Asked) -> dict[str, Any] | Failed:
         known = not error.kind or error.kind in _TRANSIENT_ERRORS
         said = ModelRefused(f"{asked.model}: the stream broke: {error}")
         return Failed(said, again=known, billed=True)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         said = ModelRefused(f"{asked.model}: its answer was cut off on the way")
         return Failed(said, again=True, billed=True)
     wrong = flaw(answer)
@@ -69,14 +67,22 @@ def judged(reply: Reply, asked: Asked) -> dict[str, Any] | Failed:
 
 def _nonsense(asked: Asked, what: str) -> Failed:
     error = ModelRefused(
-        f"{asked.base_url} answers with {what}, not with a message of the Messages API",
+        f"{asked.address} answers with {what}, not with a message of the Messages API",
         "ANTHROPIC_BASE_URL must name a server that speaks it",
     )
     return Failed(error, again=False, billed=True)
 
 
-def _declined(reply: Reply, asked: Asked) -> Failed:
-    """An HTTP error: of this request, of the whole model, or of the moment."""
+def declined(reply: Reply, asked: Asked) -> Failed | None:
+    """Why a reply is no success, None where it is one.
+
+    An HTTP error is one of this request, of the whole model, or of the moment.
+    """
+    if reply.broken is not None:
+        error = ModelRefused(f"{asked.model}: {reply.broken}", f"asked at {asked.address}")
+        return Failed(error, again=True, billed=reply.sent)
+    if reply.status == 200:
+        return None
     status, said = reply.status, _said(reply)
     where = f"{asked.model}: {said} (HTTP {status})"
     advice = reply.headers.get("x-should-retry")
@@ -87,10 +93,10 @@ def _declined(reply: Reply, asked: Asked) -> Failed:
         error = ModelRefused(where + later, "what was answered is kept; run it again later")
         return Failed(error, again=again, billed=False, wait_s=wait_s)
     if status in {400, 413, 422}:
-        return Failed(RequestRefused(where, _thinking_hint(said)), again=False, billed=False)
+        return Failed(RequestRefused(where, thinking_hint(said)), again=False, billed=False)
     hint = KEY_HINT if status in {401, 403} else ""
     if status == 404:
-        hint = f"does {asked.base_url} serve a model of that name? --model names another"
+        hint = f"does {asked.address} serve a model of that name? --model names another"
     return Failed(ModelRefused(where, hint), again=False, billed=False)
 
 
@@ -98,13 +104,14 @@ def _said(reply: Reply) -> str:
     """The server's own sentence, where it sent one in the API's shape."""
     try:
         error = msgspec.json.decode(reply.body).get("error")
-    except (msgspec.DecodeError, AttributeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
         error = None
     said = error.get("message") if isinstance(error, dict) else None
     return str(said) if said else "the server failed" if reply.status >= 500 else "declined"
 
 
-def _thinking_hint(said: str) -> str:
+def thinking_hint(said: str) -> str:
+    """What to know where a server declines a request over its thinking, else ""."""
     if "thinking" in said:
         return "this model wants its recorded thinking back, which an edit makes unusable"
     return ""

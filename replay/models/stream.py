@@ -76,7 +76,7 @@ def _whole(field: str, start: Any, given: list[Any]) -> Any:
         return (start or "") + text
     try:
         return msgspec.json.decode(text) if text else start
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BrokenStream("the arguments of a call end early") from error
 
 
@@ -86,7 +86,7 @@ def events(raw: bytes) -> Iterator[dict[str, Any]]:
         if line.startswith(b"data:"):
             try:
                 event = msgspec.json.decode(line[5:])
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise BrokenStream(f"an event is not JSON: {error}") from error
             if isinstance(event, dict):
                 yield event

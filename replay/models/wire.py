@@ -7,16 +7,17 @@ take half an answer for a whole one.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from replay.errors import ModelRefused
+from replay.models.server import is_local
 
-PATH = "/v1/messages"
+MESSAGES = "/v1/messages"
 KEY_HINT = "set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL to a server on this machine"
 
 
@@ -37,17 +38,16 @@ class Reply(Struct, frozen=True, kw_only=True):
 class Wire(Protocol):
     """An open connection."""
 
-    async def exchange(self, body: dict[str, Any], timeout_s: float) -> Reply:
-        """Send one body. Every way it can go wrong is a value, but for being cancelled."""
+    async def send(
+        self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
+    ) -> Reply:
+        """Send one request. Every way it can go wrong is a value, but for being cancelled.
+
+        Raises ModelRefused where there is no key.
+        """
         ...
 
     async def close(self) -> None: ...
-
-
-def is_local(base_url: str) -> bool:
-    """Does the address name this machine?"""
-    host = urlsplit(base_url).hostname or ""
-    return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def connect(base_url: str, version: str) -> Wire:
@@ -58,6 +58,10 @@ def connect(base_url: str, version: str) -> Wire:
     import anthropic
     import httpx2
     from anthropic import AsyncAnthropic, AsyncStream
+    from anthropic._types import RequestOptions
+
+    # What the package remarks (a key that hides another, say) would land in the middle of a screen.
+    logging.getLogger("anthropic").addHandler(logging.NullHandler())
 
     class Connection:
         def __init__(self) -> None:
@@ -72,9 +76,13 @@ def connect(base_url: str, version: str) -> Wire:
                 http_client=httpx2.AsyncClient(trust_env=False) if local else None,
             )
 
-        async def exchange(self, body: dict[str, Any], timeout_s: float) -> Reply:
+        async def send(
+            self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
+        ) -> Reply:
             try:
-                return await self._exchanged(body, timeout_s)
+                if body is not None and body.get("stream"):
+                    return await self._streamed(path, body, timeout_s)
+                return await self._whole(method, path, body, timeout_s)
             except anthropic.APIStatusError as error:
                 said = error.response
                 return Reply(status=said.status_code, headers=said.headers, body=said.content)
@@ -88,14 +96,21 @@ def connect(base_url: str, version: str) -> Wire:
             except anthropic.CredentialsError as error:
                 raise ModelRefused(f"no key for the Messages API: {error}", KEY_HINT) from error
 
-        async def _exchanged(self, body: dict[str, Any], timeout_s: float) -> Reply:
-            if not body.get("stream"):
-                whole = await self._client.post(
-                    PATH, cast_to=httpx2.Response, body=body, options={"timeout": timeout_s}
+        async def _whole(
+            self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
+        ) -> Reply:
+            options: RequestOptions = {"timeout": timeout_s}
+            if method == "GET":
+                got = await self._client.get(path, cast_to=httpx2.Response, options=options)
+            else:
+                got = await self._client.post(
+                    path, cast_to=httpx2.Response, body=body, options=options
                 )
-                return Reply(status=whole.status_code, headers=whole.headers, body=whole.content)
+            return Reply(status=got.status_code, headers=got.headers, body=got.content)
+
+        async def _streamed(self, path: str, body: dict[str, Any], timeout_s: float) -> Reply:
             stream: AsyncStream[object] = await self._client.post(
-                PATH, cast_to=object, body=body, options={"timeout": timeout_s},
+                path, cast_to=object, body=body, options={"timeout": timeout_s},
                 stream=True, stream_cls=AsyncStream[object],
             )  # fmt: skip
             parts = stream.response

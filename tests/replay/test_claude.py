@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from replay.budget import Budget, Limits, Worst
+from replay.budget import Budget, Limits
 from replay.edit import Edit, SetSystem
 from replay.errors import ModelRefused, OfflineMiss, RequestRefused, Stopped
-from replay.locked import core, replay
+from replay.locked import replay
 from replay.models import stream
 from replay.models.choose import choose
 from replay.models.claude import Claude
-from replay.models.wire import is_local
+from replay.models.received import Asked, Failed, judged
+from replay.models.wire import Reply
+from replay.result import core
+from replay.row import Models
+from replay.rules import PLAIN
+from replay.sampling import LOOK
 from replay.store import Store, answers
-from replay.trace import Usage
 from replay.verdict import summary
-from tests.messages_api import Body, Fault, MessagesApi, message, text, tool_use
+from tests.messages_api import (
+    FAULTS,
+    Body,
+    Fault,
+    KnownModel,
+    MessagesApi,
+    message,
+    text,
+    tool_use,
+)
+from tests.replay.live_case import BODY, LARGE, Waits, clean_environment, client
 from tests.replay.locked_case import BREAK, VERIFY, stored, think
 
-BODY: Body = {
-    "model": "claude-test",
-    "max_tokens": 100,
-    "messages": [{"role": "user", "content": "Hi"}],
-}
-LARGE: Body = {**BODY, "max_tokens": 64_000}
 EDIT = Edit(name="verify", changes=(SetSystem(VERIFY),))
 
 
@@ -42,19 +50,7 @@ def api() -> Iterator[MessagesApi]:
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("API_KEY", "AUTH_TOKEN", "BASE_URL", "PROFILE"):
-        monkeypatch.delenv(f"ANTHROPIC_{name}", raising=False)
-    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path / "none"))
-
-
-class Waits:
-    """Stands where time passes: keeps what it was asked to wait, and does not."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    async def __call__(self, seconds: float) -> None:
-        self.seconds.append(seconds)
+    clean_environment(monkeypatch, tmp_path)
 
 
 @pytest.fixture
@@ -66,18 +62,6 @@ def waits() -> Waits:
 def claude(api: MessagesApi, waits: Waits) -> Iterator[Claude]:
     with client(api, waits) as made:
         yield made
-
-
-def client(api: MessagesApi, waits: Waits, **beside: Any) -> Claude:
-    given = {"budget": Budget(Limits(calls=1000)), "attempts": 3, "timeout_s": 5.0, **beside}
-    return Claude(
-        "claude-test",
-        base_url=api.base_url,
-        sleep=waits,
-        jitter=lambda: 0.0,
-        clock=lambda: 1_000_000_000.0,
-        **given,
-    )
 
 
 # --- what goes over the wire
@@ -263,6 +247,13 @@ def test_an_answer_cut_off_on_the_way_is_no_answer(api: MessagesApi, claude: Cla
     assert api.asked == 2
 
 
+def test_bytes_that_are_no_text_are_no_answer() -> None:
+    asked = Asked("claude-test", "http://localhost", streamed=False, now_s=0.0)
+    found = judged(Reply(status=200, body=b'{"type": "\xff"}'), asked)
+    assert isinstance(found, Failed)
+    assert found.billed
+
+
 def test_a_silent_server_is_asked_again_and_counted_as_paid(api: MessagesApi, waits: Waits) -> None:
     with client(api, waits, timeout_s=0.05, attempts=2) as made:
         api.fault(Fault(cut="slow"), Fault(cut="slow"))
@@ -317,12 +308,6 @@ def test_a_proxy_of_the_environment_does_not_stand_before_this_machine(
     assert claude.complete(BODY, 0)["type"] == "message"
 
 
-def test_an_address_with_the_version_in_it_is_refused_with_the_right_one() -> None:
-    with pytest.raises(ModelRefused) as error:
-        Claude("x", budget=Budget(Limits(calls=1)), base_url="http://localhost:1234/v1/")
-    assert error.value.hint == "set it to http://localhost:1234"
-
-
 @pytest.mark.parametrize("config", ["named and empty", "not named"])
 def test_without_a_key_nothing_is_sent_and_the_hint_names_one(
     config: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -346,9 +331,62 @@ def test_a_key_of_the_environment_is_used(
     assert "from-the-environment" in str(api.received[0].headers)
 
 
-def test_this_machine_is_known_by_its_addresses() -> None:
-    assert all(map(is_local, ["http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"]))
-    assert not is_local("https://api.anthropic.com")
+# --- what a server says of itself
+
+
+def test_a_model_can_be_looked_at_before_anything_is_spent(waits: Waits) -> None:
+    known = KnownModel("claude-test", max_input_tokens=1000, lifecycle="deprecated")
+    with MessagesApi(models=[known]) as api, client(api, waits) as made:
+        about = made.about()
+        assert about is not None
+        assert (about["max_input_tokens"], about["lifecycle"]) == (1000, "deprecated")
+        assert made.budget.calls == 0
+        with client(api, waits, name="claude-other") as other:
+            assert other.about() is None
+
+
+def test_the_tokens_of_a_request_are_counted_by_the_server(
+    api: MessagesApi, claude: Claude
+) -> None:
+    counted = claude.count_tokens({**BODY, "stop_sequences": ["."]})
+    assert counted is not None
+    assert counted > 0
+    assert set(api.received[0].body) == {"model", "messages"}
+    api.fault(Fault(status=404))
+    assert claude.count_tokens(BODY) is None
+
+
+def test_a_question_that_costs_nothing_is_repeated_like_any_other(
+    api: MessagesApi, claude: Claude, waits: Waits
+) -> None:
+    api.fault(FAULTS["overloaded"], FAULTS["server error"])
+    assert claude.count_tokens(BODY) is not None
+    assert waits.seconds == [0.5, 1.0]
+    api.fault(FAULTS["no key"])
+    with pytest.raises(ModelRefused, match="HTTP 401"):
+        claude.about()
+
+
+def test_the_package_behind_it_writes_nothing_on_the_terminal(
+    api: MessagesApi, tmp_path: Path
+) -> None:
+    code = (
+        "from replay.budget import Budget, Limits\n"
+        "from replay.models.claude import Claude\n"
+        "with Claude('claude-3-opus-20240229', budget=Budget(Limits(calls=1))) as claude:\n"
+        "    said = [{'role': 'user', 'content': 'Hi'}]\n"
+        "    claude.complete({'model': claude.name, 'max_tokens': 9, 'messages': said}, 0)\n"
+    )
+    beside = {
+        "ANTHROPIC_BASE_URL": api.base_url,
+        "ANTHROPIC_API_KEY": "one",
+        "ANTHROPIC_AUTH_TOKEN": "another",
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, check=True,
+        cwd=Path(__file__).resolve().parents[2], env={**os.environ, **beside},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr, api.asked) == ("", "", 1)
 
 
 # --- money
@@ -397,29 +435,6 @@ def test_media_count_as_what_they_can_cost_not_as_their_length(api: MessagesApi)
     assert budget.tokens == 110
 
 
-def test_the_ledger_settles_releases_and_keeps_the_unknown_at_its_worst() -> None:
-    now = [0.0]
-    budget = Budget(Limits(usd=1.0, minutes=1.0), clock=lambda: now[0])
-    worst = Worst(tokens=500, usd=0.4)
-    budget.settle(budget.reserve(worst), None, None)
-    budget.settle(budget.reserve(worst), Usage(input_tokens=90, output_tokens=10), 0.1)
-    budget.release(budget.reserve(worst))
-    assert (budget.calls, budget.tokens) == (2, 600)
-    assert budget.usd == pytest.approx(0.5)
-    reserved = budget.reserve(worst)
-    with pytest.raises(ModelRefused, match="limit of 1 USD"):
-        budget.reserve(worst)
-    budget.release(reserved)
-    assert budget.usd_complete
-    budget.settle(budget.reserve(Worst(tokens=1)), None, None)
-    assert not budget.usd_complete
-    now[0] = 61.0
-    with pytest.raises(ModelRefused, match="1 minutes allowed are over"):
-        budget.reserve(worst)
-    with pytest.raises(ModelRefused, match="need a limit"):
-        Budget(Limits()).reserve(worst)
-
-
 # --- the whole way
 
 
@@ -432,19 +447,26 @@ def test_a_live_replay_is_taken_by_a_strict_server_and_repeats_offline(
         trace = stored(store)
         budget = Budget(Limits(calls=20))
         with choose("tiny", store, live=True, budget=budget) as live:
-            rows = list(replay(trace, EDIT, live))
+            rows = list(replay(trace, EDIT, Models(live, live), sampling=LOOK))
         assert (live.asks, live.hits, api.asked, budget.calls) == (10, 0, 10, 10)
         assert summary(rows, BREAK).at_break == "gone"
-        kept = answers.get(store, rows[0].control[0].key)
+        kept = answers.get(store, rows[0].control[0].key, live.server)
         assert kept is not None
         assert kept.body["stop_reason"] == "end_turn"
-        again = list(replay(trace, EDIT, choose("tiny", store)))
-        assert core(trace, EDIT, "tiny", rows).digest == core(trace, EDIT, "tiny", again).digest
+        offline = choose("tiny", store)
+        again = list(replay(trace, EDIT, Models(offline, offline), sampling=LOOK))
+        assert offline.hits == 10
+        first, second = (
+            core(trace, EDIT, Models(m, m), found, sampling=LOOK, steps=None, rules=PLAIN)
+            for m, found in ((live, rows), (offline, again))
+        )
+        assert first.digest == second.digest
+        other = choose("other", store)
         with pytest.raises(OfflineMiss):
-            list(replay(trace, EDIT, choose("other", store)))
+            list(replay(trace, EDIT, Models(other, other), sampling=LOOK))
 
 
-def test_a_broken_server_ends_the_replay_with_a_row_and_loses_nothing(
+def test_a_replay_beyond_its_limit_says_so_and_loses_nothing(
     api: MessagesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
@@ -452,13 +474,13 @@ def test_a_broken_server_ends_the_replay_with_a_row_and_loses_nothing(
     with Store.open(tmp_path / "arc.db") as store:
         trace = stored(store)
         with choose("tiny", store, live=True, budget=Budget(Limits(calls=3))) as live:
-            rows = list(replay(trace, EDIT, live))
-        assert [row.refused is None for row in rows] == [True, False]
-        assert "limit of 3 calls" in str(rows[1].refused)
+            rows = list(replay(trace, EDIT, Models(live, live), sampling=LOOK))
+        assert "limit of 3 calls" in str(rows[-1].refused)
+        assert (live.asks, api.asked) == (3, 3)
         with choose("tiny", store, live=True, budget=Budget(Limits(calls=7))) as live:
-            rows = list(replay(trace, EDIT, live))
-        assert len(rows) == 5
-        assert api.asked == 10
+            rows = list(replay(trace, EDIT, Models(live, live), sampling=LOOK))
+        assert all(row.refused is None for row in rows)
+        assert (live.asks, api.asked) == (7, 10)
 
 
 def test_naming_a_live_model_imports_no_sdk(tmp_path: Path) -> None:
