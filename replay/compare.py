@@ -1,7 +1,8 @@
 """Did it leave the road? Two actions compared.
 
 Two actions are the same, different, or cannot be told apart by comparing: an answer that was cut
-off, a call that hangs on a masked value, the same act in other words.
+off, a call that hangs on a masked value, the same act in other words. What of the arguments
+counts can be said place by place (`replay.rules`); the rules below always hold.
 """
 
 from __future__ import annotations
@@ -11,9 +12,24 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from replay import canon, redact
-from replay.action import Act, Action, shown
+from replay import likeness, matching, redact
+from replay.action import Act, Action, defaults, shown
+from replay.likeness import Counted
+from replay.place import ANYWHERE, Place, arguments_of
+from replay.rules import PLAIN, PathRule, Rules
 from replay.trace import Json, Tool
+
+__all__ = [
+    "PLAIN",
+    "RULES",
+    "VERSION",
+    "Difference",
+    "Kind",
+    "PathChange",
+    "PathRule",
+    "Rules",
+    "compare",
+]
 
 VERSION = 1
 """Of the rules below; part of every replay's digest."""
@@ -82,8 +98,13 @@ class Difference(Struct, frozen=True, kw_only=True):
         return self.same is None and self.kinds == ("text",)
 
 
-def compare(first: Action, second: Action, tools: Iterable[Tool] = ()) -> Difference:
-    """How `second` differs from `first`. `tools` give the defaults of arguments left out."""
+def compare(
+    first: Action, second: Action, tools: Iterable[Tool] = (), rules: Rules = PLAIN
+) -> Difference:
+    """How `second` differs from `first`.
+
+    `tools` give the defaults of arguments left out, `rules` say what of the arguments counts.
+    """
     cut = first.cut or second.cut
     if cut is not None:
         whose = "the recorded answer was" if first.cut else "the answer was"
@@ -92,8 +113,11 @@ def compare(first: Action, second: Action, tools: Iterable[Tool] = ()) -> Differ
         return _compare_texts(first, second)
     if not first.calls or not second.calls:
         kinds: tuple[Kind, ...] = ("kind", "gave_up") if first.calls else ("kind", "extra")
-        return _masked(first, second, _differs(first, second, kinds))
-    return _masked(first, second, _compare_calls(first, second, _defaults(tools)))
+        return _masked(first, second, _differs(first, second, kinds), rules)
+    called = {act.tool for act in first.calls + second.calls}
+    known = {tool.name: defaults(tool) for tool in tools if tool.name in called}
+    found = _compare_calls(first, second, known, rules)
+    return _masked(first, second, found, rules)
 
 
 def _differs(
@@ -116,15 +140,19 @@ def _unclear(first: Action, second: Action, kinds: tuple[Kind, ...], why: str) -
     return Difference(same=None, kinds=kinds, phrase=phrase, brief=why, unclear=why)
 
 
-def _masked(first: Action, second: Action, found: Difference) -> Difference:
+def _masked(first: Action, second: Action, found: Difference, rules: Rules) -> Difference:
     """A difference that hangs on a masked value says nothing: nobody saw the value."""
-    if found.same is False and any(map(_is_masked, first.calls + second.calls)):
+    if found.same is False and any(_is_masked(call, rules) for call in first.calls + second.calls):
         return _unclear(first, second, found.kinds, "a call hangs on a masked value")
     return found
 
 
-def _is_masked(call: Act) -> bool:
-    return redact.masked_count(f"{canon.canonical(call.arguments)}{call.raw or ''}") > 0
+def _is_masked(call: Act, rules: Rules) -> bool:
+    """Does a masked value count?"""
+    place = arguments_of(call.tool, rules)
+    if place.ignored:
+        return False
+    return redact.masked_count(f"{likeness.counted(call.arguments, place).text}{call.raw}") > 0
 
 
 def _compare_texts(first: Action, second: Action) -> Difference:
@@ -145,46 +173,38 @@ def _words(text: str) -> list[str]:
 
 
 Defaults: TypeAlias = dict[str, dict[str, Json]]
-
-
-def _defaults(tools: Iterable[Tool]) -> Defaults:
-    """By tool, the arguments whose schema gives a default."""
-    found: Defaults = {}
-    for tool in tools:
-        properties = tool.schema.get("properties") if isinstance(tool.schema, dict) else None
-        if isinstance(properties, dict):
-            found[tool.name] = {
-                name: schema["default"]
-                for name, schema in properties.items()
-                if isinstance(schema, dict) and "default" in schema
-            }
-    return found
+"""By tool, the arguments whose schema gives a default."""
 
 
 class _Whole(NamedTuple):
-    """A call with its defaults filled in, and the text that says whether two are the same."""
+    """A call with its defaults filled in, and what counts of it."""
 
     act: Act
     arguments: Json
-    identity: str
+    place: Place
+    counted: Counted
 
 
-def _whole(act: Act, defaults: Defaults) -> _Whole:
+def _whole(act: Act, defaults: Defaults, rules: Rules) -> _Whole:
     arguments = act.arguments
     if isinstance(arguments, dict):
         arguments = {**defaults.get(act.tool, {}), **arguments}
-    identity = canon.canonical([act.tool, arguments, None if act.raw is None else act.raw.split()])
-    return _Whole(act, arguments, identity)
+    place = arguments_of(act.tool, rules)
+    counted = likeness.counted(arguments, place)
+    text = f"{act.tool!r} {counted.text}"
+    if act.raw is not None and not place.ignored:
+        text += f" {act.raw.split()}"
+    return _Whole(act, arguments, place, Counted(text, counted.near))
 
 
-def _compare_calls(first: Action, second: Action, defaults: Defaults) -> Difference:
-    before = [_whole(act, defaults) for act in first.calls]
-    after = [_whole(act, defaults) for act in second.calls]
-    ours, theirs = [each.identity for each in before], [each.identity for each in after]
-    if sorted(ours) == sorted(theirs):
-        kinds: tuple[Kind, ...] = () if ours == theirs else ("order",)
-        return Difference(same=True, kinds=kinds, phrase=first.phrase, brief=first.brief)
+def _compare_calls(first: Action, second: Action, defaults: Defaults, rules: Rules) -> Difference:
+    before = [_whole(act, defaults, rules) for act in first.calls]
+    after = [_whole(act, defaults, rules) for act in second.calls]
+    if len(before) == len(after) and all(map(_are_alike, before, after)):
+        return Difference(same=True, phrase=first.phrase, brief=first.brief)
     left, right = _unmatched(before, after)
+    if not left and not right:
+        return Difference(same=True, kinds=("order",), phrase=first.phrase, brief=first.brief)
     pairs, alone = _paired(left, right)
     found: set[Kind] = set()
     changes: list[PathChange] = []
@@ -200,19 +220,16 @@ def _compare_calls(first: Action, second: Action, defaults: Defaults) -> Differe
     return _differs(first, second, kinds, tuple(changes))
 
 
+def _are_alike(mine: _Whole, other: _Whole) -> bool:
+    return mine.counted.like(other.counted)
+
+
 def _unmatched(before: list[_Whole], after: list[_Whole]) -> tuple[list[_Whole], list[_Whole]]:
-    """What is left of both when equal calls are taken away pairwise."""
-    waiting: dict[str, list[_Whole]] = {}
-    for each in after:
-        waiting.setdefault(each.identity, []).append(each)
-    left = []
-    for each in before:
-        if waiting.get(each.identity):
-            waiting[each.identity].pop(0)
-        else:
-            left.append(each)
-    kept = {id(each) for group in waiting.values() for each in group}
-    return left, [each for each in after if id(each) in kept]
+    """What is left of both when like calls are taken away pairwise."""
+    pairs = matching.pairs([each.counted for each in before], [each.counted for each in after])
+    rows, columns = {row for row, _ in pairs}, {column for _, column in pairs}
+    left = [each for row, each in enumerate(before) if row not in rows]
+    return left, [each for column, each in enumerate(after) if column not in columns]
 
 
 def _paired(
@@ -245,33 +262,40 @@ def _distance(mine: _Whole, other: _Whole) -> int:
 
 
 def _changes(mine: _Whole, other: _Whole) -> Iterator[PathChange]:
-    ours = mine.arguments if mine.act.raw is None else mine.act.raw
-    theirs = other.arguments if other.act.raw is None else other.act.raw
-    for path, change, before, after in _walk("", ours, theirs):
+    ours, theirs, place = mine.arguments, other.arguments, mine.place
+    if mine.act.raw is not None or other.act.raw is not None:
+        ours = mine.arguments if mine.act.raw is None else mine.act.raw
+        theirs = other.arguments if other.act.raw is None else other.act.raw
+        place = ANYWHERE
+    for path, change, before, after in _walk("", ours, theirs, place):
         yield PathChange(tool=mine.act.tool, path=path, change=change, before=before, after=after)
 
 
-def _walk(path: str, ours: Json, theirs: Json) -> Iterator[tuple[str, Missing, Json, Json]]:
+def _walk(
+    path: str, ours: Json, theirs: Json, place: Place
+) -> Iterator[tuple[str, Missing, Json, Json]]:
     """Paths at which two values differ: keys joined by dots, places in a list in brackets."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        yield from _entries(path, ours, theirs, "{}.{}" if path else "{}{}")
-    elif isinstance(ours, list) and isinstance(theirs, list):
-        yield from _entries(path, dict(enumerate(ours)), dict(enumerate(theirs)), "{}[{}]")
-    elif not canon.same(ours, theirs):
+        yield from _entries(path, ours, theirs, "{}.{}" if path else "{}{}", place)
+    elif isinstance(ours, list) and isinstance(theirs, list) and not place.unordered:
+        yield from _entries(path, dict(enumerate(ours)), dict(enumerate(theirs)), "{}[{}]", place)
+    elif not likeness.alike(ours, theirs, place):
         yield path, "changed", ours, theirs
 
 
 def _entries(
-    path: str, ours: dict[Any, Json], theirs: dict[Any, Json], shape: str
+    path: str, ours: dict[Any, Json], theirs: dict[Any, Json], shape: str, place: Place
 ) -> Iterator[tuple[str, Missing, Json, Json]]:
     for name in [*ours, *(name for name in theirs if name not in ours)]:
-        inner = shape.format(path, name)
+        inner, at = shape.format(path, name), place.inner(name)
+        if at.ignored:
+            continue
         if name not in theirs:
             yield inner, "missing", ours[name], None
         elif name not in ours:
             yield inner, "extra", None, theirs[name]
         else:
-            yield from _walk(inner, ours[name], theirs[name])
+            yield from _walk(inner, ours[name], theirs[name], at)
 
 
 # --- phrases
