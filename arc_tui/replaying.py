@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Generator
 
 from msgspec import Struct, structs
 
 from arc_tui.views.replay import ReplayView, edit_diff, replay_rows
 from replay import locked
-from replay.budget import Budget, Estimate, Limits
+from replay.budget import Budget, Limits
 from replay.edit import Edit
-from replay.locked import StepResult
-from replay.models.cached import Cached
+from replay.estimate import Estimate, estimate
 from replay.models.choose import choose, default_name, label
-from replay.plan import estimate
+from replay.plan import plans
+from replay.result import core
+from replay.row import Models
+from replay.rules import PLAIN, Rules
+from replay.sampling import AUTO, Sampling
+from replay.step_result import StepResult
 from replay.store import Store, edits, read, replays
-from replay.store.rows import trace_row
+from replay.store.rows import step_rows, trace_row
 from replay.trace import Trace
 from replay.verdict import summary
 from taxonomy import ledger
 from taxonomy.classes import Fault
+from taxonomy.oracles import oracle_at
 from taxonomy.query import tag_rows
+
+BETWEEN_VIEWS_S = 0.1
+"""A view costs a look at every step: answers that are all there come faster than anyone reads."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What to replay. `model` None is the trace's own; live calls need `live` and a limit."""
+    """What to replay. `model` None is the trace's own; live calls need `live` and a limit.
+
+    `resample` asks everything afresh, in a new range of samples beside those that are kept.
+    """
 
     trace: str
     edit: Edit | None = None
@@ -32,42 +44,79 @@ class Wanted(Struct, frozen=True, kw_only=True):
     live: bool = False
     limits: Limits = Limits()
     steps: Collection[int] | None = None
+    sampling: Sampling = AUTO
+    resample: bool = False
+    rules: Rules = PLAIN
 
 
 def replaying(
-    store: Store, wanted: Wanted, *, hold: Callable[[Cached], object] | None = None
+    store: Store, wanted: Wanted, *, hold: Callable[[Models], object] | None = None
 ) -> Generator[ReplayView, None, None]:
-    """Ask both arms step by step; yields the view after each, the last one with its digest.
+    """Ask both arms; yields the view whenever more is known, the last one with its digest.
 
-    What was answered is kept: closed and run again, it asks only what is missing. `hold` is given
-    the model, for another thread to stop. Raises BadEdit, ModelRefused, OfflineMiss with
-    sentences, and Stopped.
+    What was answered is kept: closed and run again, it asks only what is missing. A replay that
+    was cut short has no digest. `hold` is given the models, for another thread to stop. Raises
+    BadEdit, ModelRefused, OfflineMiss with sentences, and Stopped.
     """
     trace = read.load(store, trace_row(store, wanted.trace).trace)
     edit = edits.save(store, wanted.edit) if wanted.edit is not None else None
-    with _model(store, wanted, trace) as model:
+    models = chosen(store, wanted, trace)
+    sampling = _sampling(store, wanted, trace, models)
+    with models.control, models.edited:
         if hold is not None:
-            hold(model)
-        work = _Work(store, trace, edit, model, wanted.steps)
+            hold(models)
+        work = _Work(store, trace, edit, models, wanted, sampling)
+        going = locked.replay(
+            trace,
+            edit,
+            models,
+            sampling=sampling,
+            steps=wanted.steps,
+            rules=wanted.rules,
+            oracle=work.oracle,
+        )
+        shown = 0.0
+        for result in going:
+            work.results[result.step] = result
+            if time.monotonic() - shown >= BETWEEN_VIEWS_S:
+                yield work.view()
+                shown = time.monotonic()
         view = work.view()
-        for result in locked.replay(trace, edit, model, steps=wanted.steps):
-            work.results.append(result)
-            view = work.view()
-            yield view
-    core = locked.core(trace, edit, model.name, work.results)
-    yield structs.replace(view, digest=replays.keep(store, core))
+        yield view
+    results = list(work.results.values())
+    if any(result.ended is not None for result in results):
+        return
+    kept = core(
+        trace, edit, models, results, sampling=sampling, steps=wanted.steps, rules=wanted.rules
+    )
+    yield structs.replace(view, digest=replays.keep(store, kept))
 
 
 def estimated(store: Store, wanted: Wanted) -> Estimate:
     """What `replaying` with the same wish would ask and cost. Asks nothing."""
     trace = read.load(store, trace_row(store, wanted.trace).trace)
-    model = _model(store, structs.replace(wanted, live=False), trace)
-    return estimate(trace, wanted.edit, model, steps=wanted.steps)
+    models = chosen(store, structs.replace(wanted, live=False), trace)
+    sampling = _sampling(store, wanted, trace, models)
+    return estimate(trace, wanted.edit, models, sampling=sampling, steps=wanted.steps)
 
 
-def _model(store: Store, wanted: Wanted, trace: Trace) -> Cached:
+def chosen(store: Store, wanted: Wanted, trace: Trace) -> Models:
+    """Who is asked in each arm, under one budget: an edit may name another model."""
+    budget = Budget(wanted.limits)
     name = wanted.model or default_name(trace)
-    return choose(name, store, live=wanted.live, budget=Budget(wanted.limits))
+    control = choose(name, store, live=wanted.live, budget=budget)
+    other = wanted.edit.model if wanted.edit is not None else None
+    if other is None:
+        return Models(control, control)
+    edited = choose(other, store, live=wanted.live, budget=budget)
+    return Models(control, control if edited.name == control.name else edited)
+
+
+def _sampling(store: Store, wanted: Wanted, trace: Trace, models: Models) -> Sampling:
+    if not wanted.resample:
+        return wanted.sampling
+    fresh = replays.next_range(store, trace.id, models.control.name)
+    return structs.replace(wanted.sampling, range=fresh)
 
 
 class _Work:
@@ -78,32 +127,53 @@ class _Work:
         store: Store,
         trace: Trace,
         edit: Edit | None,
-        model: Cached,
-        steps: Collection[int] | None,
+        models: Models,
+        wanted: Wanted,
+        sampling: Sampling,
     ) -> None:
-        self.results: list[StepResult] = []
+        self.results: dict[int, StepResult] = {}
         self._trace = trace
         self._edit = edit
-        self._model = model
-        self._total = len(trace.steps) if steps is None else len(steps)
-        self._diff = edit_diff(trace, edit)
+        self._models = models
+        self._wanted = wanted
+        self._sampling = sampling
+        self._total = len(trace.steps) if wanted.steps is None else len(wanted.steps)
+        planned = plans(trace, edit, models.control.name, wanted.steps)
+        asked = {plan.step.index for plan in planned if plan.refusal is None}
+        self._diff = edit_diff(trace, edit, asked)
         self._break, self._notice = break_and_notice(store, trace.id)
+        said = ledger.diagnosis(store, trace.id)
+        self.oracle = oracle_at(trace, said.findings if said else (), self._break)
+        self._masked = {row.step: row.masked for row in step_rows(store, trace.id) if row.masked}
 
     def view(self) -> ReplayView:
-        verdict = summary(self.results, self._break, notice=self._notice)
+        results = list(self.results.values())
+        control, edited = self._models
+        verdict = summary(
+            results,
+            self._break,
+            notice=self._notice,
+            masked=self._masked,
+            edited_model=edited.name if edited is not control else None,
+        )
+        models = (control,) if edited is control else (control, edited)
         return ReplayView(
             trace=self._trace.id,
             edit=self._edit.name if self._edit else None,
             diff=self._diff,
-            model=label(self._model.name),
+            model=label(control.name),
+            server=control.server,
             verdict=verdict,
-            rows=replay_rows(self.results, verdict),
-            done=len(self.results),
+            rows=replay_rows(results, verdict, self._masked),
+            done=len(results),
             total=self._total,
-            asked=self._model.asks,
-            kept=self._model.hits,
-            spent_usd=self._model.usd,
-            spent_complete=self._model.usd_complete,
+            asked=sum(model.asks for model in models),
+            kept=sum(model.hits for model in models),
+            spent_usd=sum(model.usd for model in models),
+            spent_complete=all(model.usd_complete for model in models),
+            schedule=self._sampling.schedule,
+            range=self._sampling.range,
+            rules=self._wanted.rules.lines,
         )
 
 

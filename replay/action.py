@@ -69,7 +69,11 @@ def action(response: Response, error: str | None = None) -> Action:
 def answered(body: Mapping[str, Any], names: Callable[[str], str]) -> Action:
     """The action of a Messages API message; `names` gives a tool's recorded name."""
     cut = _CUT.get(_STOPS.get(str(body.get("stop_reason"))))
-    found = _action(Message(dialect="anthropic", body=dict(body)), cut)
+    return named(_action(Message(dialect="anthropic", body=dict(body)), cut), names)
+
+
+def named(found: Action, names: Callable[[str], str]) -> Action:
+    """The action with its tools called by other names."""
     calls = tuple(msgspec.structs.replace(call, tool=names(call.tool)) for call in found.calls)
     return msgspec.structs.replace(found, calls=calls)
 
@@ -99,6 +103,13 @@ def flaws(found: Action, tools: Iterable[Tool]) -> tuple[str, ...]:
             if name not in given
         )
     return tuple(said)
+
+
+def defaults(tool: Tool) -> dict[str, Json]:
+    """The arguments of a tool whose schema gives a default: left out, they mean that."""
+    properties = tool.schema.get("properties") if isinstance(tool.schema, dict) else None
+    given = properties.items() if isinstance(properties, dict) else ()
+    return {n: each["default"] for n, each in given if isinstance(each, dict) and "default" in each}
 
 
 # --- phrases

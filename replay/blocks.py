@@ -41,15 +41,20 @@ def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def blocks(content: Json, *, without: str = "") -> Iterator[Block]:
-    """The blocks of a `content` value (a text, a list of blocks, or nothing), one kind left out."""
+def blocks(content: Json, *, without: str = "", inside: bool = False) -> Iterator[Block]:
+    """The blocks of a `content` value (a text, a list of blocks, or nothing), one kind left out.
+
+    `inside` a result or a system message, where a server's own blocks can only be text.
+    """
     if content is None:
         return
     for entry in content if isinstance(content, list) else [content]:
         if not isinstance(entry, dict):
             yield _said(entry if isinstance(entry, str) else _json(entry))
         elif not without or entry.get("type") != without:
-            yield block(entry)
+            found = block(entry)
+            served = inside and found.loss == SERVER_BLOCK
+            yield Block(text_block(_json(entry)), AS_TEXT) if served else found
 
 
 def block(entry: dict[str, Any]) -> Block:

@@ -23,6 +23,9 @@ from replay.turns import OPENING, RENAMED, Conversation, Conversations, Turn, al
 API = "2026-10-21"
 """The version of the Messages API that bodies are made for; part of every key."""
 
+VERSION = 1
+"""Of how a recording is made into bodies; a change of what is sent must change it."""
+
 DEFAULT_MAX_TOKENS = 4096
 """The limit asked for where the recording names none: room for any single action."""
 

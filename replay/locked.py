@@ -5,168 +5,108 @@ recorded one, whatever the model just answered. So the steps do not depend on ea
 first step at which an arm departs is where a run under that prompt would have left the road. Later
 rows rest on a history that run would not have had. Nothing here says how such a run would end.
 
-Two arms go through the same model under the same conversion: control asks the request as recorded,
-the other with the edit. The recording is one sample and no baseline; only control tells what the
-edit did and what chance does. A step whose request the edit does not touch is asked once.
+Two arms go through the same conversion: control asks the request as recorded, the other with the
+edit. The recording is one sample and no baseline; only control tells what the edit did and what
+chance does. Both arms get the same number of samples of a step, more of them where it is open
+whether the arms differ (`replay.sampling`). A step whose request the edit does not touch is asked
+once for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Iterator, Sequence
 
-from msgspec import Struct, structs
-
-from replay import action, compare
-from replay.action import Action
-from replay.compare import Difference
 from replay.edit import Edit
-from replay.errors import ModelRefused, OfflineMiss, RequestRefused
-from replay.models.cached import Cached
-from replay.plan import Arm, Plan, plans
-from replay.result import Core, CoreAnswer, CoreRow
-from replay.trace import Fidelity, Level, Trace
-
-
-class Reply(Struct, frozen=True, eq=False, kw_only=True):
-    """One answer of an arm. `against` compares it with the recording.
-
-    `flaws` say what is wrong with it whatever was meant: a tool that is not offered, a required
-    argument left out.
-    """
-
-    key: str
-    action: Action
-    against: Difference
-    flaws: tuple[str, ...] = ()
-
-
-class StepResult(Struct, frozen=True, eq=False, kw_only=True):
-    """A step asked again: a reply a sample in each arm.
-
-    `edited` is empty where there is no edit. `touched` tells whether the edit changes this
-    request; where it does not, both arms hold the same replies. `between` compares the arms.
-    `refused` says why there is no answer: nothing to ask, or the model declined.
-    """
-
-    step: int
-    thread: str
-    model: str
-    recorded_model: str | None
-    recorded: Action
-    fidelity: Fidelity
-    losses: tuple[str, ...] = ()
-    touched: bool = False
-    control: tuple[Reply, ...] = ()
-    edited: tuple[Reply, ...] = ()
-    between: Difference | None = None
-    refused: str | None = None
+from replay.errors import ModelRefused, OfflineMiss
+from replay.oracle import Oracle
+from replay.plan import plans
+from replay.row import Missing, Models, Row
+from replay.rules import PLAIN, Rules
+from replay.sampling import AUTO, Sampling
+from replay.step_result import StepResult
+from replay.trace import Trace
 
 
 def replay(
     trace: Trace,
     edit: Edit | None,
-    model: Cached,
+    models: Models,
     *,
-    samples: int = 1,
+    sampling: Sampling = AUTO,
     steps: Collection[int] | None = None,
+    rules: Rules = PLAIN,
+    oracle: Oracle | None = None,
 ) -> Generator[StepResult]:
     """Ask the steps of a trace again (all, or those of `steps`), control beside the edit.
 
-    The edit is tried on every step before the first is asked. A request that the model declines
-    gives its step a sentence; a model that declines altogether ends the replay with one. Closing
-    the iterator stops it; what was answered is kept, and asked for by nobody again.
+    A step is yielded whenever more of it is known: a later value takes the place of an earlier
+    one. `oracle` tells which answers at its step still show the failure. The edit is tried on
+    every step before the first is asked. A request that the model declines gives its arm a
+    sentence; a model that declines altogether ends the replay with one. Closing the iterator stops
+    it; what was answered is kept, and asked for by nobody again.
 
     Raises BadEdit naming the step where the edit does not apply, OfflineMiss naming it where an
     answer is not stored and none may be asked for.
     """
-    for plan in plans(trace, edit, model.name, steps):
-        row = _row(plan, model.name)
-        if plan.refusal is not None:
-            yield row
-            continue
-        try:
-            yield _asked(row, plan, edit, model, samples)
-        except OfflineMiss as miss:
-            raise OfflineMiss(f"step {plan.step.index}: {miss.message}", miss.hint) from miss
-        except RequestRefused as refused:
-            yield structs.replace(row, refused=str(refused))
-        except ModelRefused as refused:
-            yield structs.replace(row, refused=str(refused))
-            return
+    planned = plans(trace, edit, models.control.name, steps, edited_model=models.edited.name)
+    rows = [Row(plan, edit, models, sampling, rules, oracle) for plan in planned]
+    yield from (row.result() for row in rows if row.finished)
+    waiting = [row for row in rows if not row.finished]
+    in_turn = sampling.schedule == "cheap"
+    try:
+        yield from (_in_turn if in_turn else _together)(waiting, models, sampling)
+    except ModelRefused as refused:
+        for row in waiting:
+            if not row.finished:
+                row.end(refused)
+                yield row.result()
 
 
-def core(trace: Trace, edit: Edit | None, model: str, results: Collection[StepResult]) -> Core:
-    """What the replay came to, in the order of its steps."""
-    return Core(
-        trace=trace.id,
-        edit=edit.digest if edit is not None else None,
-        model=model,
-        rows=tuple(_core_row(row) for row in sorted(results, key=lambda row: row.step)),
-    )
+def _in_turn(rows: Sequence[Row], models: Models, sampling: Sampling) -> Iterator[StepResult]:
+    """Step after step through all its levels. The first sample of an arm goes ahead and leaves its
+    request in the provider's cache; the other samples, and the next step, read it there."""
+    tests = sum(row.touched for row in rows)
+    marked = len(rows) > 1 or sampling.levels[-1] > 1
+    for row in rows:
+        while not row.finished:
+            missing = row.missing()
+            _ask([each for each in missing if each.place == 0], models, marked=marked)
+            _ask([each for each in missing if each.place > 0], models, marked=marked)
+            row.advance(tests)
+            yield row.result()
 
 
-def _row(plan: Plan, model: str) -> StepResult:
-    ask, sent = plan.step.ask, plan.control.sent
-    fidelity = ask.fidelity
-    if sent.partial and fidelity.level.rank < Level.NONE.rank:
-        reasons = dict.fromkeys((*fidelity.reasons, *sent.partial))
-        fidelity = Fidelity(level=Level.PARTIAL, reasons=tuple(reasons))
-    return StepResult(
-        step=plan.step.index,
-        thread=plan.step.thread,
-        model=model,
-        recorded_model=ask.response.model or ask.request.model,
-        recorded=action.action(ask.response, ask.error),
-        fidelity=fidelity,
-        losses=sent.losses,
-        refused=plan.refusal,
-    )
+def _together(rows: Sequence[Row], models: Models, sampling: Sampling) -> Iterator[StepResult]:
+    """Every step at one level, then those that are still open at the next."""
+    tests = sum(row.touched for row in rows)
+    while rows:
+        missing = [each for row in rows for each in row.missing()]
+        _ask(missing, models, batch=sampling.schedule == "batch")
+        for row in rows:
+            row.advance(tests)
+            yield row.result()
+        rows = [row for row in rows if not row.finished]
 
 
-def _asked(
-    row: StepResult, plan: Plan, edit: Edit | None, model: Cached, samples: int
-) -> StepResult:
-    control = tuple(_reply(row, plan, plan.control, model, at) for at in range(samples))
-    if edit is None:
-        return structs.replace(row, control=control)
-    edited, touched = control, not plan.edited.sent.asks_as(plan.control.sent)
-    if touched:
-        edited = tuple(_reply(row, plan, plan.edited, model, at) for at in range(samples))
-    between = compare.compare(
-        control[0].action, edited[0].action, plan.step.ask.request.tools or ()
-    )
-    return structs.replace(row, control=control, edited=edited, touched=touched, between=between)
+def _ask(
+    missing: Sequence[Missing], models: Models, *, marked: bool = False, batch: bool = False
+) -> None:
+    """Ask for samples, and give each to its row. Raises OfflineMiss naming the step."""
+    same = models.edited is models.control
+    for model in dict.fromkeys(models):
+        wanted = [each for each in missing if same or getattr(models, each.side) is model]
+        asks = [each.ask for each in wanted]
+        for place, outcome in model.answers(asks, marked=marked, batch=batch):
+            each = wanted[place]
+            if isinstance(outcome, OfflineMiss):
+                raise _named(outcome, each) from outcome
+            each.row.take(each, outcome)
 
 
-def _reply(row: StepResult, plan: Plan, arm: Arm, model: Cached, sample: int) -> Reply:
-    answer = model.answer(arm.sent, sample)
-    given = action.answered(answer.body, arm.sent.recorded_name)
-    return Reply(
-        key=answer.key,
-        action=given,
-        against=compare.compare(row.recorded, given, plan.step.ask.request.tools or ()),
-        flaws=action.flaws(given, arm.request.tools or ()),
-    )
-
-
-def _core_row(row: StepResult) -> CoreRow:
-    return CoreRow(
-        step=row.step,
-        thread=row.thread,
-        fidelity=row.fidelity.level,
-        recorded=row.recorded,
-        control=tuple(map(_core_answer, row.control)),
-        edited=tuple(map(_core_answer, row.edited)),
-        losses=row.losses,
-        refused=row.refused,
-    )
-
-
-def _core_answer(reply: Reply) -> CoreAnswer:
-    return CoreAnswer(
-        key=reply.key,
-        action=reply.action,
-        same=reply.against.same,
-        kinds=reply.against.kinds,
-        changes=reply.against.changes,
-    )
+def _named(miss: OfflineMiss, wanted: Missing) -> OfflineMiss:
+    """The miss with its step, and what can be had without asking."""
+    where = f"step {wanted.row.plan.step.index}"
+    if not wanted.place:
+        return OfflineMiss(f"{where}: {miss.message}", miss.hint)
+    which = f"{where}, {wanted.side}, sample {wanted.place + 1}"
+    return OfflineMiss(f"{which}: {miss.message}", f"{miss.hint}; fewer samples: -k {wanted.place}")

@@ -1,7 +1,7 @@
-"""Which requests will a replay ask, and what would they cost?
+"""Which requests will a replay ask?
 
 Everything that can be said before the first call: the request of each step in both arms, as it is
-sent; the steps that cannot be asked, and why; an edit that does not apply; the estimate.
+sent; the steps that cannot be asked, and why; an edit that does not apply.
 """
 
 from __future__ import annotations
@@ -10,14 +10,11 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from replay import canon, messages
-from replay.budget import Estimate
+from replay import messages
 from replay.convert import Converter, Sent
 from replay.edit import ATTACH, Edit, Editor, meant
 from replay.errors import BadEdit
-from replay.models.cached import Cached
-from replay.prices import price
-from replay.trace import NO_SYSTEM, NO_TOOLS, Level, Request, Step, Trace, Usage
+from replay.trace import NO_SYSTEM, NO_TOOLS, Level, Request, Step, Trace
 
 
 class Arm(Struct, frozen=True, eq=False):
@@ -38,14 +35,28 @@ class Plan(Struct, frozen=True, eq=False):
     edited: Arm
     refusal: str | None
 
+    @property
+    def edited_refusal(self) -> str | None:
+        """Why it cannot be asked with the edit though it can without, None where it can."""
+        return self.edited.sent.refusal if self.refusal is None else None
 
-def plans(trace: Trace, edit: Edit | None, model: str, steps: Collection[int] | None) -> list[Plan]:
+
+def plans(
+    trace: Trace,
+    edit: Edit | None,
+    model: str,
+    steps: Collection[int] | None,
+    *,
+    edited_model: str | None = None,
+) -> list[Plan]:
     """The steps to be asked (all, or those of `steps`), by the model of that name.
 
-    Raises BadEdit naming the step where the edit does not apply.
+    `edited_model` is asked in the edited arm where it is another one. Raises BadEdit naming the
+    step where the edit does not apply.
     """
     converter = Converter(model)
-    editor = Editor(edit) if edit is not None else None
+    other = converter if edited_model in (None, model) else Converter(edited_model)
+    editor = Editor(edit, trace) if edit is not None else None
     wanted = [step for step in trace.steps if steps is None or step.index in steps]
     thread = _thread(trace, edit)
     made = []
@@ -55,53 +66,12 @@ def plans(trace: Trace, edit: Edit | None, model: str, steps: Collection[int] | 
         refusal = control.sent.refusal or _refusal(step)
         if editor is not None and step.thread == thread and refusal is None:
             changed = _edited(editor, step)
-            if changed is not request:
-                edited = Arm(changed, converter.sent(changed))
+            if changed is not request or other is not converter:
+                edited = Arm(changed, other.sent(changed))
         made.append(Plan(step, control, edited, refusal))
-    if editor is not None and editor.missed:
-        raise BadEdit(f"no step that can be asked has message {editor.missed[0]}")
+    if editor is not None and editor.unmet:
+        raise BadEdit(f"no step that can be asked {editor.unmet[0]}")
     return made
-
-
-def estimate(
-    trace: Trace,
-    edit: Edit | None,
-    model: Cached,
-    *,
-    samples: int = 1,
-    steps: Collection[int] | None = None,
-) -> Estimate:
-    """What `replay` with the same arguments would ask for, from the recorded tokens. Asks nothing.
-
-    Raises BadEdit as `replay`.
-    """
-    seen: set[str] = set()
-    stored = by_size = 0
-    usages: list[Usage] = []
-    for plan in plans(trace, edit, model.name, steps):
-        if plan.refusal is not None:
-            continue
-        for arm in (plan.control, plan.edited):
-            for sample in range(samples):
-                key = arm.sent.key(sample)
-                if key in seen:
-                    continue
-                seen.add(key)
-                if model.stored(arm.sent, sample):
-                    stored += 1
-                    continue
-                usages.append(_usage(plan.step, arm.sent))
-                by_size += not _counted(plan.step)
-    costs = [price(usage, model.name) for usage in usages]
-    known = [cost.usd for cost in costs if cost is not None]
-    return Estimate(
-        calls=len(usages),
-        stored=stored,
-        input_tokens=sum(usage.input_tokens or 0 for usage in usages),
-        output_tokens=sum(usage.output_tokens or 0 for usage in usages),
-        by_size=by_size,
-        usd=sum(known) if len(known) == len(usages) else None,
-    )
 
 
 def _thread(trace: Trace, edit: Edit | None) -> str | None:
@@ -118,7 +88,7 @@ def _edited(editor: Editor, step: Step) -> Request:
     where = f"step {step.index}"
     if editor.edit.touches_system and NO_SYSTEM in step.ask.fidelity.reasons:
         raise BadEdit(f"{where}: {NO_SYSTEM}, so an edit of it has nothing to start from", ATTACH)
-    return editor.request(step.ask.request, where)
+    return editor.request(step.ask.request, where, step.index)
 
 
 def _refusal(step: Step) -> str | None:
@@ -130,20 +100,3 @@ def _refusal(step: Step) -> str | None:
     if called and not ask.request.tools:
         return f"it called a tool, but {NO_TOOLS} (`arc attach` adds them)"
     return None
-
-
-def _counted(step: Step) -> bool:
-    usage = step.ask.usage
-    return usage is not None and usage.input_tokens is not None and usage.output_tokens is not None
-
-
-def _usage(step: Step, sent: Sent) -> Usage:
-    """The recorded tokens of a step; where there are none, a quarter of its characters."""
-    usage = step.ask.usage
-    if usage is not None and _counted(step):
-        return Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
-    said = step.ask.response.message
-    return Usage(
-        input_tokens=len(canon.encode(sent.body())) // 4 + 1,
-        output_tokens=len(canon.encode(said.body if said is not None else "")) // 4 + 1,
-    )

@@ -300,14 +300,14 @@ def _result_content(message: Message, result: Result, losses: list[str | None]) 
         given = given[result.block].get("content") if isinstance(given, list) else None
     if not isinstance(given, list):
         return result.text
-    found = list(blocks(given))
+    found = list(blocks(given, inside=True))
     losses.extend(each.loss for each in found)
     kept = [each.body for each in found if each.body is not None]
     return _simplest(kept) if kept else result.text
 
 
 def _system(state: _State, message: Message) -> _State:
-    found = list(blocks(message.body.get("content")))
+    found = list(blocks(message.body.get("content"), inside=True))
     said = tuple(each.body for each in found if each.body is not None)
     state = state.losing(each.loss for each in found)
     if not said:

@@ -1,41 +1,53 @@
 """What may be said of a locked replay, and nothing beyond it.
 
 The answer at the break step, control against edited; the first departure of each arm; what the
-edit changed elsewhere. One sample is a look, not a result. Whether the edited run would have ended
-well is not known and never said: only a run that goes on from the departure could tell.
+edit changed elsewhere, up to where it left the road. One sample is a look, not a result; of more,
+only what stands out from chance counts, over all steps that were tested. Whether the edited run
+would have ended well is not known and never said: only a run that goes on from the departure could
+tell.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from replay.compare import Difference
-from replay.locked import StepResult
 from replay.models.choose import label
-from replay.sentence import sentence
+from replay.sentence import basis, sentence
+from replay.statistics import ALPHA, Rate, holm, rate
+from replay.step_result import Reply, StepResult
+from replay.tally import (
+    BreakTest,
+    Counts,
+    StepTest,
+    against_recording,
+    break_test,
+    counts,
+    step_test,
+)
 from replay.trace import Level
 
 Mark: TypeAlias = Literal["fixed", "broke", "changed", "same", "unclear"]
 """What the edit did to a step, against control.
 
-`fixed` the recorded action at the break is gone; `broke` an answer that is wrong whatever was meant
+`fixed` the failure at the break is gone; `broke` an answer that is wrong whatever was meant
 (a tool not offered, a required argument left out) where control's was not; `changed` it acts
-otherwise; `unclear` comparing cannot tell.
+otherwise; `same` it acts alike (of several samples: a change of half of them or more is excluded);
+`unclear` comparing cannot tell, or the samples leave it open.
 """
 
 AtBreak: TypeAlias = Literal["gone", "still there", "in other words", "not control's", "unknown"]
-"""What became of the recorded action at the break step under the edit.
+"""What became of the failure at the break step under the edit, mostly, as the oracle sees it.
 
-`not control's`: the unedited request does not give it either, so its absence says nothing.
+`not control's`: the unedited request does not show it either, so its absence says nothing.
 """
 
 
 class Collateral(Struct, frozen=True, kw_only=True):
-    """How many steps the edit left and how."""
+    """How many steps the edit left and how, up to its first departure."""
 
     fixed: int = 0
     broke: int = 0
@@ -45,7 +57,7 @@ class Collateral(Struct, frozen=True, kw_only=True):
 
 
 class Match(Struct, frozen=True, kw_only=True):
-    """How often an arm repeats the recording, of the steps that were asked.
+    """How often an arm mostly repeats the recording, of the steps that were asked.
 
     `reworded` steps only speak, in other words; `unclear` are the others that cannot be compared.
     """
@@ -59,11 +71,19 @@ class Match(Struct, frozen=True, kw_only=True):
 class Verdict(Struct, frozen=True, kw_only=True):
     """Everything a replay lets one say.
 
-    `model` is the name to show. The first departures are step numbers, None for none; `edited` and
-    what depends on it are None without an edit. `dimmed` steps come after the first departure of
-    the edited arm: their history is not one it would have had. `weakest` is the lowest fidelity of
-    a request that was asked, with its `reasons`; `losses` is what no request could be sent with.
-    `marks` says by step what the edit did; `notices` are sentences to stand beside `sentence`.
+    `model` is the name to show. `samples` is the largest number an arm got at a step; 1 makes a
+    `look`. The first departures are step numbers, None for none; where `rebased`, the edit's is
+    from control's first answer, for the recorded model is not the one that was asked. `edited` and
+    what depends on it are None without an edit. `tests` holds by step what both arms did,
+    `effects` the steps at which they differ beyond chance (Fisher's test, Holm over the tests);
+    `effect_step` is the first. `noise` is how often control itself departs from the recording, or
+    from its own first answer. `at_break_test` counts the answers at the break that still show the
+    failure, and says by whose word. `marks` says by step what the edit did. `dimmed` steps come
+    after the first departure of the edited arm: their history is not one it would have had.
+
+    `weakest` is the lowest fidelity of a request that was asked, with its `reasons`, `masked` the
+    values of those requests that nobody saw; `losses` is what no request could be sent with.
+    `basis` says what `sentence` rests on, `notices` what stands against it.
     """
 
     sentence: str
@@ -73,90 +93,203 @@ class Verdict(Struct, frozen=True, kw_only=True):
     control_departs: int | None = None
     edited: Match | None = None
     edited_departs: int | None = None
+    edited_model: str | None = None
+    rebased: bool = False
+    tests: Mapping[int, StepTest] = {}
+    effects: tuple[int, ...] = ()
+    noise: Rate = rate(0, 0)
     break_step: int | None = None
     at_break: AtBreak | None = None
+    at_break_test: BreakTest | None = None
     marks: Mapping[int, Mark] = {}
     collateral: Collateral | None = None
     dimmed: tuple[int, ...] = ()
     weakest: Level | None = None
     reasons: tuple[str, ...] = ()
+    masked: int = 0
     losses: tuple[str, ...] = ()
+    basis: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+
+    @property
+    def look(self) -> bool:
+        """Was nothing asked more than once?"""
+        return self.samples <= 1
+
+    @property
+    def effect_step(self) -> int | None:
+        return min(self.effects, default=None)
 
 
 def summary(
-    results: Iterable[StepResult], break_step: int | None = None, *, notice: str | None = None
+    results: Iterable[StepResult],
+    break_step: int | None = None,
+    *,
+    notice: str | None = None,
+    masked: Mapping[int, int] = {},
+    edited_model: str | None = None,
 ) -> Verdict:
     """The verdict over the steps asked so far, in any order. `break_step` is where the run broke.
 
     `notice` is what the caller knows against a prompt edit, for example that every call of the
-    recording is malformed: no prompt answers that.
+    recording is malformed: no prompt answers that. `masked` counts masked values by step.
     """
     rows = sorted(results, key=lambda row: row.step)
     asked = [row for row in rows if row.control]
     edited = [row for row in asked if row.edited]
-    departs = next((row.step for row in edited if row.edited[0].against.departs), None)
-    # Past the departure nothing is fixed: the edited agent would not have been there.
-    past = departs is not None and break_step is not None and break_step > departs
-    found = ((row.step, mark(row, None if past else break_step)) for row in edited)
-    marks = {step: each for step, each in found if each is not None}
+    tests = {test.step: test for row in edited if (test := step_test(row)) is not None}
+    samples = max((max(len(row.control), len(row.edited)) for row in asked), default=0)
+    effects = holm({step: test.p for step, test in tests.items()}) if samples > 1 else set()
+    rebased = any(row.rebased for row in asked)
+    departs = _left(edited, tests) if rebased else _first_departure(_edited(edited))
+    broken = next((break_test(row) for row in edited if row.step == break_step), None)
+    judge = _Judge(tests, effects, break_step, broken, departs, samples <= 1)
+    marks = {row.step: each for row in edited if (each := judge.mark(row)) is not None}
+    dimmed = {row.step for row in rows if departs is not None and row.step > departs}
     weakest = max((row.fidelity for row in asked), key=lambda each: each.level.rank, default=None)
     facts = Verdict(
         sentence="",
         model=label(rows[0].model) if rows else "",
-        samples=max((len(row.control) for row in asked), default=0),
-        control=_match(row.control[0].against for row in asked),
-        control_departs=next((row.step for row in asked if row.control[0].against.departs), None),
-        edited=_match(row.edited[0].against for row in edited) if edited else None,
+        samples=samples,
+        control=_match(row.control for row in asked),
+        control_departs=_first_departure((row, row.control) for row in asked),
+        edited=_match(row.edited for row in edited) if edited else None,
         edited_departs=departs,
+        edited_model=label(edited_model) if edited_model is not None else None,
+        rebased=rebased,
+        tests=tests,
+        effects=tuple(sorted(effects)),
+        noise=_noise(asked),
         break_step=break_step,
-        at_break=_at_break(edited, break_step) if edited else None,
+        at_break=judge.at_break(edited) if edited else None,
+        at_break_test=broken,
         marks=marks,
-        collateral=_collateral(marks) if edited else None,
-        dimmed=tuple(row.step for row in rows if departs is not None and row.step > departs),
+        collateral=_collateral(marks[step] for step in marks if step not in dimmed),
+        dimmed=tuple(sorted(dimmed)),
         weakest=weakest.level if weakest is not None else None,
         reasons=weakest.reasons if weakest is not None else (),
+        masked=sum(masked.get(row.step, 0) for row in asked),
         losses=tuple(dict.fromkeys(loss for row in asked for loss in row.losses)),
         notices=(*_refusals(rows), *([notice] if notice else [])),
     )
-    return structs.replace(facts, sentence=sentence(facts, rows))
+    if not edited:
+        facts = structs.replace(facts, collateral=None)
+    return structs.replace(facts, sentence=sentence(facts, rows), basis=basis(facts, asked))
 
 
-def mark(row: StepResult, break_step: int | None) -> Mark | None:
-    """What the edit did to a step, None where both arms were not asked; only the break is fixed.
+class _Judge(Struct, frozen=True):
+    """What the tests of a replay let one say of a step."""
 
-    `Verdict.marks` holds these under the rule that nothing past the departure is fixed.
-    """
-    if not row.control or not row.edited or row.between is None:
-        return None
-    if row.between.same:
-        return "same"
-    if row.edited[0].flaws and not row.control[0].flaws:
-        return "broke"
-    if row.step == break_step and _gone(row):
-        return "fixed"
-    return "changed" if row.between.departs else "unclear"
+    tests: Mapping[int, StepTest]
+    effects: set[int]
+    break_step: int | None
+    broken: BreakTest | None
+    departs: int | None
+    look: bool
+
+    def mark(self, row: StepResult) -> Mark | None:
+        """What the edit did to a step, None where both arms were not asked.
+
+        Nothing past the departure is fixed: the edited agent would not have been there.
+        """
+        if not row.control or not row.edited or row.between is None:
+            return None
+        test = self.tests.get(row.step)
+        if test is None:
+            return "same"
+        if _mostly_flawed(row.edited) and not any(reply.flaws for reply in row.control):
+            return "broke"
+        past = self.departs is not None and row.step > self.departs
+        if row.step == self.break_step and not past and self.fixes:
+            return "fixed"
+        return self._looked(row) if self.look else self._tested(test)
+
+    def _looked(self, row: StepResult) -> Mark:
+        """By the one answer of each arm."""
+        assert row.between is not None
+        if row.between.same:
+            return "same"
+        return "changed" if row.between.departs else "unclear"
+
+    def _tested(self, test: StepTest) -> Mark:
+        """By the samples: what is beyond chance, and what they exclude."""
+        if test.step in self.effects:
+            return "changed"
+        words = test.edited.rewords_mostly and not test.control.rewords_mostly
+        return "same" if test.likely <= ALPHA and not words else "unclear"
+
+    def at_break(self, rows: Sequence[StepResult]) -> AtBreak | None:
+        if self.break_step is None:
+            return None
+        row = next((row for row in rows if row.step == self.break_step), None)
+        test = self.broken
+        if row is None or test is None:
+            return "unknown"
+        if not test.edited_n and against_recording(row.edited).rewords_mostly:
+            return "in other words"
+        if not test.edited_n or not test.control_n:
+            return "unknown"
+        if test.is_edited:
+            return "still there"
+        return "gone" if test.is_controls else "not control's"
+
+    @property
+    def fixes(self) -> bool:
+        """Does control show the failure at the break, and the edit not, beyond chance or as far as
+        a look tells?"""
+        test = self.broken
+        if test is None or not test.control_n or not test.edited_n:
+            return False
+        gone = test.is_controls and not test.is_edited
+        return gone and (self.look or test.p <= ALPHA)
 
 
-def _gone(row: StepResult) -> bool:
-    """Does control act as the recording does, and the edited request otherwise?"""
-    control, edited = row.control[0].against, row.edited[0].against
-    return bool(control.same or control.reworded) and edited.departs
+def _mostly_flawed(replies: Sequence[Reply]) -> bool:
+    return 2 * sum(bool(reply.flaws) for reply in replies) > len(replies)
 
 
-def _match(found: Iterable[Difference]) -> Match:
-    differences = list(found)
-    reworded = sum(each.reworded for each in differences)
-    return Match(
-        repeated=sum(each.same is True for each in differences),
-        of=len(differences),
-        reworded=reworded,
-        unclear=sum(each.same is None for each in differences) - reworded,
+def _first_departure(arms: Iterable[tuple[StepResult, Sequence[Reply]]]) -> int | None:
+    return next(
+        (row.step for row, replies in arms if against_recording(replies).departs_mostly), None
     )
 
 
-def _collateral(marks: Mapping[int, Mark]) -> Collateral:
-    counted = Counter(marks.values())
+def _edited(rows: Iterable[StepResult]) -> Iterator[tuple[StepResult, Sequence[Reply]]]:
+    return ((row, row.edited) for row in rows)
+
+
+def _left(rows: Sequence[StepResult], tests: Mapping[int, StepTest]) -> int | None:
+    """The first step at which the edit mostly departs from control's first answer."""
+    steps = (row.step for row in rows if row.step in tests)
+    return next((step for step in steps if tests[step].edited.departs_mostly), None)
+
+
+def _match(arms: Iterable[Sequence[Reply]]) -> Match:
+    """Each step by what most of its samples do."""
+    found = [against_recording(replies) for replies in arms]
+    reworded = sum(each.rewords_mostly for each in found)
+    repeated = sum(
+        bool(each.decided) and not each.rewords_mostly and not each.departs_mostly for each in found
+    )
+    return Match(
+        repeated=repeated,
+        of=len(found),
+        reworded=reworded,
+        unclear=sum(not each.decided for each in found),
+    )
+
+
+def _noise(rows: Iterable[StepResult]) -> Rate:
+    """How often control departs from what an edit is held against."""
+    every = Counts()
+    for row in rows:
+        replies = [each.beside for each in row.control if each.beside is not None]
+        every += counts(replies) if row.rebased else against_recording(row.control)
+    return every.departure
+
+
+def _collateral(marks: Iterable[Mark]) -> Collateral:
+    counted = Counter(marks)
     return Collateral(
         fixed=counted["fixed"],
         broke=counted["broke"],
@@ -166,25 +299,16 @@ def _collateral(marks: Mapping[int, Mark]) -> Collateral:
     )
 
 
-def _at_break(rows: Sequence[StepResult], break_step: int | None) -> AtBreak | None:
-    if break_step is None:
-        return None
-    row = next((row for row in rows if row.step == break_step), None)
-    if row is None:
-        return "unknown"
-    control, edited = row.control[0].against, row.edited[0].against
-    if edited.same:
-        return "still there"
-    if control.departs:
-        return "not control's"
-    if _gone(row):
-        return "gone"
-    return "in other words" if edited.reworded else "unknown"
-
-
 def _refusals(rows: Sequence[StepResult]) -> tuple[str, ...]:
-    refused = [row for row in rows if row.refused is not None]
-    if not refused:
-        return ()
-    more = f" ({len(refused) - 1} more steps were not asked)" if len(refused) > 1 else ""
-    return (f"step {refused[0].step} was not asked: {refused[0].refused}{more}",)
+    said = []
+    for rows_of, words in (
+        ([row for row in rows if row.refused is not None], "was not asked"),
+        ([row for row in rows if row.edited_refused is not None], "was not asked with the edit"),
+        ([row for row in rows if row.lacks is not None], "lacks samples"),
+    ):
+        if rows_of:
+            row, others = rows_of[0], len(rows_of) - 1
+            more = f" ({others} more step{'s' if others > 1 else ''} too)" if others else ""
+            why = row.refused or row.edited_refused or row.lacks
+            said.append(f"step {row.step} {words}: {why}{more}")
+    return tuple(said)

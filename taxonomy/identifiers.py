@@ -13,9 +13,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from replay.effects import PROGRAM_KEYS, words_of
 from replay.trace import Json
-from taxonomy.reading import Act, leaves, mutates, words_of
-from taxonomy.replies import SHELL_KEYS, Kind
+from taxonomy.reading import Act, leaves, mutates
+from taxonomy.replies import Kind
 
 Sort = Literal["id", "address", "code", "amount", "path"]
 
@@ -64,7 +65,7 @@ def to_ground(act: Act) -> Iterator[Named]:
             continue
         keys = [part for part in path.split(".") if not part.isdigit()]
         words = words_of(keys[-1]) if keys else []
-        if keys and keys[-1] in SHELL_KEYS:
+        if keys and keys[-1] in PROGRAM_KEYS:
             yield from _missing_paths(act, path, value)
         else:
             sort = sort_of(words, value, act)

@@ -12,9 +12,10 @@ from itertools import pairwise
 from msgspec import Struct
 
 from replay import canon
+from replay.effects import guess, takes_program
 from replay.messages import content_text, results, text, thinking
 from replay.trace import AgentSpan, Context, Json, Message, ModelCall, Step, Tool, ToolCall, Trace
-from taxonomy.replies import Reply, read, runs_program, says_failed
+from taxonomy.replies import Reply, read, says_failed
 
 
 class Act(Struct, frozen=True, eq=False, kw_only=True):
@@ -53,16 +54,6 @@ class Turn(Struct, frozen=True, eq=False, kw_only=True):
 _NOT_HEARD = {"assistant", "tool", "function", "tool-call"}
 _OBSERVER = re.compile(r"terminal|console|executor|sandbox|environment", re.I)
 
-_WRITES = re.compile(
-    "add|append|approve|assign|book|cancel|change|charge|close|commit|create|delete|deploy|drop"
-    "|edit|exchange|insert|install|kill|merge|modify|move|overwrite|patch|pay|post|publish|push"
-    "|put|refund|register|remove|rename|replace|reset|resolve|return|schedule|send|set|submit"
-    "|transfer|update|upgrade|upload|write"
-)
-_READS = re.compile(
-    "calculate|cat|check|count|describe|fetch|find|get|glob|grep|head|inspect|list|load|lookup"
-    "|look|open|peek|query|read|retrieve|search|show|stat|tail|think|todo|verify|view"
-)
 _OBSERVATION = re.compile(
     r"\s*(?:call id: \S+\s*)?(?:observation|execution logs|exit ?code|error:|<returncode>|output:"
     r"|traceback \(most)",
@@ -72,7 +63,6 @@ _RUN_FAILED = re.compile(
     r"exit ?code:? [1-9]|execution failed|<returncode>[1-9]|^error:|traceback \(most", re.I | re.M
 )
 _REPORT = 2_000
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 class Reading:
@@ -194,19 +184,8 @@ def mutates(span: ToolCall) -> bool | None:
     """Does the call change the world? By its recorded effect, else its name's verb, else None."""
     if span.effect != "unknown":
         return span.effect == "write"
-    if runs_program(span):
-        return None
-    for word in words_of(span.name):
-        if _READS.fullmatch(word):
-            return False
-        if _WRITES.fullmatch(word):
-            return True
-    return None
-
-
-def words_of(name: str) -> list[str]:
-    """The words of an identifier: `get_user`, `getUser` and `TodoWrite` in lower case."""
-    return [word.lower() for word in _WORDS.findall(name)]
+    guessed = None if takes_program(span.arguments) else guess(span.name)
+    return None if guessed is None else guessed == "write"
 
 
 def leaves(value: Json, path: str = "") -> Iterator[tuple[str, Json]]:

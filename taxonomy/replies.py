@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from replay.effects import takes_program
 from replay.messages import observed
 from replay.trace import Json, ToolCall
 
@@ -117,9 +118,6 @@ _SHELL_OPTION = re.compile(
     r"^\S+: (?:invalid|unrecognized|unknown|illegal) option|^\S+: error: unrecognized arg", re.M
 )
 
-SHELL_KEYS = frozenset({"command", "cmd", "code", "script", "commands", "keystrokes", "shell"})
-"""Arguments under these names are programs: their own errors are not errors of the call."""
-
 _HEAD, _TAIL = 600, 300
 """Where in a long text an error says what it is: at its head, or in a traceback's last lines."""
 
@@ -134,13 +132,8 @@ def read(span: ToolCall) -> Reply:
     else:
         text = observed(span.observation).text or (span.error or "")
         failed = span.status == "error" or bool(span.error) or says_failed(text)
-    kind = kind_of(text, shell=runs_program(span)) if failed else None
+    kind = kind_of(text, shell=takes_program(span.arguments)) if failed else None
     return Reply(text=text, failed=failed, kind=kind)
-
-
-def runs_program(span: ToolCall) -> bool:
-    """Is the call a program handed to a shell or an interpreter?"""
-    return isinstance(span.arguments, dict) and bool(SHELL_KEYS & span.arguments.keys())
 
 
 def says_failed(text: str) -> bool:

@@ -30,7 +30,9 @@ COMMANDS: dict[str, str] = {
     "tags": "arc_tui.cli.tagging:tags",
     "pareto": "arc_tui.cli.tagging:pareto",
     "replay": "arc_tui.cli.replaying:replay",
+    "edits": "arc_tui.cli.edits:edits",
     "verify": "arc_tui.cli.care:verify",
+    "doctor": "arc_tui.cli.doctor:doctor",
 }
 """Command by name, in the order of `arc --help`."""
 

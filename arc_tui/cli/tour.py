@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from arc_tui.cli.common import console
-from arc_tui.cli.replaying import drained, print_replay
+from arc_tui.cli.replay_table import print_replay
+from arc_tui.cli.replaying import drained
 from arc_tui.cli.tagging import pareto_lines
 from arc_tui.places import fixtures
 from arc_tui.replaying import Wanted, replaying

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from replay.action import Act
-from replay.budget import Estimate
-from replay.edit import Edit, diff
-from replay.locked import Reply, StepResult
+from replay import canon
+from replay.action import Act, Action
+from replay.edit import Edit, diff_trace
+from replay.estimate import Estimate
+from replay.sampling import Schedule
+from replay.step_result import Reply, StepResult
+from replay.tally import Counts, against_recording
 from replay.trace import Level, Trace
 from replay.verdict import Mark, Verdict, summary
 
@@ -17,44 +20,68 @@ MARKS = {"fixed": "✓ fixed", "broke": "✗ broke", "changed": "≠ changed", "
 """A mark for what the edit did to a step; anything else reads as `? unclear`."""
 
 
-class ReplayRow(Struct, frozen=True, kw_only=True):
-    """A step in both arms, each as one phrase.
+class Given(Struct, frozen=True, kw_only=True):
+    """One answer of an arm and how often it came.
 
-    `same` tells of each arm whether it does what was recorded (None: comparing cannot tell).
-    `dimmed` rows come after the edited arm left the road; `refused` says why a step was not asked.
-    `calls` and `text` of an arm are all of its answer, `why` says where it is not the recorded one
-    or why that cannot be told; `reasons` are those of the fidelity.
+    `same` tells whether it does what was recorded (None: comparing cannot tell); `why` where it is
+    not the recorded one, what sets it apart.
+    """
+
+    times: int
+    phrase: str
+    same: bool | None
+    why: str = ""
+    text: str = ""
+    calls: tuple[Act, ...] = ()
+
+
+class ArmRow(Struct, frozen=True, kw_only=True):
+    """A step in one arm. `answers` are its different ones: first what it does mostly, departing or
+    not, then the others by how often they came. `counts` holds them against the recording."""
+
+    answers: tuple[Given, ...]
+    counts: Counts
+
+    @property
+    def mostly(self) -> Given:
+        return self.answers[0]
+
+
+class ReplayRow(Struct, frozen=True, kw_only=True):
+    """A step in both arms.
+
+    `effect` tells whether the arms differ beyond chance, `p` is the test's; both None where nothing
+    was tested. `dimmed` rows come after the edited arm left the road; `refused` says why a step
+    was not asked, `edited_refused` why only the edit was not; `reasons` are those of the fidelity,
+    `masked` the values in its request that nobody saw.
     """
 
     step: int
     fidelity: Level
     recorded: str
-    control: str | None
-    control_same: bool | None
-    edited: str | None
-    edited_same: bool | None
-    mark: Mark | None
-    at_break: bool
-    dimmed: bool
-    refused: str | None
+    control: ArmRow | None = None
+    edited: ArmRow | None = None
+    mark: Mark | None = None
+    effect: bool | None = None
+    p: float | None = None
+    at_break: bool = False
+    dimmed: bool = False
+    refused: str | None = None
+    edited_refused: str | None = None
     recorded_text: str = ""
-    control_text: str = ""
-    edited_text: str = ""
     recorded_calls: tuple[Act, ...] = ()
-    control_calls: tuple[Act, ...] = ()
-    edited_calls: tuple[Act, ...] = ()
-    control_why: str = ""
-    edited_why: str = ""
     reasons: tuple[str, ...] = ()
+    masked: int = 0
     losses: tuple[str, ...] = ()
 
 
 class ReplayView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the replay screen draws and `arc replay` prints.
 
-    `done` of `total` steps are in; `digest` is there at the end. `spent_usd` counts live calls of
-    this run only (`spent_complete` where every price was known); `asked` calls were made, `kept`
-    answers were there already.
+    `done` of `total` steps are in; `digest` is there at the end of a replay that was not cut short.
+    `spent_usd` counts live calls of this run only (`spent_complete` where every price was known);
+    `asked` calls were made, `kept` answers were there already. `rules` are those of the user by
+    which answers were compared, beside `replay.compare.RULES`.
     """
 
     trace: str
@@ -69,12 +96,17 @@ class ReplayView(Struct, frozen=True, eq=False, kw_only=True):
     kept: int
     spent_usd: float
     spent_complete: bool
+    server: str = ""
+    schedule: Schedule = "cheap"
+    range: int = 0
+    rules: tuple[str, ...] = ()
     estimate: Estimate | None = None
     digest: str | None = None
 
     @property
     def differs(self) -> bool:
-        """Does the edit change an action anywhere, as far as one look tells?"""
+        """Does the edit change an action: beyond chance, or, of one sample, as far as a look
+        tells?"""
         return any(row.mark in ("fixed", "broke", "changed") for row in self.rows)
 
 
@@ -94,57 +126,83 @@ EMPTY = ReplayView(
 )
 
 
-def replay_rows(results: Sequence[StepResult], verdict: Verdict) -> tuple[ReplayRow, ...]:
-    """The steps that are in, in their order."""
-    dimmed = set(verdict.dimmed)
+def replay_rows(
+    results: Sequence[StepResult], verdict: Verdict, masked: Mapping[int, int] = {}
+) -> tuple[ReplayRow, ...]:
+    """The steps that are in, in their order. `masked` counts masked values by step."""
     return tuple(
-        _row(result, verdict, result.step in dimmed)
+        _row(result, verdict, masked.get(result.step, 0))
         for result in sorted(results, key=lambda each: each.step)
     )
 
 
-def _row(result: StepResult, verdict: Verdict, dimmed: bool) -> ReplayRow:
-    control, edited = _first(result.control), _first(result.edited)
+def _row(result: StepResult, verdict: Verdict, masked: int) -> ReplayRow:
+    test = None if verdict.look else verdict.tests.get(result.step)
     return ReplayRow(
         step=result.step,
         fidelity=result.fidelity.level,
         recorded=result.recorded.phrase,
-        control=control.action.phrase if control else None,
-        control_same=control.against.same if control else None,
-        edited=edited.action.phrase if edited else None,
-        edited_same=edited.against.same if edited else None,
+        control=_arm(result.control),
+        edited=_arm(result.edited),
         mark=verdict.marks.get(result.step),
+        effect=None if test is None else result.step in verdict.effects,
+        p=None if test is None else test.p,
         at_break=result.step == verdict.break_step,
-        dimmed=dimmed,
+        dimmed=result.step in verdict.dimmed,
         refused=result.refused,
+        edited_refused=result.edited_refused,
         recorded_text=result.recorded.text,
-        control_text=control.action.text if control else "",
-        edited_text=edited.action.text if edited else "",
         recorded_calls=result.recorded.calls,
-        control_calls=control.action.calls if control else (),
-        edited_calls=edited.action.calls if edited else (),
-        control_why=_why(control),
-        edited_why=_why(edited),
         reasons=result.fidelity.reasons,
+        masked=masked,
         losses=result.losses,
     )
 
 
-def _why(reply: Reply | None) -> str:
+def _arm(replies: Sequence[Reply]) -> ArmRow | None:
+    """An arm with equal answers counted together."""
+    if not replies:
+        return None
+    groups: dict[str, list[Reply]] = {}
+    for reply in replies:
+        groups.setdefault(_identity(reply.action), []).append(reply)
+    found = against_recording(replies)
+    mostly = found.departs_mostly
+
+    def order(group: list[Reply]) -> tuple[bool, int]:
+        return group[0].against.departs != mostly, -len(group)
+
+    return ArmRow(
+        answers=tuple(_given(group) for group in sorted(groups.values(), key=order)),
+        counts=found,
+    )
+
+
+def _identity(action: Action) -> str:
+    """What makes two answers one in a list: their calls, or their words where they call nothing."""
+    calls = [[call.tool, call.arguments, call.raw] for call in action.calls]
+    return canon.canonical([calls, action.cut, None if calls else action.text])
+
+
+def _given(group: Sequence[Reply]) -> Given:
+    reply = group[0]
+    return Given(
+        times=len(group),
+        phrase=reply.action.phrase,
+        same=reply.against.same,
+        why=_why(reply),
+        text=reply.action.text,
+        calls=reply.action.calls,
+    )
+
+
+def _why(reply: Reply) -> str:
     """In what an answer differs from the recording, with what is wrong with it in any case."""
-    if reply is None or reply.against.same:
-        return ""
+    if reply.against.same:
+        return "; ".join(reply.flaws)
     return "; ".join(filter(None, (reply.against.brief, *reply.flaws)))
 
 
-def _first(replies: tuple[Reply, ...]) -> Reply | None:
-    return replies[0] if replies else None
-
-
-def edit_diff(trace: Trace, edit: Edit | None) -> tuple[str, ...]:
-    """The edit as a unified diff against the first request it can be seen in."""
-    if edit is None or not trace.steps:
-        return ()
-    threads = (step for step in trace.steps if edit.thread in (None, step.thread))
-    first = next(threads, trace.steps[0])
-    return tuple(diff(edit, first.ask.request))
+def edit_diff(trace: Trace, edit: Edit | None, steps: Collection[int]) -> tuple[str, ...]:
+    """The edit as a unified diff, each part against the first request of `steps` that has it."""
+    return () if edit is None else tuple(diff_trace(edit, trace, steps))

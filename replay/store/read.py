@@ -20,6 +20,7 @@ from replay.store.supplements import Supplement, supplement_of, supplied
 from replay.trace import (
     AgentSpan,
     AnySpan,
+    Batch,
     Context,
     Cost,
     Dialect,
@@ -68,6 +69,27 @@ def load(store: Store, key: str) -> Trace:
         prompt=head["prompt"],
         problems=tuple(_json(head["problems"])),
     )
+
+
+def recorded(store: Store, key: str) -> Batch:
+    """The whole trace as its importer gave it, masked, without what was attached since.
+
+    Raises NotFound where there is none of that id.
+    """
+    head = _one(store, "SELECT * FROM trace WHERE key = ? AND complete", (key,))
+    if head is None:
+        raise NotFound("trace", key)
+    content = _Content(store.db.conn, head["id"], None)
+    spans = tuple(_span(row, content, None) for row in _span_rows(store, head["id"], None))
+    return Batch(header=_header(head), spans=spans, scores=scores(store, key), last=True)
+
+
+def content_digest(store: Store, key: str) -> str:
+    """The digest over all spans of a trace as they are kept. Raises NotFound as `load`."""
+    head = _one(store, "SELECT content FROM trace WHERE key = ? AND complete", (key,))
+    if head is None:
+        raise NotFound("trace", key)
+    return str(head["content"])
 
 
 def part(store: Store, key: str, indexes: Collection[int]) -> dict[int, Step]:

@@ -1,13 +1,22 @@
-"""What replays came to: the core of each, by its digest. When it ran stands beside it."""
+"""What replays came to: the core of each, locked or free, by its digest. When it ran stands
+beside it."""
 
 from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import msgspec
 from msgspec import Struct
 
 from replay.errors import NotFound
+from replay.free_run import FreeCore
 from replay.result import Core
+from replay.sampling import RANGE
 from replay.store.handle import Store, now_ns
+
+Kind: TypeAlias = Literal["locked", "free"]
+
+R = TypeVar("R", Core, FreeCore)
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -18,40 +27,78 @@ class Kept(Struct, frozen=True, kw_only=True):
     edit: str | None
     model: str
     ran_ns: int
+    kind: Kind = "locked"
 
 
-def keep(store: Store, core: Core) -> str:
+def keep(store: Store, core: Core | FreeCore) -> str:
     """Keep what a replay came to and return its digest. The same result again changes nothing.
 
     The edit must have been saved. A core is made of content out of the database, which holds
     nothing that a rule would mask; what else stands in it is masked here, before it is hashed.
     """
     body = store.redactor.value(msgspec.to_builtins(core))
-    kept = msgspec.convert(body, Core)
+    kept = msgspec.convert(body, type(core))
     with store.writing() as db:
         db.execute(
-            "INSERT OR IGNORE INTO replay (digest, trace_key, edit, model, core, ran_ns)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (kept.digest, kept.trace, kept.edit, kept.model, kept.encoded().decode(), now_ns()),
+            "INSERT OR IGNORE INTO replay"
+            " (digest, trace_key, edit, model, core, ran_ns, kind, sample_range)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                kept.digest,
+                kept.trace,
+                kept.edit,
+                kept.model,
+                kept.encoded().decode(),
+                now_ns(),
+                _kind(type(kept)),
+                kept.range if isinstance(kept, Core) else kept.sample // RANGE,
+            ),
         )
     return kept.digest
 
 
-def find(store: Store, digest: str) -> Core:
-    """The core of that digest. Raises NotFound where there is none."""
-    row = store.db.execute("SELECT core FROM replay WHERE digest = ?", (digest,)).fetchone()
+@overload
+def find(store: Store, digest: str) -> Core: ...
+
+
+@overload
+def find(store: Store, digest: str, of: type[R]) -> R: ...
+
+
+def find(store: Store, digest: str, of: type[Any] = Core) -> Core | FreeCore:
+    """The core of that digest: of a locked replay, or of a free one where that is asked for.
+
+    Raises NotFound where there is none of that kind.
+    """
+    row = store.db.execute(
+        "SELECT core FROM replay WHERE digest = ? AND kind = ?", (digest, _kind(of))
+    ).fetchone()
     if row is None:
-        raise NotFound("replay", digest)
-    return msgspec.json.decode(row[0], type=Core)
+        raise NotFound("replay" if of is Core else "free replay", digest)
+    found: Core | FreeCore = msgspec.json.decode(row[0], type=of)
+    return found
+
+
+def next_range(store: Store, trace: str, model: str) -> int:
+    """The range of samples that no finished replay of the trace by that model has used."""
+    row = store.db.execute(
+        "SELECT coalesce(max(sample_range) + 1, 0) FROM replay WHERE trace_key = ? AND model = ?",
+        (trace, model),
+    ).fetchone()
+    return int(row[0])
 
 
 def of_trace(store: Store, trace: str) -> list[Kept]:
     """The replays of a trace, the latest first."""
     return [
-        Kept(digest=row[0], trace=row[1], edit=row[2], model=row[3], ran_ns=row[4])
+        Kept(digest=row[0], trace=row[1], edit=row[2], model=row[3], ran_ns=row[4], kind=row[5])
         for row in store.db.execute(
-            "SELECT digest, trace_key, edit, model, ran_ns FROM replay WHERE trace_key = ?"
+            "SELECT digest, trace_key, edit, model, ran_ns, kind FROM replay WHERE trace_key = ?"
             " ORDER BY ran_ns DESC, id DESC",
             (trace,),
         )
     ]
+
+
+def _kind(of: type[Any]) -> Kind:
+    return "free" if issubclass(of, FreeCore) else "locked"

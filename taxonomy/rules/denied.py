@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from replay.effects import words_of
 from taxonomy.claims import STATUS_GROUPS, sentences, statuses, success
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import Act, Turn, mutates, words_of
+from taxonomy.reading import Act, Turn, mutates
 from taxonomy.replies import decoded
 from taxonomy.rules.case import Case, answered, said
 

@@ -13,9 +13,10 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from replay.effects import words_of
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import Act, Turn, mutates, words_of
+from taxonomy.reading import Act, Turn, mutates
 from taxonomy.replies import cut
 from taxonomy.rules.case import Case, called, said
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from replay.effects import words_of
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Finding
 from taxonomy.provenance import Value
-from taxonomy.reading import words_of
 from taxonomy.replies import Kind, cut
 from taxonomy.rules.case import Case, answered, called, said
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from replay.effects import PROGRAM_KEYS
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.findings import Evidence, Finding
 from taxonomy.reading import Act, Turn, leaves
-from taxonomy.replies import SHELL_KEYS, Kind, cut
+from taxonomy.replies import Kind, cut
 from taxonomy.rules.case import Case, called
 
 NAME = "malformed calls"
@@ -68,7 +69,7 @@ def malformed(act: Act) -> bool:
         return False
     if value.strip(_SIGNS).lower() in _NOTHING or _STRAY_START.match(value):
         return True
-    syntax = path in SHELL_KEYS and act.reply.kind is Kind.SYNTAX
+    syntax = path in PROGRAM_KEYS and act.reply.kind is Kind.SYNTAX
     return syntax and bool(_STRAY.match(value[:_READ]))
 
 

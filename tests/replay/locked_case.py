@@ -12,10 +12,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from replay.edit import Edit, SetSystem
 from replay.errors import ModelRefused
 from replay.formats.dialogue import Thread, Turn
 from replay.formats.intake import Tally
+from replay.locked import replay
 from replay.models.cached import Cached
+from replay.result import Core, core
+from replay.row import Models
+from replay.rules import PLAIN
+from replay.sampling import LOOK, Sampling
+from replay.step_result import StepResult
 from replay.store import Store, read
 from replay.store.write import Writer
 from replay.trace import (
@@ -99,6 +106,22 @@ def think(body: Body) -> Body:
     return message(act, model="tiny")
 
 
+class Moody:
+    """The tiny model, but in every `period`-th sample it looks an order up instead of acting."""
+
+    name = "tiny"
+
+    def __init__(self, period: int) -> None:
+        self.asked: list[int] = []
+        self._period = period
+
+    def complete(self, body: Body, sample: int) -> Body:
+        self.asked.append(sample)
+        if sample % self._period == self._period - 1:
+            return message(tool_use("get_order", order_id=1042), model="tiny")
+        return think(body)
+
+
 class Fixed:
     """A model that gives one answer, or raises one error, whatever it is asked."""
 
@@ -165,6 +188,24 @@ def tiny(store: Store, model: Any = None) -> Cached:
     return Cached(store, "tiny", model or Tiny())
 
 
+def run(
+    trace: Trace, edit: Edit | None, model: Cached, sampling: Sampling = LOOK, **beside: Any
+) -> list[StepResult]:
+    """The steps of a replay by one model, each as it ended."""
+    going = replay(trace, edit, Models.one(model), sampling=sampling, **beside)
+    rows = {row.step: row for row in going}
+    return [rows[step] for step in sorted(rows)]
+
+
+def core_of(
+    trace: Trace, edit: Edit | None, rows: Sequence[StepResult], sampling: Sampling = LOOK
+) -> Core:
+    """What those steps come to, of the tiny model."""
+    with Store.open(":memory:") as store:
+        models = Models.one(Cached(store, "tiny"))
+        return core(trace, edit, models, rows, sampling=sampling, steps=None, rules=PLAIN)
+
+
 def _no_sockets(event: str, _: tuple[Any, ...]) -> None:
     if event.startswith("socket."):
         raise AssertionError(event)
@@ -176,9 +217,6 @@ def _main() -> None:
     Without DIES_AT nothing may be asked and no socket opened. Prints the digest, then what was
     loaded of the packages that only a live call needs.
     """
-    from replay.edit import Edit, SetSystem
-    from replay.locked import core, replay
-
     path, key, *dies_at = sys.argv[1:]
     if not dies_at:
         sys.addaudithook(_no_sockets)
@@ -186,8 +224,8 @@ def _main() -> None:
     with Store.open(Path(path)) as store:
         trace = read.load(store, key)
         inner = Tiny(int(dies_at[0])) if dies_at else None
-        rows = list(replay(trace, edit, Cached(store, "tiny", inner)))
-        print(core(trace, edit, "tiny", rows).digest)
+        rows = run(trace, edit, Cached(store, "tiny", inner))
+        print(core_of(trace, edit, rows).digest)
         print(*sorted({"anthropic", "httpx2", "textual", "genai_prices"} & set(sys.modules)))
 
 

@@ -7,7 +7,7 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,13 @@ from msgspec import structs
 from replay.budget import Limits
 from replay.edit import Edit, ReplaceText, SetMessage, SetSystem, SetTool
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss, RequestRefused
-from replay.locked import StepResult, core, replay
+from replay.estimate import Estimate, estimate
+from replay.locked import replay
 from replay.models.cached import Cached, flaw
 from replay.models.choose import choose, default_name, label
-from replay.plan import estimate
+from replay.row import Models
+from replay.sampling import LOOK, Sampling, fixed
+from replay.step_result import StepResult
 from replay.store import Store, answers, edits, replays
 from replay.trace import NO_SYSTEM, Fidelity, Level, Tool, Trace
 from replay.verdict import Collateral, Match, summary
@@ -32,11 +35,13 @@ from tests.replay.locked_case import (
     VERIFY,
     Fixed,
     Tiny,
+    core_of,
     request,
     spans,
     stored,
     tiny,
 )
+from tests.replay.locked_case import run as run_with
 
 ROOT = Path(__file__).resolve().parents[2]
 EDIT = Edit(name="verify", changes=(SetSystem(VERIFY),))
@@ -51,7 +56,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def run(
     store: Store, trace: Trace, edit: Edit | None = EDIT, model: Any = None, **beside: Any
 ) -> list[StepResult]:
-    return list(replay(trace, edit, tiny(store, model), **beside))
+    return run_with(trace, edit, tiny(store, model), **beside)
+
+
+def going(trace: Trace, edit: Edit | None, model: Cached) -> Generator[StepResult]:
+    return replay(trace, edit, Models.one(model), sampling=LOOK)
+
+
+def foreseen(trace: Trace, edit: Edit | None, model: Cached, sampling: Sampling = LOOK) -> Estimate:
+    return estimate(trace, edit, Models.one(model), sampling=sampling)
 
 
 # --- the two arms
@@ -68,7 +81,7 @@ def test_the_edit_departs_at_the_break_and_control_repeats_the_recording(store: 
     assert verdict.at_break == "gone"
     assert verdict.control == Match(repeated=5, of=5)
     assert verdict.edited == Match(repeated=4, of=5)
-    assert verdict.collateral == Collateral(fixed=1, same=4)
+    assert verdict.collateral == Collateral(fixed=1, same=1), "what comes after is left out"
     assert verdict.dimmed == (2, 3, 4)
     assert verdict.weakest is Level.EXACT
 
@@ -140,10 +153,9 @@ def test_only_the_steps_asked_for_are_asked(store: Store) -> None:
 
 def test_every_sample_of_a_request_is_its_own_answer(store: Store) -> None:
     model = Tiny()
-    rows = run(store, stored(store), EDIT, model, samples=3)
+    rows = run(store, stored(store), EDIT, model, sampling=fixed(3))
     assert model.asked == 5 * 2 * 3
     assert len({reply.key for row in rows for reply in row.control + row.edited}) == 30
-    assert summary(rows, BREAK).sentence.endswith("The first of 3 samples: a look.")
 
 
 # --- an edit that does not apply
@@ -187,7 +199,7 @@ def test_a_step_whose_request_is_unknown_gets_its_reason_and_no_call(store: Stor
     verdict = summary(rows, BREAK)
     assert verdict.sentence == "No step was asked."
     assert verdict.notices == (
-        "step 0 was not asked: the request was truncated (4 more steps were not asked)",
+        "step 0 was not asked: the request was truncated (4 more steps too)",
     )
 
 
@@ -219,11 +231,16 @@ def test_what_could_not_be_sent_lowers_the_fidelity_and_the_verdict_says_the_wea
 # --- models that decline
 
 
-def test_a_model_that_declines_altogether_ends_the_replay_with_one_row(store: Store) -> None:
+def test_a_model_that_declines_altogether_ends_the_replay_with_a_sentence(store: Store) -> None:
     model = Fixed(ModelRefused("no key", "set one"), after=3)
     rows = run(store, stored(store), EDIT, model)
-    assert [row.refused for row in rows] == [None, "no key; set one"]
-    assert summary(rows).notices == ("step 1 was not asked: no key; set one",)
+    assert [row.ended for row in rows] == [None] + ["no key; set one"] * 4
+    assert [len(row.control) for row in rows] == [1, 1, 0, 0, 0]
+    assert model.asked == 4
+    assert summary(rows).notices == (
+        "step 2 was not asked: no key; set one (2 more steps too)",
+        "step 1 lacks samples: no key; set one",
+    )
 
 
 def test_a_request_that_is_declined_costs_its_step_only(store: Store) -> None:
@@ -236,20 +253,19 @@ def test_the_demo_model_refuses_strange_tools_in_one_sentence(store: Store) -> N
     strange = (Tool(name="qzx", description="Zz."),)
     said = (("user", "Hi"), ("assistant", [tool_use("qzx")]), ("result", "x"), ("assistant", "Y."))
     trace = stored(store, spans(said, asking=request(tools=strange)))
-    rows = list(replay(trace, None, choose("demo", store)))
-    assert len(rows) == 1
-    assert rows[0].refused is not None
-    assert "demo" in rows[0].refused
+    rows = run_with(trace, None, choose("demo", store))
+    assert [row.control for row in rows] == [(), ()]
+    assert "demo" in str(rows[0].refused)
 
 
 def test_an_answer_that_is_no_message_is_refused_and_not_kept(store: Store) -> None:
     trace = stored(store)
     openai = {"choices": [{"message": {"role": "assistant"}}]}
     rows = run(store, trace, EDIT, Fixed(openai))
-    assert len(rows) == 1
+    assert not any(row.control for row in rows)
     assert "did not answer with a message" in str(rows[0].refused)
     with pytest.raises(OfflineMiss):
-        list(replay(trace, EDIT, Cached(store, "tiny")))
+        run_with(trace, EDIT, Cached(store, "tiny"))
 
 
 @pytest.mark.parametrize(
@@ -277,9 +293,9 @@ def test_half_an_answer_is_none(wrong: Any) -> None:
 
 def test_the_second_run_asks_nothing_and_comes_to_the_same(store: Store) -> None:
     trace, model = stored(store), Tiny()
-    first = core(trace, EDIT, "tiny", run(store, trace, EDIT, model))
+    first = core_of(trace, EDIT, run(store, trace, EDIT, model))
     again = Cached(store, "tiny", model)
-    second = core(trace, EDIT, "tiny", list(replay(trace, EDIT, again)))
+    second = core_of(trace, EDIT, run_with(trace, EDIT, again))
     assert first.digest == second.digest
     assert first.encoded() == second.encoded()
     assert (again.asks, again.hits) == (0, 10)
@@ -290,7 +306,7 @@ def test_the_order_in_which_steps_return_changes_no_digest(store: Store) -> None
     trace = stored(store)
     rows = run(store, trace)
     shuffled = random.Random(7).sample(rows, len(rows))
-    assert core(trace, EDIT, "tiny", rows).digest == core(trace, EDIT, "tiny", shuffled).digest
+    assert core_of(trace, EDIT, rows).digest == core_of(trace, EDIT, shuffled).digest
     assert summary(rows, BREAK) == summary(shuffled, BREAK)
 
 
@@ -300,7 +316,7 @@ def test_a_swapped_answer_changes_the_digest(tmp_path: Path) -> None:
         with Store.open(tmp_path / f"{at}.db") as store:
             trace = stored(store)
             rows = run(store, trace, None, Fixed(message(text(said))))
-            digests.add(core(trace, None, "tiny", rows).digest)
+            digests.add(core_of(trace, None, rows).digest)
     assert len(digests) == 2
 
 
@@ -309,8 +325,8 @@ def test_offline_a_missing_answer_is_an_error_that_names_the_step(store: Store) 
     run(store, trace, None, steps={0, 1})
     rows: list[StepResult] = []
     with pytest.raises(OfflineMiss, match=r"step 2: no stored answer of tiny.*--live"):
-        rows.extend(replay(trace, None, Cached(store, "tiny")))
-    offline = replay(trace, None, Cached(store, "tiny"))
+        rows.extend(going(trace, None, Cached(store, "tiny")))
+    offline = going(trace, None, Cached(store, "tiny"))
     assert [next(offline).step, next(offline).step] == [0, 1]
 
 
@@ -328,7 +344,7 @@ def test_an_answer_is_kept_masked_and_read_back_as_kept(store: Store) -> None:
 
 def test_a_replay_is_stored_once_with_its_edit_and_found_by_its_digest(store: Store) -> None:
     trace, edit = stored(store), edits.save(store, EDIT)
-    made = core(trace, edit, "tiny", run(store, trace, edit))
+    made = core_of(trace, edit, run(store, trace, edit))
     assert replays.keep(store, made) == made.digest
     assert replays.keep(store, made) == made.digest
     assert replays.find(store, made.digest) == made
@@ -351,7 +367,7 @@ def test_offline_without_sockets_or_sdk_every_process_prints_the_same_digest(
     path = tmp_path / "arc.db"
     with Store.open(path) as store:
         trace = stored(store)
-        digest = core(trace, EDIT, "tiny", run(store, trace)).digest
+        digest = core_of(trace, EDIT, run(store, trace)).digest
     for seed, zone in (("0", "UTC"), ("4242", "Asia/Kolkata")):
         done = in_a_process(path, trace.id, PYTHONHASHSEED=seed, TZ=zone, LANG="C")
         assert done.stdout.splitlines() == [digest, ""], done.stderr
@@ -372,9 +388,9 @@ def test_a_killed_replay_resumes_and_asks_only_what_is_missing(tmp_path: Path) -
 
 def test_closing_the_replay_stops_it_and_keeps_what_was_answered(store: Store) -> None:
     trace, model = stored(store), Tiny()
-    going = replay(trace, EDIT, tiny(store, model))
-    next(going)
-    going.close()
+    asking = going(trace, EDIT, tiny(store, model))
+    next(asking)
+    asking.close()
     assert model.asked == 2
     run(store, trace, EDIT, model)
     assert model.asked == 10
@@ -447,7 +463,7 @@ def test_an_answer_that_cannot_be_right_breaks_its_step(store: Store) -> None:
     rows = run(store, trace, EDIT, Fixed(message(tool_use("magic"))))
     assert summary(rows, BREAK).marks == dict.fromkeys(range(5), "broke")
     assert rows[0].edited[0].flaws == ("calls magic, which is not offered",)
-    assert summary(rows, BREAK).collateral == Collateral(broke=5)
+    assert summary(rows, BREAK).collateral == Collateral(broke=1)
 
 
 def test_another_model_answers_for_itself(store: Store) -> None:
@@ -488,21 +504,21 @@ def test_the_estimate_counts_what_is_not_stored_from_recorded_tokens(store: Stor
     trace = stored(store)
     name = "claude-sonnet-4-5"
     offline = Cached(store, name)
-    full = estimate(trace, EDIT, offline)
+    full = foreseen(trace, EDIT, offline)
     assert (full.calls, full.stored, full.by_size) == (10, 0, 0)
     assert (full.input_tokens, full.output_tokens) == (10_000, 500)
     assert full.usd == pytest.approx(10_000 * 3e-6 + 500 * 15e-6)
-    list(replay(trace, None, Cached(store, name, Tiny())))
-    half = estimate(trace, EDIT, offline)
+    run_with(trace, None, Cached(store, name, Tiny()))
+    half = foreseen(trace, EDIT, offline)
     assert (half.calls, half.stored) == (5, 5)
-    assert estimate(trace, EDIT, Cached(store, "nobody-knows-it")).usd is None
+    assert foreseen(trace, EDIT, Cached(store, "nobody-knows-it")).usd is None
 
 
 def test_tokens_that_were_not_recorded_are_reckoned_from_the_size(store: Store) -> None:
     bare = [
         structs.replace(span, usage=None) if hasattr(span, "usage") else span for span in spans()
     ]
-    made = estimate(stored(store, bare), None, Cached(store, "tiny"))
+    made = foreseen(stored(store, bare), None, Cached(store, "tiny"))
     assert made.by_size == made.calls == 5
     assert made.input_tokens > 0
 

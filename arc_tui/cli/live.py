@@ -1,0 +1,53 @@
+"""Options of every command that may ask a server: `--live` and the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from arc_tui import format
+from replay.budget import Limits
+from replay.estimate import Estimate
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--model", help="The model to ask; a trace's own by default."),
+    click.option("--live", is_flag=True, help="Allow calls to a server; needs a limit."),
+    click.option("--budget", type=float, help="Spend at most this many USD."),
+    click.option("--max-calls", type=int, help="Make at most this many calls."),
+    click.option("--max-tokens", type=int, help="Use at most this many tokens."),
+    click.option("--max-minutes", type=float, help="Take at most this long."),
+)
+
+
+def live_options(command: F) -> F:
+    """`--model`, `--live` and the limits, as `model`, `live`, `budget`, `max_*`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def limits(options: dict[str, Any]) -> Limits:
+    """The limits out of a command's options."""
+    return Limits(
+        usd=options["budget"],
+        calls=options["max_calls"],
+        tokens=options["max_tokens"],
+        minutes=options["max_minutes"],
+    )
+
+
+def foreseen(estimate: Estimate) -> str:
+    """What is about to be asked of a server, in one line."""
+    price = "price unknown" if estimate.usd is None else f"about {format.usd(estimate.usd)}"
+    said = (
+        f"{format.count(estimate.calls, 'live call')} at first, {estimate.stored} answered already;"
+        f" {format.tokens(estimate.input_tokens)} tokens in, {price}"
+    )
+    if estimate.most_calls <= estimate.calls:
+        return said
+    most = "" if estimate.most_usd is None else f", {format.usd(estimate.most_usd)}"
+    return f"{said}; at most {format.number(estimate.most_calls)} where samples disagree{most}"

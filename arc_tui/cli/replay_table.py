@@ -1,0 +1,94 @@
+"""A replay as `arc replay` prints it: the sentence, a row a step, what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from arc_tui import format
+from arc_tui.cli.common import print_table
+from arc_tui.views.replay import MARKS, ArmRow, ReplayRow, ReplayView
+from replay.compare import RULES, VERSION
+
+
+def print_replay(out: Console, view: ReplayView, *, rules: bool = False) -> None:
+    """The sentence, a row a step, what stands against it, the rules, the digest."""
+    out.print(Text(view.verdict.sentence, "bold"), soft_wrap=True)
+    for notice in view.verdict.notices:
+        out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
+    out.print()
+    print_table(
+        out, ["", "step", "recorded", "control", "edited"], [_cells(row) for row in view.rows]
+    )
+    if any(row.dimmed for row in view.rows):
+        out.print("dim: the edited agent would not have been here; not counted", style="dim")
+    out.print()
+    for line in _footer(view):
+        out.print(Text(format.plain(line), "dim"), soft_wrap=True)
+    if rules:
+        out.print(f"\n{RULES}", soft_wrap=True)
+
+
+def _cells(row: ReplayRow) -> list[Text | str]:
+    style = "dim" if row.dimmed else ""
+    name = "" if row.mark is None else MARKS.get(row.mark, "? unclear")
+    if row.refused is not None:
+        return ["– not asked", str(row.step), _short(row.recorded), _short(row.refused), ""]
+    edited = _short(row.edited_refused) if row.edited_refused else arm_cell(row.edited)
+    cells = (
+        name,
+        f"{row.step}{' ◆' if row.at_break else ''}",
+        _short(row.recorded),
+        arm_cell(row.control),
+        edited,
+    )
+    return [Text(cell, style) for cell in cells]
+
+
+def arm_cell(arm: ArmRow | None) -> str:
+    """What an arm mostly does; of several samples, how many of them: `same 7/8`."""
+    if arm is None:
+        return format.UNKNOWN
+    mostly, found = arm.mostly, arm.counts
+    said = "same" if mostly.same else _short(mostly.phrase)
+    if mostly.same is None and found.reworded:
+        said = "other words"
+    if found.asked <= 1:
+        return said
+    kind = found.departs if mostly.same is False else found.decided - found.departs
+    others = len(arm.answers) - 1
+    more = f" +{others}" if others and mostly.same is False else ""
+    return f"{said} {kind}/{found.decided}{more}" if found.decided else said
+
+
+def _short(phrase: str | None) -> str:
+    return format.cut(format.one_line(phrase), 48) or format.UNKNOWN
+
+
+def _footer(view: ReplayView) -> Iterator[str]:
+    verdict = view.verdict
+    if verdict.collateral is not None:
+        each = verdict.collateral
+        unclear = f" · unclear {each.unclear}" if each.unclear else ""
+        yield (
+            f"fixed {each.fixed} · broke {each.broke} · changed {each.changed}"
+            f" · same {each.same}{unclear}"
+        )
+    yield from verdict.basis
+    yield from (f"lost on the way: {loss}" for loss in verdict.losses)
+    weakest = verdict.weakest.value if verdict.weakest else format.UNKNOWN
+    masked = f", {verdict.masked} masked" if verdict.masked else ""
+    server = f" at {view.server}" if view.server else ""
+    yield (
+        f"model {view.model}{server} · fidelity at worst {weakest}{masked}"
+        f" · {view.asked} asked, {view.kept} kept"
+        f" · spent {format.usd(view.spent_usd, complete=view.spent_complete)}"
+    )
+    yield f"compared by rules v{VERSION} (--rules prints them){_and(view.rules)}"
+    yield f"digest {view.digest}" if view.digest is not None else "not finished: no digest"
+
+
+def _and(rules: tuple[str, ...]) -> str:
+    return "".join(f"; {rule}" for rule in rules)

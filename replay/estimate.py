@@ -1,0 +1,154 @@
+"""What would a replay ask, and about what would it cost? Said before the first call.
+
+From the recorded tokens, where there are some; from the size of the text, where there are none. In
+turn, a request is reckoned as it meets the provider's prefix cache: it reads what the step before
+it left there and writes the rest. A cache is the provider's affair, so this is an estimate; what
+bounds the spending is the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from replay import canon
+from replay.edit import Edit
+from replay.plan import Arm, Plan, plans
+from replay.prices import price
+from replay.row import Models
+from replay.sampling import AUTO, Sampling, Schedule
+from replay.trace import Step, Trace, Usage
+
+CACHED_ABOVE = 1024
+"""Input tokens below which providers keep no prefix; their floors differ by model."""
+
+BATCH_SHARE = 0.5
+"""What a call in a batch costs of its price."""
+
+
+class Estimate(Struct, frozen=True, kw_only=True):
+    """What a replay would ask and cost, before it asks anything.
+
+    `stored` calls are already answered and cost nothing. Figures cover the other `calls`, those of
+    the first level of samples; `most_calls` and `most_usd` would be reached if every step had to
+    be asked to the last level. `by_size` of the calls had no recorded tokens. `usd` None: no price
+    is known for the model.
+    """
+
+    calls: int
+    stored: int
+    input_tokens: int
+    output_tokens: int
+    by_size: int = 0
+    usd: float | None = None
+    most_calls: int = 0
+    most_usd: float | None = None
+
+
+class _Call(NamedTuple):
+    """A call that would be made, with its tokens and price."""
+
+    usage: Usage
+    by_size: bool
+    usd: float | None
+
+
+def estimate(
+    trace: Trace,
+    edit: Edit | None,
+    models: Models,
+    *,
+    sampling: Sampling = AUTO,
+    steps: Collection[int] | None = None,
+) -> Estimate:
+    """What `locked.replay` with the same arguments would ask for. Asks nothing.
+
+    Raises BadEdit as `locked.replay` does.
+    """
+    planned = plans(trace, edit, models.control.name, steps, edited_model=models.edited.name)
+    open_plans = [plan for plan in planned if plan.refusal is None]
+    first, stored = _calls(open_plans, models, sampling, sampling.levels[0])
+    most, _ = _calls(open_plans, models, sampling, sampling.levels[-1])
+    return Estimate(
+        calls=len(first),
+        stored=stored,
+        input_tokens=sum(call.usage.input_tokens or 0 for call in first),
+        output_tokens=sum(call.usage.output_tokens or 0 for call in first),
+        by_size=sum(call.by_size for call in first),
+        usd=_sum(first),
+        most_calls=len(most),
+        most_usd=_sum(most),
+    )
+
+
+def _sum(calls: list[_Call]) -> float | None:
+    known = [call.usd for call in calls if call.usd is not None]
+    return sum(known) if len(known) == len(calls) else None
+
+
+def _calls(
+    planned: list[Plan], models: Models, sampling: Sampling, samples: int
+) -> tuple[list[_Call], int]:
+    """The calls that are not answered yet, each key once, and how many are."""
+    found: dict[str, _Call | None] = {}
+    for model, sides in (
+        (models.control, [plan.control for plan in planned]),
+        (models.edited, [plan.edited for plan in planned]),
+    ):
+        before = 0
+        for plan, arm in zip(planned, sides, strict=True):
+            if arm is plan.edited and plan.edited_refusal is not None:
+                continue
+            touched = not plan.edited.sent.asks_as(plan.control.sent)
+            for place in range(samples if touched else sampling.levels[0]):
+                number = sampling.number(place)
+                key = arm.sent.key(number)
+                if key not in found:
+                    known = model.stored(arm.sent, number)
+                    left = before if place == 0 else None
+                    call = _call(plan, arm, model.name, sampling.schedule, left)
+                    found[key] = None if known else call
+            before = _usage(plan.step, arm).input_tokens or 0
+    calls = [call for call in found.values() if call is not None]
+    return calls, len(found) - len(calls)
+
+
+def _call(plan: Plan, arm: Arm, model: str, schedule: Schedule, left: int | None) -> _Call:
+    """A call; `left` tokens of it the step before left in the cache, all of them where None."""
+    usage = _usage(plan.step, arm)
+    cost = price(_reading(usage, left) if schedule == "cheap" else usage, model)
+    share = BATCH_SHARE if schedule == "batch" else 1.0
+    return _Call(usage, not _counted(plan.step), None if cost is None else cost.usd * share)
+
+
+def _reading(usage: Usage, left: int | None) -> Usage:
+    """The usage with what it reads from the prefix cache and what it writes there."""
+    whole = usage.input_tokens or 0
+    if whole < CACHED_ABOVE:
+        return usage
+    read = whole if left is None else left if CACHED_ABOVE <= left <= whole else 0
+    return Usage(
+        input_tokens=whole,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=read,
+        cache_write_tokens=whole - read,
+    )
+
+
+def _counted(step: Step) -> bool:
+    usage = step.ask.usage
+    return usage is not None and usage.input_tokens is not None and usage.output_tokens is not None
+
+
+def _usage(step: Step, arm: Arm) -> Usage:
+    """The recorded tokens of a step; where there are none, a quarter of its characters."""
+    usage = step.ask.usage
+    if usage is not None and _counted(step):
+        return Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    said = step.ask.response.message
+    return Usage(
+        input_tokens=len(canon.encode(arm.sent.body())) // 4 + 1,
+        output_tokens=len(canon.encode(said.body if said is not None else "")) // 4 + 1,
+    )

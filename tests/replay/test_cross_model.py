@@ -1,0 +1,83 @@
+"""A real run of another provider's model, asked again of this one: what that can and cannot say.
+
+The run is gpt-4o's at a capture-the-flag task, every request recorded. The server is the tests'
+own, as strict as the real one; its policy stands for some other model with habits of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from arc_tui import jobs
+from arc_tui.replaying import Wanted, replaying
+from arc_tui.views.replay import ReplayView
+from replay.budget import Limits
+from replay.edit import Edit, InjectConstraint
+from replay.store import Store
+from replay.trace import Level
+from taxonomy.ledger import open_ledger
+from tests.messages_api import Body, MessagesApi, message, text, tool_use
+from tests.replay.live_case import clean_environment
+from tests.shared import DATA, needs_shared
+
+pytestmark = needs_shared
+
+RUN, STEPS = "9266374f", (0, 2, 5, 11, 17, 23)
+CAREFUL = Edit(
+    name="say first", changes=(InjectConstraint(text="Say what you expect before you act."),)
+)
+
+
+def policy(body: Body) -> Body:
+    """Reads a file first, whatever the recorded model did; says so first where it is told to."""
+    if "Say what you expect" in str(body["system"]):
+        return message(text("I expect a flag in the archive."), model=body["model"])
+    return message(tool_use("bash", cmd="cat README.md"), model=body["model"])
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    clean_environment(monkeypatch, tmp_path)
+    with open_ledger(tmp_path / "arc.db") as opened:
+        for _ in jobs.import_paths(opened, [DATA / "docent" / "log.eval"]):
+            pass
+        yield opened
+
+
+def asked(store: Store, **beside: object) -> ReplayView:
+    wanted = Wanted(trace=RUN, edit=CAREFUL, model="claude-other", steps=STEPS, **beside)  # type: ignore[arg-type]
+    *_, view = replaying(store, wanted)
+    return view
+
+
+def test_a_run_of_another_provider_is_asked_again_whole_and_the_verdict_says_of_whom(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with MessagesApi(policy) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+        limits = Limits(calls=1000)
+        view = asked(store, live=True, limits=limits)
+        verdict = view.verdict
+        # Every request is known as it was sent, and the strict server takes every one of them.
+        assert verdict.weakest is Level.EXACT
+        assert verdict.losses == ()
+        assert verdict.control.of == len(STEPS)
+        assert verdict.notices == ()
+        # What it can say: what this model would do, and what the edit changes in that.
+        assert verdict.rebased
+        assert "not of gpt-4o" in verdict.sentence
+        assert "this is what claude-other would do, not why the recorded model" in verdict.sentence
+        assert verdict.edited_departs == 0
+        assert "from control's first answer" in verdict.sentence
+        assert len(verdict.effects) == len(STEPS)
+        # What it cannot say: why the recorded run failed, and what became of its break.
+        assert verdict.at_break in (None, "not control's", "unknown")
+        assert verdict.collateral is not None
+        assert verdict.collateral.fixed == 0
+        made = api.asked
+        again = asked(store)
+        assert (again.asked, api.asked) == (0, made)
+        assert again.digest == view.digest is not None

@@ -1,0 +1,238 @@
+"""Several samples of a step: how many are asked, in which order, and what they let one say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from replay.edit import Edit, SetMessage, SetModel, SetSystem
+from replay.errors import OfflineMiss, RequestRefused
+from replay.locked import replay
+from replay.models.cached import Cached
+from replay.row import Models
+from replay.sampling import AUTO, LOOK, RANGE, Sampling, fixed
+from replay.step_result import StepResult
+from replay.store import Store
+from replay.trace import Trace
+from replay.verdict import Collateral, summary
+from tests.messages_api import Body, message, text, tool_use
+from tests.replay.locked_case import (
+    BREAK,
+    VERIFY,
+    Fixed,
+    Moody,
+    Tiny,
+    core_of,
+    spans,
+    stored,
+    think,
+    tiny,
+)
+from tests.replay.locked_case import run as run_with
+
+EDIT = Edit(name="verify", changes=(SetSystem(VERIFY),))
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.open(":memory:") as opened:
+        yield opened
+
+
+def run(
+    trace: Trace, edit: Edit | None, model: Cached, sampling: Sampling = AUTO
+) -> list[StepResult]:
+    return run_with(trace, edit, model, sampling)
+
+
+def samples(store: Store, trace: Trace, model: Any, sampling: Sampling = AUTO) -> list[int]:
+    return [len(row.control) for row in run(trace, EDIT, tiny(store, model), sampling)]
+
+
+# --- how many
+
+
+def test_only_a_step_that_is_open_is_asked_again(store: Store) -> None:
+    model = Tiny()
+    assert samples(store, stored(store), model) == [3, 8, 3, 3, 3]
+    assert model.asked == 2 * (3 + 8 + 3 + 3 + 3)
+
+
+def test_a_step_that_stays_open_is_asked_to_the_last_level_and_no_further(store: Store) -> None:
+    trace, model = stored(store), Moody(3)
+    found = {len(row.control) for row in run(trace, EDIT, tiny(store, model))}
+    assert found <= {3, 8, 20}
+    assert max(model.asked) <= 19
+
+
+def test_both_arms_always_have_as_many_samples(store: Store) -> None:
+    for row in run(stored(store), EDIT, tiny(store, Moody(4))):
+        assert len(row.control) == len(row.edited)
+
+
+def test_an_untouched_step_is_never_asked_more_than_at_first(store: Store) -> None:
+    late = Edit(name="late", changes=(SetMessage(index=6, text="Refund order 7."),))
+    rows = run(stored(store), late, tiny(store))
+    assert [row.touched for row in rows] == [False, False, False, True, True]
+    assert [len(row.control) for row in rows[:3]] == [3, 3, 3]
+
+
+def test_more_samples_later_ask_only_for_those_that_are_new(store: Store) -> None:
+    trace, model = stored(store), Tiny()
+    run(trace, EDIT, tiny(store, model), LOOK)
+    assert model.asked == 10
+    run(trace, EDIT, tiny(store, model), fixed(3))
+    assert model.asked == 30
+
+
+def test_offline_a_missing_sample_is_named_and_how_to_do_with_fewer(store: Store) -> None:
+    trace = stored(store)
+    run(trace, EDIT, tiny(store), LOOK)
+    with pytest.raises(OfflineMiss, match=r"step 0, control, sample 2: .*-k 1"):
+        run(trace, EDIT, Cached(store, "tiny"), fixed(3))
+    assert len(run(trace, EDIT, Cached(store, "tiny"), LOOK)) == 5
+
+
+def test_sampling_afresh_leaves_what_is_kept_and_never_meets_it(store: Store) -> None:
+    trace, model = stored(store), Tiny()
+    first = run(trace, EDIT, tiny(store, model), LOOK)
+    fresh = structs.replace(LOOK, range=1)
+    second = run(trace, EDIT, tiny(store, model), fresh)
+    assert model.asked == 20
+    assert {row.control[0].key for row in first}.isdisjoint(row.control[0].key for row in second)
+    assert core_of(trace, EDIT, first).digest != core_of(trace, EDIT, second, fresh).digest
+    run(trace, EDIT, Cached(store, "tiny"), LOOK)
+
+
+def test_samples_of_a_range_carry_its_number(store: Store) -> None:
+    model = Moody(1000)
+    run(stored(store), None, tiny(store, model), Sampling(levels=(2,), range=2))
+    assert set(model.asked) == {2 * RANGE, 2 * RANGE + 1}
+
+
+# --- in which order
+
+
+class Watched(Tiny):
+    """The tiny model; `order` holds the number of turns of each request as it came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: list[tuple[int, bool, int]] = []
+
+    def complete(self, body: Body, sample: int) -> Body:
+        self.order.append((len(body["messages"]), "verify" in body["system"], sample))
+        return super().complete(body, sample)
+
+
+def test_in_turn_the_first_sample_goes_ahead_and_steps_ascend(store: Store) -> None:
+    model = Watched()
+    run(stored(store), EDIT, tiny(store, model), fixed(3))
+    turns = [turns for turns, _, _ in model.order]
+    assert turns == sorted(turns)
+    first, others = model.order[:2], model.order[2:6]
+    assert [sample for _, _, sample in first] == [0, 0]
+    assert sorted(sample for _, _, sample in others) == [1, 1, 2, 2]
+
+
+def test_all_schedules_come_to_the_same(store: Store) -> None:
+    trace = stored(store)
+    digests = set()
+    for schedule in ("cheap", "fast"):
+        sampling = Sampling(schedule=schedule)
+        with Store.open(":memory:") as fresh:
+            rows = run(trace, EDIT, tiny(fresh, Moody(4)), sampling)
+        digests.add(core_of(trace, EDIT, rows, sampling).digest)
+    assert len(digests) == 1
+
+
+# --- what they let one say
+
+
+def test_a_flip_is_told_from_chance_and_its_counts_stand_beside_it(store: Store) -> None:
+    verdict = summary(run(stored(store), EDIT, tiny(store)), BREAK)
+    assert verdict.sentence == (
+        "Control repeats the recording at 5 of 5 steps."
+        " Your edit first departs at step 1: refund_order → get_order;"
+        " the recorded action at the break is gone in 8/8, against 0/8 in control."
+    )
+    assert verdict.basis == (
+        "beyond chance at step 1 (3 to 8 samples an arm, Fisher's test, Holm over 5 steps)",
+        "control itself departs from the recording in 0 % (0–16 %, n = 20)",
+    )
+    assert verdict.effects == (BREAK,)
+    assert verdict.effect_step == BREAK
+    assert verdict.tests[BREAK].p == pytest.approx(2 / 12870)
+    assert verdict.collateral == Collateral(fixed=1, same=1)
+    assert not verdict.look
+
+
+def test_three_samples_of_a_flip_may_be_chance(store: Store) -> None:
+    verdict = summary(run(stored(store), EDIT, tiny(store), fixed(3)), BREAK)
+    assert verdict.effects == ()
+    assert "gone in 3/3, against 0/3 in control, which may be chance" in verdict.sentence
+    assert verdict.basis[0].startswith("no step departs beyond chance (3 samples an arm")
+    assert verdict.collateral == Collateral(unclear=1, same=1)
+    assert verdict.at_break == "gone"
+
+
+def test_noise_that_both_arms_have_is_no_effect(store: Store) -> None:
+    harmless = Edit(name="brief", changes=(SetSystem("You refund orders. Be brief."),))
+    verdict = summary(run(stored(store), harmless, tiny(store, Moody(3)), AUTO), BREAK)
+    assert verdict.effects == ()
+    assert verdict.noise.value == pytest.approx(1 / 3, abs=0.1)
+    assert "departs at no step" in verdict.sentence
+
+
+def test_another_model_is_held_against_its_own_first_answer(store: Store) -> None:
+    """It never repeats the recording; what the edit does to it is seen all the same."""
+
+    class Other(Tiny):
+        def complete(self, body: Body, sample: int) -> Body:
+            given = think(body)
+            if "verify" in body["system"]:
+                return given
+            return message(tool_use("get_order", order_id=77))
+
+    trace = stored(store, spans(model="openai/gpt-4o"))
+    verdict = summary(run(trace, EDIT, tiny(store, Other())), BREAK)
+    assert verdict.rebased
+    assert verdict.at_break == "not control's"
+    assert verdict.effects != ()
+    assert "from control's first answer" in verdict.sentence
+    assert verdict.noise.value == 0.0
+
+
+def test_an_edit_that_only_the_edited_arm_cannot_ask_costs_that_arm(store: Store) -> None:
+    class Strict(Tiny):
+        def complete(self, body: Body, sample: int) -> Body:
+            if "verify" in body["system"]:
+                raise RequestRefused("prompt is too long")
+            return super().complete(body, sample)
+
+    rows = run(stored(store), EDIT, tiny(store, Strict()))
+    assert {row.edited_refused for row in rows} == {"prompt is too long"}
+    assert all(row.control and not row.edited and row.refused is None for row in rows)
+    assert summary(rows).notices == (
+        "step 0 was not asked with the edit: prompt is too long (4 more steps too)",
+    )
+
+
+def test_an_edit_may_ask_another_model(store: Store) -> None:
+    trace = stored(store)
+    other = Fixed(message(text("I am another.")))
+    models = Models(tiny(store), Cached(store, "other", other))
+    edit = Edit(name="other", changes=(SetModel("other"),))
+    rows = list(replay(trace, edit, models, sampling=LOOK))
+    assert all(row.touched for row in rows)
+    assert other.asked == 5
+    verdict = summary(rows, BREAK, edited_model="other")
+    assert "Control is asked of tiny, the edit of other." in verdict.sentence
+
+
+def test_masked_values_of_the_requests_stand_beside_the_fidelity(store: Store) -> None:
+    rows = run(stored(store), EDIT, tiny(store))
+    assert summary(rows, masked={0: 1, 3: 2, 99: 5}).masked == 3
