@@ -1,0 +1,193 @@
+"""Does the result of a bundle follow from the rest of it?
+
+The replay is run again in a database of its own that nobody else sees: the trace imported, the
+answers put back, nobody asked. A request that was declined then has no answer to be read again;
+it is declined again in the words of the result. That one thing is taken on trust, and counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from replay import free, locked
+from replay.bundle.archive import BadBundle
+from replay.bundle.contents import TRACE, Added, Bundle
+from replay.bundle.differences import differences
+from replay.bundle.results import Result
+from replay.convert import body_key
+from replay.edit import Edit
+from replay.errors import RequestRefused
+from replay.free_run import FreeCore
+from replay.models.cached import Cached
+from replay.plan import plans
+from replay.result import Core, core
+from replay.row import Models
+from replay.rules import Rules
+from replay.sampling import Sampling
+from replay.store import Store, answers, edits, read
+from replay.store.read import content_digest
+from replay.store.supplements import attach
+from replay.store.write import Writer
+from replay.tape import Terms
+from replay.trace import Trace
+
+_UNSAID = "it was declined"
+"""Where the result does not say why."""
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    """What was run again, and what it came to.
+
+    `digest` is what the bundle says, `found` what came out. `differs` says in which places the
+    results differ; it is empty where they are the same. `levels` are the samples of a request,
+    `answers` how many were used; `declined` counts the requests that were taken as declined
+    because the result says so.
+    """
+
+    kind: Literal["locked", "free"]
+    trace: str
+    title: str | None
+    edit: str | None
+    model: str
+    edited_model: str | None
+    server: str
+    levels: tuple[int, ...]
+    answers: int
+    declined: int
+    digest: str
+    found: str
+    differs: tuple[str, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        return self.digest == self.found
+
+
+def rerun(bundle: Bundle) -> Verified:
+    """Run the replay of a bundle again, offline and from its contents alone.
+
+    Raises BadBundle where the trace is not that of the result, BadEdit and NotFound where the
+    result could not have come of it.
+    """
+    kept = bundle.result
+    with Store.open(":memory:") as store:
+        trace, edit = _restored(store, bundle)
+        declining = _Declining()
+        made: Result
+        if isinstance(kept, FreeCore):
+            made = _run(kept, trace, edit, bundle.added or Added(), _model(store, kept, declining))
+        else:
+            declining.said = _refusals(kept, trace, edit)
+            made = _replayed(kept, trace, edit, store, declining)
+    return Verified(
+        kind="free" if isinstance(kept, FreeCore) else "locked",
+        trace=trace.id,
+        title=trace.header.title,
+        edit=edit.name if edit is not None else None,
+        model=kept.model,
+        edited_model=kept.edited_model if isinstance(kept, Core) else None,
+        server=kept.server,
+        levels=kept.levels if isinstance(kept, Core) else (1,),
+        answers=len(bundle.answers),
+        declined=declining.asked,
+        digest=kept.digest,
+        found=made.digest,
+        differs=tuple(differences(kept, made)),
+    )
+
+
+def _restored(store: Store, bundle: Bundle) -> tuple[Trace, Edit | None]:
+    """The contents of a bundle in a database. All of it is masked, and masking changes nothing
+    that is: the digests of the trace show that."""
+    writer = Writer(store)
+    key = writer.finish(writer.write(bundle.tape)).id
+    if (key, content_digest(store, key)) != (bundle.result.trace, bundle.content):
+        raise BadBundle(f"{TRACE} does not hold the trace that was replayed")
+    if bundle.supplement is not None:
+        attach(store, key, bundle.supplement)
+    with store.writing():
+        for each in bundle.answers:
+            answers.put(
+                store,
+                each.key,
+                model=each.model,
+                sample=each.sample,
+                body=each.body,
+                source=each.source,
+                server=each.server,
+            )
+    edit = edits.save(store, bundle.edit) if bundle.edit is not None else None
+    return read.load(store, key), edit
+
+
+# --- the replays, under the terms of their results
+
+
+def _replayed(
+    kept: Core, trace: Trace, edit: Edit | None, store: Store, declining: _Declining
+) -> Core:
+    control = edited = _model(store, kept, declining)
+    if kept.edited_model is not None:
+        edited = Cached(store, kept.edited_model, declining, server=kept.edited_server)
+    models = Models(control, edited)
+    counts = {row.step: max(len(row.control), len(row.edited), 1) for row in kept.rows}
+    sampling = Sampling(levels=kept.levels, range=kept.range, counts=counts)
+    rules = Rules(kept.paths)
+    going = locked.replay(trace, edit, models, sampling=sampling, steps=kept.steps, rules=rules)
+    found = {result.step: result for result in going}
+    return core(
+        trace, edit, models, found.values(), sampling=sampling, steps=kept.steps, rules=rules
+    )
+
+
+def _run(kept: FreeCore, trace: Trace, edit: Edit | None, added: Added, model: Cached) -> FreeCore:
+    *_, last = free.run(
+        trace,
+        edit,
+        model,
+        Terms(stubs=added.stubs, effects=added.effects, allow_stale=kept.allow_stale),
+        start=kept.start,
+        sample=kept.sample,
+        max_steps=kept.limit,
+        rules=Rules(kept.paths),
+    )
+    return last.core()
+
+
+def _model(store: Store, kept: Result, declining: _Declining) -> Cached:
+    return Cached(store, kept.model, declining, server=kept.server)
+
+
+# --- requests that were declined
+
+
+class _Declining:
+    """A model that declines whatever was not answered, in the words in which it was declined:
+    `said`, by the key of a request's first sample, which stands for all of them."""
+
+    name = "declining"
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.said: dict[str, str] = {}
+
+    def complete(self, body: dict[str, Any], sample: int) -> dict[str, Any]:
+        del sample  # what is declined once is declined always
+        self.asked += 1
+        raise RequestRefused(self.said.get(body_key(body, 0), _UNSAID))
+
+
+def _refusals(kept: Core, trace: Trace, edit: Edit | None) -> dict[str, str]:
+    rows = {row.step: row for row in kept.rows}
+    said: dict[str, str] = {}
+    if not any(row.refused or row.edited_refused for row in kept.rows):
+        return said
+    for plan in plans(trace, edit, kept.model, rows.keys(), edited_model=kept.edited_model):
+        row = rows[plan.step.index]
+        if row.refused is not None and plan.refusal is None:
+            said[plan.control.sent.key(0)] = row.refused
+        if row.edited_refused is not None:
+            said[plan.edited.sent.key(0)] = row.edited_refused
+    return said

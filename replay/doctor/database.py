@@ -1,0 +1,112 @@
+"""Is the database where it should be, whole, private, and with room to grow?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from replay.doctor.check import Check, Health
+from replay.errors import StoreUnusable
+from replay.store import Store
+from replay.store.health import Health as Pages
+from replay.store.health import health
+
+AREA = "database"
+
+SCARCE_BYTES, NEXT_TO_NONE_BYTES = 1_000_000_000, 50_000_000
+"""Free room on the disk below which it is worth a warning, and below which writing may fail."""
+
+OLDEST_SQLITE = (3, 40)
+
+
+def database_checks(path: Path, open_store: Callable[[Path], Store]) -> Iterator[Check]:
+    """What can be said of the database at `path`. Makes no file where there is none."""
+    yield _sqlite()
+    if path.exists():
+        yield _file(path)
+        if os.name == "posix":
+            yield _mode(path)
+        yield from _content(path, open_store)
+    else:
+        said = f"{path}: not there yet; the first import makes it"
+        yield _check("file", "ok", said)
+    yield _room(path)
+
+
+def _check(name: str, status: Health, finding: str, advice: str = "") -> Check:
+    return Check(area=AREA, name=name, status=status, finding=finding, advice=advice)
+
+
+def _sqlite() -> Check:
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        oldest = ".".join(map(str, OLDEST_SQLITE))
+        said = f"{sqlite3.sqlite_version} is older than {oldest}"
+        return _check("SQLite", "fail", said, "use a Python that brings a newer one")
+    return _check("SQLite", "ok", sqlite3.sqlite_version)
+
+
+def _file(path: Path) -> Check:
+    log = path.with_name(path.name + "-wal")
+    size = path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+    return _check("file", "ok", f"{path}, {_bytes(size)}")
+
+
+def _mode(path: Path) -> Check:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        said = f"{mode:04o}: others of this machine may read it"
+        return _check("mode", "warn", said, f"chmod 600 {path}")
+    return _check("mode", "ok", f"{mode:04o}: yours alone")
+
+
+def _content(path: Path, open_store: Callable[[Path], Store]) -> Iterator[Check]:
+    try:
+        with open_store(path) as store:
+            found = health(store)
+    except StoreUnusable as error:
+        yield _check("content", "fail", error.message, error.hint)
+        return
+    yield _pages(found)
+    yield _journal(found)
+    yield _check("schema", "ok", f"all applied: {', '.join(found.migrations)}")
+    yield _check(
+        "content",
+        "ok",
+        f"{found.traces} runs, {found.replays} replays, {found.answers} answers kept,"
+        f" {found.batches} batches not fetched",
+    )
+
+
+def _pages(found: Pages) -> Check:
+    if found.damage:
+        advice = "put a copy in its place, or import the runs into a new one (--db)"
+        return _check("pages", "fail", f"damaged: {'; '.join(found.damage)}", advice)
+    return _check("pages", "ok", "whole (`arc verify` checks the content too)")
+
+
+def _journal(found: Pages) -> Check:
+    if found.journal != "wal":
+        said = f"{found.journal}: a reader and a writer wait for each other"
+        return _check("journal", "warn", said, "keep the database on a local disk")
+    return _check("journal", "ok", "write-ahead")
+
+
+def _room(path: Path) -> Check:
+    place = next(each for each in path.absolute().parents if each.exists())
+    free = shutil.disk_usage(place).free
+    if free >= SCARCE_BYTES:
+        return _check("disk", "ok", f"{_bytes(free)} free")
+    status: Health = "warn" if free >= NEXT_TO_NONE_BYTES else "fail"
+    return _check("disk", status, f"only {_bytes(free)} free", "make room on that disk")
+
+
+def _bytes(size: int) -> str:
+    """A size in the largest unit that leaves something before the point."""
+    for limit, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= limit:
+            return f"{size / limit:.1f} {unit}"
+    return f"{size} B"

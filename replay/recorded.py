@@ -1,0 +1,239 @@
+"""The recorded calls of one thread, each with the moment at which it was made.
+
+A moment is the write epoch: the calls that may have changed the world, in their order, from the
+beginning to there. Between two turns it is a chain of them. Calls of one turn may have run in any
+order or at once, and no recording tells; so a call made beside others of its turn that may write
+has a moment of its own, that of exactly those neighbours before and after it. A read alone, or
+beside other reads, has the moment at which its turn began. After a turn the chain has grown by its
+writes, in the order of the calls, however they were spread over turns.
+
+Other threads change the world too. A sub-agent acts within the call that started it: that call
+then counts as a write. Writes of any other thread of the trace enter the chain where they were
+made, so that what was read after them answers no run in which they may not have happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct, structs
+
+from replay import canon, likeness, messages
+from replay.action import Act, defaults
+from replay.blocks import blocks
+from replay.effects import Effects
+from replay.likeness import Counted
+from replay.place import arguments_of
+from replay.rules import Rules
+from replay.trace import Effect, Json, Observation, Step, Tool, ToolCall, Trace
+
+BEGINNING = canon.digest("epoch")
+
+Replaced: TypeAlias = Mapping[tuple[int, int], tuple[str, bool | None]]
+"""By (step, place of the call in it): the text that takes the place of what the tool said, and
+whether it is an error, None where that is as recorded."""
+
+
+class Recorded(Struct, frozen=True, eq=False, kw_only=True):
+    """A recorded call and what it was answered.
+
+    `place` counts the calls of its step from 0. `identity` is equal for calls that are the same,
+    `moment` for calls made in the same state of the world. `content` is the result as it can be
+    sent and `text` as it reads, both None where it was not recorded; `edited` where the user
+    replaced it. `offered` tells whether the tool was, when it was called.
+    """
+
+    step: int
+    place: int
+    call: Act
+    identity: str
+    moment: str
+    offered: bool
+    text: str | None = None
+    content: Json = None
+    is_error: bool | None = None
+    edited: bool = False
+
+
+class Turn(Struct, frozen=True, eq=False):
+    """The calls of one step; `epoch` is where it began, `writes` what it added, in order."""
+
+    step: int
+    epoch: str
+    calls: tuple[Recorded, ...]
+    writes: tuple[str, ...]
+
+
+class Identities:
+    """Which recorded call is this one? The first that is the same, as `replay.compare` means it."""
+
+    def __init__(self, tools: Mapping[str, Tool], rules: Rules) -> None:
+        self._defaults = {name: defaults(tool) for name, tool in tools.items()}
+        self._rules = rules
+        self._firsts: dict[tuple[str, int], list[tuple[Counted, str]]] = {}
+
+    def learn(self, call: Act) -> str:
+        """The identity of a recorded call."""
+        counted = self._counted(call)
+        alike = self._firsts.setdefault(counted.key, [])
+        known = _first(alike, counted)
+        if known is None:
+            known = _text(call)
+            alike.append((counted, known))
+        return known
+
+    def of(self, call: Act) -> str:
+        """The identity of any call: that of the recorded one it is the same as, else its own."""
+        counted = self._counted(call)
+        known = _first(self._firsts.get(counted.key, []), counted)
+        return _text(call) if known is None else known
+
+    def _counted(self, call: Act) -> Counted:
+        """What counts of a call, its defaults filled in."""
+        arguments = call.arguments
+        if isinstance(arguments, dict):
+            arguments = {**self._defaults.get(call.tool, {}), **arguments}
+        place = arguments_of(call.tool, self._rules)
+        counted = likeness.counted(arguments, place)
+        raw = None if call.raw is None or place.ignored else call.raw.split()
+        return counted._replace(text=canon.canonical([call.tool, counted.text, raw]))
+
+
+def _first(alike: Iterable[tuple[Counted, str]], counted: Counted) -> str | None:
+    return next((known for first, known in alike if first.like(counted)), None)
+
+
+def _text(call: Act) -> str:
+    return canon.canonical([call.tool, call.arguments, call.raw])
+
+
+# --- moments
+
+
+def moments(epoch: str, writes: Sequence[str | None]) -> list[str]:
+    """The moment of each call of a turn; `writes` holds an identity, None for a read."""
+    found = []
+    for at in range(len(writes)):
+        before = [each for each in writes[:at] if each is not None]
+        after = [each for each in writes[at + 1 :] if each is not None]
+        beside = (str(len(before)), *before, *after)
+        found.append(canon.digest("moment", epoch, *beside) if before or after else epoch)
+    return found
+
+
+def grown(epoch: str, write: str) -> str:
+    """The epoch after one more write."""
+    return canon.digest("epoch", epoch, write)
+
+
+# --- reading a trace
+
+
+def turns(
+    trace: Trace, thread: str, identities: Identities, effects: Effects, replaced: Replaced
+) -> tuple[tuple[Turn, ...], str]:
+    """The turns of a thread that call something, and the epoch at its end."""
+    found: list[Turn] = []
+    epoch = BEGINNING
+    outside = _outside(trace, thread, effects)
+    for step in trace.steps:
+        for write in outside.get(step.index, ()):
+            epoch = grown(epoch, write)
+        if step.thread != thread or not step.acts:
+            continue
+        known = [identities.learn(_act(call)) for call in step.acts]
+        reads = [effects.of(call.name).reads for call in step.acts]
+        writes = [None if still else each for each, still in zip(known, reads, strict=True)]
+        calls = tuple(
+            _recorded(step, place, known[place], moment, replaced.get((step.index, place)))
+            for place, moment in enumerate(moments(epoch, writes))
+        )
+        added = tuple(each for each in writes if each is not None)
+        found.append(Turn(step.index, epoch, calls, added))
+        for each in added:
+            epoch = grown(epoch, each)
+    return tuple(found), epoch
+
+
+def _recorded(
+    step: Step, place: int, identity: str, moment: str, new: tuple[str, bool | None] | None
+) -> Recorded:
+    call = step.acts[place]
+    bare = Recorded(
+        step=step.index,
+        place=place,
+        call=_act(call),
+        identity=identity,
+        moment=moment,
+        offered=any(tool.name == call.name for tool in step.ask.request.tools or ()),
+    )
+    if call.observation is not None:
+        result, content = messages.observed(call.observation), _content(call.observation)
+        bare = structs.replace(bare, text=result.text, content=content, is_error=result.is_error)
+    if new is None:
+        return bare
+    text, is_error = new
+    is_error = bare.is_error if is_error is None else is_error
+    return structs.replace(bare, text=text, content=text, is_error=is_error, edited=True)
+
+
+def _act(call: ToolCall) -> Act:
+    return Act(tool=call.name, arguments=call.arguments, raw=call.arguments_raw)
+
+
+def _content(observation: Observation) -> Json:
+    """A result as the Messages API takes it: its text, or blocks where it is more than that."""
+    result = messages.observed(observation)
+    given = observation.message.body.get("content")
+    if result.block is not None and isinstance(given, list):
+        given = given[result.block].get("content")
+    if not isinstance(given, list):
+        return result.text
+    kept = [each.body for each in blocks(given, inside=True) if each.body is not None]
+    if len(kept) == 1 and kept[0].keys() == {"type", "text"}:
+        return kept[0]["text"]
+    return kept or result.text
+
+
+# --- other threads
+
+
+def effects_of(trace: Trace, yours: Mapping[str, Effect]) -> Effects:
+    """The effects of the tools of a trace; a tool whose sub-agent may write, writes."""
+    calls = [span for span in trace.spans if isinstance(span, ToolCall)]
+    offered = {id(step.ask.request.tools): step.ask.request.tools or () for step in trace.steps}
+    found = Effects(calls, [tool for tools in offered.values() for tool in tools], yours)
+    names = {call.id: call.name for call in calls}
+    parents = {span.id: span.parent for span in trace.spans}
+    acting = {
+        names[above]
+        for step in trace.steps
+        if any(not found.of(call.name).reads for call in step.acts)
+        for above in _above(step.thread, parents)
+        if above in names
+    }
+    return found.writing(acting)
+
+
+def _outside(trace: Trace, thread: str, effects: Effects) -> dict[int, list[str]]:
+    """By step, the writes of other threads that no tool call started."""
+    tools = {span.id for span in trace.spans if isinstance(span, ToolCall)}
+    parents = {span.id: span.parent for span in trace.spans}
+    found: dict[int, list[str]] = {}
+    for step in trace.steps:
+        if step.thread == thread or tools.intersection(_above(step.thread, parents)):
+            continue
+        writes = [_text(_act(call)) for call in step.acts if not effects.of(call.name).reads]
+        found[step.index] = [f"step {step.index}: {each}" for each in writes]
+    return found
+
+
+def _above(span: str, parents: Mapping[str, str | None]) -> Iterator[str]:
+    """A span and everything above it."""
+    seen: set[str] = set()
+    at: str | None = span
+    while at is not None and at not in seen:
+        seen.add(at)
+        yield at
+        at = parents.get(at)

@@ -1,0 +1,260 @@
+"""What did the tool say? The recorded observations of one thread, and the call each may answer.
+
+A call is looked up by what it is and by the moment at which it is made (`replay.recorded`):
+1 `exact`: the same call at the same moment; the second one gets the second that was recorded, and
+so on. A read made more often than it was recorded gets the last one again, `reused`; a write never
+does, since having been made it has changed the moment. An observation the user replaced is
+`edited`.
+2 `stub`: the user wrote what this call gets, at whatever moment.
+3 `stale`: the same call, recorded at another moment. It stops a run; where the user allows it, a
+read is answered with it and marked. A write never is.
+4 `miss`: nothing answers.
+What is not known to read counts as a write. A tool that is not offered is answered only where it
+was not offered in the recording either. Nothing here can run a tool: an answer is recorded text, or
+a text the user wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, field, structs
+
+from replay.action import Act
+from replay.compare import PLAIN, Rules
+from replay.effects import ToolEffect
+from replay.recorded import Identities, Recorded, Replaced, effects_of, grown, moments, turns
+from replay.stub import Stub
+from replay.trace import Effect, Json, Tool, Trace
+
+VERSION = 1
+"""Of the rules above; part of every free replay's digest."""
+
+Rank: TypeAlias = Literal["exact", "edited", "stub", "reused", "stale", "miss"]
+"""How well an observation fits its call, best first."""
+
+
+NO_RESULT = "its result was not recorded"
+NOT_OFFERED = "it is not offered"
+ELSEWHERE = "it was recorded only at another moment"
+UNLIKE = "it was recorded without being offered"
+
+
+class Terms(Struct, frozen=True, eq=False, kw_only=True):
+    """What the user adds to a tape, and allows.
+
+    `effects` says of tools by name whether they read or write. Of `stubs` that answer one call,
+    the last counts.
+    """
+
+    stubs: tuple[Stub, ...] = ()
+    allow_stale: bool = False
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+
+
+BARE = Terms()
+"""The tape alone."""
+
+
+class Found(Struct, frozen=True, eq=False, kw_only=True):
+    """What there is for a call.
+
+    `text` is the observation, `content` the same as it can be sent; None where there is none, and
+    `why` then says so. `step` and `place` tell where it was recorded, `stub` is the digest of the
+    stub it came from.
+    """
+
+    call: Act
+    rank: Rank
+    effect: ToolEffect
+    text: str | None = None
+    content: Json = None
+    is_error: bool | None = None
+    step: int | None = None
+    place: int | None = None
+    stub: str | None = None
+    why: str | None = None
+
+
+class Head(Struct, frozen=True, eq=False):
+    """How far a run has come: the epoch it is in, those it was in before, the calls it made."""
+
+    epoch: str
+    past: tuple[str, ...] = ()
+    made: Mapping[tuple[str, str], int] = {}
+
+
+class Tape:
+    """The tape of one thread under the user's terms; `replaced` are observations that an edit
+    changes (`replay.edit.observation_edits`)."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        thread: str,
+        terms: Terms = BARE,
+        *,
+        replaced: Replaced | None = None,
+        rules: Rules = PLAIN,
+    ) -> None:
+        self.effects = effects_of(trace, terms.effects)
+        self.tools: dict[str, Tool] = {
+            tool.name: tool
+            for step in trace.steps
+            if step.thread == thread
+            for tool in step.ask.request.tools or ()
+        }
+        self._terms = terms
+        self._identities = Identities(self.tools, rules)
+        self._turns, self._end = turns(
+            trace, thread, self._identities, self.effects, replaced or {}
+        )
+        self.recorded: tuple[Recorded, ...] = tuple(
+            call for turn in self._turns for call in turn.calls
+        )
+        self._stubs = {self._identities.of(stub.call): stub for stub in terms.stubs}
+        self._same: dict[str, list[Recorded]] = {}
+        for each in self.recorded:
+            self._same.setdefault(each.identity, []).append(each)
+
+    # --- where a run stands
+
+    def at(self, step: int) -> Head:
+        """Before the calls of a step of the recording, everything earlier having been made."""
+        made: dict[tuple[str, str], int] = {}
+        past: list[str] = []
+        epoch = self._end
+        for turn in self._turns:
+            if turn.step >= step:
+                epoch = turn.epoch
+                break
+            past.append(turn.epoch)
+            for each in turn.calls:
+                made[each.identity, each.moment] = made.get((each.identity, each.moment), 0) + 1
+        return Head(epoch, tuple(past), made)
+
+    def after(self, head: Head, calls: Sequence[Act]) -> Head:
+        """Where a run stands that has made the calls of one turn."""
+        made = dict(head.made)
+        epoch = head.epoch
+        for key, reads in self._keyed(head, calls):
+            made[key] = made.get(key, 0) + 1
+            if not reads:
+                epoch = grown(epoch, key[0])
+        return Head(epoch, (*head.past, head.epoch), made)
+
+    # --- what a call gets
+
+    def find(self, head: Head, calls: Sequence[Act], offered: Collection[str]) -> tuple[Found, ...]:
+        """What each call of a turn gets, in their order, whatever the others get."""
+        made = dict(head.made)
+        found = []
+        for call, (key, _) in zip(calls, self._keyed(head, calls), strict=True):
+            found.append(self._find(call, key, made.get(key, 0), head, call.tool in offered))
+            made[key] = made.get(key, 0) + 1
+        return tuple(found)
+
+    def along(self, step: int, calls: Sequence[Act], offered: Collection[str]) -> tuple[Found, ...]:
+        """What the calls of a recorded step got there, in the order in which they are given.
+
+        A miss is only what the recording cannot stand for: a tool offered there and not here, or
+        here and not there.
+        """
+        left = [each for each in self.recorded if each.step == step]
+        found = []
+        for call in calls:
+            identity = self._identities.of(call)
+            entry = next((each for each in left if each.identity == identity), None)
+            if entry is None:
+                found.append(structs.replace(self._miss(call, NO_RESULT), rank="exact"))
+            elif entry.offered != (call.tool in offered):
+                found.append(self._miss(call, NOT_OFFERED if entry.offered else UNLIKE))
+            else:
+                left.remove(entry)
+                found.append(self._from(entry, call, "edited" if entry.edited else "exact"))
+        return tuple(found)
+
+    def filled(self, found: Sequence[Found]) -> tuple[Found, ...]:
+        """The same, what has no observation answered by a stub where there is one."""
+        return tuple(each if each.text is not None else self._filled(each) for each in found)
+
+    def _filled(self, found: Found) -> Found:
+        stub = self._stubs.get(self._identities.of(found.call))
+        return found if stub is None else self._stubbed(found.call, stub)
+
+    def _keyed(self, head: Head, calls: Sequence[Act]) -> list[tuple[tuple[str, str], bool]]:
+        """(identity, moment) of each call of a turn, and whether it reads."""
+        known = [self._identities.of(call) for call in calls]
+        reads = [self.effects.of(call.tool).reads for call in calls]
+        writes = [None if still else each for each, still in zip(known, reads, strict=True)]
+        return list(zip(zip(known, moments(head.epoch, writes), strict=True), reads, strict=True))
+
+    def _find(
+        self, call: Act, key: tuple[str, str], earlier: int, head: Head, offered: bool
+    ) -> Found:
+        identity, moment = key
+        reads = self.effects.of(call.tool).reads
+        same = [each for each in self._same.get(identity, ()) if each.offered == offered]
+        here = [each for each in same if each.moment == moment]
+        if earlier < len(here) and here[earlier].text is not None:
+            entry = here[earlier]
+            return self._from(entry, call, "edited" if entry.edited else "exact")
+        heard = [each for each in here[:earlier] if each.text is not None]
+        if heard:
+            return self._from(heard[-1], call, "reused")
+        if identity in self._stubs:
+            return self._stubbed(call, self._stubs[identity])
+        if reads and any(each.text is not None for each in same if each.moment != moment):
+            return self._stale(call, same, moment, head)
+        return self._miss(call, self._why(call, same, here, offered))
+
+    def _stale(self, call: Act, same: list[Recorded], moment: str, head: Head) -> Found:
+        """The latest of a state that the run itself was in, else the latest recorded."""
+        order = {epoch: at for at, epoch in enumerate(head.past)}
+        others = [each for each in same if each.moment != moment and each.text is not None]
+        entry = max(others, key=lambda each: (order.get(each.moment, -1), each.step, each.place))
+        found = self._from(entry, call, "stale")
+        if self._terms.allow_stale:
+            return found
+        why = f"{ELSEWHERE}: the calls before it that may write were others"
+        return structs.replace(found, text=None, content=None, is_error=None, why=why)
+
+    def _why(self, call: Act, same: list[Recorded], here: list[Recorded], offered: bool) -> str:
+        """Why nothing answers a call."""
+        if not offered:
+            return NOT_OFFERED
+        if here:
+            return NO_RESULT
+        if same:
+            return f"it may write, and {ELSEWHERE}"
+        if any(each.call.tool == call.tool for each in self.recorded):
+            return "it was never recorded with these arguments"
+        return "it was never called in the recording"
+
+    def _from(self, entry: Recorded, call: Act, rank: Rank) -> Found:
+        return Found(
+            call=call,
+            rank=rank,
+            effect=self.effects.of(call.tool),
+            text=entry.text,
+            content=entry.content,
+            is_error=entry.is_error,
+            step=entry.step,
+            place=entry.place,
+            why=None if entry.text is not None else NO_RESULT,
+        )
+
+    def _stubbed(self, call: Act, stub: Stub) -> Found:
+        return Found(
+            call=call,
+            rank="stub",
+            effect=self.effects.of(call.tool),
+            text=stub.result,
+            content=stub.result,
+            is_error=stub.is_error or None,
+            stub=stub.digest,
+        )
+
+    def _miss(self, call: Act, why: str) -> Found:
+        return Found(call=call, rank="miss", effect=self.effects.of(call.tool), why=why)
