@@ -16,7 +16,9 @@ import click
 import msgspec
 
 from arc_tui.cli import cli
+from arc_tui.views.doctor import never_checked
 from arc_tui.views.runs import RunRow
+from replay.edit_file import KINDS
 from replay.formats import formats
 from replay.store.rows import StepRow
 from taxonomy.classes import CLASSES, SHAPES
@@ -78,6 +80,16 @@ def shapes() -> str:
     )
 
 
+def changes() -> str:
+    """The kinds of change an edit file may hold, with their keys."""
+    rows = []
+    for name, kind in KINDS.items():
+        keys = " ".join(f"`{each.encode_name}`" for each in msgspec.structs.fields(kind))
+        text = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
+        rows.append((f"`{name}`", keys, text))
+    return _table(("`kind`", "keys", "does"), rows)
+
+
 def inputs() -> str:
     """The formats that are read."""
     return _table(("`--format`", "reads"), [(f"`{f.NAME}`", f.TITLE) for f in formats()])
@@ -122,6 +134,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "shapes": shapes,
     "formats": inputs,
     "columns": columns,
+    "changes": changes,
+    "never checked": never_checked,
 }
 
 

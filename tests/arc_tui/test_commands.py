@@ -133,30 +133,87 @@ def test_a_tag_is_kept_counted_and_taken_back(db: Path) -> None:
     assert not [row for row in as_json(db, "tags") if row["accepted"]]
 
 
+PROMPT = str(fixtures() / "demo" / "prompts" / "v4.md")
+
+
 def test_replay_tries_a_prompt_and_the_second_time_asks_nothing(db: Path) -> None:
-    prompt = str(fixtures() / "demo" / "prompts" / "v4.md")
-    first = as_json(db, "replay", TOUR, "--system", prompt)
-    again = as_json(db, "replay", TOUR, "--system", prompt)
-    assert first["verdict"]["edited_departs"] == 4
-    assert "first departs at step 4: refund_order → get_order" in first["verdict"]["sentence"]
-    assert "look" in first["verdict"]["sentence"]
-    assert first["verdict"]["at_break"] == "gone"
-    assert (first["asked"], again["asked"]) == (16, 0)
+    first = as_json(db, "replay", TOUR, "--system", PROMPT)
+    again = as_json(db, "replay", TOUR, "--system", PROMPT)
+    verdict = first["verdict"]
+    assert verdict["edited_departs"] == 4
+    assert "first departs at step 4: refund_order → get_order" in verdict["sentence"]
+    assert (
+        "the break (hallucinated state, by rule) is gone in 8/8, against 0/8 in control"
+        in verdict["sentence"]
+    )
+    assert verdict["at_break_test"] == {
+        "oracle": "hallucinated state, by rule",
+        "control": 8,
+        "control_n": 8,
+        "edited": 0,
+        "edited_n": 8,
+    }
+    assert first["asked"] >= 8 * 2 * 3
+    assert (again["asked"], again["kept"]) == (0, first["asked"] + first["kept"])
     assert first["digest"] == again["digest"]
-    assert run(db, "replay", TOUR, "--system", prompt).return_value == 1
+    assert run(db, "replay", TOUR, "--system", PROMPT).return_value == 1
+
+
+def test_one_sample_is_a_look_and_says_so(db: Path) -> None:
+    result = run(db, "replay", TOUR, "--system", PROMPT, "-k", "1")
+    assert "One sample: a look." in result.stdout
+    assert "16 asked, 0 kept" in result.stdout
 
 
 def test_replay_without_an_edit_is_the_control_arm_alone(db: Path) -> None:
-    result = run(db, "replay", TOUR)
+    result = run(db, "replay", TOUR, "-k", "1")
     assert result.return_value == 0
     assert "Control repeats the recording at 8 of 8 steps" in result.stdout
+
+
+def test_sampling_afresh_asks_again_and_keeps_both(db: Path) -> None:
+    words = ("replay", TOUR, "-k", "1")
+    first = as_json(db, *words)
+    fresh = as_json(db, *words, "--resample")
+    assert (first["range"], fresh["range"]) == (0, 1)
+    assert fresh["asked"] == 8
+    assert as_json(db, *words)["digest"] == first["digest"] != fresh["digest"]
+
+
+def test_a_rule_of_comparing_is_the_users_and_stands_with_the_verdict(db: Path) -> None:
+    words = ("replay", TOUR, "--system", PROMPT, "-k", "1")
+    rule = ("--compare", "refund_order.amount=ignore")
+    assert as_json(db, *words)["digest"] != as_json(db, *words, *rule)["digest"]
+    assert "refund_order.amount" in run(db, *words, *rule).stdout
+    wrong = ("--compare", "refund_order.amount=ignor")
+    said = spoken("--db", str(db), *words, *wrong, cwd=db.parent)
+    assert (said.code, "'ignore'" in said.err) == (2, True)
+
+
+def test_a_kept_edit_is_listed_printed_and_used_again_by_its_name(db: Path) -> None:
+    first = as_json(db, "replay", TOUR, "--system", PROMPT, "-k", "1")
+    assert [(edit["name"], edit["replays"]) for edit in as_json(db, "edits")] == [("v4", 1)]
+    again = as_json(db, "replay", TOUR, "--edit", "v4", "-k", "1")
+    assert (again["asked"], again["digest"]) == (0, first["digest"])
+    assert "set_system" in run(db, "edits", "v4").stdout
+    said = spoken("--db", str(db), "replay", TOUR, "--edit", "v5", cwd=db.parent)
+    assert (said.code, "no edit 'v5'" in said.err) == (2, True)
+
+
+def test_a_bundle_is_the_same_elsewhere(db: Path, tmp_path: Path) -> None:
+    file = str(tmp_path / "case.zip")
+    first = as_json(db, "replay", TOUR, "--system", PROMPT, "--bundle", file)
+    elsewhere = tmp_path / "elsewhere.db"
+    verified = as_json(elsewhere, "verify", "--bundle", file)
+    assert (verified["same"], verified["digest"]) == (True, first["digest"])
+    assert not elsewhere.exists()
 
 
 def test_an_edit_file_changes_a_tool_description(db: Path) -> None:
     edit = str(fixtures() / "demo" / "edits" / "sharper-stock.toml")
     view = as_json(db, "replay", "shop-stock-v4-0", "--edit", edit)
     assert view["verdict"]["edited_departs"] == 1
-    assert view["rows"][1]["edited"].startswith("check_stock")
+    assert view["rows"][1]["edited"]["answers"][0]["phrase"].startswith("check_stock")
 
 
 def test_verify_is_clean_on_what_was_imported(db: Path) -> None:
@@ -362,16 +419,18 @@ def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
     def policy(body: dict[str, Any]) -> dict[str, Any]:
         return {**demo.complete({**body, "model": "demo"}, 0), "model": body["model"]}
 
-    words = ["--db", str(db), "replay", TOUR, "--model", "claude-sonnet-4-5"]
+    words = ["--db", str(db), "replay", TOUR, "--model", "claude-sonnet-4-5", "-k", "1"]
     with MessagesApi(policy) as api:
         server = {"ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": "none"}
         refused = spoken(*words, "--live", cwd=tmp_path, **server)
         assert (refused.code, api.asked) == (2, 0)
         assert "live calls need a limit" in refused.err
         first = spoken(*words, "--live", "--budget", "1", cwd=tmp_path, **server)
-        assert "at most 8 live calls" in first.err
+        assert "8 live calls at first, 0 answered already" in first.err
         assert "Control repeats the recording at 8 of 8 steps" in first.out
         assert api.asked == 8
-        again = spoken(*words, cwd=tmp_path)
+        again = spoken(*words, cwd=tmp_path, **server)
         assert api.asked == 8
+        missed = spoken(*words, cwd=tmp_path)
+        assert (missed.code, f"an answer of {api.base_url} is stored" in missed.err) == (2, True)
     assert "0 asked, 8 kept" in again.out
