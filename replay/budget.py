@@ -41,22 +41,6 @@ class Worst(Struct, frozen=True, kw_only=True):
     usd: float | None = None
 
 
-class Estimate(Struct, frozen=True, kw_only=True):
-    """What a replay would ask and cost, before it asks anything.
-
-    `stored` calls are already answered and cost nothing. Figures cover the other `calls`, from the
-    recorded tokens; `by_size` of them had none recorded and are reckoned from the size of their
-    text. `usd` None: no price is known for the model.
-    """
-
-    calls: int
-    stored: int
-    input_tokens: int
-    output_tokens: int
-    by_size: int = 0
-    usd: float | None = None
-
-
 class Budget:
     """Limits and the ledger against them. `clock` gives seconds from any fixed point.
 

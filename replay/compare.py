@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from replay import likeness, matching, redact
+from replay import canon, likeness, matching, redact
 from replay.action import Act, Action, defaults, shown
 from replay.likeness import Counted
 from replay.place import ANYWHERE, Place, arguments_of
@@ -114,6 +114,8 @@ def compare(
     if not first.calls or not second.calls:
         kinds: tuple[Kind, ...] = ("kind", "gave_up") if first.calls else ("kind", "extra")
         return _masked(first, second, _differs(first, second, kinds), rules)
+    if canon.pack(first.calls) == canon.pack(second.calls):  # mostly they are, byte for byte
+        return Difference(same=True, phrase=first.phrase, brief=first.brief)
     called = {act.tool for act in first.calls + second.calls}
     known = {tool.name: defaults(tool) for tool in tools if tool.name in called}
     found = _compare_calls(first, second, known, rules)

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from replay import canon
 from replay.edit import Edit
+from replay.models import BATCH_PRICE_SHARE
 from replay.plan import Arm, Plan, plans
 from replay.prices import price
 from replay.row import Models
@@ -23,9 +24,6 @@ from replay.trace import Step, Trace, Usage
 
 CACHED_ABOVE = 1024
 """Input tokens below which providers keep no prefix; their floors differ by model."""
-
-BATCH_SHARE = 0.5
-"""What a call in a batch costs of its price."""
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
@@ -119,7 +117,7 @@ def _call(plan: Plan, arm: Arm, model: str, schedule: Schedule, left: int | None
     """A call; `left` tokens of it the step before left in the cache, all of them where None."""
     usage = _usage(plan.step, arm)
     cost = price(_reading(usage, left) if schedule == "cheap" else usage, model)
-    share = BATCH_SHARE if schedule == "batch" else 1.0
+    share = BATCH_PRICE_SHARE if schedule == "batch" else 1.0
     return _Call(usage, not _counted(plan.step), None if cost is None else cost.usd * share)
 
 

@@ -115,7 +115,8 @@ class Row:
 
     def _is_open(self, tests: int) -> bool:
         result = self.result()
-        test, broken = step_test(result), break_test(result)
+        test = step_test(result)
+        broken = break_test(result) if self._oracle is not None else None
         if test is None:
             return False
         control, edited = test.control, test.edited

@@ -38,10 +38,23 @@ def basis(facts: Verdict, rows: Sequence[StepResult]) -> tuple[str, ...]:
     noise = f"control itself departs from {whose} in {percent(facts.noise)}"
     if not facts.tests:
         return (f"{most} samples a step", noise)
-    steps = ", ".join(map(str, facts.effects))
-    beyond = f"beyond chance at step {steps}" if steps else "no step departs beyond chance"
     method = f"{most} samples an arm, Fisher's test, Holm over {len(facts.tests)} steps"
-    return (f"{beyond} ({method})", noise)
+    return (f"{_beyond(facts)} ({method})", noise)
+
+
+def _beyond(facts: Verdict) -> str:
+    """Where the arms differ beyond chance: at the break, where the edit was, and past that."""
+    test = facts.at_break_test
+    reached = [str(step) for step in facts.effects if step not in facts.dimmed]
+    past = [str(step) for step in facts.effects if step in facts.dimmed]
+    said = "no step departs beyond chance"
+    if reached:
+        said = f"beyond chance at step {', '.join(reached)}"
+    elif past:
+        said += " up to the first departure"
+    if past:
+        said += f", after it step {', '.join(past)}"
+    return said if test is None else f"at the break p = {test.p:.2g}; {said}"
 
 
 def _of_control(facts: Verdict, rows: dict[int, StepResult]) -> str:

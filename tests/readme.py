@@ -7,6 +7,7 @@ lags behind.
 
 from __future__ import annotations
 
+import tempfile
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -14,14 +15,18 @@ from pathlib import Path
 
 import click
 import msgspec
+from click.testing import CliRunner
 
+from arc_tui import jobs
 from arc_tui.cli import cli
+from arc_tui.places import fixtures
 from arc_tui.views.doctor import never_checked
 from arc_tui.views.runs import RunRow
 from replay.edit_file import KINDS
 from replay.formats import formats
 from replay.store.rows import StepRow
 from taxonomy.classes import CLASSES, SHAPES
+from taxonomy.ledger import open_ledger
 from taxonomy.query import TagRow
 
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -108,6 +113,21 @@ def columns() -> str:
     return _table(("view", "columns"), rows)
 
 
+def tour() -> str:
+    """The loop on one bundled run: what was typed, and what was really printed."""
+    run, prompt = "shop-many-wishes-v5-0", fixtures() / "demo" / "prompts" / "v4.md"
+    lines = []
+    with tempfile.TemporaryDirectory(prefix="arc-tour-") as folder:
+        db = Path(folder) / "demo.db"
+        with open_ledger(db) as store:
+            list(jobs.import_paths(store, [fixtures() / "traces" / f"{run}.jsonl"]))
+        for words in (("break", run), ("replay", run, "--system", str(prompt))):
+            shown = " ".join(words).replace(str(prompt), "fixtures/demo/prompts/v4.md")
+            found = CliRunner().invoke(cli, ["--db", str(db), *words], standalone_mode=False)
+            lines += [f"$ arc {shown}", *found.stdout.rstrip().splitlines(), ""]
+    return "\n".join(["```", *(line.rstrip() for line in lines[:-1]), "```"])
+
+
 def _type(hint: object) -> str:
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         known = [each for each in typing.get_args(hint) if each is not types.NoneType]
@@ -128,6 +148,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
+    "tour": tour,
     "commands": commands,
     "keys": keys,
     "classes": classes,

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from arc_tui import __version__
-from replay.errors import ArcError
+from replay.errors import ArcError, Stopped
 
 COMMANDS: dict[str, str] = {
     "open": "arc_tui.cli.opening:open_files",
@@ -102,6 +102,9 @@ def main() -> None:
     """The entry point: runs a command and turns what went wrong into a sentence and a code."""
     try:
         code = cli.main(standalone_mode=False)
+    except Stopped as stopped:
+        _say(stopped.message, stopped.hint)
+        sys.exit(INTERRUPTED)
     except ArcError as error:
         sys.exit(_say(error.message, error.hint))
     except click.exceptions.Abort:

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import print_table
-from arc_tui.views.replay import MARKS, ArmRow, ReplayRow, ReplayView
+from arc_tui.views.replay import ReplayRow, ReplayView
+from arc_tui.views.replay_cells import WIDTH, arm_cell, mark_words
 from replay.compare import RULES, VERSION
 
 
@@ -24,6 +25,8 @@ def print_replay(out: Console, view: ReplayView, *, rules: bool = False) -> None
     )
     if any(row.dimmed for row in view.rows):
         out.print("dim: the edited agent would not have been here; not counted", style="dim")
+    if any(len(arm.answers) > 2 for row in view.rows for arm in (row.control, row.edited) if arm):
+        out.print("+2: other answers, beside the one shown", style="dim")
     out.print()
     for line in _footer(view):
         out.print(Text(format.plain(line), "dim"), soft_wrap=True)
@@ -33,38 +36,13 @@ def print_replay(out: Console, view: ReplayView, *, rules: bool = False) -> None
 
 def _cells(row: ReplayRow) -> list[Text | str]:
     style = "dim" if row.dimmed else ""
-    name = "" if row.mark is None else MARKS.get(row.mark, "? unclear")
+    recorded = format.cut(format.one_line(row.recorded), WIDTH) or format.UNKNOWN
     if row.refused is not None:
-        return ["– not asked", str(row.step), _short(row.recorded), _short(row.refused), ""]
-    edited = _short(row.edited_refused) if row.edited_refused else arm_cell(row.edited)
-    cells = (
-        name,
-        f"{row.step}{' ◆' if row.at_break else ''}",
-        _short(row.recorded),
-        arm_cell(row.control),
-        edited,
-    )
+        return [mark_words(row), str(row.step), recorded, format.one_line(row.refused), ""]
+    edited = format.one_line(row.edited_refused or "") or arm_cell(row.edited)
+    at = f"{row.step}{' ◆' if row.at_break else ''}"
+    cells = (mark_words(row), at, recorded, arm_cell(row.control), edited)
     return [Text(cell, style) for cell in cells]
-
-
-def arm_cell(arm: ArmRow | None) -> str:
-    """What an arm mostly does; of several samples, how many of them: `same 7/8`."""
-    if arm is None:
-        return format.UNKNOWN
-    mostly, found = arm.mostly, arm.counts
-    said = "same" if mostly.same else _short(mostly.phrase)
-    if mostly.same is None and found.reworded:
-        said = "other words"
-    if found.asked <= 1:
-        return said
-    kind = found.departs if mostly.same is False else found.decided - found.departs
-    others = len(arm.answers) - 1
-    more = f" +{others}" if others and mostly.same is False else ""
-    return f"{said} {kind}/{found.decided}{more}" if found.decided else said
-
-
-def _short(phrase: str | None) -> str:
-    return format.cut(format.one_line(phrase), 48) or format.UNKNOWN
 
 
 def _footer(view: ReplayView) -> Iterator[str]:

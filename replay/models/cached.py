@@ -16,7 +16,7 @@ from replay.convert import Sent, body_key
 from replay.errors import ModelRefused, OfflineMiss, RequestRefused
 from replay.models import BATCH_PRICE_SHARE, Concurrent, Connected, Model, TakesBatches, server
 from replay.models.batched import Batched
-from replay.models.message import flaw as flaw
+from replay.models.message import flaw
 from replay.store import Store, answers
 from replay.store.answers import Answer
 from replay.trace import Cost

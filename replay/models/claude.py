@@ -26,7 +26,6 @@ from replay.models.kill import POLL_S, killed
 from replay.models.line import ATTEMPTS, Line, World
 from replay.models.loop import Loop
 from replay.models.marker import marked as with_marker
-from replay.models.server import OFFICIAL as OFFICIAL
 from replay.models.wire import MESSAGES, Reply
 from replay.trace import Cost
 

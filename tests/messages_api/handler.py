@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -47,6 +48,11 @@ class Server(ThreadingHTTPServer):
     def __init__(self, api: MessagesApi) -> None:
         self.api = api
         super().__init__(("127.0.0.1", 0), Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that leaves early is no error of the server; anything else is."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -19,8 +19,9 @@ from replay.edit import Edit, ReplaceText, SetMessage, SetSystem, SetTool
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss, RequestRefused
 from replay.estimate import Estimate, estimate
 from replay.locked import replay
-from replay.models.cached import Cached, flaw
+from replay.models.cached import Cached
 from replay.models.choose import choose, default_name, label
+from replay.models.message import flaw
 from replay.row import Models
 from replay.sampling import LOOK, Sampling, fixed
 from replay.step_result import StepResult

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from replay.action import Action
 from replay.edit import Edit, SetMessage, SetModel, SetSystem
 from replay.errors import OfflineMiss, RequestRefused
 from replay.locked import replay
@@ -160,7 +161,8 @@ def test_a_flip_is_told_from_chance_and_its_counts_stand_beside_it(store: Store)
         " the recorded action at the break is gone in 8/8, against 0/8 in control."
     )
     assert verdict.basis == (
-        "beyond chance at step 1 (3 to 8 samples an arm, Fisher's test, Holm over 5 steps)",
+        "at the break p = 0.00016; beyond chance at step 1"
+        " (3 to 8 samples an arm, Fisher's test, Holm over 5 steps)",
         "control itself departs from the recording in 0 % (0–16 %, n = 20)",
     )
     assert verdict.effects == (BREAK,)
@@ -174,7 +176,9 @@ def test_three_samples_of_a_flip_may_be_chance(store: Store) -> None:
     verdict = summary(run(stored(store), EDIT, tiny(store), fixed(3)), BREAK)
     assert verdict.effects == ()
     assert "gone in 3/3, against 0/3 in control, which may be chance" in verdict.sentence
-    assert verdict.basis[0].startswith("no step departs beyond chance (3 samples an arm")
+    assert verdict.basis[0].startswith(
+        "at the break p = 0.1; no step departs beyond chance (3 samples an arm"
+    )
     assert verdict.collateral == Collateral(unclear=1, same=1)
     assert verdict.at_break == "gone"
 
@@ -236,3 +240,45 @@ def test_an_edit_may_ask_another_model(store: Store) -> None:
 def test_masked_values_of_the_requests_stand_beside_the_fidelity(store: Store) -> None:
     rows = run(stored(store), EDIT, tiny(store))
     assert summary(rows, masked={0: 1, 3: 2, 99: 5}).masked == 3
+
+
+class Shows:
+    """An oracle of the tests: a refund shows the failure, whatever its arguments."""
+
+    name, step = "refunds, by the test", BREAK
+
+    def shows(self, action: Action) -> bool | None:
+        return None if action.cut else any(call.tool == "refund_order" for call in action.calls)
+
+
+class Varied(Tiny):
+    """The tiny model, whose refunds are never the recorded one."""
+
+    def complete(self, body: Body, sample: int) -> Body:
+        given = super().complete(body, sample)
+        if given["content"][0].get("name") == "refund_order":
+            return message(tool_use("refund_order", order_id=1042, amount=sample), model="tiny")
+        return given
+
+
+def test_an_oracle_sees_the_failure_in_actions_that_were_never_recorded(store: Store) -> None:
+    """Both arms depart from the recording; only one of them still refunds."""
+    models = Models.one(tiny(store, Varied()))
+    rows = {row.step: row for row in replay(stored(store), EDIT, models, oracle=Shows())}
+    verdict = summary(rows.values(), BREAK)
+    assert verdict.tests[BREAK].p == 1.0
+    assert verdict.at_break == "gone"
+    assert verdict.marks[BREAK] == "fixed"
+    assert verdict.at_break_test is not None
+    assert verdict.at_break_test.counts == (8, 8, 0, 8)
+    assert "the break (refunds, by the test) is gone in 8/8" in verdict.sentence
+    assert [len(rows[step].control) for step in range(5)] == [3, 8, 3, 3, 3]
+
+
+def test_the_failure_may_stay_in_another_shape(store: Store) -> None:
+    harmless = Edit(name="brief", changes=(SetSystem("You refund orders. Be brief."),))
+    models = Models.one(tiny(store, Varied()))
+    rows = {row.step: row for row in replay(stored(store), harmless, models, oracle=Shows())}
+    verdict = summary(rows.values(), BREAK)
+    assert verdict.at_break == "still there"
+    assert verdict.marks[BREAK] != "fixed"
