@@ -11,6 +11,7 @@ from arc_tui.views.replay import ReplayView, edit_diff, replay_rows
 from replay import locked
 from replay.budget import Budget, Limits
 from replay.edit import Edit
+from replay.errors import Stopped
 from replay.estimate import Estimate, estimate
 from replay.models.choose import choose, default_name, label
 from replay.plan import plans
@@ -76,11 +77,15 @@ def replaying(
             oracle=work.oracle,
         )
         shown = 0.0
-        for result in going:
-            work.results[result.step] = result
-            if time.monotonic() - shown >= BETWEEN_VIEWS_S:
-                yield work.view()
-                shown = time.monotonic()
+        try:
+            for result in going:
+                work.results[result.step] = result
+                if time.monotonic() - shown >= BETWEEN_VIEWS_S:
+                    yield work.view()
+                    shown = time.monotonic()
+        except Stopped:
+            yield work.view()
+            raise
         view = work.view()
         yield view
     results = list(work.results.values())
@@ -138,7 +143,8 @@ class _Work:
         self._wanted = wanted
         self._sampling = sampling
         self._total = len(trace.steps) if wanted.steps is None else len(wanted.steps)
-        planned = plans(trace, edit, models.control.name, wanted.steps)
+        names = [model.name for model in models]
+        planned = plans(trace, edit, names[0], wanted.steps, edited_model=names[1])
         asked = {plan.step.index for plan in planned if plan.refusal is None}
         self._diff = edit_diff(trace, edit, asked)
         self._break, self._notice = break_and_notice(store, trace.id)

@@ -95,27 +95,27 @@ def _calls(
         (models.control, [plan.control for plan in planned]),
         (models.edited, [plan.edited for plan in planned]),
     ):
-        before = 0
+        left = 0
         for plan, arm in zip(planned, sides, strict=True):
             if arm is plan.edited and plan.edited_refusal is not None:
                 continue
+            usage = _usage(plan.step, arm)
+            first = _call(plan, usage, model.name, sampling.schedule, left)
+            again = _call(plan, usage, model.name, sampling.schedule, None)
             touched = not plan.edited.sent.asks_as(plan.control.sent)
             for place in range(samples if touched else sampling.levels[0]):
                 number = sampling.number(place)
                 key = arm.sent.key(number)
                 if key not in found:
                     known = model.stored(arm.sent, number)
-                    left = before if place == 0 else None
-                    call = _call(plan, arm, model.name, sampling.schedule, left)
-                    found[key] = None if known else call
-            before = _usage(plan.step, arm).input_tokens or 0
+                    found[key] = None if known else again if place else first
+            left = usage.input_tokens or 0
     calls = [call for call in found.values() if call is not None]
     return calls, len(found) - len(calls)
 
 
-def _call(plan: Plan, arm: Arm, model: str, schedule: Schedule, left: int | None) -> _Call:
+def _call(plan: Plan, usage: Usage, model: str, schedule: Schedule, left: int | None) -> _Call:
     """A call; `left` tokens of it the step before left in the cache, all of them where None."""
-    usage = _usage(plan.step, arm)
     cost = price(_reading(usage, left) if schedule == "cheap" else usage, model)
     share = BATCH_PRICE_SHARE if schedule == "batch" else 1.0
     return _Call(usage, not _counted(plan.step), None if cost is None else cost.usd * share)

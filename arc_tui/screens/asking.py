@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from msgspec import structs
 from textual.message import Message
 from textual.worker import Worker, get_current_worker
 
@@ -15,11 +16,11 @@ from taxonomy.ledger import open_ledger
 
 if TYPE_CHECKING:
     from arc_tui.screens.base import ArcScreen
-    from replay.models.cached import Cached
+    from replay.row import Models
 
 
 class ReplayMoved(Message):
-    """One step more was asked."""
+    """More is known of a step."""
 
     def __init__(self, view: ReplayView) -> None:
         super().__init__()
@@ -30,7 +31,8 @@ class ReplayMoved(Message):
 
 
 class ReplayEnded(Message):
-    """Nothing more will be asked: a person stopped it, `trouble` did, or all was asked."""
+    """Nothing more will be asked: it was cut short (`stopped`, by a person, a limit or a refusal),
+    there is `trouble`, or all was asked."""
 
     def __init__(self, *, stopped: bool = False, trouble: ArcError | None = None) -> None:
         super().__init__()
@@ -44,39 +46,66 @@ class Asking:
     def __init__(self, screen: ArcScreen, wanted: Wanted) -> None:
         self._screen = screen
         self._wanted = wanted
-        self._model: Cached | None = None
+        self._models: Models | None = None
         self._worker: Worker[None] = screen.run_worker(
             self._work, group="replay", thread=True, exit_on_error=False
         )
 
     def stop(self) -> None:
-        """Cancel the call in flight and ask no other. What was answered is kept."""
+        """Cancel the calls in flight and ask no other. What was answered is kept."""
         self._worker.cancel()
-        if self._model is not None:
-            self._model.stop()
+        self._stop_models()
+
+    def counted(self, view: ReplayView) -> ReplayView:
+        """The view with the calls and the money of this moment; itself where they are the same.
+
+        Calls that are made together are counted as they are answered, though what they say is
+        known only once all of them are.
+        """
+        if self._models is None:
+            return view
+        models = tuple(dict.fromkeys(self._models))
+        asked, kept = (
+            sum(counts) for counts in zip(*((m.asks, m.hits) for m in models), strict=True)
+        )
+        if (asked, kept) == (view.asked, view.kept):
+            return view
+        return structs.replace(
+            view,
+            asked=asked,
+            kept=kept,
+            spent_usd=sum(model.usd for model in models),
+            spent_complete=all(model.usd_complete for model in models),
+        )
 
     def _work(self) -> None:
         worker = get_current_worker()
         try:
-            ended = ReplayEnded(stopped=self._asked(worker))
+            ended = ReplayEnded(stopped=not self._asked(worker))
         except ArcError as error:
             stopped = worker.is_cancelled
             ended = ReplayEnded(stopped=stopped, trouble=None if stopped else error)
         self._screen.post_message(ended)
 
     def _asked(self, worker: Worker[None]) -> bool:
-        """Ask until the end; was it stopped before?"""
+        """Ask until the end; was everything asked?"""
         with (
             closing(open_ledger(self._screen.path)) as store,
             closing(replaying(store, self._wanted, hold=self._hold)) as going,
         ):
             for view in going:
                 self._screen.post_message(ReplayMoved(view))
-                if worker.is_cancelled and view.digest is None:
+                if view.digest is not None:
                     return True
+                if worker.is_cancelled:
+                    return False
         return False
 
-    def _hold(self, model: Cached) -> None:
-        self._model = model
+    def _hold(self, models: Models) -> None:
+        self._models = models
         if self._worker.is_cancelled:
+            self._stop_models()
+
+    def _stop_models(self) -> None:
+        for model in dict.fromkeys(self._models or ()):
             model.stop()

@@ -16,6 +16,8 @@ MARKS = (
     ("✗  ✓  ·", "a run that failed, passed, or whose outcome is not known"),
     ("✓!", "passed, but something went wrong on the way"),
     ("◆", "a step that may be where the run broke"),
+    ("┃", "a step where samples show that the arms differ, beyond chance"),
+    ("╎", "a step after the edited agent left the road: it would not have been here"),
     ("×3", "three steps in a row that made the same call; space unfolds them"),
     ("█  ▒", "tagged by a person, suggested by a rule"),
     ("–", "not known; never guessed, never counted as zero"),
@@ -28,7 +30,7 @@ class HelpScreen(ModalScreen[None]):
     HELP = "help"
 
     BINDINGS = [
-        Binding("escape,question_mark,q", "leave", "close", id="help.leave",
+        Binding("escape,question_mark,q,f1", "leave", "close", id="help.leave",
                 tooltip="Back to where you were"),
     ]  # fmt: skip
 

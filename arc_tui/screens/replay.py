@@ -6,44 +6,42 @@ so, and of a server only under a limit given for that one replay.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container, Vertical
-from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from arc_tui.replaying import Wanted
 from arc_tui.screens.asking import Asking, ReplayEnded, ReplayMoved
 from arc_tui.screens.attach import attach
-from arc_tui.screens.base import ArcScreen
-from arc_tui.screens.editing import edited
+from arc_tui.screens.choosing import Choosing
+from arc_tui.screens.panes import Panes
 from arc_tui.screens.submission import Submission
 from arc_tui.views import replay as replays
-from arc_tui.views.draft import Draft, build_draft
+from arc_tui.views.draft import Draft, build_draft, edit_of
 from arc_tui.views.prospect import Prospect, build_prospect
-from arc_tui.views.replay import ReplayRow
 from arc_tui.views.stage import EMPTY, Stage
-from arc_tui.widgets.ask_box import AskBox
 from arc_tui.widgets.attach_box import AttachBox, Attachment
-from arc_tui.widgets.edit_pane import EditPane, TargetList
+from arc_tui.widgets.edit_pane import EditPane
 from arc_tui.widgets.key_bar import KeyBar
 from arc_tui.widgets.page import Page
 from arc_tui.widgets.replay_foot import ReplayFoot
 from arc_tui.widgets.replay_head import ReplayHead
-from arc_tui.widgets.rows import RowList
 from arc_tui.widgets.step_diff import StepDiff
-from arc_tui.widgets.step_pages import step_page
+from replay.edit import Edit
 from replay.errors import ArcError, OfflineMiss
-from replay.models.choose import DEMO
-from replay.store import Store
+
+TICK_S = 0.5
+"""Between two looks at what was spent so far, while nothing else is heard of a replay."""
 
 
-class ReplayScreen(ArcScreen):
+class ReplayScreen(Choosing, Panes):
     """One trace asked again, as recorded and with an edit."""
 
     HELP = "a replay"
@@ -54,16 +52,24 @@ class ReplayScreen(ArcScreen):
                 tooltip="Ask the model again at every step, as recorded and with the edit"),
         Binding("x", "stop", "stop", id="replay.stop",
                 tooltip="Ask nothing more; what was answered is kept"),
+        Binding("f,f12", "free", "free replay", id="replay.free",
+                tooltip="Let the edited agent go on by itself from the step under the cursor"),
         Binding("tab", "pane(1)", "other pane", id="replay.pane_next",
                 tooltip="Go on: the texts, the editor, the steps, one step in full"),
         Binding("shift+tab", "pane(-1)", "pane before", id="replay.pane_before", show=False,
                 tooltip="Go back: one step in full, the steps, the editor, the texts"),
         Binding("d,f2", "diff", "diff", id="replay.diff",
                 tooltip="Show the edit as a diff, or the editor again"),
-        Binding("E,f4", "editor", "$EDITOR", id="replay.editor",
-                tooltip="Edit the text in your own editor"),
+        Binding("s,f6", "samples", "samples", id="replay.samples",
+                tooltip="Choose how often, in which order, and whether to ask afresh"),
         Binding("m,f3", "model", "model", id="replay.model",
                 tooltip="Choose the model to ask"),
+        Binding("o,f7", "stored", "kept edits", id="replay.stored",
+                tooltip="Take an edit that was kept, or none"),
+        Binding("i,f9", "change", "also change", id="replay.change",
+                tooltip="Change what no text shows: a constraint, the edit's model, the effort"),
+        Binding("E,f4", "editor", "$EDITOR", id="replay.editor",
+                tooltip="Edit the text in your own editor"),
         Binding("a,f8", "attach", "attach", id="replay.attach",
                 tooltip="Attach what the source did not record"),
         Binding("escape", "back", "back", id="replay.back",
@@ -72,16 +78,13 @@ class ReplayScreen(ArcScreen):
 
     stage: reactive[Stage] = reactive(EMPTY, repaint=False)
 
-    edit_pane = query_one(EditPane)
-    steps = query_one(StepDiff)
-    page = query_one("#step", Page)
-
     class Loaded(Message):
-        """What can be edited was read."""
+        """What can be edited was read, with the texts `folded` into its edit."""
 
-        def __init__(self, draft: Draft) -> None:
+        def __init__(self, draft: Draft, folded: Mapping[str, str]) -> None:
             super().__init__()
             self.draft = draft
+            self.folded = folded
 
     class Foreseen(Message):
         """What asking would come to."""
@@ -97,17 +100,29 @@ class ReplayScreen(ArcScreen):
             super().__init__()
             self.what = what
 
-    def __init__(self, path: Path, trace: str, step: int, *, edit: bool = True) -> None:
+    class FreeWanted(Message):
+        """The edited agent is to go on by itself from a step; `model` None is the trace's own."""
+
+        def __init__(self, trace: str, step: int, edit: Edit | None, model: str | None) -> None:
+            super().__init__()
+            self.trace = trace
+            self.step = step
+            self.edit = edit
+            self.model = model
+
+    def __init__(
+        self, path: Path, trace: str, step: int, *, edit: bool = True, free: bool = False
+    ) -> None:
+        """`edit` starts in the editor; `free` tells that the app follows `FreeWanted`."""
         super().__init__(path)
         self.trace = trace
         self.step = step
         self._edits_first = edit
-        self._model: str | None = None
+        self._free = free
         self._submission = Submission(self)
         self._asking: Asking | None = None
-        self._ran: dict[str, str] = {}
+        self._ran: str | None = None
         self._warned = False
-        self._shown: ReplayRow | None = None
 
     def compose(self) -> ComposeResult:
         yield ReplayHead().data_bind(ReplayScreen.stage)
@@ -120,42 +135,67 @@ class ReplayScreen(ArcScreen):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        self._go_to(self.edit_pane.area if self._edits_first else self.steps)
-        self.load()
+        self.go_to(self.edit_pane.area if self._edits_first else self.steps)
+        self.set_interval(TICK_S, self._count)
+        self.load(None)
 
     def on_unmount(self) -> None:
         if self._asking is not None:
             self._asking.stop()
 
+    def _move(self, **changes: Any) -> None:
+        """The stage with some of it changed."""
+        self.stage = structs.replace(self.stage, **changes)
+
     # --- what is there
 
-    def load(self) -> None:
+    @property
+    def draft(self) -> Draft:
+        return self.stage.draft
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        return self.edit_pane.texts
+
+    @property
+    def step_here(self) -> int:
+        return self.steps.row.step if self.steps.row is not None else self.step
+
+    def load(self, edit: Edit | None, folded: Mapping[str, str] | None = None) -> None:
         self.ask(
-            lambda store: build_draft(store, self.trace, self.step), self.Loaded, group="draft"
+            lambda store: build_draft(store, self.trace, self.step, edit),
+            lambda draft: self.Loaded(draft, folded or {}),
+            group="draft",
         )
 
     def on_replay_screen_loaded(self, event: Loaded) -> None:
-        draft = event.draft
-        self.stage = structs.replace(self.stage, draft=draft, at="ready", trouble=None)
-        self.edit_pane.draft = draft
-        self.steps.go_to(self.step)
+        first = self.stage.at == "loading"
+        self._move(draft=event.draft, at="ready", trouble=None, view=replays.EMPTY)
+        self.edit_pane.show(event.draft, event.folded)
         self._foresee()
-        if draft.missing and self._edits_first:
+        if first:
+            self.steps.go_to(self.step)
+        if first and event.draft.missing and self._edits_first:
             self.action_attach()
 
+    def wished(self) -> None:
+        self._move(at="ready", trouble=None, view=replays.EMPTY)
+        self._foresee()
+
     def _foresee(self) -> None:
-        draft, model = self.stage.draft, self._model
-        self.ask(lambda store: build_prospect(store, draft, model), self.Foreseen, group="prospect")
+        draft, wish = self.stage.draft, self.wish
+        self.ask(lambda store: build_prospect(store, draft, wish), self.Foreseen, group="prospect")
 
     def on_replay_screen_foreseen(self, event: Foreseen) -> None:
-        self.stage = structs.replace(self.stage, prospect=event.prospect)
+        self._move(prospect=event.prospect)
 
     def tell(self, error: ArcError) -> None:
         """What goes wrong stands where the verdict would."""
         if isinstance(error, OfflineMiss):
-            error = OfflineMiss(error.message, "ask again, and say what it may cost")
-        at = "failed" if self.stage.running else self.stage.at
-        self.stage = structs.replace(self.stage, at=at, trouble=error)
+            self._submission.missed = True
+            hint = "ask again, and say what it may cost, or ask for fewer samples (f6)"
+            error = OfflineMiss(error.message, hint)
+        self._move(at="failed" if self.stage.running else self.stage.at, trouble=error)
 
     # --- asking
 
@@ -163,41 +203,50 @@ class ReplayScreen(ArcScreen):
         """Ask, after what is still open was asked of the person."""
         if self.stage.running or self.stage.at == "loading":
             return
-        model = self._model or self.stage.draft.model
-        if model is None:
+        if self.wish.model is None and self.draft.model is None:
             self.action_model()
         else:
-            self.run_worker(
-                self._submit(model), group="submit", exclusive=True, exit_on_error=False
-            )
+            self.run_worker(self._submit(), group="submit", exclusive=True, exit_on_error=False)
 
-    async def _submit(self, model: str) -> None:
-        texts = self.edit_pane.texts
-        wanted = await self._submission.wanted(self.stage.draft, texts, model)
+    async def _submit(self) -> None:
+        wanted = await self._submission.wanted(self.draft, self.texts, self.wish)
         if wanted is not None:
-            self._ran = texts
             self._start(wanted)
 
     def _start(self, wanted: Wanted) -> None:
-        self.stage = structs.replace(self.stage, at="asking", trouble=None, view=replays.EMPTY)
+        self._ran = wanted.edit.digest if wanted.edit is not None else None
+        self._move(
+            at="asking", trouble=None, changed=False, view=replays.EMPTY, limits=wanted.limits
+        )
         self._asking = Asking(self, wanted)
-        self._go_to(self.steps)
+        self.go_to(self.steps)
 
     def on_replay_moved(self, event: ReplayMoved) -> None:
         at = "stopping" if self.stage.at == "stopping" else "asking"
-        self.stage = structs.replace(self.stage, at=at, view=event.view)
+        self._move(at=at, view=event.view)
+
+    def _count(self) -> None:
+        """Show what was spent by now."""
+        if self._asking is not None and self.stage.running:
+            view = self._asking.counted(self.stage.view)
+            if view is not self.stage.view:
+                self._move(view=view)
 
     def on_replay_ended(self, event: ReplayEnded) -> None:
         self._asking = None
         if event.trouble is not None:
             self.tell(event.trouble)
         else:
-            self.stage = structs.replace(self.stage, at="stopped" if event.stopped else "done")
+            self._move(at="stopped" if event.stopped else "done")
 
     def action_stop(self) -> None:
         if self._asking is not None:
             self._asking.stop()
-            self.stage = structs.replace(self.stage, at="stopping")
+            self._move(at="stopping")
+
+    def action_free(self) -> None:
+        edit = self._submission.edit(self.draft, self.texts)
+        self.post_message(self.FreeWanted(self.draft.trace, self.step_here, edit, self.wish.model))
 
     # --- what is shown
 
@@ -210,58 +259,31 @@ class ReplayScreen(ArcScreen):
         match action:
             case "stop":
                 return self.stage.running
-            case "run" | "model":
+            case "run" | "model" | "samples" | "stored" | "change":
                 return not self.stage.running
+            case "free":
+                return self._free and not self.stage.running
             case "attach":
                 return bool(self.stage.draft.missing) and not self.stage.running
             case _:
                 return True
 
-    def on_row_list_moved(self, event: RowList.Moved) -> None:
-        if event.rows is self.steps:
-            self._show_step()
-
-    def on_step_diff_chosen(self) -> None:
-        self._go_to(self.page)
-
-    def _show_step(self) -> None:
-        row = self.steps.row
-        if row is not None and row != self._shown:
-            self._shown = row
-            self.page.border_title = f"step {row.step}"
-            self.page.document = step_page(row)
-
-    def action_diff(self) -> None:
-        self.edit_pane.diffed = not self.edit_pane.diffed
-        self._go_to(self._panes[1])
+    def on_edit_pane_edited(self) -> None:
+        if self.stage.view.done:
+            self._move(changed=self._edited != self._ran)
 
     @property
-    def _panes(self) -> tuple[Widget, Widget, Widget, Widget]:
-        """What tab goes through."""
-        pane = self.edit_pane
-        return (
-            self.query_one(TargetList),
-            pane.page if pane.diffed else pane.area,
-            self.steps,
-            self.page,
-        )
-
-    def action_pane(self, direction: int) -> None:
-        panes = self._panes
-        here = panes.index(self.focused) if self.focused in panes else -1
-        self._go_to(panes[(here + direction) % len(panes)])
-
-    def _go_to(self, pane: Widget) -> None:
-        """Focus a pane; a narrow terminal shows the half it is in."""
-        self.set_class(pane in (self.steps, self.page), "-result")
-        pane.focus()
+    def _edited(self) -> str | None:
+        """The digest of the edit as it stands, None for none."""
+        edit = edit_of(self.draft, self.texts, "")
+        return edit.digest if edit is not None else None
 
     def action_back(self) -> None:
         if self.stage.at == "asking":
             self.action_stop()
         elif self.focused is self.page:
-            self._go_to(self.steps)
-        elif not self._warned and self.edit_pane.texts not in ({}, self._ran):
+            self.go_to(self.steps)
+        elif not self._warned and self._edited not in {None, self._ran, *self.draft.names}:
             self._warned = True
             self.say("this edit was never asked about; escape again leaves without it")
         else:
@@ -269,43 +291,13 @@ class ReplayScreen(ArcScreen):
 
     # --- around it
 
-    def action_editor(self) -> None:
-        pane = self.edit_pane
-        try:
-            pane.put(edited(self.app, pane.text))
-        except ArcError as error:
-            self.tell(error)
-        pane.diffed = False
-        self._go_to(pane.area)
-
-    def action_model(self) -> None:
-        own = self.stage.draft.model
-        choices = [(DEMO, "rule-based, on this machine, free")]
-        if own is not None and own != DEMO:
-            choices.insert(0, (own, "the trace's own"))
-        self.app.push_screen(
-            AskBox("which model?", hint="or another model's name", choices=choices),
-            self._chosen,
-        )
-
-    def _chosen(self, model: str | None) -> None:
-        if model is not None:
-            self._model = model
-            self.stage = structs.replace(self.stage, at="ready", trouble=None, view=replays.EMPTY)
-            self._foresee()
-
     def action_attach(self) -> None:
         self.app.push_screen(AttachBox(self.stage.draft.missing), self._files_given)
 
     def _files_given(self, given: Attachment | None) -> None:
-        if given is None:
-            return
-
-        def work(store: Store) -> str:
-            return attach(store, self.trace, given)
-
-        self.ask(work, self.Attached, group="attach")
+        if given is not None:
+            self.ask(lambda store: attach(store, self.trace, given), self.Attached, group="attach")
 
     def on_replay_screen_attached(self, event: Attached) -> None:
         self.say(f"the trace now has {event.what}")
-        self.load()
+        self.load(self.draft.edit)

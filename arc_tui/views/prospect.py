@@ -2,114 +2,163 @@
 
 from __future__ import annotations
 
-import os
-import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from arc_tui import format
-from arc_tui.replaying import Wanted, estimated
+from arc_tui.replaying import estimated
 from arc_tui.views.draft import Draft, edit_of
-from replay.budget import Estimate, Limits
-from replay.errors import BadEdit
-from replay.models.choose import DEMO, label
+from arc_tui.views.wish import Wish, asked_models, is_local
+from replay.edit import Edit
+from replay.estimate import Estimate
+from replay.models import server
+from replay.models.choose import label
+from replay.plan import Plan, plans
+from replay.sampling import AUTO, Sampling
 from replay.store import Store
+
+Reasons: TypeAlias = tuple[tuple[str, int], ...]
+"""Why steps cannot be asked, with their number, the most frequent first."""
 
 
 class Prospect(Struct, frozen=True, eq=False, kw_only=True):
-    """The most a replay can ask of a model. `model` None: which one is not known.
+    """What a replay can ask, at first and at the most.
 
-    `arms` is 1 where nothing can be edited that every step has.
+    `models` are those of control and, where it is another one, of the edit; () where it is not
+    known which one to ask. `arms` is 1 where nothing can be edited that every step has.
+    `refused` counts the steps that cannot be asked, by the reason, `edit_refused` those that only
+    the edit cannot be asked at.
     """
 
-    model: str | None
+    models: tuple[str, ...]
     steps: int
     arms: int
     estimate: Estimate | None
+    refused: Reasons = ()
+    edit_refused: Reasons = ()
+    sampling: Sampling = AUTO
+    resample: bool = False
 
     @property
     def local(self) -> bool:
-        return self.model == DEMO
+        return is_local(self.models)
 
     @property
     def sentence(self) -> str:
         """The prospect in one line."""
-        estimate = self.estimate
-        if self.model is None or estimate is None:
+        if self.estimate is None:
             return "Which model answered was not recorded: f3 chooses one to ask."
-        most, all_ = estimate.calls + estimate.stored, self.steps * self.arms
-        arms = f" × {self.arms} arms" if self.arms > 1 else ", control alone"
-        said = f"{format.count(self.steps, 'step')}{arms}{' =' if most == all_ else ':'}"
-        said += f" at most {format.count(most, 'call')} to {format.one_line(label(self.model))}"
-        if not estimate.calls:
-            return f"{said}, all answered already; free"
-        if estimate.stored:
-            said += f", {format.number(estimate.stored)} of them answered already"
-        if self.local:
-            return f"{said}; free"
-        return f"{said}; {cost(estimate)}; live calls need a budget, asked for first"
+        return f"{self._extent}: {'; '.join(_clauses(self, self.estimate))}"
+
+    @property
+    def _extent(self) -> str:
+        """What is multiplied: steps, arms, samples."""
+        left = self.steps - sum(count for _, count in self.refused)
+        steps = format.count(self.steps, "step")
+        if left < self.steps:
+            steps = f"{format.number(left)} of {steps}"
+        arms = f"{self.arms} arms" if self.arms > 1 else "control alone"
+        samples = format.count(self.sampling.levels[0], "sample")
+        return f"{steps} × {arms} × {samples}{', asked afresh' if self.resample else ''}"
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Why the steps that drop out cannot be asked."""
+        return tuple(
+            f"{format.count(count, 'step')} cannot be asked{whom}: {format.one_line(why)}"
+            for whom, reasons in (("", self.refused), (" with the edit", self.edit_refused))
+            for why, count in reasons
+        )
 
 
-def build_prospect(store: Store, draft: Draft, model: str | None) -> Prospect:
-    """The prospect of an edit that reaches every step of its thread. Asks nothing."""
-    name = model or draft.model
-    edit = edit_of(draft, _everywhere(draft), "any")
-    wanted = Wanted(trace=draft.trace, edit=edit, model=name)
+def build_prospect(store: Store, draft: Draft, wish: Wish) -> Prospect:
+    """The prospect of the draft's edit, or of one that reaches every step. Asks nothing.
+
+    Raises BadEdit where the edit does not apply.
+    """
+    edit = draft.edit or _everywhere(draft)
+    models = asked_models(wish.model or draft.model, edit)
+    planned = _planned(draft, edit, models)
     return Prospect(
-        model=name,
+        models=models,
         steps=len(draft.rows),
         arms=2 if edit is not None else 1,
-        estimate=estimated(store, wanted) if name is not None else None,
+        estimate=estimated(store, wish.of(draft.trace, edit)) if models else None,
+        refused=_reasons(plan.refusal for plan in planned),
+        edit_refused=_reasons(plan.edited_refusal for plan in planned),
+        sampling=wish.sampling,
+        resample=wish.resample,
     )
 
 
-def _everywhere(draft: Draft) -> dict[str, str]:
+def _everywhere(draft: Draft) -> Edit | None:
     """Another system prompt, else another first message: either is in every request."""
-    first = [target for target in draft.targets if target.kind != "tool"][:1]
-    return {target.label: f"{target.text}\n." for target in first}
+    first = [target for target in draft.targets if target.kind in ("system", "message")][:1]
+    return edit_of(draft, {target.label: f"{target.text}\n." for target in first}, "any")
+
+
+def _planned(draft: Draft, edit: Edit | None, models: tuple[str, ...]) -> list[Plan]:
+    if not models or draft.source is None:
+        return []
+    return plans(draft.source, edit, models[0], None, edited_model=models[-1])
+
+
+def _reasons(refusals: Iterable[str | None]) -> Reasons:
+    return tuple(Counter(why for why in refusals if why is not None).most_common())
+
+
+def _clauses(prospect: Prospect, estimate: Estimate) -> Iterator[str]:
+    yield f"{_at_first(prospect, estimate)}{_at_most(estimate)}"
+    if prospect.sampling.schedule == "batch":
+        yield "as a batch, within a day"
+    if prospect.local or not estimate.most_calls:
+        yield "free"
+    else:
+        yield f"{cost(estimate)}, within a limit asked for first"
+
+
+def _at_first(prospect: Prospect, estimate: Estimate) -> str:
+    """The calls that are sure to come, and of whom."""
+    if not estimate.calls:
+        return "all answered already" if estimate.stored else "nothing to ask"
+    whom = ", the edit to ".join(format.one_line(label(name)) for name in prospect.models)
+    said = f"{format.count(estimate.calls, 'call')} to {whom}"
+    if estimate.stored:
+        said += f", {format.number(estimate.stored)} more answered already"
+    return said
+
+
+def _at_most(estimate: Estimate) -> str:
+    if estimate.most_calls <= estimate.calls:
+        return ""
+    return f", at most {format.count(estimate.most_calls, 'call')} where it stays open"
 
 
 def cost(estimate: Estimate) -> str:
-    """What the calls of an estimate come to."""
+    """What the calls of an estimate come to, at first and at the most."""
     if estimate.usd is None:
         return "no price is known for it"
-    return f"about {format.usd(estimate.usd)}"
+    said = f"about {format.usd(estimate.usd)}"
+    if estimate.most_usd is None or estimate.most_calls <= estimate.calls:
+        return said
+    return f"{said}, at most {format.usd(estimate.most_usd)}"
 
 
-def destination() -> str:
-    """Where live calls go."""
-    from replay.models.claude import OFFICIAL
-
-    return os.environ.get("ANTHROPIC_BASE_URL") or OFFICIAL
-
-
-def asking_price(model: str, estimate: Estimate) -> str:
-    """What is to be said before the first live call."""
+def asking_price(models: tuple[str, ...], estimate: Estimate) -> str:
+    """What is to be said before the first live call. Raises ModelRefused for no server."""
     by_size = (
         f" ({format.count(estimate.by_size, 'call')} reckoned from the size of their text)"
         if estimate.by_size
         else ""
     )
+    whom = " and ".join(map(format.one_line, models))
+    where = server.address(server.base_url())
     return (
-        f"{format.count(estimate.calls, 'call')} to {format.one_line(model)},"
+        f"{format.count(estimate.calls, 'call')} to {whom}{_at_most(estimate)}:"
         f" {format.tokens(estimate.input_tokens)} tokens in,"
-        f" {format.tokens(estimate.output_tokens)} out: {cost(estimate)}{by_size}.\n"
-        f"They go to {format.one_line(destination())}. Answers are kept and never paid for twice."
-    )
-
-
-_CALLS = re.compile(r"(\d+)\s*calls?")
-_USD = re.compile(r"\$?\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:USD|\$)?", re.IGNORECASE)
-
-
-def limits_of(words: str) -> Limits:
-    """What a person allows: `0.50`, `$2`, or `20 calls`. Raises BadEdit for anything else."""
-    said = words.strip()
-    if found := _CALLS.fullmatch(said):
-        return Limits(calls=int(found[1]))
-    if found := _USD.fullmatch(said):
-        return Limits(usd=float(found[1]))
-    raise BadEdit(
-        f"{said!r} is no limit",
-        "write an amount in USD, as 0.50, or a number of calls, as 20 calls",
+        f" {format.tokens(estimate.output_tokens)} out at first, {cost(estimate)}{by_size}.\n"
+        f"They go to {where}. Answers are kept and never paid for twice."
     )

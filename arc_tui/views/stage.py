@@ -12,12 +12,16 @@ from arc_tui.views import replay as replays
 from arc_tui.views.draft import Draft
 from arc_tui.views.prospect import Prospect
 from arc_tui.views.replay import ReplayRow, ReplayView
+from replay.budget import Limits
 from replay.errors import ArcError
+
+CHANGED = "the edit was changed since: this is of the one asked before; f5 asks again"
 
 
 class Stage(Struct, frozen=True, eq=False, kw_only=True):
     """A draft, what asking would come to, what was asked so far, and how that ended.
 
+    `limits` are those it is asked under. `changed` tells that the edit is another one since.
     `trouble` is why it goes no further, None where nothing is wrong.
     """
 
@@ -25,6 +29,8 @@ class Stage(Struct, frozen=True, eq=False, kw_only=True):
     draft: Draft = drafts.EMPTY
     prospect: Prospect | None = None
     view: ReplayView = replays.EMPTY
+    limits: Limits = Limits()
+    changed: bool = False
     trouble: ArcError | None = None
 
     @property
@@ -47,15 +53,26 @@ class Stage(Struct, frozen=True, eq=False, kw_only=True):
             case _ if self.trouble is not None:
                 return f"{_ended(self.trouble.message)} {self._kept}".rstrip()
             case "stopped":
-                return f"{self._stopped} {said if self.view.done else ''}".rstrip()
+                return f"{self._stopped} {said if self._asked else ''}".rstrip()
             case "done":
                 return said
             case _:
                 return self.prospect.sentence if self.prospect is not None else ""
 
     @property
+    def basis(self) -> tuple[str, ...]:
+        """What the verdict rests on, where it is what is said."""
+        ended = self.at in ("done", "stopped") and self.trouble is None
+        return self.view.verdict.basis if ended else ()
+
+    @property
+    def _asked(self) -> int:
+        """Steps with an answer."""
+        return self.view.verdict.control.of
+
+    @property
     def _stopped(self) -> str:
-        return f"Stopped at {self.view.done} of {count(len(self.draft.rows), 'step')}. {self._kept}"
+        return f"Stopped at {self._asked} of {count(len(self.draft.rows), 'step')}. {self._kept}"
 
     @property
     def _kept(self) -> str:
@@ -65,6 +82,10 @@ class Stage(Struct, frozen=True, eq=False, kw_only=True):
     def notices(self) -> tuple[str, ...]:
         """What stands against it: a refusal, a failure no prompt can answer, what is missing."""
         said = list(self.view.verdict.notices)
+        if self.at == "ready" and self.prospect is not None:
+            said = list(self.prospect.notices)
+        if self.changed and self.view.done and self.at != "ready":
+            said.insert(0, CHANGED)
         if self.draft.notice is not None and self.draft.notice not in said:
             said.append(self.draft.notice)
         if self.draft.missing:

@@ -1,8 +1,9 @@
-"""A question with one line for the answer, and choices above it where there are some."""
+"""A question with one line for the answer, choices above it, or both."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.text import Text
 from textual import events
@@ -16,6 +17,14 @@ from textual.widgets import Input, Static
 
 from arc_tui import format
 from arc_tui.widgets.rows import RowList
+
+
+class Option(NamedTuple):
+    """An answer to choose, the words beside it, and its name where the answer is none."""
+
+    answer: str
+    words: str
+    name: str = ""
 
 
 class Choices(RowList):
@@ -34,22 +43,27 @@ class Choices(RowList):
             super().__init__()
             self.answer = answer
 
-    def __init__(self, choices: Sequence[tuple[str, str]]) -> None:
-        super().__init__()
+    def __init__(self, choices: Sequence[Option], *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.choices = choices
 
     @property
     def row_count(self) -> int:
         return len(self.choices)
 
+    @property
+    def answer(self) -> str:
+        """The one under the cursor."""
+        return self.choices[self.cursor].answer
+
     def draw(self, index: int, width: int) -> Text:
-        answer, words = self.choices[index]
-        line = Text.assemble((f" {format.one_line(answer)}", "bold"), f"  {words}")
+        answer, words, name = self.choices[index]
+        line = Text.assemble((f" {format.one_line(name or answer)}", "bold"), f"  {words}")
         line.truncate(width, overflow="ellipsis")
         return line
 
     def action_choose(self) -> None:
-        self.post_message(self.Chosen(self.choices[self.cursor][0]))
+        self.post_message(self.Chosen(self.answer))
 
     def on_click(self, event: events.Click) -> None:
         if self.row_at(event.y - self.gutter.top) is not None:
@@ -57,7 +71,7 @@ class Choices(RowList):
 
 
 class AskBox(ModalScreen[str | None]):
-    """What is typed or chosen; None where it is left."""
+    """What is typed or chosen; None where it is left. Choices without a hint have no line."""
 
     HELP = "a question"
 
@@ -75,7 +89,7 @@ class AskBox(ModalScreen[str | None]):
         *,
         answer: str = "",
         hint: str = "",
-        choices: Sequence[tuple[str, str]] = (),
+        choices: Sequence[Option] = (),
     ) -> None:
         super().__init__()
         self._title = title
@@ -90,7 +104,8 @@ class AskBox(ModalScreen[str | None]):
                 yield Choices(self._choices)
             if self._words:
                 yield Static(Text(format.plain(self._words)), id="words")
-            yield Input(self._answer, placeholder=self._hint, compact=True)
+            if self._hint or not self._choices:
+                yield Input(self._answer, placeholder=self._hint, compact=True)
             yield Static(Text("enter answers   esc leaves"), id="keys")
 
     def on_mount(self) -> None:

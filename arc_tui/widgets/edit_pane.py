@@ -2,81 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
-from textual.widgets import TextArea
+from textual.widgets import Static, TextArea
 
 from arc_tui import format
-from arc_tui.views.draft import EMPTY, Draft, Target, edit_of
-from arc_tui.widgets.cells import fit
+from arc_tui.views.draft import EMPTY, Draft, diff_of, edit_of
+from arc_tui.views.targets import Target, also_words
 from arc_tui.widgets.page import Page
-from arc_tui.widgets.prompt_area import PromptArea
+from arc_tui.widgets.prompt_area import PromptArea, as_edited
 from arc_tui.widgets.rows import RowList
-from arc_tui.widgets.step_pages import diff_page
-from replay.edit import diff
-
-LABEL = 26
-"""The widest label; a longer one is cut with `…`."""
+from arc_tui.widgets.step_pages import diff_page, trouble_page
+from arc_tui.widgets.target_list import TargetList
+from replay.errors import BadEdit
 
 
-class TargetList(RowList):
-    """The texts that can be edited, one a line; the one under the cursor is in the editor."""
+class Opened(Struct, frozen=True, eq=False):
+    """The target in the editor, with its texts as an editor gives them back."""
 
-    HELP = "the texts to edit"
-    COMPONENT_CLASSES = {"target-list--edited", "target-list--about"}
-
-    BINDINGS = [
-        Binding("left", "move(-1)", "text before", id="targets.before", show=False,
-                tooltip="Edit the text before"),
-        Binding("right", "move(1)", "next text", id="targets.next", show=False,
-                tooltip="Edit the next text"),
-        Binding("enter", "choose", "edit it", id="targets.choose",
-                tooltip="Go to the editor"),
-        *(
-            Binding(str(digit), f"pick({digit - 1})", f"text {digit}", id=f"targets.{digit}",
-                    show=False, tooltip=f"Edit text {digit} of the list")
-            for digit in range(1, 10)
-        ),
-    ]  # fmt: skip
-
-    draft: reactive[Draft] = reactive(EMPTY, repaint=False)
-    edited: reactive[frozenset[str]] = reactive(frozenset())
-
-    class Chosen(Message):
-        """The text under the cursor is to be edited."""
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._label = 0
-
-    @property
-    def row_count(self) -> int:
-        return len(self.draft.targets)
-
-    def watch_draft(self, draft: Draft) -> None:
-        self._label = min(max((len(each.label) for each in draft.targets), default=0), LABEL)
-        self.rows_changed()
-        self.refresh(layout=True)
-
-    def draw(self, index: int, width: int) -> Text:
-        target = self.draft.targets[index]
-        about = fit(format.one_line(target.about), width - self._label - 4)
-        return Text.assemble(
-            ("● " if target.label in self.edited else "  ", self.ink("target-list--edited")),
-            fit(format.one_line(target.label), self._label),
-            (f"  {about}", self.ink("target-list--about")),
-        )
-
-    def action_pick(self, place: int) -> None:
-        self.cursor = place
-
-    def action_choose(self) -> None:
-        self.post_message(self.Chosen())
+    target: Target
+    recorded: str
+    shown: str
 
 
 class EditPane(Vertical):
@@ -89,19 +42,23 @@ class EditPane(Vertical):
     area = query_one(PromptArea)
     page = query_one(Page)
 
+    class Edited(Message):
+        """A text says something else."""
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._texts: dict[str, str] = {}
-        self._open: Target | None = None
+        self._open: Opened | None = None
 
     def compose(self) -> ComposeResult:
         yield TargetList(id="targets").data_bind(EditPane.draft)
+        yield Static(id="also", markup=False)
         yield PromptArea(id="area")
         yield Page(id="diff")
 
     @property
     def texts(self) -> dict[str, str]:
-        """The texts that are others than recorded, by the label of their target."""
+        """The texts that are others than the draft shows, by the label of their target."""
         self._keep()
         return dict(self._texts)
 
@@ -112,10 +69,26 @@ class EditPane(Vertical):
 
     def put(self, text: str) -> None:
         """Another text into the editor, which can undo it."""
-        self.area.replace(text, (0, 0), self.area.document.end)
+        self.area.put(text)
 
-    def watch_draft(self) -> None:
-        """More may be known of the same trace; what was typed stays."""
+    def show(self, draft: Draft, folded: Mapping[str, str]) -> None:
+        """Another draft. What was typed stays, but for the texts that were `folded` into it and
+        those that say what it shows."""
+        self._keep()
+        shown = {target.label: target.shown for target in draft.targets}
+        self._texts = {
+            label: text
+            for label, text in self._texts.items()
+            if text not in (folded.get(label), shown.get(label))
+        }
+        self.draft = draft
+
+    def watch_draft(self, draft: Draft) -> None:
+        if not self.is_mounted:
+            return
+        also = self.query_one("#also", Static)
+        also.update(Text("\n".join(f"also: {words}" for words in also_words(draft.also))))
+        also.display = bool(draft.also)
         self._show_target()
 
     def watch_diffed(self, diffed: bool) -> None:
@@ -137,38 +110,56 @@ class EditPane(Vertical):
         event.stop()
         self._keep()
         self._say()
+        self.post_message(self.Edited())
 
     def _show_target(self) -> None:
         """The text under the list's cursor into the editor."""
-        if not self.draft.targets or not self.is_mounted:
+        if not self.draft.targets:
             return
         target = self.draft.targets[min(self.targets.cursor, len(self.draft.targets) - 1)]
-        if target is not self._open:
-            self._keep()
-            self._open = target
-            self.area.open(target.text, self._texts.get(target.label))
+        before = self._open.target if self._open is not None else None
+        if target is not before:
+            text = self._text_of(target)
+            self._open = Opened(target, as_edited(target.text), as_edited(target.shown))
+            if before is not None and before.label == target.label:
+                self.area.put(text)
+            else:
+                self.area.open(target.label, text)
         self._say()
 
+    def _text_of(self, target: Target) -> str:
+        return self._texts.get(target.label, target.shown)
+
     def _keep(self) -> None:
-        """What stands in the editor, where that is another text."""
+        """What stands in the editor, where that is another text than the draft shows."""
         if self._open is None:
             return
-        edited = self.area.edited
-        if edited is None:
-            self._texts.pop(self._open.label, None)
+        target, text = self._open.target, self.area.text
+        if text == self._open.shown:
+            self._texts.pop(target.label, None)
         else:
-            self._texts[self._open.label] = edited
+            self._texts[target.label] = target.text if text == self._open.recorded else text
 
     def _say(self) -> None:
         """Which texts are changed, and how."""
-        self.targets.edited = frozenset(self._texts)
+        changed = [each for each in self.draft.targets if self._text_of(each) != each.text]
+        self.targets.edited = frozenset(target.label for target in changed)
         self.border_title = "edit"
-        changed = " + ".join(map(format.one_line, self._texts))
-        self.border_subtitle = Text(changed or "unchanged: control alone is asked")
+        self.border_subtitle = Text(_said(changed, len(self.draft.also)))
         if self.diffed:
             self._draw_diff()
 
     def _draw_diff(self) -> None:
-        edit = edit_of(self.draft, self._texts, "")
-        lines = diff(edit, self.draft.request) if edit is not None else []
-        self.page.document = diff_page(lines)
+        try:
+            edit = edit_of(self.draft, self._texts, "")
+            self.page.document = diff_page(diff_of(self.draft, edit))
+        except BadEdit as error:
+            self.page.document = trouble_page(error)
+
+
+def _said(changed: Iterable[Target], others: int) -> str:
+    """What is changed, in a few words."""
+    parts = [format.one_line(target.label) for target in changed]
+    if others:
+        parts.append(format.count(others, "other change"))
+    return " + ".join(parts) or "unchanged: control alone is asked"

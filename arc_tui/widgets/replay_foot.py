@@ -15,6 +15,7 @@ from arc_tui import format
 from arc_tui.views.replay import ReplayView
 from arc_tui.views.stage import EMPTY, Stage
 from arc_tui.widgets.cells import spread
+from replay.budget import Limits
 
 BAR = 20
 BETWEEN = " · "
@@ -32,12 +33,16 @@ class ReplayFoot(Widget):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         del container, viewport
-        return 1 if self.stage.running else max(len(packed(figures(self.stage.view), width)), 1)
+        return (
+            1
+            if self.stage.running
+            else max(len(packed(figures(self.stage.view, self.stage.limits), width)), 1)
+        )
 
     def render(self) -> Text:
         if self.stage.running:
             return self._progress()
-        lines = packed(figures(self.stage.view), self.content_size.width)
+        lines = packed(figures(self.stage.view, self.stage.limits), self.content_size.width)
         return Text("\n".join(lines), self._ink("figures"))
 
     def _progress(self) -> Text:
@@ -46,8 +51,8 @@ class ReplayFoot(Widget):
         full = round(BAR * view.done / total) if total else 0
         line = Text.assemble(
             ("━" * full, self._ink("done")),
-            ("━" * (BAR - full), self._ink("left")),
-            f"  {view.done} of {format.count(total, 'step')} · {', '.join(asked(view))}",
+            ("─" * (BAR - full), self._ink("left")),
+            f"  {_progress(view, total)} · {', '.join(asked(view, self.stage.limits))}",
         )
         ends = "stopping" if self.stage.at == "stopping" else "esc stops"
         return spread(line, Text(ends), self.content_size.width)
@@ -56,8 +61,15 @@ class ReplayFoot(Widget):
         return self.get_component_rich_style(f"replay-foot--{name}", partial=True)
 
 
-def figures(view: ReplayView) -> Iterator[str]:
-    """Collateral, the model, fidelity at worst, calls, money, digest: what there is of them."""
+def _progress(view: ReplayView, total: int) -> str:
+    """How many steps are known; once all are, some may still be open."""
+    if view.done == total and total:
+        return "more samples where it is open"
+    return f"{view.done} of {format.count(total, 'step')}"
+
+
+def figures(view: ReplayView, limits: Limits) -> Iterator[str]:
+    """Collateral, the models, fidelity at worst, calls, money, digest: what there is of them."""
     counted = view.verdict.collateral
     if counted is not None:
         yield f"fixed {counted.fixed}"
@@ -67,11 +79,12 @@ def figures(view: ReplayView) -> Iterator[str]:
         if counted.unclear:
             yield f"unclear {counted.unclear}"
     if view.model:
-        yield format.one_line(view.model)
+        yield f"{format.one_line(view.model)}{_place(view)}"
     if view.verdict.weakest is not None:
-        yield f"fidelity {view.verdict.weakest.value}"
+        masked = f", {view.verdict.masked} masked" if view.verdict.masked else ""
+        yield f"fidelity {view.verdict.weakest.value}{masked}"
     if view.done:
-        yield ", ".join(asked(view))
+        yield ", ".join(asked(view, limits))
     if view.digest is not None:
         algorithm, _, digits = view.digest.rpartition(":")
         yield f"{algorithm}:{digits[:DIGITS]}"
@@ -88,7 +101,17 @@ def packed(parts: Iterable[str], width: int) -> list[str]:
     return lines
 
 
-def asked(view: ReplayView) -> tuple[str, str, str]:
-    """How many answers were asked for and how many were there, and what was spent."""
+def _place(view: ReplayView) -> str:
+    """Where it was asked, and who else was."""
+    server = f" at {format.one_line(view.server)}" if view.server else ""
+    other = view.verdict.edited_model
+    return f"{server}, the edit of {format.one_line(other)}" if other is not None else server
+
+
+def asked(view: ReplayView, limits: Limits) -> tuple[str, str, str]:
+    """How many answers were asked for and how many were there, and what was spent, each of what
+    was allowed."""
+    calls = f"{view.asked}" if limits.calls is None else f"{view.asked} of {limits.calls}"
     spent = format.usd(view.spent_usd, complete=view.spent_complete)
-    return f"{view.asked} asked", f"{view.kept} kept", f"{spent} spent"
+    allowed = "" if limits.usd is None else f" of {format.usd(limits.usd)}"
+    return f"{calls} asked", f"{view.kept} kept", f"{spent}{allowed} spent"

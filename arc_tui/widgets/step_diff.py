@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -13,10 +14,12 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from arc_tui import format
-from arc_tui.views.replay import MARKS, ReplayRow
+from arc_tui.views.replay import ArmRow, ReplayRow
+from arc_tui.views.replay_cells import is_beyond_chance, mark_words, phrase, tally
 from arc_tui.views.stage import EMPTY, Stage
 from arc_tui.widgets.cells import fit
 from arc_tui.widgets.rows import RowList
+from replay.tally import BreakTest
 
 MARK = 10
 STEP = 6
@@ -27,11 +30,31 @@ LEAST = 7
 MEASURED = 2000
 """Rows looked at to choose widths."""
 
+QUIET = ("same", "other words", format.UNKNOWN)
+"""What an arm does where it does nothing else than was recorded."""
+
 DIMMED = "╎"
 """Stands before a step that comes after the edited arm left the road."""
 
-TITLE = "steps"
-CAPTION = f"{TITLE} · {DIMMED} the edited agent would not have been here"
+EFFECT = "┃"
+"""Stands before a step at which the arms differ beyond chance."""
+
+
+class Cell(NamedTuple):
+    """What stands in a column: words, which may be cut, and figures, which may not."""
+
+    words: str
+    figures: str = ""
+
+    @property
+    def width(self) -> int:
+        return cell_len(self.words) + (1 + len(self.figures) if self.figures else 0)
+
+    def fit(self, width: int) -> str:
+        """In exactly so many cells."""
+        if not self.figures or self.width <= width:
+            return fit(f"{self.words} {self.figures}", width)
+        return f"{fit(self.words, width - 1 - len(self.figures))} {self.figures}"
 
 
 class StepDiff(RowList):
@@ -70,10 +93,18 @@ class StepDiff(RowList):
         """The step under the cursor."""
         return self._rows[self.cursor] if self._rows else None
 
-    def watch_stage(self, stage: Stage) -> None:
+    @property
+    def broken(self) -> BreakTest | None:
+        """The test at the break, where the cursor is on it."""
+        row = self.row
+        return self.stage.view.verdict.at_break_test if row is not None and row.at_break else None
+
+    def watch_stage(self, before: Stage, stage: Stage) -> None:
         """Other rows, and with them another one under the cursor."""
+        if stage.draft is before.draft and stage.view.rows is before.view.rows:
+            return
         self._rows = stage.rows
-        self.border_title = CAPTION if any(row.dimmed for row in self._rows) else TITLE
+        self.border_title = caption(self._rows)
         self.rows_changed()
         self.post_message(self.Moved(self))
 
@@ -95,25 +126,28 @@ class StepDiff(RowList):
         del width
         row = self._rows[index]
         name = "refused" if row.refused is not None else row.mark or ""
+        ink = self._ink(name, row) + Style(bold=is_beyond_chance(row))
+        edge = DIMMED if row.dimmed else EFFECT if is_beyond_chance(row) else " "
         line = Text.assemble(
-            (DIMMED if row.dimmed else " ", self._ink("number", row)),
-            (fit(marked(row), MARK - 1), self._ink(name, row)),
+            (edge, self._ink("number", row) if row.dimmed else ink),
+            (fit(mark_words(row), MARK - 1), ink),
             (f"{row.step:>{STEP - 3}} ", self._ink("number", row)),
             ("◆ " if row.at_break else "  ", self._ink("break", row)),
         )
-        for text, room in self._cells(row):
-            quiet = text in ("same", format.UNKNOWN)
-            line.append(fit(text, room), self._ink("quiet" if quiet else "", row))
+        for cell, room in self._cells(row):
+            quiet = cell.words in QUIET
+            line.append(cell.fit(room), self._ink("quiet" if quiet else "", row))
             line.append(" " * GAP)
         return line
 
-    def _cells(self, row: ReplayRow) -> Iterable[tuple[str, int]]:
+    def _cells(self, row: ReplayRow) -> Iterable[tuple[Cell, int]]:
         """The columns of a row with their widths; a refusal takes those of both arms."""
         if row.refused is None:
             return zip(shown(row), self._widths, strict=True)
         recorded, control, edited = self._widths
         arms = control + GAP + edited
-        return (format.one_line(row.recorded), recorded), (format.one_line(row.refused), arms)
+        why = Cell(format.one_line(row.refused))
+        return (Cell(format.one_line(row.recorded)), recorded), (why, arms)
 
     def _ink(self, name: str, row: ReplayRow) -> Style:
         if row.dimmed:
@@ -128,40 +162,42 @@ class StepDiff(RowList):
             self.action_choose()
 
 
-def marked(row: ReplayRow) -> str:
-    """What the edit did to a step, as a mark and a word; "" where nobody asked it."""
-    if row.refused is not None:
-        return "not asked"
-    return "" if row.mark is None else MARKS.get(row.mark, "? unclear")
+def caption(rows: Sequence[ReplayRow]) -> str:
+    """The title, with the meaning of the marks at the edge that are there."""
+    said = ["steps"]
+    if any(is_beyond_chance(row) and not row.dimmed for row in rows):
+        said.append(f"{EFFECT} beyond chance")
+    if any(row.dimmed for row in rows):
+        said.append(f"{DIMMED} the edited agent would not have been here")
+    return " · ".join(said)
 
 
-def shown(row: ReplayRow) -> tuple[str, str, str]:
+def shown(row: ReplayRow) -> tuple[Cell, Cell, Cell]:
     """What each arm does, `same` where that is what was recorded."""
+    recorded = Cell(format.one_line(row.recorded))
     if row.refused is not None:
-        return format.one_line(row.recorded), "", ""
-    return (
-        format.one_line(row.recorded),
-        _arm(row.control, row.control_same),
-        _arm(row.edited, row.edited_same),
-    )
+        return recorded, Cell(""), Cell("")
+    return recorded, _arm(row.control), _arm(row.edited, row.edited_refused)
 
 
-def _arm(phrase: str | None, same: bool | None) -> str:
-    return "same" if same else format.one_line(phrase) or format.UNKNOWN
+def _arm(arm: ArmRow | None, refused: str | None = None) -> Cell:
+    if refused is not None:
+        return Cell(f"not asked: {format.one_line(refused)}")
+    return Cell(phrase(arm), tally(arm))
 
 
 def widths(rows: Sequence[ReplayRow], room: int) -> tuple[int, int, int]:
     """Columns for recorded, control and edited in `room` cells.
 
-    An arm takes what it needs, control up to a third, edited up to half of what that leaves.
+    An arm takes what it needs, edited up to two fifths, control up to half of what that leaves.
     """
     _, control, edited = (
-        max((cell_len(text) for text in texts), default=0)
-        for texts in (zip(*map(shown, rows), strict=True) if rows else ((), (), ()))
+        max((cell.width for cell in cells), default=0)
+        for cells in (zip(*map(shown, rows), strict=True) if rows else ((), (), ()))
     )
     room = max(room - 2 * GAP, 0)
-    control = min(max(control, LEAST), room // 3)
-    edited = min(max(edited, LEAST), (room - control) // 2)
+    edited = min(max(edited, LEAST), room * 2 // 5)
+    control = min(max(control, LEAST), (room - edited) // 2)
     return room - control - edited, control, edited
 
 

@@ -20,11 +20,22 @@ from arc_tui.replaying import Wanted, replaying
 from arc_tui.screens.asking import ReplayEnded, ReplayMoved
 from arc_tui.screens.editing import edit
 from arc_tui.screens.replay import ReplayScreen
-from arc_tui.views.prospect import limits_of
 from arc_tui.views.replay import ReplayView
+from arc_tui.views.wish import levels_of, limits_of
+from arc_tui.widgets.step_diff import StepDiff
 from replay.budget import Limits
-from replay.edit import Edit, SetMessage, SetSystem, SetTool
+from replay.edit import (
+    Edit,
+    InjectConstraint,
+    RenameTool,
+    SetEffort,
+    SetMessage,
+    SetObservation,
+    SetSystem,
+    SetTool,
+)
 from replay.errors import ArcError, BadEdit
+from replay.sampling import AUTO, LOOK, Sampling
 from replay.store import edits
 from replay.trace import NO_SYSTEM, NO_TOOLS, Fidelity, Level, ModelCall, Outcome
 from taxonomy.ledger import open_ledger
@@ -90,6 +101,11 @@ async def until(pilot: Pilot[None], said: str) -> None:
     raise AssertionError(drawn(pilot.app))
 
 
+def said(pilot: Pilot[None]) -> str:
+    """The first lines as one."""
+    return " ".join(line.strip() for line in rows(pilot.app)[:3])
+
+
 def answer(pilot: Pilot[None], words: str) -> None:
     """Type into the line of the question that stands there."""
     pilot.app.screen.query_one(Input).value = words
@@ -99,10 +115,21 @@ NAME = "a name for the edit"
 LIMIT = "what may it cost?"
 
 
-def views(db: Path, edit: Edit | None) -> list[ReplayView]:
+def views(db: Path, edit: Edit | None, sampling: Sampling = AUTO) -> list[ReplayView]:
     """What a worker would post, one after another."""
     with open_ledger(db) as store:
-        return list(replaying(store, Wanted(trace=TOUR, edit=edit)))
+        return list(replaying(store, Wanted(trace=TOUR, edit=edit, sampling=sampling)))
+
+
+@pytest.fixture
+def every_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view of every result, however fast they come."""
+    monkeypatch.setattr("arc_tui.replaying.BETWEEN_VIEWS_S", 0.0)
+
+
+def under_way(posted: list[ReplayView], done: int) -> ReplayView:
+    """The first view in which so many steps are known."""
+    return next(view for view in posted if view.done == done)
 
 
 # --- what it looks like
@@ -114,13 +141,14 @@ async def test_it_looks_like_this_before_anything_is_asked(db: Path, size: tuple
         matches_golden(pilot.app, f"replay_before_{size[0]}x{size[1]}")
 
 
+@pytest.mark.usefixtures("every_view")
 @pytest.mark.parametrize("size", SIZES)
 async def test_it_looks_like_this_while_it_asks(db: Path, size: tuple[int, int]) -> None:
     posted = views(db, Edit(name="v4", changes=(SetSystem(V4),)))
     async with opened(db, size) as (pilot, screen):
         screen.edit_pane.put(V4)
         await pilot.press("tab")
-        screen.post_message(ReplayMoved(posted[4]))
+        screen.post_message(ReplayMoved(under_way(posted, 5)))
         await settle(pilot)
         matches_golden(pilot.app, f"replay_during_{size[0]}x{size[1]}")
 
@@ -144,17 +172,22 @@ async def test_the_light_theme_and_a_wide_terminal_draw_it_too(db: Path) -> None
 
 async def test_submitting_another_prompt_shows_where_it_departs(db: Path) -> None:
     async with opened(db) as (pilot, screen):
-        assert rows(pilot.app)[0].split() == (
-            "8 steps × 2 arms = at most 16 calls to demo, rule-based; free".split()
+        assert (
+            rows(pilot.app)[0]
+            .strip()
+            .startswith(
+                "8 steps × 2 arms × 3 samples: 48 calls to demo, rule-based, at most 320 calls"
+            )
         )
         await ask(pilot, screen)
-        assert "Your edit first departs at step 4: refund_order → get_order" in drawn(pilot.app)
-        assert "16 asked, 0 kept" in drawn(pilot.app)
+        assert "Your edit first departs at step 4:" in drawn(pilot.app)
+        asked = screen.stage.view.asked
+        assert f"{asked} asked, 0 kept" in drawn(pilot.app)
         with open_ledger(db) as store:
             assert [name for name, _ in edits.names(store)] == [f"edit 1 of {TOUR}"]
         await pilot.press("r")
         await settle(pilot)
-        assert "0 asked, 16 kept" in drawn(pilot.app)
+        assert (screen.stage.view.asked, screen.stage.at) == (0, "done")
 
 
 async def test_an_unchanged_prompt_asks_control_alone(db: Path) -> None:
@@ -162,7 +195,15 @@ async def test_an_unchanged_prompt_asks_control_alone(db: Path) -> None:
         await pilot.press("ctrl+s")
         await settle(pilot)
         assert screen.stage.view.edit is None
-        assert "Control repeats the recording at 8 of 8 steps." in rows(pilot.app)[0]
+        assert "Control repeats the recording at" in rows(pilot.app)[0]
+        assert all(row.edited is None for row in screen.stage.rows)
+
+
+async def target(pilot: Pilot[None], screen: ReplayScreen, label: str) -> None:
+    """Open a text of the list in the editor."""
+    labels = [each.label for each in screen.stage.draft.targets]
+    screen.edit_pane.targets.cursor = labels.index(label)
+    await pilot.pause()
 
 
 async def test_several_texts_edited_make_one_edit(db: Path) -> None:
@@ -172,8 +213,7 @@ async def test_several_texts_edited_make_one_edit(db: Path) -> None:
         pane.targets.cursor = 1
         await pilot.pause()
         pane.put("Look an order up. Always call it before a refund.")
-        pane.targets.cursor = pane.targets.row_count - 1
-        await pilot.pause()
+        await target(pilot, screen, "message 7")
         pane.put("I will read the order first.")
         await ask(pilot, screen, pane.text)
         with open_ledger(db) as store:
@@ -201,11 +241,11 @@ async def test_the_diff_takes_the_editors_place_and_gives_it_back(db: Path) -> N
 async def test_the_step_under_the_cursor_stands_below_in_full(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await ask(pilot, screen)
-        await pilot.press("j", "j", "enter")
+        await pilot.press("j", "j", "enter", "G")
         await settle(pilot)
         assert focused(screen) == "step"
         shown = drawn(pilot.app)
-        assert '"order_id": "1055"' in shown
+        assert '{"order_id":"1055"}' in shown
         assert "the edited agent would not have been here: it" in shown
 
 
@@ -230,6 +270,7 @@ def displayed(screen: ReplayScreen) -> list[object]:
     ]
 
 
+@pytest.mark.usefixtures("every_view")
 async def test_a_live_model_is_asked_within_a_budget_and_can_be_stopped(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +286,8 @@ async def test_a_live_model_is_asked_within_a_budget_and_can_be_stopped(
         api.policy = policy
         async with opened(db) as (pilot, screen):
             await choose(pilot, "claude-test")
-            assert "no price is known for it" in rows(pilot.app)[0]
+            assert "no price is known for it" in said(pilot)
+            screen.wish = structs.replace(screen.wish, sampling=LOOK)
             await pilot.press("ctrl+s")
             await until(pilot, LIMIT)
             assert api.base_url in drawn(pilot.app)
@@ -258,7 +300,50 @@ async def test_a_live_model_is_asked_within_a_budget_and_can_be_stopped(
                 await pilot.pause(0.01)
             await settle(pilot)
             assert "Stopped at 2 of 8 steps. What was answered is kept." in rows(pilot.app)[0]
-            assert "2 asked, 0 kept" in drawn(pilot.app)
+            assert "2 of 20 asked, 0 kept" in drawn(pilot.app)
+
+
+async def test_what_is_spent_is_counted_while_calls_are_under_way(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    with MessagesApi() as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+
+        late = iter([True])
+
+        def policy(_: dict[str, Any]) -> dict[str, Any]:
+            if next(late, False):
+                api.left.wait()
+            return message(text("Done."))
+
+        api.policy = policy
+        async with opened(db) as (pilot, screen):
+            await choose(pilot, "claude-test")
+            screen.wish = structs.replace(screen.wish, sampling=Sampling(schedule="fast"))
+            await pilot.press("ctrl+s")
+            await until(pilot, LIMIT)
+            answer(pilot, "30 calls")
+            await pilot.press("enter")
+            await until(pilot, "0 of 8 steps · 23 of 30 asked")
+            await pilot.press("x")
+            await settle(pilot)
+            assert "Stopped at 0 of 8 steps. What was answered is kept." in rows(pilot.app)[0]
+
+
+async def test_figures_that_move_do_not_lay_the_steps_out_again(
+    db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted = views(db, None, LOOK)
+    async with opened(db) as (pilot, screen):
+        screen.post_message(ReplayMoved(posted[-1]))
+        await pilot.pause()
+        laid_out: list[StepDiff] = []
+        monkeypatch.setattr(StepDiff, "rows_changed", laid_out.append)
+        screen.post_message(ReplayMoved(structs.replace(posted[-1], asked=99)))
+        await pilot.pause()
+        assert "99 asked" in drawn(pilot.app)
+        assert not laid_out
 
 
 async def choose(pilot: Pilot[None], model: str) -> None:
@@ -284,10 +369,11 @@ async def test_without_a_budget_a_missing_answer_is_one_sentence(db: Path) -> No
         assert "ask again, and say what it may cost" in rows(pilot.app)[1]
 
 
+@pytest.mark.usefixtures("every_view")
 async def test_what_a_worker_posts_after_a_stop_does_not_start_it_again(db: Path) -> None:
-    posted = views(db, None)
+    posted = views(db, None, LOOK)
     async with opened(db) as (pilot, screen):
-        screen.post_message(ReplayMoved(posted[1]))
+        screen.post_message(ReplayMoved(under_way(posted, 2)))
         await pilot.pause()
         assert screen.stage.at == "asking"
         screen.post_message(ReplayEnded(stopped=True))
@@ -321,6 +407,260 @@ async def test_an_edit_nobody_asked_about_is_not_left_by_one_key(db: Path) -> No
         assert screen.is_current
         await pilot.press("escape")
         assert not screen.is_current
+
+
+# --- how often to ask
+
+
+async def test_another_number_of_samples_is_foreseen_and_asked(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await pilot.press("f6")
+        await pilot.pause()
+        answer(pilot, "1")
+        await pilot.pause()
+        assert "a look, not a result" in drawn(pilot.app)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert "8 steps × 2 arms × 1 sample: 16 calls to demo, rule-based; free" in drawn(pilot.app)
+        await ask(pilot, screen)
+        assert screen.stage.view.asked == 16
+        assert "One sample: a look." in drawn(pilot.app)
+        assert "┃" not in drawn(pilot.app)
+
+
+async def test_what_is_no_number_of_samples_is_not_taken(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await pilot.press("f6")
+        await pilot.pause()
+        answer(pilot, "plenty")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "'plenty' is neither auto nor a number" in drawn(pilot.app)
+        await pilot.press("escape")
+        assert screen.wish.sampling == AUTO
+
+
+async def test_asking_afresh_asks_again_what_is_kept(db: Path) -> None:
+    posted = views(db, None, LOOK)
+    async with opened(db) as (pilot, screen):
+        await pilot.press("f6")
+        await pilot.pause()
+        answer(pilot, "1")
+        await pilot.press("tab", "space", "enter")
+        await settle(pilot)
+        assert "asked afresh: 16 calls" in drawn(pilot.app)
+        await pilot.press("f5")
+        await settle(pilot)
+        assert (screen.stage.view.asked, screen.stage.view.range) == (8, 1)
+        assert screen.stage.view.digest != posted[-1].digest
+
+
+async def test_the_order_of_the_calls_is_a_choice_of_a_server_alone(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await pilot.press("f6")
+        await pilot.pause()
+        assert "as one batch" not in drawn(pilot.app)
+        await pilot.press("escape")
+        await choose(pilot, "claude-test")
+        await pilot.press("f6")
+        await pilot.pause()
+        assert "as one batch" in drawn(pilot.app)
+        await pilot.press("tab", "down", "down", "enter")
+        await settle(pilot)
+        assert screen.wish.sampling == Sampling(schedule="batch")
+        assert "as a batch, within a day" in said(pilot)
+        await choose(pilot, "demo")
+        assert screen.wish.sampling == AUTO
+
+
+async def test_why_steps_drop_out_is_said_before_anything_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "arc.db"
+    lost = Fidelity(level=Level.NONE, reasons=("held by the server",))
+    spans = list(
+        build.trace(sample.PARTS, system=sample.SYSTEM, tools=[build.tool("get_reservation")]).spans
+    )
+    asks = [at for at, span in enumerate(spans) if isinstance(span, ModelCall)]
+    for at in asks[:2]:
+        spans[at] = structs.replace(spans[at], fidelity=lost)
+    trace = sample.put(path, sample.header("26", "1", Outcome(status="failed")), spans)
+    async with opened(path, trace=trace, step=3) as (pilot, _):
+        await choose(pilot, "demo")
+        assert f"{len(asks) - 2} of {len(asks)} steps × 2 arms" in rows(pilot.app)[0]
+        assert "! 2 steps cannot be asked: held by the server" in drawn(pilot.app)
+
+
+# --- the edit
+
+
+async def test_each_text_is_undone_on_its_own(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        pane = screen.edit_pane
+        recorded = pane.text
+        pane.put("Be brief.")
+        await target(pilot, screen, "tool get_order")
+        pane.put("Look it up.")
+        await target(pilot, screen, "system prompt")
+        assert pane.text == "Be brief."
+        pane.area.undo()
+        await pilot.pause()
+        assert pane.text == recorded
+        assert list(pane.texts) == ["tool get_order"]
+        pane.area.redo()
+        await pilot.pause()
+        assert pane.texts["system prompt"] == "Be brief."
+
+
+async def test_in_the_editor_f1_is_help_and_a_question_mark_is_a_letter(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await pilot.press("question_mark")
+        assert screen.edit_pane.text.startswith("?")
+        await pilot.press("f1")
+        await pilot.pause()
+        assert "keys here" in drawn(pilot.app)
+
+
+async def test_an_observation_is_edited_like_a_text(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await target(pilot, screen, "result 0")
+        assert '"order_id":"1049"' in screen.edit_pane.text
+        await ask(pilot, screen, "order 1049 was never shipped")
+        with open_ledger(db) as store:
+            kept = edits.find(store, f"edit 1 of {TOUR}")
+        assert kept.changes == (
+            SetObservation(step=0, call=0, text="order 1049 was never shipped"),
+        )
+        assert next(row.step for row in screen.stage.rows if row.p is not None) == 1
+        await pilot.press("d")
+        await pilot.pause()
+        assert "+order 1049 was never shipped" in drawn(pilot.app)
+
+
+KEPT = Edit(
+    name="kept one", changes=(SetSystem("Be brief."), RenameTool("get_order", "read_order"))
+)
+
+
+async def keep_and_take(pilot: Pilot[None], db: Path) -> None:
+    """Keep an edit and take it from the list."""
+    with open_ledger(db) as store:
+        edits.save(store, KEPT)
+    await pilot.press("f7")
+    await settle(pilot)
+    assert "kept one" in drawn(pilot.app)
+    await pilot.press("down", "enter")
+    await settle(pilot)
+
+
+async def test_a_kept_edit_is_taken_whole_and_keeps_its_name(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        screen.edit_pane.put("what was typed before")
+        await keep_and_take(pilot, db)
+        assert screen.edit_pane.text == "Be brief.\n"
+        assert "also: tool get_order renamed" in drawn(pilot.app)
+        await pilot.press("f5")
+        await settle(pilot)
+        assert screen.stage.view.edit == KEPT.name
+        screen.edit_pane.area.undo()
+        await pilot.pause()
+        assert screen.edit_pane.text == "what was typed before"
+        assert "the edit was changed since" in drawn(pilot.app)
+
+
+async def test_a_change_that_no_text_shows_can_be_left_out_again(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await keep_and_take(pilot, db)
+        await pilot.press("f9")
+        await pilot.pause()
+        await pilot.press("end", "enter")
+        await settle(pilot)
+        assert screen.stage.draft.also == ()
+        assert screen.edit_pane.text == "Be brief.\n"
+        await pilot.press("f7")
+        await settle(pilot)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert screen.stage.draft.edit is None
+        assert screen.edit_pane.texts == {}
+
+
+async def test_a_constraint_shows_in_the_prompt_it_is_added_to(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        screen.edit_pane.put("Be kind.")
+        await pilot.press("f9")
+        await pilot.pause()
+        await pilot.press("enter")
+        await pilot.pause()
+        answer(pilot, "Never guess.")
+        await pilot.press("enter")
+        await settle(pilot)
+        assert screen.edit_pane.text == "Be kind.\n\nNever guess.\n"
+        edit = screen.stage.draft.edit
+        assert edit is not None
+        assert edit.changes == (SetSystem("Be kind."), InjectConstraint("Never guess."))
+
+
+async def test_effort_is_a_change_beside_the_texts(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await pilot.press("f9")
+        await pilot.pause()
+        await pilot.press("down", "down", "down", "enter")
+        await pilot.pause()
+        await pilot.press("down", "enter")
+        await settle(pilot)
+        assert screen.stage.draft.also == (SetEffort("medium"),)
+        assert "also: effort set to medium" in drawn(pilot.app)
+
+
+async def test_the_edited_arm_can_be_asked_of_another_model(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await pilot.press("f9")
+        await pilot.pause()
+        await pilot.press("down", "down", "enter")
+        await pilot.pause()
+        answer(pilot, "claude-test")
+        await pilot.press("enter")
+        await settle(pilot)
+        assert "to demo, rule-based, the edit to claude-test" in said(pilot)
+        prospect = screen.stage.prospect
+        assert prospect is not None
+        assert not prospect.local
+
+
+async def test_an_edit_of_another_trace_says_why_it_does_not_fit(db: Path) -> None:
+    strange = Edit(name="strange", changes=(SetObservation(step=99, text="x"),))
+    with open_ledger(db) as store:
+        edits.save(store, strange)
+    async with opened(db) as (pilot, screen):
+        screen.edit_pane.put("typed")
+        await pilot.press("f7")
+        await settle(pilot)
+        await pilot.press("down", "enter")
+        await settle(pilot)
+        assert "The trace has no step 99." in rows(pilot.app)[0]
+
+
+# --- what goes on from here
+
+
+@pytest.mark.parametrize("free", [False, True])
+async def test_free_replay_is_wanted_of_an_app_that_offers_it(
+    db: Path, monkeypatch: pytest.MonkeyPatch, free: bool
+) -> None:
+    wanted: list[ReplayScreen.FreeWanted] = []
+
+    def follow(_: ArcApp, event: ReplayScreen.FreeWanted) -> None:
+        wanted.append(event)
+
+    monkeypatch.setattr(ArcApp, "on_replay_screen_free_wanted", follow, raising=False)
+    async with ArcApp(db).run_test(size=(120, 40)) as pilot:
+        screen = ReplayScreen(db, TOUR, BREAK, free=free)
+        pilot.app.push_screen(screen)
+        await settle(pilot)
+        screen.edit_pane.put("Be brief.")
+        await pilot.press("f12")
+        await pilot.pause()
+    edit = Edit(name=f"edit 1 of {TOUR}", changes=(SetSystem("Be brief."),))
+    assert [(each.step, each.edit, each.model) for each in wanted] == [(BREAK, edit, None)] * free
 
 
 # --- around it
@@ -432,3 +772,15 @@ def test_a_limit_is_an_amount_or_a_number_of_calls(words: str, meant: Limits) ->
 def test_anything_else_is_no_limit(words: str) -> None:
     with pytest.raises(BadEdit):
         limits_of(words)
+
+
+def test_samples_are_auto_or_a_number() -> None:
+    assert levels_of(" auto ") == AUTO.levels
+    assert levels_of("1") == LOOK.levels
+    assert levels_of("12") == (12,)
+
+
+@pytest.mark.parametrize("words", ["", "many", "0", "101", "-1", "1.5", "²"])
+def test_anything_else_is_no_number_of_samples(words: str) -> None:
+    with pytest.raises(BadEdit):
+        levels_of(words)

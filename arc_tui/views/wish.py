@@ -1,0 +1,86 @@
+"""What a person wants asked, and the words they say it in: whom, how often, for how much."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from arc_tui.replaying import Wanted
+from replay.budget import Limits
+from replay.edit import Edit
+from replay.errors import BadEdit
+from replay.models.choose import DEMO
+from replay.sampling import AUTO, LEVELS, Sampling
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """How to ask. `model` None is the trace's own; `resample` asks for everything afresh."""
+
+    model: str | None = None
+    sampling: Sampling = AUTO
+    resample: bool = False
+
+    def of(self, trace: str, edit: Edit | None) -> Wanted:
+        """What to replay, without leave to ask a server."""
+        return Wanted(
+            trace=trace,
+            edit=edit,
+            model=self.model,
+            sampling=self.sampling,
+            resample=self.resample,
+        )
+
+
+def asked_models(model: str | None, edit: Edit | None) -> tuple[str, ...]:
+    """The models of both arms, each once. () where it is not known which one to ask."""
+    other = edit.model if edit is not None else None
+    return tuple(dict.fromkeys(each for each in (model, other or model) if each is not None))
+
+
+def is_local(models: tuple[str, ...]) -> bool:
+    """Is all of it asked on this machine, for free?"""
+    return set(models) == {DEMO}
+
+
+MOST_SAMPLES = 100
+_CALLS = re.compile(r"(\d+)\s*calls?")
+_USD = re.compile(r"\$?\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:USD|\$)?", re.IGNORECASE)
+
+
+def limits_of(words: str) -> Limits:
+    """What a person allows: `0.50`, `$2`, or `20 calls`. Raises BadEdit for anything else."""
+    said = words.strip()
+    if found := _CALLS.fullmatch(said):
+        return Limits(calls=int(found[1]))
+    if found := _USD.fullmatch(said):
+        return Limits(usd=float(found[1]))
+    raise BadEdit(
+        f"{said!r} is no limit",
+        "write an amount in USD, as 0.50, or a number of calls, as 20 calls",
+    )
+
+
+def levels_of(words: str) -> tuple[int, ...]:
+    """How many samples a person wants: `auto`, or a number. Raises BadEdit for anything else."""
+    said = words.strip().lower()
+    if said == "auto":
+        return LEVELS
+    if said.isdecimal() and 1 <= int(said) <= MOST_SAMPLES:
+        return (int(said),)
+    raise BadEdit(f"{said!r} is neither auto nor a number from 1 to {MOST_SAMPLES}")
+
+
+def levels_words(levels: tuple[int, ...]) -> str:
+    """The number of samples as `levels_of` reads it."""
+    return "auto" if len(levels) > 1 else str(levels[0])
+
+
+def levels_meaning(levels: tuple[int, ...]) -> str:
+    """What so many samples can tell."""
+    if len(levels) > 1:
+        first, *more = map(str, levels)
+        return f"{first} of each request, then {' and '.join(more)} where it is open"
+    if levels == (1,):
+        return "one of each request: a look, not a result"
+    return f"{levels[0]} of each request, whatever they say"

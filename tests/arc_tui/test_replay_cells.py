@@ -1,0 +1,137 @@
+"""A step of a replay in few words and in full: counts, tests, and what is not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from arc_tui.views.replay import ArmRow, Given, ReplayRow
+from arc_tui.views.replay_cells import arm_cell, is_beyond_chance, mark_words
+from arc_tui.widgets.document import Block, lay_out, row_text
+from arc_tui.widgets.step_diff import Cell, caption, shown, widths
+from arc_tui.widgets.step_pages import step_page
+from replay.action import Act
+from replay.tally import BreakTest, Counts
+from replay.trace import Level
+
+LOOKUP = Act(tool="get_order", arguments={"order_id": 1042})
+SAME = Given(times=8, phrase="refund(order_id=7)", same=True)
+OTHER = Given(
+    times=7, phrase="get_order(order_id=1042)", same=False, why="refund → get_order",
+    text="I look it up.", calls=(LOOKUP,),
+)  # fmt: skip
+SPOKEN = Given(times=1, phrase="text", same=None, why="other words", text="Done!")
+
+
+def arm(*answers: Given, **counted: int) -> ArmRow:
+    return ArmRow(answers=answers, counts=Counts(**counted))
+
+
+def row(**fields: Any) -> ReplayRow:
+    return ReplayRow(**{"step": 3, "fidelity": Level.EXACT, "recorded": "refund()", **fields})
+
+
+CELLS = [
+    (None, "–"),
+    (arm(SAME, repeats=1), "same"),
+    (arm(SAME, repeats=8), "same 8/8"),
+    (arm(SAME, OTHER, repeats=7, departs=1), "same 7/8"),
+    (arm(OTHER, departs=1), "get_order(order_id=1042)"),
+    (arm(OTHER, SAME, departs=7, repeats=1), "get_order(order_id=1042) 7/8 +1"),
+    (arm(SPOKEN, reworded=3), "other words 3/3"),
+    (arm(SPOKEN, unclear=3), "text"),
+]
+
+
+@pytest.mark.parametrize(("found", "cell"), CELLS)
+def test_an_arm_is_what_it_mostly_does_and_how_often(found: ArmRow | None, cell: str) -> None:
+    assert arm_cell(found) == cell
+
+
+@pytest.mark.parametrize("width", range(10, 40))
+def test_a_narrow_cell_cuts_the_words_and_never_the_figures(width: int) -> None:
+    cell = Cell("get_order(order_id=1042)", "7/8 +1").fit(width)
+    assert cell_len(cell) == width
+    assert cell.rstrip().endswith("7/8 +1")
+
+
+@pytest.mark.parametrize("room", range(0, 120, 7))
+def test_the_columns_fill_the_room_and_no_more(room: int) -> None:
+    rows = [row(control=arm(SAME, repeats=8), edited=arm(OTHER, departs=8))]
+    found = widths(rows, room)
+    assert min(found) >= 0
+    assert sum(found) == max(room - 4, 0)
+
+
+def test_an_edit_the_model_declined_stands_in_its_column() -> None:
+    _, control, edited = shown(row(control=arm(SAME, repeats=3), edited_refused="too long"))
+    assert (control.words, control.figures) == ("same", "3/3")
+    assert edited.words == "not asked: too long"
+
+
+def test_only_what_samples_show_is_beyond_chance() -> None:
+    assert is_beyond_chance(row(mark="changed", effect=True, p=0.001))
+    assert is_beyond_chance(row(mark="fixed", effect=False, p=0.4))  # its own test says so
+    assert not is_beyond_chance(row(mark="fixed"))
+    assert not is_beyond_chance(row(mark="unclear", effect=False, p=0.1))
+
+
+def test_the_caption_explains_only_the_marks_that_are_there() -> None:
+    tested = row(mark="changed", effect=True, p=0.001)
+    assert caption([row()]) == "steps"
+    assert caption([row(), tested]) == "steps · ┃ beyond chance"
+    assert "would not have been here" in caption([row(dimmed=True)])
+    assert mark_words(row(refused="held by the server")) == "– not asked"
+
+
+def page(found: ReplayRow, broken: BreakTest | None = None) -> str:
+    rows = lay_out(step_page(found, broken), 400, ())
+    lines = []
+    for each in rows:
+        label = each.item.label if isinstance(each.item, Block) else ""
+        lines.append(f"{label} {row_text(each)}".strip())
+    return "\n".join(lines)
+
+
+TESTED = row(
+    mark="changed",
+    effect=True,
+    p=0.00012,
+    control=arm(SAME, repeats=8),
+    edited=arm(OTHER, SAME, SPOKEN, departs=7, repeats=1, reworded=1),
+    masked=2,
+    losses=("thinking is left out",),
+)
+
+
+def test_a_step_in_full_shows_every_answer_with_its_times_and_the_rates() -> None:
+    said = page(TESTED)
+    assert "departures beyond chance, p = 0.00012" in said
+    assert "control   departs in 0 of 8: 0 % (0–32 %, n = 8)" in said
+    assert "edited    departs in 7 of 9: 78 % (45–94 %, n = 9); 1 in other words" in said
+    assert "7 ×   refund → get_order" in said
+    assert '{"order_id":1042}' in said
+    assert "1 ×   other words\nDone!" in said
+    assert said.endswith("fidelity exact, 2 masked\nlost thinking is left out")
+
+
+def test_one_sample_has_no_rate_and_no_test() -> None:
+    said = page(row(mark="changed", control=arm(SAME, repeats=1), edited=arm(OTHER, departs=1)))
+    assert "≠ changed   refund → get_order" in said
+    assert "control   as recorded" in said
+    assert " %" not in said
+    assert "chance" not in said
+
+
+def test_the_failure_at_the_break_has_a_test_of_its_own() -> None:
+    broken = BreakTest(oracle="loop, by rule", control=8, control_n=8, edited=0, edited_n=8)
+    said = page(row(mark="fixed", effect=False, p=0.47, edited=arm(OTHER, departs=8)), broken)
+    assert "the failure shows in 0/8 with the edit, in 8/8 of control (loop, by rule)" in said
+    assert "departures may be chance, p = 0.47" in said
+
+
+def test_why_the_edit_alone_was_not_asked_is_said() -> None:
+    said = page(row(control=arm(SAME, repeats=3), edited_refused="the prompt is too long"))
+    assert "edited  not asked\nthe prompt is too long" in said
