@@ -21,7 +21,9 @@ from arc_tui.screens.runs import RunsScreen
 from arc_tui.widgets.run_table import RunTable
 
 if TYPE_CHECKING:
+    from arc_tui.screens.replay import ReplayScreen
     from arc_tui.screens.trace import TraceScreen
+    from replay.edit import Edit
 
 DARK = Theme(
     name="arc-dark",
@@ -118,12 +120,15 @@ class ArcApp(App[None]):
         "screens/runs.tcss",
         "screens/trace.tcss",
         "screens/replay.tcss",
+        "screens/free.tcss",
         "screens/help.tcss",
     ]
     COMMANDS = {Keys}
     ENABLE_COMMAND_PALETTE = True
 
     BINDINGS = [
+        Binding("f1", "help", "help", id="app.help_anywhere", show=False, priority=True,
+                tooltip="What the keys do here"),
         Binding("question_mark", "help", "help", id="app.help", key_display="?",
                 tooltip="What the keys do here"),
         Binding("ctrl+p", "command_palette", "palette", id="app.palette", priority=True,
@@ -170,7 +175,19 @@ class ArcApp(App[None]):
     def on_trace_screen_replay_requested(self, event: TraceScreen.ReplayRequested) -> None:
         from arc_tui.screens.replay import ReplayScreen
 
-        self.push_screen(ReplayScreen(self.path, event.trace_id, event.break_step, edit=event.edit))
+        step, edit = event.break_step, event.edit
+        self.push_screen(ReplayScreen(self.path, event.trace_id, step, edit=edit, free=True))
+
+    def on_replay_screen_free_wanted(self, event: ReplayScreen.FreeWanted) -> None:
+        self._run_free(event.trace, event.step, event.edit, event.model)
+
+    def on_trace_screen_free_requested(self, event: TraceScreen.FreeRequested) -> None:
+        self._run_free(event.trace_id, event.step, None, None)
+
+    def _run_free(self, trace: str, step: int, edit: Edit | None, model: str | None) -> None:
+        from arc_tui.screens.free import FreeScreen
+
+        self.push_screen(FreeScreen(self.path, trace, step, edit, model))
 
     def action_help(self) -> None:
         from arc_tui.screens.help import HelpScreen

@@ -52,9 +52,9 @@ def _shown(pieces: Iterable[str]) -> list[str]:
 def keys() -> str:
     """A row a key of each screen."""
     from arc_tui.app import ArcApp
-    from arc_tui.screens import replay, runs, trace
+    from arc_tui.screens import free, replay, runs, trace
     from arc_tui.widgets import rows as lists
-    from arc_tui.widgets import span_tree
+    from arc_tui.widgets import span_tree, stub_box
 
     found = []
     for where, owner in (
@@ -64,6 +64,8 @@ def keys() -> str:
         ("trace", trace.TraceScreen),
         ("span tree", span_tree.SpanTree),
         ("replay", replay.ReplayScreen),
+        ("free replay", free.FreeScreen),
+        ("stub", stub_box.StubBox),
     ):
         for binding in owner.BINDINGS:
             assert not isinstance(binding, tuple)
@@ -113,18 +115,33 @@ def columns() -> str:
     return _table(("view", "columns"), rows)
 
 
+RUN, PROMPT = "shop-many-wishes-v5-0", "fixtures/demo/prompts/v4.md"
+TRIAL = ("replay", RUN, "--system", PROMPT)
+
+
 def tour() -> str:
-    """The loop on one bundled run: what was typed, and what was really printed."""
-    run, prompt = "shop-many-wishes-v5-0", fixtures() / "demo" / "prompts" / "v4.md"
+    """The loop on one bundled run."""
+    return _printed(("break", RUN), TRIAL)
+
+
+def free_tour() -> str:
+    """The same run, let go on off the tape."""
+    return _printed((*TRIAL, "--free", "--from", "4"))
+
+
+def _printed(*commands: tuple[str, ...]) -> str:
+    """What was typed, and what was really printed."""
+    prompt = str(fixtures() / "demo" / "prompts" / "v4.md")
     lines = []
     with tempfile.TemporaryDirectory(prefix="arc-tour-") as folder:
         db = Path(folder) / "demo.db"
         with open_ledger(db) as store:
-            list(jobs.import_paths(store, [fixtures() / "traces" / f"{run}.jsonl"]))
-        for words in (("break", run), ("replay", run, "--system", str(prompt))):
-            shown = " ".join(words).replace(str(prompt), "fixtures/demo/prompts/v4.md")
-            found = CliRunner().invoke(cli, ["--db", str(db), *words], standalone_mode=False)
-            lines += [f"$ arc {shown}", *found.stdout.rstrip().splitlines(), ""]
+            list(jobs.import_paths(store, [fixtures() / "traces" / f"{RUN}.jsonl"]))
+        for words in commands:
+            given = [prompt if word == PROMPT else word for word in words]
+            found = CliRunner().invoke(cli, ["--db", str(db), *given], standalone_mode=False)
+            said = found.stdout.replace(f" --db {db}", "").rstrip().splitlines()
+            lines += [f"$ arc {' '.join(words)}", *said, ""]
     return "\n".join(["```", *(line.rstrip() for line in lines[:-1]), "```"])
 
 
@@ -149,6 +166,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "tour": tour,
+    "free tour": free_tour,
     "commands": commands,
     "keys": keys,
     "classes": classes,

@@ -62,7 +62,8 @@ def free_options(command: F) -> F:
 def refuse_free_options(options: dict[str, Any]) -> None:
     """Raises UsageError for an option that needs `--free` where that is not given."""
     for name in NAMES[1:]:
-        if options[name] not in (None, False, ()):
+        given = options[name]
+        if given is not None and given is not False and given != ():
             spelled = {"start": "from", "stubs": "stub"}.get(name, name).replace("_", "-")
             raise click.UsageError(f"--{spelled} needs --free")
 
@@ -79,7 +80,7 @@ def free_wanted(wanted: Wanted, options: dict[str, Any]) -> FreeWanted:
     return FreeWanted(
         trace=wanted.trace,
         edit=wanted.edit,
-        model=wanted.model,
+        model=(wanted.edit.model if wanted.edit is not None else None) or wanted.model,
         live=wanted.live,
         limits=wanted.limits,
         start=options["start"],
@@ -153,10 +154,13 @@ def continuing(store: Store, wanted: FreeWanted) -> list[str]:
 
 
 def _database() -> Iterator[str]:
-    """`--db` as it was given before the command."""
-    root = click.get_current_context().find_root()
-    if root.params.get("db") and root.get_parameter_source("db") is ParameterSource.COMMANDLINE:
-        yield from ("--db", str(root.params["db"]))
+    """`--db` as it was given, before the command or after it."""
+    context: click.Context | None = click.get_current_context()
+    while context is not None:
+        if context.get_parameter_source("db") is ParameterSource.COMMANDLINE:
+            yield from ("--db", str(context.params["db"]))
+            return
+        context = context.parent
 
 
 def _words(store: Store, wanted: FreeWanted) -> Iterator[str]:

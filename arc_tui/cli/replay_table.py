@@ -38,11 +38,16 @@ def _cells(row: ReplayRow) -> list[Text | str]:
     style = "dim" if row.dimmed else ""
     recorded = format.cut(format.one_line(row.recorded), WIDTH) or format.UNKNOWN
     if row.refused is not None:
-        return [mark_words(row), str(row.step), recorded, format.one_line(row.refused), ""]
-    edited = format.one_line(row.edited_refused or "") or arm_cell(row.edited)
+        return [mark_words(row), str(row.step), recorded, _short(row.refused), ""]
+    edited = _short(row.edited_refused) if row.edited_refused else arm_cell(row.edited)
     at = f"{row.step}{' ◆' if row.at_break else ''}"
     cells = (mark_words(row), at, recorded, arm_cell(row.control), edited)
     return [Text(cell, style) for cell in cells]
+
+
+def _short(why: str) -> str:
+    """A refusal in a cell; the notices above the table say all of it."""
+    return format.cut(format.one_line(why), WIDTH)
 
 
 def _footer(view: ReplayView) -> Iterator[str]:

@@ -12,6 +12,7 @@ from rich.progress import Progress as Bar
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
+from arc_tui.cli.free import free_options, free_wanted, refuse_free_options, run_free
 from arc_tui.cli.live import foreseen, limits, live_options
 from arc_tui.cli.replay_table import print_replay
 from arc_tui.replaying import Wanted, break_and_notice, estimated, replaying
@@ -75,6 +76,7 @@ class Samples(click.ParamType[tuple[int, ...]]):
     help="How an argument is compared: `search.query=casefold`; repeatable.",
 )
 @live_options
+@free_options
 @click.option(
     "--bundle",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -101,7 +103,8 @@ def replay(
 ) -> int:
     """Ask the model again at every recorded step, as recorded and with your edit. Runs no tool.
 
-    Exit code 0: the edit changes no action; 1: it does.
+    Exit code 0: the edit changes no action; 1: it does. With --free 0: every run finished its
+    turn; 1: one stopped before that.
     """
     with open_store(db) as store:
         wanted = Wanted(
@@ -114,6 +117,12 @@ def replay(
             resample=resample,
             rules=rules_from(rules),
         )
+        if options["free"]:
+            if only_estimate:
+                raise click.UsageError("how often a free run asks nobody knows beforehand")
+            wish = free_wanted(wanted, options)
+            return run_free(store, wish, as_json=as_json, bundle=bundle)
+        refuse_free_options(options)
         if only_estimate:
             print_json(estimated(store, wanted))
             return 0

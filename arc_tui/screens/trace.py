@@ -79,6 +79,8 @@ class TraceScreen(Finding, Tagging):
                 tooltip="Show only the fifteen steps on either side in the lanes, or all again"),
         Binding("y", "copy", "copy", id="trace.copy",
                 tooltip="Copy the step as Markdown"),
+        Binding("F", "free", "free replay", id="trace.free",
+                tooltip="Let the agent run on by itself from this step; the tape answers"),
         Binding("u", "undo", "undo tag", id="trace.undo", show=False,
                 tooltip="Take back the tag given last"),
         Binding("full_stop", "repeat", "repeat tag", id="trace.repeat", show=False,
@@ -136,6 +138,14 @@ class TraceScreen(Finding, Tagging):
             self.trace_id = trace_id
             self.break_step = break_step
             self.edit = edit
+
+    class FreeRequested(Message):
+        """The agent is to run on by itself from a step."""
+
+        def __init__(self, trace_id: str, step: int) -> None:
+            super().__init__()
+            self.trace_id = trace_id
+            self.step = step
 
     def compose(self) -> ComposeResult:
         yield TraceHead().data_bind(TraceScreen.view)
@@ -270,3 +280,6 @@ class TraceScreen(Finding, Tagging):
 
     def action_replay(self) -> None:
         self.post_message(self.ReplayRequested(self.trace, self.spans.step))
+
+    def action_free(self) -> None:
+        self.post_message(self.FreeRequested(self.trace, self.spans.step))

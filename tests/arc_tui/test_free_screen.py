@@ -1,0 +1,406 @@
+"""The free screen: what it shows while the run goes on, at a miss and at its end, and its keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from arc_tui.app import ArcApp
+from arc_tui.freeing import FreeWanted, freeing
+from arc_tui.screens.free import FreeScreen
+from arc_tui.screens.free_going import FreeMoved
+from arc_tui.screens.replay import ReplayScreen
+from arc_tui.screens.trace import TraceScreen
+from arc_tui.views.free import FreeView, Spent
+from arc_tui.views.free_stage import left_of
+from arc_tui.views.free_words import UNCHECKED
+from arc_tui.widgets.stub_box import StubBox
+from replay.budget import Limits
+from replay.edit import Edit
+from replay.store import stubs
+from replay.stub import Stub
+from taxonomy.ledger import open_ledger
+from tests.arc_tui.free_case import READ, REFUND, TOUR, V4, WITHDRAWN, put_account, put_tour
+from tests.messages_api import MessagesApi, demo_policy
+from tests.replay.live_case import clean_environment
+from tests.screen import matches_golden, rows, settle
+from tests.screen import text as drawn
+
+SIZES = [(80, 24), (120, 40)]
+
+Opened = tuple[Pilot[None], FreeScreen]
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("db") / "arc.db"
+    put_tour(path)
+    return path
+
+
+@pytest.fixture
+def db(bundled: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may change."""
+    copy = tmp_path / "arc.db"
+    copy.write_bytes(bundled.read_bytes())
+    return copy
+
+
+@asynccontextmanager
+async def opened(
+    db: Path,
+    size: tuple[int, int] = (120, 40),
+    *,
+    edit: Edit | None = V4,
+    trace: str = TOUR,
+    model: str | None = None,
+    step: int = 0,
+) -> AsyncIterator[Opened]:
+    app = ArcApp(db)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        screen = FreeScreen(db, trace, step, edit, model)
+        app.push_screen(screen)
+        await settle(pilot)
+        yield pilot, screen
+
+
+def keep(db: Path, *written: Stub, trace: str = TOUR) -> str:
+    """Stubs as an earlier run left them; the trace's key."""
+    with open_ledger(db) as store:
+        wanted = FreeWanted(trace=trace, model="demo", stubs=written, max_steps=1)
+        return [view.trace for view in freeing(store, wanted)][-1]
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
+def focused(screen: FreeScreen) -> str | None:
+    return screen.focused.id if screen.focused is not None else None
+
+
+def status(screen: FreeScreen) -> str:
+    return screen.stage.view.status
+
+
+async def until(pilot: Pilot[None], said: str) -> None:
+    """Wait for words on the screen: a worker that asks a person ends only with the answer."""
+    for _ in range(1000):
+        if said in drawn(pilot.app):
+            return
+        await pilot.pause(0.01)
+    raise AssertionError(drawn(pilot.app))
+
+
+# --- what it looks like
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_looks_like_this_while_it_goes_on(db: Path, size: tuple[int, int]) -> None:
+    with open_ledger(db) as store:
+        first = next(freeing(store, FreeWanted(trace=TOUR, edit=V4)))
+    async with opened(db, size) as (pilot, screen):
+        screen.stage = structs.replace(screen.stage, at="asking")
+        await settle(pilot)
+        screen.post_message(FreeMoved(first))
+        await settle(pilot)
+        await settle(pilot)
+        assert first.stop is None
+        matches_golden(pilot.app, f"free_going_{size[0]}x{size[1]}")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_looks_like_this_where_it_stopped_at_a_miss(
+    db: Path, size: tuple[int, int]
+) -> None:
+    async with opened(db, size) as (pilot, _):
+        matches_golden(pilot.app, f"free_miss_{size[0]}x{size[1]}")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_looks_like_this_when_it_is_finished(db: Path, size: tuple[int, int]) -> None:
+    async with opened(db, size, edit=None) as (pilot, _):
+        matches_golden(pilot.app, f"free_finished_{size[0]}x{size[1]}")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_stub_looks_like_this_where_it_is_written(db: Path, size: tuple[int, int]) -> None:
+    async with opened(db, size) as (pilot, _):
+        await press(pilot, "s")
+        matches_golden(pilot.app, f"free_stub_{size[0]}x{size[1]}")
+
+
+async def test_an_answer_beyond_the_road_looks_like_this(db: Path) -> None:
+    keep(db, READ, REFUND)
+    async with opened(db) as (pilot, _):
+        await press(pilot, "k", "k")
+        matches_golden(pilot.app, "free_beyond_120x40")
+
+
+async def test_no_words_on_it_say_how_the_run_would_have_ended(db: Path) -> None:
+    keep(db, READ, REFUND)
+    for edit in (None, V4):
+        async with opened(db, edit=edit) as (pilot, _):
+            said = drawn(pilot.app)
+            assert UNCHECKED in said
+            assert not re.search(r"(?i)\b(pass|fail|succe|solved|fixed|verdict)", said.replace(
+                UNCHECKED, ""
+            ))  # fmt: skip
+
+
+# --- stubs
+
+
+async def test_a_stub_is_written_with_one_key_and_the_run_goes_on_at_once(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await press(pilot, "s")
+        box = pilot.app.screen
+        assert isinstance(box, StubBox)
+        assert 'from step 0, for order_id "1049"' in drawn(pilot.app)
+        box.area.load_text(READ.result)
+        await press(pilot, "ctrl+s")
+        assert screen.stage.view.rows[4].got[0].stub == READ
+        assert "refund_order" in rows(pilot.app)[1]
+        assert "1 asked, 5 kept" in drawn(pilot.app)
+        with open_ledger(db) as store:
+            assert stubs.of_trace(store, screen.stage.view.trace) == (READ,)
+        await press(pilot, "s", "ctrl+s", "ctrl+s")
+        assert screen.stage.view.status == "user"
+        assert screen.stage.view.ranks == {"exact": 4, "stub": 2}
+
+
+async def test_what_another_call_got_is_taken_only_when_that_is_said_twice(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await press(pilot, "s", "ctrl+s")
+        assert 'This is still all from step 0, for order_id "1049"' in drawn(pilot.app)
+        assert screen.stage.view.status == "miss"
+        await press(pilot, "ctrl+s")
+        assert screen.stage.view.ranks["stub"] == 1
+
+
+async def test_a_stub_may_be_an_error_and_be_left_unwritten(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await press(pilot, "s", "escape")
+        assert screen.stage.view.status == "miss"
+        await press(pilot, "s", "tab", "space", "ctrl+s", "ctrl+s")
+        [got] = screen.stage.view.rows[4].got
+        assert got.is_error
+        assert got.stub is not None
+        assert got.stub.is_error
+
+
+async def test_a_stub_is_changed_and_forgotten_where_it_answered(db: Path) -> None:
+    keep(db, READ)
+    async with opened(db) as (pilot, screen):
+        screen.path_rows.cursor = 4
+        await press(pilot, "s")
+        assert "This is what you wrote." in drawn(pilot.app)
+        box = pilot.app.screen
+        assert isinstance(box, StubBox)
+        box.area.load_text("gone")
+        await press(pilot, "ctrl+s")
+        assert screen.stage.view.rows[4].got[0].text == "gone"
+        screen.path_rows.cursor = 4
+        await press(pilot, "d")
+        assert screen.stage.view.status == "miss"
+        assert screen.stage.view.rows[4].got[0].text is None
+
+
+async def test_keys_that_do_nothing_are_not_offered(db: Path) -> None:
+    async with opened(db, edit=None) as (pilot, screen):
+        offered = {
+            active.binding.action
+            for active in pilot.app.screen.active_bindings.values()
+            if active.enabled
+        }
+        assert not offered & {"stub", "forget", "stale", "stop"}
+        await press(pilot, "s", "d", "A", "x")
+        assert pilot.app.screen is screen
+        assert screen.stage.at == "done"
+
+
+# --- stale answers
+
+
+async def test_a_stale_answer_is_allowed_after_it_was_asked_and_taken_back(tmp_path: Path) -> None:
+    db = tmp_path / "arc.db"
+    key = put_account(db)
+    with open_ledger(db) as store:
+        stubs.put(store, key, WITHDRAWN, source="test")
+    async with opened(db, edit=None, trace=key, model="script") as (pilot, screen):
+        assert status(screen) == "stale"
+        await press(pilot, "A", "escape")
+        assert status(screen) == "stale"
+        await press(pilot, "A", "enter")
+        assert status(screen) == "finished"
+        assert "1 call got what was recorded at another moment (stale)" in drawn(pilot.app)
+        await press(pilot, "A")
+        assert status(screen) == "stale"
+
+
+# --- running again, another model, a server
+
+
+async def test_it_runs_again_on_what_is_kept(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        digest = screen.stage.view.digest
+        assert "5 asked, 0 kept" in drawn(pilot.app)
+        await press(pilot, "r")
+        assert "0 asked, 5 kept" in drawn(pilot.app)
+        assert screen.stage.view.digest == digest
+
+
+async def test_a_server_is_asked_only_under_a_limit_which_holds_for_the_screen(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean_environment(monkeypatch, tmp_path)
+    with MessagesApi(demo_policy()) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+        async with opened(db) as (pilot, screen):
+            await press(pilot, "m")
+            pilot.app.screen.query_one(Input).value = "claude-test"
+            pilot.app.screen.query_one(Input).focus()
+            await pilot.press("enter")
+            await until(pilot, "what may it cost?")
+            assert api.base_url in drawn(pilot.app)
+            assert api.asked == 0
+            pilot.app.screen.query_one(Input).value = "a lot"
+            await pilot.press("enter")
+            await until(pilot, "'a lot' is no limit")
+            pilot.app.screen.query_one(Input).value = "6 calls"
+            await press(pilot, "enter")
+            assert screen.stage.view.status == "miss"
+            assert "5 of 6 asked" in drawn(pilot.app)
+            await press(pilot, "s", "ctrl+s", "ctrl+s")
+            assert api.asked == 6
+            assert "1 of 1 asked, 5 kept" in drawn(pilot.app)
+
+
+async def test_without_a_limit_it_says_how_far_stored_answers_go(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean_environment(monkeypatch, tmp_path)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    app = ArcApp(db)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        screen = FreeScreen(db, TOUR, 0, V4, "claude-test")
+        app.push_screen(screen)
+        await until(pilot, "what may it cost?")
+        await press(pilot, "escape")
+        assert screen.stage.at == "failed"
+        assert rows(app)[0].startswith(" Step 0: no stored answer of claude-test")
+
+
+async def test_a_run_is_stopped_and_what_was_answered_is_kept(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean_environment(monkeypatch, tmp_path)
+    policy = demo_policy()
+    with MessagesApi() as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+
+        def waits(body: dict[str, Any]) -> dict[str, Any]:
+            if api.asked == 3:
+                api.left.wait()
+            return policy(body)
+
+        api.policy = waits
+        app = ArcApp(db)
+        async with app.run_test(size=(120, 40), notifications=True) as pilot:
+            screen = FreeScreen(db, TOUR, 0, V4, "claude-test")
+            app.push_screen(screen)
+            await until(pilot, "what may it cost?")
+            pilot.app.screen.query_one(Input).value = "9 calls"
+            await pilot.press("enter")
+            while api.asked < 3:
+                await pilot.pause(0.01)
+            await press(pilot, "x")
+            assert screen.stage.at == "stopped"
+            assert rows(app)[0].startswith(" Stopped; what was answered is kept.")
+
+
+def test_a_limit_is_what_is_left_of_it() -> None:
+    spent = Spent(asked=3, usd=0.2)
+    assert left_of(Limits(calls=5), spent) == Limits(calls=2)
+    assert left_of(Limits(calls=3), spent) is None
+    left = left_of(Limits(usd=0.5), spent)
+    assert left is not None
+    assert left.usd == pytest.approx(0.3)
+    assert left_of(Limits(), spent) is None
+
+
+# --- moving about, copying
+
+
+async def test_enter_shows_an_answer_in_full_and_escape_goes_back_step_by_step(db: Path) -> None:
+    async with opened(db, (80, 24)) as (pilot, screen):
+        await press(pilot, "g", "enter")
+        assert focused(screen) == "answer"
+        assert "what it did" not in drawn(pilot.app)
+        assert '"order_id":"1049"' in drawn(pilot.app)
+        await press(pilot, "escape")
+        assert focused(screen) == "path"
+        await press(pilot, "tab")
+        assert focused(screen) == "answer"
+        await press(pilot, "tab", "escape")
+        assert pilot.app.screen is not screen
+
+
+async def test_what_is_shown_in_full_is_copied(db: Path) -> None:
+    async with opened(db) as (pilot, _):
+        await press(pilot, "y")
+        copied = pilot.app.clipboard
+        assert "nothing answers   it was never recorded with these arguments" in copied
+        assert '{"order_id":"1055","status":"cancelled"}' in copied
+        await press(pilot, "k", "y")
+        assert pilot.app.clipboard.startswith("≠ left   refund_order → get_order\n")
+
+
+# --- how one comes here
+
+
+async def test_from_a_step_of_a_run_one_key_lets_the_agent_run_on(db: Path) -> None:
+    app = ArcApp(db)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        trace = TraceScreen(db, TOUR)
+        app.push_screen(trace)
+        await settle(pilot)
+        trace.spans.go_to(3)
+        await press(pilot, "F")
+        assert isinstance(app.screen, FreeScreen)
+        assert [row.step for row in app.screen.stage.view.rows] == [3, 4, 5, 6, 7]
+
+
+async def test_from_a_replay_the_edited_agent_runs_on(db: Path) -> None:
+    app = ArcApp(db)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        app.push_screen(ReplayScreen(db, TOUR, 4, free=True))
+        await settle(pilot)
+        app.screen.post_message(ReplayScreen.FreeWanted(TOUR, 4, V4, "demo"))
+        await settle(pilot)
+        assert isinstance(app.screen, FreeScreen)
+        view: FreeView = app.screen.stage.view
+        assert (view.start, view.edit, view.left and view.left.step) == (4, "v4", 4)
+
+
+async def test_trouble_stands_where_the_sentence_would(db: Path) -> None:
+    async with opened(db, edit=None, trace="nothing") as (pilot, screen):
+        assert screen.stage.at == "failed"
+        assert "nothing" in rows(pilot.app)[0]
+
+
+async def test_the_light_theme_and_a_wide_terminal_draw_it_too(db: Path) -> None:
+    async with opened(db, (160, 48)) as (pilot, _):
+        pilot.app.theme = "arc-light"
+        await settle(pilot)
+        assert 'get_order(order_id="1039")' in drawn(pilot.app)
