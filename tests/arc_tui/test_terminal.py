@@ -87,7 +87,7 @@ def test_the_demo_opens_a_run_tags_it_replays_it_and_leaves_the_terminal_as_it_w
     terminal.type("r")
     terminal.wait(lambda screen: "48 calls to demo, rule-based" in screen)
     terminal.type("r")
-    terminal.wait(lambda screen: "Control repeats the recording at" in screen)
+    terminal.wait(lambda screen: "sha256:" in screen)
     terminal.type("Escape")
     terminal.wait(lambda screen: "break? 4" in screen)
     terminal.type("q")
