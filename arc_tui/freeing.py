@@ -11,20 +11,20 @@ from msgspec import Struct, field, structs
 from arc_tui.replaying import BETWEEN_VIEWS_S, break_and_notice
 from arc_tui.views.free import FreeView, Spent
 from arc_tui.views.free_rows import free_view
-from replay import free
 from replay.budget import Budget, Limits
+from replay.compare.rules import PLAIN, Rules
 from replay.edit import Edit
-from replay.estimate import Estimate, estimate
-from replay.free_run import FreeCore, FreeRun
+from replay.free import run as free
+from replay.free.result import FreeCore, FreeRun
+from replay.free.stub import Stub
+from replay.free.tape import Terms
+from replay.locked.estimate import Estimate, estimate
+from replay.locked.row import Models
+from replay.locked.sampling import LOOK
 from replay.models.cached import Cached
 from replay.models.choose import choose, default_name
-from replay.row import Models
-from replay.rules import PLAIN, Rules
-from replay.sampling import LOOK
 from replay.store import Store, edits, read, replays, stubs
 from replay.store.rows import step_rows, trace_row
-from replay.stub import Stub
-from replay.tape import Terms
 from replay.trace import Effect, Trace
 
 

@@ -8,22 +8,22 @@ from collections.abc import Callable, Collection, Generator
 from msgspec import Struct, structs
 
 from arc_tui.views.replay import ReplayView, edit_diff, replay_rows
-from replay import locked
 from replay.budget import Budget, Limits
+from replay.compare.rules import PLAIN, Rules
 from replay.edit import Edit
 from replay.errors import Stopped
-from replay.estimate import Estimate, estimate
+from replay.locked import run as locked
+from replay.locked.estimate import Estimate, estimate
+from replay.locked.result import core
+from replay.locked.row import Models
+from replay.locked.sampling import AUTO, Sampling
+from replay.locked.step_result import StepResult
+from replay.locked.verdict import summary
 from replay.models.choose import choose, default_name, label
 from replay.plan import plans
-from replay.result import core
-from replay.row import Models
-from replay.rules import PLAIN, Rules
-from replay.sampling import AUTO, Sampling
-from replay.step_result import StepResult
 from replay.store import Store, edits, read, replays
 from replay.store.rows import step_rows, trace_row
 from replay.trace import Trace
-from replay.verdict import summary
 from taxonomy import ledger
 from taxonomy.classes import Fault
 from taxonomy.oracles import oracle_at

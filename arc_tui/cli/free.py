@@ -16,10 +16,10 @@ from arc_tui.cli.free_table import print_runs
 from arc_tui.freeing import FreeWanted, freeing, kept_run
 from arc_tui.replaying import Wanted
 from arc_tui.views.free import FreeRuns, FreeView, free_runs
-from replay import stub
 from replay.bundle import BadBundle, write
 from replay.errors import BadEdit
-from replay.sampling import AUTO
+from replay.free import stub
+from replay.locked.sampling import AUTO
 from replay.store import Store, edits
 from replay.trace import Effect
 

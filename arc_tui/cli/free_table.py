@@ -14,7 +14,7 @@ from arc_tui.cli.common import print_table
 from arc_tui.views.free import MARKS, FreeRow, FreeRuns, FreeView, Missed, did_words, got_words
 from arc_tui.views.free_words import UNCHECKED
 from replay.compare import VERSION
-from replay.stub import to_toml
+from replay.free.stub import to_toml
 
 DID = 60
 RESULT = 72

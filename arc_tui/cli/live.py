@@ -9,7 +9,7 @@ import click
 
 from arc_tui import format
 from replay.budget import Limits
-from replay.estimate import Estimate
+from replay.locked.estimate import Estimate
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -18,12 +18,12 @@ from arc_tui.cli.replay_table import print_replay
 from arc_tui.replaying import Wanted, break_and_notice, estimated, replaying
 from arc_tui.views.replay import EMPTY, ReplayView
 from replay.bundle import BadBundle, write
+from replay.compare.rules import rules_from
 from replay.edit import Edit
 from replay.edit.together import together
 from replay.edit_file import from_files
 from replay.errors import ArcError
-from replay.rules import rules_from
-from replay.sampling import LEVELS, Sampling, Schedule
+from replay.locked.sampling import LEVELS, Sampling, Schedule
 from replay.store import Store, edits, replays
 from replay.store.rows import trace_row
 

@@ -16,7 +16,7 @@ from taxonomy.ledger import open_ledger
 
 if TYPE_CHECKING:
     from arc_tui.screens.base import ArcScreen
-    from replay.row import Models
+    from replay.locked.row import Models
 
 
 class ReplayMoved(Message):

@@ -39,9 +39,9 @@ from arc_tui.widgets.stub_box import StubBox
 from replay.budget import Limits
 from replay.edit import Edit
 from replay.errors import ArcError, BadEdit, OfflineMiss
+from replay.free.stub import Stub
 from replay.models.choose import DEMO
 from replay.store import Store, stubs
-from replay.stub import Stub
 from taxonomy.ledger import open_ledger
 
 ALLOW, LEAVE = "take it, marked as stale", "leave it: the run stops there"

@@ -20,7 +20,7 @@ from arc_tui.widgets.rows import RowList
 from arc_tui.widgets.step_diff import StepDiff
 from arc_tui.widgets.step_pages import step_page
 from replay.errors import ArcError
-from replay.tally import BreakTest
+from replay.locked.tally import BreakTest
 
 
 class Panes(ArcScreen):

@@ -17,7 +17,7 @@ from arc_tui.widgets.ask_box import AskBox
 from replay.budget import Limits
 from replay.edit import Edit
 from replay.errors import BadEdit
-from replay.estimate import Estimate
+from replay.locked.estimate import Estimate
 from taxonomy.ledger import open_ledger
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from arc_tui import format
 from arc_tui.views import free_words
 from replay.action import Act
 from replay.effects import By
-from replay.free_run import Status
-from replay.stub import Stub
-from replay.tape import Rank
+from replay.free.result import Status
+from replay.free.stub import Stub
+from replay.free.tape import Rank
 from replay.trace import Effect, Level
 
 Mark: TypeAlias = Literal["same", "left", "unclear", "own"]

@@ -19,11 +19,11 @@ from arc_tui.views.free import (
 )
 from replay.action import Act, Action, action, shown
 from replay.compare import Difference
-from replay.free_run import FreeRun, FreeStep, Stop, Unanswered
+from replay.free.nearest import Near, draft
+from replay.free.result import FreeRun, FreeStep, Stop, Unanswered
+from replay.free.stub import Stub
+from replay.free.tape import Found
 from replay.models.choose import label
-from replay.nearest import Near, draft
-from replay.stub import Stub
-from replay.tape import Found
 from replay.trace import Step, Trace
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from arc_tui import format
 from replay.compare import Difference
 from replay.effects import By
-from replay.free_run import FreeRun, Status
-from replay.tape import Rank
+from replay.free.result import FreeRun, Status
+from replay.free.tape import Rank
 
 if TYPE_CHECKING:
     from arc_tui.views.free import FreeView

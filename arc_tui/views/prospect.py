@@ -13,11 +13,11 @@ from arc_tui.replaying import estimated
 from arc_tui.views.draft import Draft, edit_of
 from arc_tui.views.wish import Wish, asked_models, is_local
 from replay.edit import Edit
-from replay.estimate import Estimate
+from replay.locked.estimate import Estimate
+from replay.locked.sampling import AUTO, Sampling
 from replay.models import server
 from replay.models.choose import label
 from replay.plan import Plan, plans
-from replay.sampling import AUTO, Sampling
 from replay.store import Store
 
 Reasons: TypeAlias = tuple[tuple[str, int], ...]

@@ -9,12 +9,12 @@ from msgspec import Struct
 from replay import canon
 from replay.action import Act, Action
 from replay.edit import Edit, diff_trace
-from replay.estimate import Estimate
-from replay.sampling import Schedule
-from replay.step_result import Reply, StepResult
-from replay.tally import Counts, against_recording
+from replay.locked.estimate import Estimate
+from replay.locked.sampling import Schedule
+from replay.locked.step_result import Reply, StepResult
+from replay.locked.tally import Counts, against_recording
+from replay.locked.verdict import Mark, Verdict, summary
 from replay.trace import Level, Trace
-from replay.verdict import Mark, Verdict, summary
 
 MARKS = {"fixed": "✓ fixed", "broke": "✗ broke", "changed": "≠ changed", "same": "· same"}
 """A mark for what the edit did to a step; anything else reads as `? unclear`."""

@@ -10,8 +10,8 @@ from arc_tui.replaying import Wanted
 from replay.budget import Limits
 from replay.edit import Edit
 from replay.errors import BadEdit
+from replay.locked.sampling import AUTO, LEVELS, Sampling
 from replay.models.choose import DEMO
-from replay.sampling import AUTO, LEVELS, Sampling
 
 
 class Wish(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from arc_tui.views.free_stage import FreeStage, next_steps
 from arc_tui.views.free_words import BY, RANKS
 from arc_tui.widgets.document import INDENT, Block, Document, Fold, Item, value
 from replay.action import Act
-from replay.free_run import Status
+from replay.free.result import Status
 
 BLANK = Block(text="")
 NEAR = 400

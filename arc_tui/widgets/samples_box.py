@@ -15,7 +15,7 @@ from arc_tui.views.wish import Wish, levels_meaning, levels_of, levels_words
 from arc_tui.widgets.ask_box import Choices, Option
 from arc_tui.widgets.attach_box import Tick
 from replay.errors import BadEdit
-from replay.sampling import Schedule
+from replay.locked.sampling import Schedule
 
 SCHEDULES: dict[Schedule, str] = {
     "cheap": "step after step, so that a provider's prefix cache is read",

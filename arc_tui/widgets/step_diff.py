@@ -19,7 +19,7 @@ from arc_tui.views.replay_cells import is_beyond_chance, mark_words, phrase, tal
 from arc_tui.views.stage import EMPTY, Stage
 from arc_tui.widgets.cells import fit
 from arc_tui.widgets.rows import RowList
-from replay.tally import BreakTest
+from replay.locked.tally import BreakTest
 
 MARK = 10
 STEP = 6

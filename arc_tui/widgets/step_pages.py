@@ -12,9 +12,9 @@ from arc_tui.views.replay_cells import mark_words
 from arc_tui.widgets.document import INDENT, Block, Document, Item, value
 from replay.action import Act
 from replay.errors import ArcError
-from replay.sentence import percent
+from replay.locked.sentence import percent
+from replay.locked.tally import BreakTest
 from replay.statistics import ALPHA
-from replay.tally import BreakTest
 
 BLANK = Block(text="")
 

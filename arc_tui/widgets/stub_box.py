@@ -16,7 +16,7 @@ from arc_tui import format
 from arc_tui.widgets.attach_box import Tick
 from arc_tui.widgets.document import laid_out_json
 from arc_tui.widgets.prompt_area import PromptArea, as_edited
-from replay.stub import Stub
+from replay.free.stub import Stub
 
 UNHEARD = "This tool was never answered in the recording: write what it would have said."
 STILL = "This is still all from"

@@ -19,8 +19,8 @@ from replay.bundle.archive import BadBundle
 from replay.bundle.contents import Bundle, gathered
 from replay.bundle.rerun import Verified, rerun
 from replay.bundle.results import Result
+from replay.free.tape import BARE, Terms
 from replay.store import Store
-from replay.tape import BARE, Terms
 
 __all__ = [
     "BadBundle",

@@ -21,12 +21,12 @@ from replay.bundle.results import TYPES, Result, engine_of, keys, servers, stubs
 from replay.edit import Edit
 from replay.formats import arc
 from replay.formats.intake import Source, Tally
+from replay.free.stub import Stub
+from replay.free.tape import BARE, Terms
 from replay.store import Store, answers, edits
 from replay.store.answers import Answer
 from replay.store.read import content_digest, recorded
 from replay.store.supplements import Supplement, supplement_of
-from replay.stub import Stub
-from replay.tape import BARE, Terms
 from replay.trace import Batch, Effect
 
 TRACE = "trace.arc.jsonl"

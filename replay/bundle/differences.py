@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, structs
 
 from replay.bundle.results import Result
-from replay.free_run import FreeCore
+from replay.free.result import FreeCore
 
 _PARTS = {"control": "the answers of control", "edited": "the answers of the edited arm"}
 

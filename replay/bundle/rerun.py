@@ -11,26 +11,27 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from replay import free, locked
 from replay.bundle.archive import BadBundle
 from replay.bundle.contents import TRACE, Added, Bundle
 from replay.bundle.differences import differences
 from replay.bundle.results import Result
+from replay.compare.rules import Rules
 from replay.convert import body_key
 from replay.edit import Edit
 from replay.errors import RequestRefused
-from replay.free_run import FreeCore
+from replay.free import run as free
+from replay.free.result import FreeCore
+from replay.free.tape import Terms
+from replay.locked import run as locked
+from replay.locked.result import Core, core
+from replay.locked.row import Models
+from replay.locked.sampling import Sampling
 from replay.models.cached import Cached
 from replay.plan import plans
-from replay.result import Core, core
-from replay.row import Models
-from replay.rules import Rules
-from replay.sampling import Sampling
 from replay.store import Store, answers, edits, read
 from replay.store.read import content_digest
 from replay.store.supplements import attach
 from replay.store.write import Writer
-from replay.tape import Terms
 from replay.trace import Trace
 
 _UNSAID = "it was declined"

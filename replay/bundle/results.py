@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from replay import canon, compare, convert, effects, free_run, result, tape
+from replay import canon, compare, convert, effects
 from replay.convert import API
-from replay.free_run import FreeCore
-from replay.result import Core
-from replay.sampling import RANGE
+from replay.free import result as free_run
+from replay.free import tape
+from replay.free.result import FreeCore
+from replay.locked import result
+from replay.locked.result import Core
+from replay.locked.sampling import RANGE
 
 Result: TypeAlias = Core | FreeCore
 

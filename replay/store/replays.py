@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from replay.errors import NotFound
-from replay.free_run import FreeCore
-from replay.result import Core
-from replay.sampling import RANGE
+from replay.free.result import FreeCore
+from replay.locked.result import Core
+from replay.locked.sampling import RANGE
 from replay.store.handle import Store, now_ns
 
 Kind: TypeAlias = Literal["locked", "free"]

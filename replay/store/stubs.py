@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from replay import canon
+from replay.free.stub import Stub
 from replay.store.handle import Store, now_ns
-from replay.stub import Stub
 from replay.trace import Json
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from arc_tui import jobs
 from arc_tui.places import fixtures
-from replay import free
 from replay.edit import Edit, SetSystem
+from replay.free import run as free
+from replay.free.stub import Stub
+from replay.free.tape import Terms
 from replay.models.cached import Cached
 from replay.store import read
 from replay.store.rows import trace_row
-from replay.stub import Stub
-from replay.tape import Terms
 from taxonomy.ledger import open_ledger
 from tests.arc_tui import sample
 from tests.build import Part, call, step, tool, trace

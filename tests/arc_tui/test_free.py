@@ -23,10 +23,10 @@ from replay import bundle
 from replay.budget import Limits
 from replay.edit import Edit, RemoveTool, SetModel
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss
-from replay.free_run import FreeCore
-from replay.sampling import AUTO, Sampling, fixed
+from replay.free.result import FreeCore
+from replay.free.stub import Stub, from_toml, to_toml
+from replay.locked.sampling import AUTO, Sampling, fixed
 from replay.store import edits, replays
-from replay.stub import Stub, from_toml, to_toml
 from taxonomy.ledger import open_ledger
 from tests.arc_tui.free_case import (
     ACCOUNT,

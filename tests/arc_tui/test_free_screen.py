@@ -25,8 +25,8 @@ from arc_tui.views.free_words import UNCHECKED
 from arc_tui.widgets.stub_box import StubBox
 from replay.budget import Limits
 from replay.edit import Edit
+from replay.free.stub import Stub
 from replay.store import stubs
-from replay.stub import Stub
 from taxonomy.ledger import open_ledger
 from tests.arc_tui.free_case import READ, REFUND, TOUR, V4, WITHDRAWN, put_account, put_tour
 from tests.messages_api import MessagesApi, demo_policy

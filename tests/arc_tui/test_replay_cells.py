@@ -13,7 +13,7 @@ from arc_tui.widgets.document import Block, lay_out, row_text
 from arc_tui.widgets.step_diff import Cell, caption, shown, widths
 from arc_tui.widgets.step_pages import step_page
 from replay.action import Act
-from replay.tally import BreakTest, Counts
+from replay.locked.tally import BreakTest, Counts
 from replay.trace import Level
 
 LOOKUP = Act(tool="get_order", arguments={"order_id": 1042})

@@ -35,7 +35,7 @@ from replay.edit import (
     SetTool,
 )
 from replay.errors import ArcError, BadEdit
-from replay.sampling import AUTO, LOOK, Sampling
+from replay.locked.sampling import AUTO, LOOK, Sampling
 from replay.store import edits
 from replay.trace import NO_SYSTEM, NO_TOOLS, Fidelity, Level, ModelCall, Outcome
 from taxonomy.ledger import open_ledger

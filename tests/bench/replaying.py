@@ -8,11 +8,11 @@ from pathlib import Path
 from arc_tui import jobs
 from arc_tui.places import fixtures
 from arc_tui.replaying import Wanted, replaying
-from replay import locked
 from replay.edit_file import from_files
+from replay.locked import run as locked
+from replay.locked.row import Models
+from replay.locked.sampling import AUTO, LOOK
 from replay.models.choose import choose
-from replay.row import Models
-from replay.sampling import AUTO, LOOK
 from replay.store import read
 from replay.store.rows import trace_row
 from taxonomy.ledger import open_ledger

@@ -17,8 +17,8 @@ from arc_tui.places import fixtures
 from arc_tui.replaying import Wanted, replaying
 from replay.budget import Limits
 from replay.edit_file import from_files
+from replay.locked.sampling import Sampling, Schedule
 from replay.prices import price
-from replay.sampling import Sampling, Schedule
 from replay.trace import Usage
 from taxonomy.ledger import open_ledger
 from tests.bench.measure import Row

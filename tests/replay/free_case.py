@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from replay import formats, free
+from replay import formats
 from replay.edit import Edit, SetSystem
 from replay.formats.intake import Source, Tally
-from replay.free_run import FreeRun
+from replay.free import run as free
+from replay.free.result import FreeRun
+from replay.free.tape import BARE, Terms
 from replay.models.cached import Cached
 from replay.models.demo import Demo
 from replay.store import Store, read
 from replay.store.write import Writer
-from replay.tape import BARE, Terms
 from replay.trace import Trace
 from tests.messages_api import Body, message, text
 

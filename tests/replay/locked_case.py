@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from replay.compare.rules import PLAIN
 from replay.edit import Edit, SetSystem
 from replay.errors import ModelRefused
 from replay.formats.dialogue import Thread, Turn
 from replay.formats.intake import Tally
-from replay.locked import replay
+from replay.locked.result import Core, core
+from replay.locked.row import Models
+from replay.locked.run import replay
+from replay.locked.sampling import LOOK, Sampling
+from replay.locked.step_result import StepResult
 from replay.models.cached import Cached
-from replay.result import Core, core
-from replay.row import Models
-from replay.rules import PLAIN
-from replay.sampling import LOOK, Sampling
-from replay.step_result import StepResult
 from replay.store import Store, read
 from replay.store.write import Writer
 from replay.trace import (

@@ -20,22 +20,22 @@ from msgspec import structs
 from arc_tui.cli import cli
 from replay import bundle, canon
 from replay.bundle import BadBundle, Verified, archive, contents, manifest
+from replay.compare.rules import PLAIN, Rules, rules_from
 from replay.edit import Edit, SetModel, SetSystem
 from replay.errors import ArcError, BadTrace, RequestRefused
 from replay.formats import arc
 from replay.formats.intake import Source, Tally
-from replay.locked import replay
+from replay.free.stub import Stub
+from replay.free.tape import Terms
+from replay.locked.result import Core, core
+from replay.locked.row import Models
+from replay.locked.run import replay
+from replay.locked.sampling import Sampling
 from replay.models.cached import Cached
-from replay.result import Core, core
-from replay.row import Models
-from replay.rules import PLAIN, Rules, rules_from
-from replay.sampling import Sampling
 from replay.store import Store, answers, edits, read, replays
 from replay.store.read import content_digest, recorded
 from replay.store.supplements import Supplement, attach
 from replay.store.write import Writer
-from replay.stub import Stub
-from replay.tape import Terms
 from replay.trace import Level, Trace
 from tests.messages_api import Body, message, text, tool_use
 from tests.replay import free_case

@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 
 from replay.budget import Budget, Limits
+from replay.compare.rules import PLAIN
 from replay.edit import Edit, SetSystem
 from replay.errors import ModelRefused, OfflineMiss, RequestRefused, Stopped
-from replay.locked import replay
+from replay.locked.result import core
+from replay.locked.row import Models
+from replay.locked.run import replay
+from replay.locked.sampling import LOOK
+from replay.locked.verdict import summary
 from replay.models import stream
 from replay.models.choose import choose
 from replay.models.claude import Claude
 from replay.models.received import Asked, Failed, judged
 from replay.models.wire import Reply
-from replay.result import core
-from replay.row import Models
-from replay.rules import PLAIN
-from replay.sampling import LOOK
 from replay.store import Store, answers
-from replay.verdict import summary
 from tests.messages_api import (
     FAULTS,
     Body,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from replay.action import Act, Action, action, answered, flaws
 from replay.compare import PLAIN, RULES, Kind, PathChange, Rules, compare
-from replay.rules import rules_from
+from replay.compare.rules import rules_from
 from replay.trace import Json, Message, Response, Stop, Tool
 
 NUMBER = {"type": "object", "properties": {"limit": {"default": 10}}, "required": ["order_id"]}

@@ -17,7 +17,7 @@ import pytest
 from arc_tui.places import fixtures
 from replay import bundle
 from replay.edit import Edit, SetSystem
-from replay.sampling import Sampling
+from replay.locked.sampling import Sampling
 from replay.store import Store, replays
 from tests.messages_api import Body, MessagesApi, refusal
 from tests.replay.live_case import MODEL, clean_environment, client, kept
@@ -221,7 +221,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from replay.edit import Edit, SetSystem
-from replay.sampling import Sampling
+from replay.locked.sampling import Sampling
 from replay.store import Store, read
 from tests.replay.live_case import client, kept
 from tests.replay.locked_case import VERIFY, run

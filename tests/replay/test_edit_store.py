@@ -14,7 +14,7 @@ from arc_tui.cli.edits import edits as command
 from replay.edit import Edit, RenameTool, SetSystem
 from replay.edit_file import from_toml
 from replay.errors import ArcError, BadEdit, NotFound
-from replay.result import Core
+from replay.locked.result import Core
 from replay.store import Store, edits, replays
 
 ONE = Edit(name="verify first", changes=(SetSystem("Verify.\n"), RenameTool("a", "b")))

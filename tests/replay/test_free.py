@@ -16,16 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from replay import free
+from replay.compare.rules import PathRule, Rules
 from replay.edit import Edit, RemoveTool, RenameTool, SetObservation, SetSystem
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss
+from replay.free import run as free
+from replay.free.nearest import draft
+from replay.free.stub import Stub
+from replay.free.tape import Terms
 from replay.models.cached import Cached
 from replay.models.demo import Demo
-from replay.nearest import draft
-from replay.rules import PathRule, Rules
 from replay.store import Store
-from replay.stub import Stub
-from replay.tape import Terms
 from replay.trace import Fidelity, Level, Message, ModelCall, Trace
 from tests.build import call, heard, step, tool, trace
 from tests.messages_api import message, refusal, text, tool_use
@@ -638,28 +638,35 @@ def acting(modules: set[str]) -> set[str]:
     return {name for name in modules if FORBIDDEN & {name, name.partition(".")[0]}}
 
 
-ANSWERING = ("tape", "recorded", "effects", "stub", "nearest", "growth", "free_run")
+ANSWERING = (
+    "effects",
+    *(f"free.{name}" for name in ("tape", "recorded", "stub", "nearest", "growth", "result")),
+)
+
+
+def source(name: str) -> str:
+    return (ROOT / "replay" / f"{name.replace('.', '/')}.py").read_text()
 
 
 def test_nothing_that_answers_a_call_can_reach_a_process_a_network_or_code_to_run() -> None:
     found = reached(*(f"replay.{name}" for name in ANSWERING))
     assert not acting(found)
     assert "os" not in {each for name in ANSWERING for each in imported(f"replay.{name}")}
-    for name in ("free", *ANSWERING):
-        for node in ast.walk(ast.parse((ROOT / "replay" / f"{name}.py").read_text())):
+    for name in ("free.run", *ANSWERING):
+        for node in ast.walk(ast.parse(source(name))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in BUILT_IN
 
 
 def test_a_free_run_reaches_nothing_that_acts_but_the_model_it_is_given() -> None:
-    found = reached("replay.free")
+    found = reached("replay.free.run")
     assert not acting(found)
     assert "replay.models.claude" not in found
 
 
 def test_no_one_can_hand_over_a_function_for_a_tool() -> None:
-    for name in ("free", *ANSWERING):
-        assert "Callable" not in (ROOT / "replay" / f"{name}.py").read_text()
+    for name in ("free.run", *ANSWERING):
+        assert "Callable" not in source(name)
     function: Any = lambda call: "x"  # noqa: E731
     terms = Terms(stubs=(function,))
     with pytest.raises(AttributeError):

@@ -17,17 +17,17 @@ from msgspec import structs
 from replay.budget import Limits
 from replay.edit import Edit, ReplaceText, SetMessage, SetSystem, SetTool
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss, RequestRefused
-from replay.estimate import Estimate, estimate
-from replay.locked import replay
+from replay.locked.estimate import Estimate, estimate
+from replay.locked.row import Models
+from replay.locked.run import replay
+from replay.locked.sampling import LOOK, Sampling, fixed
+from replay.locked.step_result import StepResult
+from replay.locked.verdict import Collateral, Match, summary
 from replay.models.cached import Cached
 from replay.models.choose import choose, default_name, label
 from replay.models.message import flaw
-from replay.row import Models
-from replay.sampling import LOOK, Sampling, fixed
-from replay.step_result import StepResult
 from replay.store import Store, answers, edits, replays
 from replay.trace import NO_SYSTEM, Fidelity, Level, Tool, Trace
-from replay.verdict import Collateral, Match, summary
 from tests.messages_api import message, text, tool_use
 from tests.replay.locked_case import (
     BREAK,

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from replay import canon, forms, matching, pattern
-from replay.likeness import Counted, Near, alike, counted
-from replay.place import arguments_of
-from replay.rules import BadRule, PathRule, Rules, rules_from
+from replay import canon
+from replay.compare import forms, matching, pattern
+from replay.compare.likeness import Counted, Near, alike, counted
+from replay.compare.place import arguments_of
+from replay.compare.rules import BadRule, PathRule, Rules, rules_from
 from replay.trace import Json
 
 

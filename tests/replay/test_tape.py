@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from replay.action import Act, Action
 from replay.compare import compare
+from replay.compare.rules import PathRule, Rules
 from replay.effects import ToolEffect
 from replay.errors import BadEdit
-from replay.nearest import draft, nearest
-from replay.recorded import Identities, moments
-from replay.rules import PathRule, Rules
+from replay.free.nearest import draft, nearest
+from replay.free.recorded import Identities, moments
+from replay.free.stub import Stub, from_file, from_toml, to_toml
+from replay.free.tape import BARE, Found, Tape, Terms
 from replay.store import Store, stubs
-from replay.stub import Stub, from_file, from_toml, to_toml
-from replay.tape import BARE, Found, Tape, Terms
 from replay.trace import Tool
 from tests.build import NOTHING, call, error, step, tool, trace
 from tests.messages_api import tool_use

@@ -1,6 +1,6 @@
 """What did the tool say? The recorded observations of one thread, and the call each may answer.
 
-A call is looked up by what it is and by the moment at which it is made (`replay.recorded`):
+A call is looked up by what it is and by the moment at which it is made (`replay.free.recorded`):
 1 `exact`: the same call at the same moment; the second one gets the second that was recorded, and
 so on. A read made more often than it was recorded gets the last one again, `reused`; a write never
 does, since having been made it has changed the moment. An observation the user replaced is
@@ -24,8 +24,8 @@ from msgspec import Struct, field, structs
 from replay.action import Act
 from replay.compare import PLAIN, Rules
 from replay.effects import ToolEffect
-from replay.recorded import Identities, Recorded, Replaced, effects_of, grown, moments, turns
-from replay.stub import Stub
+from replay.free.recorded import Identities, Recorded, Replaced, effects_of, grown, moments, turns
+from replay.free.stub import Stub
 from replay.trace import Effect, Json, Tool, Trace
 
 VERSION = 1

@@ -19,13 +19,14 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
-from replay import canon, likeness, messages
+from replay import canon, messages
 from replay.action import Act, defaults
 from replay.blocks import blocks
+from replay.compare import likeness
+from replay.compare.likeness import Counted
+from replay.compare.place import arguments_of
+from replay.compare.rules import Rules
 from replay.effects import Effects
-from replay.likeness import Counted
-from replay.place import arguments_of
-from replay.rules import Rules
 from replay.trace import Effect, Json, Observation, Step, Tool, ToolCall, Trace
 
 BEGINNING = canon.digest("epoch")

@@ -1,8 +1,8 @@
 """What counts when arguments are compared? Rules for places in the arguments of a tool, as data.
 
 Said in a line each, `TOOL.PATH=HOW` or `TOOL.PATH=HOW:VALUE`: `refund_order.amount=tolerance:0.01`.
-`*` is any tool, `replay.pattern` says what a path is, and without one the rule is about the
-arguments as a whole. What a rule does to a value is for `replay.likeness` to say.
+`*` is any tool, `replay.compare.pattern` says what a path is, and without one the rule is about the
+arguments as a whole. What a rule does to a value is for `replay.compare.likeness` to say.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from replay import forms, pattern
+from replay.compare import forms, pattern
 from replay.edit import meant
 from replay.errors import ArcError
 

@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from replay import canon
 from replay.edit import Edit
+from replay.locked.row import Models
+from replay.locked.sampling import AUTO, Sampling, Schedule
 from replay.models import BATCH_PRICE_SHARE
 from replay.plan import Arm, Plan, plans
 from replay.prices import price
-from replay.row import Models
-from replay.sampling import AUTO, Sampling, Schedule
 from replay.trace import Step, Trace, Usage
 
 CACHED_ABOVE = 1024

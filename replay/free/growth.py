@@ -13,7 +13,7 @@ from msgspec import structs
 
 from replay.blocks import text_block
 from replay.convert import Sent
-from replay.tape import Found
+from replay.free.tape import Found
 from replay.turns import turn_after
 
 

@@ -16,7 +16,7 @@ from replay.compare import Difference
 from replay.statistics import Rate, effect_probability, fisher, rate
 
 if TYPE_CHECKING:
-    from replay.step_result import Reply, StepResult
+    from replay.locked.step_result import Reply, StepResult
 
 
 class Counts(Struct, frozen=True, kw_only=True):

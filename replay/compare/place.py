@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from replay import pattern
-from replay.rules import ANY_TOOL, PathRule, Rules
+from replay.compare import pattern
+from replay.compare.rules import ANY_TOOL, PathRule, Rules
 
 Open: TypeAlias = tuple[tuple[PathRule, pattern.Steps], ...]
 

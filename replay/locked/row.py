@@ -10,15 +10,15 @@ from msgspec import structs
 from replay import action, canon, compare
 from replay.action import Action
 from replay.compare import Difference
+from replay.compare.rules import Rules
 from replay.edit import Edit
 from replay.errors import ModelRefused, RequestRefused
+from replay.locked.sampling import Sampling, is_open
+from replay.locked.step_result import Reply, StepResult
+from replay.locked.tally import break_test, step_test
 from replay.models.cached import Answered, Ask, Cached
 from replay.oracle import Oracle
 from replay.plan import Arm, Plan
-from replay.rules import Rules
-from replay.sampling import Sampling, is_open
-from replay.step_result import Reply, StepResult
-from replay.tally import break_test, step_test
 from replay.trace import Fidelity, Level
 
 Side: TypeAlias = Literal["control", "edited"]

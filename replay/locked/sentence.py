@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from replay.locked.step_result import StepResult, same_model
+from replay.locked.tally import RECORDED
 from replay.statistics import ALPHA, Rate
-from replay.step_result import StepResult, same_model
-from replay.tally import RECORDED
 
 if TYPE_CHECKING:
     from replay.compare import Difference
-    from replay.verdict import Verdict
+    from replay.locked.verdict import Verdict
 
 
 def sentence(facts: Verdict, rows: Sequence[StepResult]) -> str:

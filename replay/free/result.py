@@ -11,14 +11,15 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from replay import canon, compare, effects, tape
+from replay import canon, compare, effects
 from replay.action import Act, Action
 from replay.compare import Difference
+from replay.compare.rules import PathRule
 from replay.convert import API
 from replay.effects import By
-from replay.nearest import Near
-from replay.rules import PathRule
-from replay.tape import Found, Rank
+from replay.free import tape
+from replay.free.nearest import Near
+from replay.free.tape import Found, Rank
 from replay.trace import Effect, Fidelity
 
 FORMAT = "arc-free/1"

@@ -8,22 +8,22 @@ rows rest on a history that run would not have had. Nothing here says how such a
 Two arms go through the same conversion: control asks the request as recorded, the other with the
 edit. The recording is one sample and no baseline; only control tells what the edit did and what
 chance does. Both arms get the same number of samples of a step, more of them where it is open
-whether the arms differ (`replay.sampling`). A step whose request the edit does not touch is asked
-once for both.
+whether the arms differ (`sampling`). A step whose request the edit does not touch is asked once
+for both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Sequence
 
+from replay.compare.rules import PLAIN, Rules
 from replay.edit import Edit
 from replay.errors import ModelRefused, OfflineMiss
+from replay.locked.row import Missing, Models, Row
+from replay.locked.sampling import AUTO, Sampling
+from replay.locked.step_result import StepResult
 from replay.oracle import Oracle
 from replay.plan import plans
-from replay.row import Missing, Models, Row
-from replay.rules import PLAIN, Rules
-from replay.sampling import AUTO, Sampling
-from replay.step_result import StepResult
 from replay.trace import Trace
 
 

@@ -2,7 +2,7 @@
 
 Two actions are the same, different, or cannot be told apart by comparing: an answer that was cut
 off, a call that hangs on a masked value, the same act in other words. What of the arguments
-counts can be said place by place (`replay.rules`); the rules below always hold.
+counts can be said place by place (`replay.compare.rules`); the rules below always hold.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from replay import canon, likeness, matching, redact
+from replay import canon, redact
 from replay.action import Act, Action, defaults, shown
-from replay.likeness import Counted
-from replay.place import ANYWHERE, Place, arguments_of
-from replay.rules import PLAIN, PathRule, Rules
+from replay.compare import likeness, matching
+from replay.compare.likeness import Counted
+from replay.compare.place import ANYWHERE, Place, arguments_of
+from replay.compare.rules import PLAIN, PathRule, Rules
 from replay.trace import Json, Tool
 
 __all__ = [

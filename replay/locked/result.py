@@ -15,12 +15,12 @@ from msgspec import Struct
 from replay import canon, compare, convert
 from replay.action import Action
 from replay.compare import Kind, PathChange
+from replay.compare.rules import PathRule, Rules
 from replay.convert import API
 from replay.edit import Edit
-from replay.row import Models
-from replay.rules import PathRule, Rules
-from replay.sampling import Sampling
-from replay.step_result import Reply, StepResult
+from replay.locked.row import Models
+from replay.locked.sampling import Sampling
+from replay.locked.step_result import Reply, StepResult
 from replay.trace import Level, Trace
 
 FORMAT = "arc-replay/2"

@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from replay import canon, forms, redact
-from replay.place import Place
-from replay.rules import PathRule
+from replay import canon, redact
+from replay.compare import forms
+from replay.compare.place import Place
+from replay.compare.rules import PathRule
 from replay.trace import Json
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.likeness import Counted
+from replay.compare.likeness import Counted
 
 MAX_PAIRS = 2500
 """With more pairs to weigh, each value takes the first one that will do."""

@@ -5,7 +5,7 @@ requests under the edit, as a locked replay asks them, and both share their answ
 that the harness rewrote is what was sent, and the words beside its calls are the recording's. At
 the first action that is not the recorded one it leaves the road for good: from then on its
 conversation is the request it left at, its own answers, and one turn of results for each, from the
-tape (`replay.tape`). What the harness would have added there, or rewritten, is not known.
+tape (`replay.free.tape`). What the harness would have added there, or rewritten, is not known.
 
 All calls of a turn are answered, or the run stops before it. It stops with a reason wherever the
 recording does not tell what would have come: no tool is ever run, and nothing here could run one.
@@ -28,12 +28,12 @@ from replay.compare import PLAIN, Difference, Rules
 from replay.convert import Sent
 from replay.edit import Edit, observation_edits
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss, RequestRefused
-from replay.free_run import FreeRun, FreeStep, Status, Stop, Unanswered
-from replay.growth import grown
+from replay.free.growth import grown
+from replay.free.nearest import nearest
+from replay.free.result import FreeRun, FreeStep, Status, Stop, Unanswered
+from replay.free.tape import BARE, Found, Head, Tape, Terms
 from replay.models.cached import Cached
-from replay.nearest import nearest
 from replay.plan import Plan, plans
-from replay.tape import BARE, Found, Head, Tape, Terms
 from replay.trace import Context, Fidelity, Level, Message, Tool, Trace
 
 

@@ -13,8 +13,8 @@ from rapidfuzz.distance import JaroWinkler
 
 from replay.action import Act, Action
 from replay.compare import PLAIN, Difference, Rules, compare
-from replay.recorded import Recorded
-from replay.stub import Stub
+from replay.free.recorded import Recorded
+from replay.free.stub import Stub
 from replay.trace import Tool
 
 

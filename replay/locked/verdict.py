@@ -15,11 +15,9 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from replay.models.choose import label
-from replay.sentence import basis, sentence
-from replay.statistics import ALPHA, Rate, holm, rate
-from replay.step_result import Reply, StepResult
-from replay.tally import (
+from replay.locked.sentence import basis, sentence
+from replay.locked.step_result import Reply, StepResult
+from replay.locked.tally import (
     BreakTest,
     Counts,
     StepTest,
@@ -28,6 +26,8 @@ from replay.tally import (
     counts,
     step_test,
 )
+from replay.models.choose import label
+from replay.statistics import ALPHA, Rate, holm, rate
 from replay.trace import Level
 
 Mark: TypeAlias = Literal["fixed", "broke", "changed", "same", "unclear"]
