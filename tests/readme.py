@@ -22,6 +22,8 @@ from arc_tui.cli import cli
 from arc_tui.places import fixtures
 from arc_tui.views.doctor import never_checked
 from arc_tui.views.runs import RunRow
+from replay.edit import Change
+from replay.edit.changes import EFFORTS, ROLES
 from replay.edit_file import KINDS
 from replay.formats import formats
 from replay.store.rows import StepRow
@@ -92,9 +94,19 @@ def changes() -> str:
     rows = []
     for name, kind in KINDS.items():
         keys = " ".join(f"`{each.encode_name}`" for each in msgspec.structs.fields(kind))
-        text = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
-        rows.append((f"`{name}`", keys, text))
+        rows.append((f"`{name}`", keys, _in_a_file(kind)))
     return _table(("`kind`", "keys", "does"), rows)
+
+
+def _in_a_file(kind: type[Change]) -> str:
+    """The first paragraph about a kind of change, in the words of a file."""
+    text = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
+    text = text.replace(" (`target` in a file)", "")
+    for each in msgspec.structs.fields(kind):
+        text = text.replace(f"`{each.name}`", f"`{each.encode_name}`")
+    for name, words in (("ROLES", ROLES), ("EFFORTS", EFFORTS)):
+        text = text.replace(f"`{name}`", ", ".join(words))
+    return text
 
 
 def inputs() -> str:
