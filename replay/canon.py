@@ -29,6 +29,8 @@ SCHEMA = 1
 UNSEEN = frozenset({"cache_control"})
 """Keys the provider reads and the model does not, stripped at every depth."""
 
+_UNSEEN = tuple(name.encode() for name in UNSEEN)
+
 VOLATILE: dict[str, frozenset[str]] = {
     "anthropic": frozenset(),
     "openai": frozenset(),
@@ -42,12 +44,11 @@ _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 
 def digest(*parts: bytes | str) -> str:
     """The tagged digest of some parts, each length-prefixed so that they cannot run together."""
-    state = hashlib.sha256()
+    pieces: list[bytes] = []
     for part in parts:
         raw = part.encode() if isinstance(part, str) else part
-        state.update(len(raw).to_bytes(8, "big"))
-        state.update(raw)
-    return f"{ALGORITHM}:{state.hexdigest()}"
+        pieces += (len(raw).to_bytes(8, "big"), raw)
+    return f"{ALGORITHM}:{hashlib.sha256(b''.join(pieces)).hexdigest()}"
 
 
 def encode(value: Json) -> bytes:
@@ -75,6 +76,12 @@ def _refuse_nan(value: Json) -> None:
             _refuse_nan(entry)
 
 
+def encode_seen(value: Json) -> bytes:
+    """`encode(seen(value))`; hardly any value holds what is not seen, and bytes tell at once."""
+    encoded = encode(value)
+    return encode(seen(value)) if any(name in encoded for name in _UNSEEN) else encoded
+
+
 def seen(value: Json) -> Json:
     """`value` without the keys a model never sees."""
     if isinstance(value, dict):
@@ -87,8 +94,10 @@ def seen(value: Json) -> Json:
 def message_digest(message: Message) -> str:
     """Identity of a message: dialect and body, order kept, volatile parts left out."""
     volatile = VOLATILE[message.dialect]
-    body = {name: entry for name, entry in message.body.items() if name not in volatile}
-    return digest("message", message.dialect, encode(seen(body)))
+    body = message.body
+    if volatile:
+        body = {name: entry for name, entry in body.items() if name not in volatile}
+    return digest("message", message.dialect, encode_seen(body))
 
 
 def node_digest(parent: str | None, message: str) -> str:
@@ -117,7 +126,7 @@ def tool_value(tool: Tool) -> dict[str, Json]:
 
 def toolset_digest(tools: tuple[Tool, ...]) -> str:
     """Identity of the tools offered together, in their order."""
-    return digest("toolset", encode(seen([tool_value(tool) for tool in tools])))
+    return digest("toolset", encode_seen([tool_value(tool) for tool in tools]))
 
 
 def key(

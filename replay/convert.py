@@ -103,7 +103,7 @@ def body_key(body: dict[str, Any], sample: int) -> str:
 
 
 def _digest(part: str, value: Json) -> str | None:
-    return canon.digest(part, canon.encode(canon.seen(value))) if value else None
+    return canon.digest(part, canon.encode_seen(value)) if value else None
 
 
 class _System(Struct, frozen=True, eq=False):

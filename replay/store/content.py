@@ -111,7 +111,7 @@ class Content:
 
     def _new_toolset(self, db: sqlite3.Connection, tools: tuple[Tool, ...]) -> Stored:
         value = self._redactor.value([canon.tool_value(tool) for tool in tools])
-        digest = canon.digest("toolset", canon.encode(canon.seen(value)))
+        digest = canon.digest("toolset", canon.encode_seen(value))
         body = canon.encode(value).decode()
         return Stored(_once(db, "toolset", digest, {"body": body}), digest)
 
