@@ -10,10 +10,11 @@ from replay import canon
 from replay.action import Act, Action
 from replay.edit import Edit, diff_trace
 from replay.locked.estimate import Estimate
+from replay.locked.marks import Mark
 from replay.locked.sampling import Schedule
 from replay.locked.step_result import Reply, StepResult
 from replay.locked.tally import Counts, against_recording
-from replay.locked.verdict import Mark, Verdict, summary
+from replay.locked.verdict import Verdict, summary
 from replay.trace import Level, Trace
 
 MARKS = {"fixed": "✓ fixed", "broke": "✗ broke", "changed": "≠ changed", "same": "· same"}

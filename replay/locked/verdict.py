@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
+from replay.locked.marks import AtBreak, Judge, Mark
 from replay.locked.sentence import basis, sentence
 from replay.locked.step_result import Reply, StepResult
 from replay.locked.tally import (
@@ -27,23 +27,8 @@ from replay.locked.tally import (
     step_test,
 )
 from replay.models.choose import label
-from replay.statistics import ALPHA, Rate, holm, rate
+from replay.statistics import Rate, holm, rate
 from replay.trace import Level
-
-Mark: TypeAlias = Literal["fixed", "broke", "changed", "same", "unclear"]
-"""What the edit did to a step, against control.
-
-`fixed` the failure at the break is gone; `broke` an answer that is wrong whatever was meant
-(a tool not offered, a required argument left out) where control's was not; `changed` it acts
-otherwise; `same` it acts alike (of several samples: a change of half of them or more is excluded);
-`unclear` comparing cannot tell, or the samples leave it open.
-"""
-
-AtBreak: TypeAlias = Literal["gone", "still there", "in other words", "not control's", "unknown"]
-"""What became of the failure at the break step under the edit, mostly, as the oracle sees it.
-
-`not control's`: the unedited request does not show it either, so its absence says nothing.
-"""
 
 
 class Collateral(Struct, frozen=True, kw_only=True):
@@ -143,7 +128,7 @@ def summary(
     rebased = any(row.rebased for row in asked)
     departs = _left(edited, tests) if rebased else _first_departure(_edited(edited))
     broken = next((break_test(row) for row in edited if row.step == break_step), None)
-    judge = _Judge(tests, effects, break_step, broken, departs, samples <= 1)
+    judge = Judge(tests, effects, break_step, broken, departs, samples <= 1)
     marks = {row.step: each for row in edited if (each := judge.mark(row)) is not None}
     dimmed = {row.step for row in rows if departs is not None and row.step > departs}
     weakest = max((row.fidelity for row in asked), key=lambda each: each.level.rank, default=None)
@@ -175,77 +160,6 @@ def summary(
     if not edited:
         facts = structs.replace(facts, collateral=None)
     return structs.replace(facts, sentence=sentence(facts, rows), basis=basis(facts, asked))
-
-
-class _Judge(Struct, frozen=True):
-    """What the tests of a replay let one say of a step."""
-
-    tests: Mapping[int, StepTest]
-    effects: set[int]
-    break_step: int | None
-    broken: BreakTest | None
-    departs: int | None
-    look: bool
-
-    def mark(self, row: StepResult) -> Mark | None:
-        """What the edit did to a step, None where both arms were not asked.
-
-        Nothing past the departure is fixed: the edited agent would not have been there.
-        """
-        if not row.control or not row.edited or row.between is None:
-            return None
-        test = self.tests.get(row.step)
-        if test is None:
-            return "same"
-        if _mostly_flawed(row.edited) and not any(reply.flaws for reply in row.control):
-            return "broke"
-        past = self.departs is not None and row.step > self.departs
-        if row.step == self.break_step and not past and self.fixes:
-            return "fixed"
-        return self._looked(row) if self.look else self._tested(test)
-
-    def _looked(self, row: StepResult) -> Mark:
-        """By the one answer of each arm."""
-        assert row.between is not None
-        if row.between.same:
-            return "same"
-        return "changed" if row.between.departs else "unclear"
-
-    def _tested(self, test: StepTest) -> Mark:
-        """By the samples: what is beyond chance, and what they exclude."""
-        if test.step in self.effects:
-            return "changed"
-        words = test.edited.rewords_mostly and not test.control.rewords_mostly
-        return "same" if test.likely <= ALPHA and not words else "unclear"
-
-    def at_break(self, rows: Sequence[StepResult]) -> AtBreak | None:
-        if self.break_step is None:
-            return None
-        row = next((row for row in rows if row.step == self.break_step), None)
-        test = self.broken
-        if row is None or test is None:
-            return "unknown"
-        if not test.edited_n and against_recording(row.edited).rewords_mostly:
-            return "in other words"
-        if not test.edited_n or not test.control_n:
-            return "unknown"
-        if test.is_edited:
-            return "still there"
-        return "gone" if test.is_controls else "not control's"
-
-    @property
-    def fixes(self) -> bool:
-        """Does control show the failure at the break, and the edit not, beyond chance or as far as
-        a look tells?"""
-        test = self.broken
-        if test is None or not test.control_n or not test.edited_n:
-            return False
-        gone = test.is_controls and not test.is_edited
-        return gone and (self.look or test.p <= ALPHA)
-
-
-def _mostly_flawed(replies: Sequence[Reply]) -> bool:
-    return 2 * sum(bool(reply.flaws) for reply in replies) > len(replies)
 
 
 def _first_departure(arms: Iterable[tuple[StepResult, Sequence[Reply]]]) -> int | None:
