@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "show": "arc_tui.cli.reading:show",
     "brief": "arc_tui.cli.reading:brief",
     "break": "arc_tui.cli.reading:break_",
+    "money": "arc_tui.cli.money:money",
     "tag": "arc_tui.cli.tagging:tag",
     "tags": "arc_tui.cli.tagging:tags",
     "pareto": "arc_tui.cli.tagging:pareto",
