@@ -23,6 +23,7 @@ from tests.shared import DATA, needs_shared
 pytestmark = needs_shared
 
 FOLDERS = ("tau_bench", "docent", "claude_code_runs", "terminal_bench")
+LABELLED = ("trail_swe", "whowhen", "toolbench", "openinference")
 
 
 def imported(store: Store, *paths: Path) -> jobs.ImportReport:
@@ -35,7 +36,7 @@ def imported(store: Store, *paths: Path) -> jobs.ImportReport:
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, jobs.ImportReport]:
     path = tmp_path_factory.mktemp("shared") / "arc.db"
     with open_ledger(path) as store:
-        return path, imported(store, *(DATA / name for name in FOLDERS))
+        return path, imported(store, *(DATA / name for name in FOLDERS + LABELLED))
 
 
 @pytest.fixture
@@ -48,7 +49,15 @@ def test_the_folders_of_the_issue_import_without_an_error(
 ) -> None:
     _, report = made
     assert [file.error for file in report.files if file.error] == []
-    assert sum(len(file.traces) for file in report.files) == 293
+    assert sum(len(file.traces) for file in report.files) == 293 + 14 + 126 + 300 + 30
+
+
+def test_the_rules_have_something_to_say_of_every_run_that_people_labelled(store: Store) -> None:
+    rows = [row for row in trace_rows(store, every=True) if row.path and row.steps]
+    labelled = [row for row in rows if any(f"data/{name}/" in str(row.path) for name in LABELLED)]
+    said = [diagnosis(store, row.trace) for row in labelled]
+    assert len(said) == 14 + 126 + 300 + 4
+    assert all(each is not None for each in said)
 
 
 def test_importing_them_again_changes_nothing(store: Store) -> None:

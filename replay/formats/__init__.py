@@ -30,7 +30,17 @@ class Format(Protocol):
     def read(self, source: Source, tally: Tally) -> Iterator[Batch]: ...
 
 
-_MODULES = ("arc", "inspect", "atif", "claude_code", "tau_bench", "chat")
+_MODULES = (
+    "arc",
+    "inspect",
+    "atif",
+    "claude_code",
+    "openinference",
+    "whowhen",
+    "toolbench",
+    "tau_bench",
+    "chat",
+)
 """In the order they are asked; the most specific first."""
 
 

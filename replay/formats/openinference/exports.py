@@ -1,0 +1,259 @@
+"""The exports spans come in, each brought to one private shape.
+
+Nested trees (`child_spans`, a duration beside the start), Phoenix's spans (flat names, ISO times),
+Phoenix's `otlpv1` (snake case, keyed attributes, nanoseconds) and spans of the JavaScript SDK
+(`spanContext`, times as pairs of seconds and nanoseconds).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+
+from replay.formats.fields import listed, obj, word
+from replay.formats.intake import Tally
+from replay.formats.normal import ns
+from replay.formats.openinference.attributes import flat, grown
+from replay.trace import Json, Status
+
+_STATUS: dict[str, Status] = {"ok": "ok", "1": "ok", "error": "error", "2": "error"}
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d+))?S)?)?$")
+_LATEST = 2**63 - 1
+
+_FIELDS = frozenset(
+    "name span_name id trace_id span_id parent_id parent_span_id parentSpanId parentSpanContext "
+    "context spanContext span_kind kind timestamp duration start_time end_time startTime endTime "
+    "start_time_unix_nano end_time_unix_nano status status_code status_message attributes "
+    "span_attributes events logs child_spans links trace_state flags service_name scope_name "
+    "scope_version resource_attributes resource instrumentationScope instrumentationLibrary "
+    "dropped_attributes_count dropped_events_count dropped_links_count ended".split()
+)
+"""Of all exports."""
+
+
+class Raw(Struct, frozen=True, eq=False, kw_only=True, dict=True):
+    """A span of any export. `attributes` are flat, `tree` grows them."""
+
+    trace: str
+    id: str
+    parent: str | None = None
+    name: str = ""
+    kind: str | None = None
+    start_ns: int | None = None
+    end_ns: int | None = None
+    status: Status = "unset"
+    message: str | None = None
+    attributes: dict[str, Json] = {}
+    events: tuple[dict[str, Json], ...] = ()
+    logs: tuple[dict[str, Json], ...] = ()
+
+    @cached_property
+    def tree(self) -> dict[str, Json]:
+        """The attributes as objects and lists."""
+        return grown(self.attributes)
+
+
+def raws(document: Json, tally: Tally) -> Iterator[Raw]:
+    """Every span of a document, in its order; what is no span is a problem."""
+    if isinstance(document, dict) and isinstance(document.get("spans"), list):
+        for value in document["spans"]:
+            yield from _nested(value, tally)
+        return
+    for where, value in _members(document):
+        made = _made(value) if isinstance(value, dict) else None
+        if made is None:
+            tally.problem(where, "is no span with an id and a trace id")
+        else:
+            _note(value, tally)
+            yield made
+
+
+def _members(document: Json) -> Iterator[tuple[str, Json]]:
+    """The spans of a list, of `data`, or of several named lists."""
+    if isinstance(document, list):
+        lists = {"": document}
+    else:
+        lists = {name: value for name, value in obj(document).items() if isinstance(value, list)}
+    for name, values in lists.items():
+        for at, value in enumerate(values):
+            if isinstance(value, list):
+                yield from ((f"span {at}.{deep}", each) for deep, each in enumerate(value))
+            else:
+                yield f"{name} span {at}".strip(), value
+
+
+def _made(span: dict[str, Any]) -> Raw | None:
+    if isinstance(span.get("spanContext"), dict):
+        return _from_sdk(span)
+    if isinstance(span.get("context"), dict):
+        return _from_phoenix(span)
+    if "start_time_unix_nano" in span or isinstance(span.get("attributes"), list):
+        return _from_otlp(span)
+    return None
+
+
+def _note(span: dict[str, Any], tally: Tally) -> None:
+    tally.counts["spans"] += 1
+    for name in span.keys() - _FIELDS:
+        tally.unknown[f"span {name}"] += 1
+
+
+# --- nested trees
+
+
+def _nested(value: Json, tally: Tally) -> Iterator[Raw]:
+    """A span and all below it; a span that says no parent hangs below the one it stands in."""
+    waiting: list[tuple[Json, str | None]] = [(value, None)]
+    while waiting:
+        node, above = waiting.pop()
+        span = obj(node)
+        trace, name = word(span.get("trace_id")), word(span.get("span_id"))
+        if trace is None or name is None:
+            tally.problem(f"below span {above}", "is no span with an id and a trace id")
+            continue
+        _note(span, tally)
+        start = ns(span.get("timestamp"))
+        attributes = flat(obj(span.get("span_attributes")))
+        yield Raw(
+            trace=trace,
+            id=name,
+            parent=word(span.get("parent_span_id")) or above,
+            name=word(span.get("span_name")) or "",
+            kind=word(attributes.get("openinference.span.kind")),
+            start_ns=start,
+            end_ns=_after(start, span.get("duration")),
+            status=_status(span.get("status_code")),
+            message=word(span.get("status_message")),
+            attributes=attributes,
+            events=tuple(map(_event, listed(span.get("events")))),
+            logs=tuple(filter(None, map(obj, listed(span.get("logs"))))),
+        )
+        waiting.extend((each, name) for each in reversed(listed(span.get("child_spans"))))
+
+
+def _after(start: int | None, duration: Json) -> int | None:
+    """The end of a span: its start and an ISO 8601 duration of days, hours, minutes, seconds."""
+    found = _DURATION.match(duration) if isinstance(duration, str) else None
+    if start is None or found is None or not any(found.groups()):
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
+    whole = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    end = start + whole * 1_000_000_000 + int((found[5] or "").ljust(9, "0")[:9])
+    return end if end <= _LATEST else None
+
+
+# --- flat lists
+
+
+def _from_phoenix(span: dict[str, Any]) -> Raw | None:
+    context = obj(span.get("context"))
+    trace, name = word(context.get("trace_id")), word(context.get("span_id"))
+    if trace is None or name is None:
+        return None
+    attributes = flat(obj(span.get("attributes")))
+    return Raw(
+        trace=trace,
+        id=name,
+        parent=word(span.get("parent_id")),
+        name=word(span.get("name")) or "",
+        kind=word(span.get("span_kind")) or word(attributes.get("openinference.span.kind")),
+        start_ns=ns(span.get("start_time")),
+        end_ns=ns(span.get("end_time")),
+        status=_status(span.get("status_code")),
+        message=word(span.get("status_message")),
+        attributes=attributes,
+        events=tuple(map(_event, listed(span.get("events")))),
+    )
+
+
+def _from_otlp(span: dict[str, Any]) -> Raw | None:
+    trace, name = word(span.get("trace_id")), word(span.get("span_id"))
+    if trace is None or name is None:
+        return None
+    attributes = flat(_keyed(span.get("attributes")))
+    status = obj(span.get("status"))
+    return Raw(
+        trace=trace,
+        id=name,
+        parent=word(span.get("parent_span_id")),
+        name=word(span.get("name")) or "",
+        kind=word(attributes.get("openinference.span.kind")),
+        start_ns=_nanos(span.get("start_time_unix_nano")),
+        end_ns=_nanos(span.get("end_time_unix_nano")),
+        status=_status(status.get("code")),
+        message=word(status.get("message")),
+        attributes=attributes,
+        events=tuple(map(_event, listed(span.get("events")))),
+    )
+
+
+def _from_sdk(span: dict[str, Any]) -> Raw | None:
+    context, status = obj(span.get("spanContext")), obj(span.get("status"))
+    above = obj(span.get("parentSpanContext"))
+    trace, name = word(context.get("traceId")), word(context.get("spanId"))
+    if trace is None or name is None:
+        return None
+    attributes = flat(obj(span.get("attributes")))
+    return Raw(
+        trace=trace,
+        id=name,
+        parent=word(span.get("parentSpanId")) or word(above.get("spanId")),
+        name=word(span.get("name")) or "",
+        kind=word(attributes.get("openinference.span.kind")),
+        start_ns=_pair(span.get("startTime")),
+        end_ns=_pair(span.get("endTime")),
+        status=_status(status.get("code")),
+        message=word(status.get("message")),
+        attributes=attributes,
+        events=tuple(map(_event, listed(span.get("events")))),
+    )
+
+
+def _event(value: Json) -> dict[str, Json]:
+    """An event as {name, time, attributes}, whatever the case of its names."""
+    event = obj(value)
+    attributes = event.get("attributes", event.get("Attributes"))
+    return {
+        "name": event.get("name", event.get("Name")),
+        "time": event.get("timestamp", event.get("Timestamp", event.get("time"))),
+        "attributes": _keyed(attributes) if isinstance(attributes, list) else obj(attributes),
+    }
+
+
+def _keyed(attributes: Json) -> dict[str, Json]:
+    """OTLP's list of {key, value} as an object."""
+    return {str(obj(each).get("key")): _any(obj(each).get("value")) for each in listed(attributes)}
+
+
+def _any(value: Json) -> Json:
+    """OTLP's AnyValue in snake case: the one member that is not null."""
+    for kind, held in obj(value).items():
+        if held is None:
+            continue
+        if kind == "array_value":
+            return [_any(each) for each in listed(obj(held).get("values"))]
+        return _keyed(obj(held).get("values")) if kind == "kvlist_value" else held
+    return None
+
+
+def _status(value: Json) -> Status:
+    return _STATUS.get(str(value).lower().removeprefix("status_code_"), "unset")
+
+
+def _nanos(value: Json) -> int | None:
+    if isinstance(value, str) and value.isdecimal() and len(value) < 20:
+        value = int(value)
+    known = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LATEST
+    return value if known else None
+
+
+def _pair(value: Json) -> int | None:
+    """[seconds, nanoseconds]."""
+    parts = listed(value)
+    if len(parts) != 2 or not all(type(part) is int for part in parts):
+        return None
+    return _nanos(parts[0] * 1_000_000_000 + parts[1])
