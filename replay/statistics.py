@@ -35,8 +35,11 @@ class Rate(Struct, frozen=True, kw_only=True):
     high: float
 
 
-def rate(hits: int, n: int) -> Rate:
-    """The share of hits, with Wilson's score interval (Wilson 1927) at 95 %."""
+def rate(hits: float, n: int) -> Rate:
+    """The share of hits, with Wilson's score interval (Wilson 1927) at 95 %.
+
+    `hits` may be a sum of shares: the interval is then that of a mean over `n` things.
+    """
     if not n:
         return Rate(value=None, n=0, low=0.0, high=1.0)
     share, z2 = hits / n, _Z * _Z

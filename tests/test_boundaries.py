@@ -35,7 +35,7 @@ def loaded_by(*arguments: str, database: Path) -> set[str]:
     return {name.partition(".")[0] for name in done.stderr.split()}
 
 
-@pytest.mark.parametrize("command", [["ls"], ["show", "last"], ["pareto"], ["tags"]])
+@pytest.mark.parametrize("command", [["ls"], ["show", "last"], ["pareto"], ["tags"], ["stats"]])
 def test_light_commands_load_neither_textual_nor_the_sdk(
     command: list[str], tmp_path: Path
 ) -> None:
