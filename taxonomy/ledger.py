@@ -16,7 +16,7 @@ from sqlite_utils.migrations import Migrations
 from replay.store import Store
 from replay.store.handle import now_ns
 from taxonomy.classes import FailureClass, Fault
-from taxonomy.findings import Diagnosis, Evidence, Source
+from taxonomy.findings import Diagnosis, Evidence, Item, Source, StepScore
 from taxonomy.query import FAILURES
 
 migrations = Migrations("taxonomy")
@@ -157,7 +157,7 @@ def keep(store: Store, diagnosis: Diagnosis, spans: dict[int, str]) -> None:
     encode = msgspec.json.encode
     with store.writing() as db:
         db.execute("DELETE FROM suggestion WHERE trace = ? AND source = 'rule'", (key,))
-        db.execute("DELETE FROM score WHERE trace = ? AND source <> 'human'", (key,))
+        db.execute("DELETE FROM score WHERE trace = ? AND source IN ('rule', 'import')", (key,))
         db.executemany(
             "INSERT INTO suggestion VALUES (?,?,?,?,?,?,?,?,?,'rule',?,?)",
             [
@@ -222,3 +222,147 @@ def undiagnosed(store: Store) -> list[str]:
         (ENGINE,),
     )
     return [row[0] for row in found]
+
+
+# --- what people said, and what it is held against
+
+
+class HumanScore(Struct, frozen=True, kw_only=True):
+    """A score 0..1 that a person gave a step."""
+
+    trace: str
+    span: str
+    step: int
+    value: float
+    by: str
+    note: str | None = None
+
+
+NOTE = "note"
+"""The name of the item that holds a person's note; it decides nothing."""
+
+
+def score_step(store: Store, given: HumanScore) -> None:
+    """Keep a person's score of a step, in place of the one the same person gave before."""
+    note = store.redactor.text(given.note) if given.note else None
+    items = (Item(name=NOTE, held=None, because=note),) if note else ()
+    with store.writing() as db:
+        db.execute(
+            "INSERT OR REPLACE INTO score (trace, span, step, value, source, by, items)"
+            " VALUES (?,?,?,?,'human',?,?)",
+            (
+                given.trace,
+                given.span,
+                given.step,
+                given.value,
+                given.by,
+                msgspec.json.encode(items).decode(),
+            ),
+        )
+
+
+def unscore_step(store: Store, trace: str, step: int, by: str) -> bool:
+    """Take a person's score of a step back; was there one?"""
+    with store.writing() as db:
+        done = db.execute(
+            "DELETE FROM score WHERE trace = ? AND step = ? AND by = ? AND source = 'human'",
+            (trace, step, by),
+        )
+    return done.rowcount > 0
+
+
+def human_scores(store: Store) -> list[HumanScore]:
+    """Every score a person gave, by trace and step."""
+    found = store.db.execute(
+        "SELECT trace, span, step, value, by, items FROM score"
+        " WHERE source = 'human' AND value IS NOT NULL ORDER BY trace, step, by"
+    )
+    return [
+        HumanScore(trace=trace, span=span, step=step, value=value, by=by, note=_note(items))
+        for trace, span, step, value, by, items in found
+    ]
+
+
+def _note(items: str) -> str | None:
+    kept = msgspec.json.decode(items, type=tuple[Item, ...])
+    return next((item.because for item in kept if item.name == NOTE), None)
+
+
+def judge_sets(store: Store, trace: str) -> dict[str, int]:
+    """How many steps of a trace each set of judge scores has."""
+    found = store.db.execute(
+        "SELECT by, count(*) FROM score WHERE trace = ? AND source = 'judge' GROUP BY by", (trace,)
+    )
+    return dict(found.fetchall())
+
+
+def all_scores(store: Store, trace: str, step: int | None = None) -> tuple[StepScore, ...]:
+    """Every score of a trace, or of one of its steps, whoever gave it, by step."""
+    found = store.db.execute(
+        "SELECT step, value, source, by, span, items FROM score"
+        " WHERE trace = ? AND step = coalesce(?, step) ORDER BY step, source, by",
+        (trace, step),
+    )
+    return tuple(
+        StepScore(
+            step=step,
+            value=value,
+            source=source,
+            by=by,
+            span=span or None,
+            items=msgspec.json.decode(items, type=tuple[Item, ...]),
+        )
+        for step, value, source, by, span, items in found
+    )
+
+
+def human_tags(store: Store) -> list[Tag]:
+    """Every tag a person gave, by trace and step, without its evidence."""
+    found = store.db.execute(
+        "SELECT trace, span, step, class, by, sub, fault, note FROM tag"
+        " WHERE source = 'human' ORDER BY trace, step, class, by"
+    )
+    return [
+        Tag(
+            trace=trace,
+            span=span,
+            step=step,
+            failure=FailureClass(failure),
+            by=by,
+            sub=sub,
+            fault=Fault(fault) if fault else None,
+            note=note,
+        )
+        for trace, span, step, failure, by, sub, fault, note in found
+    ]
+
+
+class Suggested(Struct, frozen=True, kw_only=True):
+    """A class that a rule or a judge suggests for a step."""
+
+    source: Source
+    by: str
+    step: int
+    failure: FailureClass
+    confidence: float | None
+    why: str
+
+
+def suggested(store: Store, trace: str) -> list[Suggested]:
+    """What rules and judges suggest of a trace, by source and step."""
+    found = store.db.execute(
+        "SELECT source, by, step, class, confidence, why FROM suggestion WHERE trace = ?"
+        " ORDER BY source, step, place",
+        (trace,),
+    )
+    return [
+        Suggested(
+            source=source,
+            by=by,
+            step=step,
+            failure=FailureClass(failure),
+            confidence=confidence,
+            why=why,
+        )
+        for source, by, step, failure, confidence, why in found
+    ]

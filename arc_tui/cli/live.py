@@ -14,7 +14,7 @@ from replay.locked.estimate import Estimate
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--model", help="The model to ask; a trace's own by default."),
+    click.option("--model", help="The model to ask; for a replay the trace's own by default."),
     click.option("--live", is_flag=True, help="Allow calls to a server; needs a limit."),
     click.option("--budget", type=float, help="Spend at most this many USD."),
     click.option("--max-calls", type=int, help="Make at most this many calls."),

@@ -10,10 +10,12 @@ from msgspec import Struct, convert, structs
 
 from replay.messages import calls, new_since, observed, prose, results, text, thinking
 from replay.store import Store, read
+from replay.store.handle import now_ns
 from replay.store.rows import StepRow, step_rows
 from replay.trace import Json, Level, Message, Step, ToolCall
 from taxonomy import ledger
 from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
+from taxonomy.trusted import trusted_scores
 
 
 class CallView(Struct, frozen=True, kw_only=True):
@@ -132,17 +134,22 @@ def build_step(
     before = next((r.step for r in reversed(rows[:index]) if r.thread == row.thread), None)
     loaded = read.part(store, trace, {index} | ({before} if before is not None else set()))
     step, earlier = loaded[index], loaded.get(before if before is not None else -1)
-    return _view(trace, row, step, earlier, said)
+    scores = trusted_scores(store, trace, now_ns(), index)
+    return _view(trace, row, step, earlier, said, scores)
 
 
 def _view(
-    trace: str, row: StepRow, step: Step, earlier: Step | None, said: Diagnosis | None
+    trace: str,
+    row: StepRow,
+    step: Step,
+    earlier: Step | None,
+    said: Diagnosis | None,
+    scores: Sequence[StepScore],
 ) -> StepView:
     request = step.ask.request
     previous = earlier.ask.request if earlier is not None else None
     shared, _ = new_since(request.context, previous.context if previous else None)
     messages = request.context.messages() if request.context is not None else []
-    scores = [s for s in (said.scores if said else ()) if s.step == row.step]
     return StepView(
         trace=trace,
         row=row,

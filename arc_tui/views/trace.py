@@ -7,11 +7,13 @@ from msgspec import Struct
 from arc_tui.views.runs import NO_RUN, RunRow, run_row
 from arc_tui.views.tree import Branch, branches
 from replay.store import Store
+from replay.store.handle import now_ns
 from replay.store.rows import StepRow, span_rows, step_rows, trace_row
 from taxonomy import ledger
 from taxonomy.classes import Shape
 from taxonomy.findings import Candidate, Diagnosis, Signal, StepScore, most_trusted
 from taxonomy.query import TagRow, tag_rows, verdict
+from taxonomy.trusted import trusted_scores
 
 
 class Lane(Struct, frozen=True, eq=False, kw_only=True):
@@ -63,7 +65,7 @@ def build_trace(store: Store, name: str) -> TraceView:
     return TraceView(
         run=run_row(row, verdict(store, row.trace)),
         steps=steps,
-        lanes=lanes(steps, found.scores if found else ()),
+        lanes=lanes(steps, trusted_scores(store, row.trace, now_ns())),
         tree=branches(span_rows(store, row.trace)),
         diagnosis=found,
         tags=build_tags(store, row.run),

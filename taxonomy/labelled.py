@@ -1,0 +1,96 @@
+"""A labelled run: what its labels say together, beside what the database says of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import msgspec
+from msgspec import Struct
+
+from replay.store import Store
+from replay.store.rows import TraceRow, trace_rows
+from taxonomy import ledger
+from taxonomy.classes import FailureClass
+from taxonomy.findings import Candidate, Diagnosis, Source, StepScore
+from taxonomy.labels import Placed
+
+MEANT = 0.5
+"""A finding that states a lower confidence is a hint: it does not count as found."""
+
+
+class Labelled(Struct, frozen=True, eq=False, kw_only=True, dict=True):
+    """A run, what its labels say, and what the database says of it."""
+
+    row: TraceRow
+    labels: tuple[Placed, ...]
+    diagnosis: Diagnosis | None
+    suggested: tuple[ledger.Suggested, ...]
+    scores: tuple[StepScore, ...]
+
+    @cached_property
+    def decisive(self) -> tuple[int, ...]:
+        """The steps that were called decisive, in order: alternatives."""
+        said = {each.step for each in self.labels if each.label.decisive and each.step is not None}
+        return tuple(sorted(said))
+
+    @cached_property
+    def classes(self) -> frozenset[FailureClass] | None:
+        """The classes its labels name together, None where none says anything of classes."""
+        said = [each.label.classes for each in self.labels if each.label.classes is not None]
+        return frozenset(failure for classes in said for failure in classes) if said else None
+
+    @cached_property
+    def classes_at(self) -> Mapping[int, frozenset[FailureClass]]:
+        """The same by step, of labels that name one."""
+        found: dict[int, set[FailureClass]] = defaultdict(set)
+        for each in self.labels:
+            if each.step is not None and each.label.classes is not None:
+                found[each.step].update(each.label.classes)
+        return {step: frozenset(classes) for step, classes in found.items()}
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        return self.diagnosis.candidates if self.diagnosis else ()
+
+    def found(self, source: Source) -> list[ledger.Suggested]:
+        """What a source suggests and means."""
+        return [each for each in self.suggested if each.source == source and meant(each)]
+
+    def scored(self, by: str) -> dict[int, float]:
+        """The scores of one source by step."""
+        return {
+            score.step: score.value
+            for score in self.scores
+            if score.by == by and score.source != "human" and score.value is not None
+        }
+
+    @cached_property
+    def category(self) -> str | None:
+        """The category of the task, as the labels or the trace's own have it."""
+        said = next((each.label.category for each in self.labels if each.label.category), None)
+        return said or msgspec.json.decode(self.row.labels or b"{}").get("category")
+
+
+def meant(found: ledger.Suggested) -> bool:
+    """Is a suggestion more than a hint?"""
+    return found.confidence is None or found.confidence >= MEANT
+
+
+def labelled_runs(store: Store, placed: Iterable[Placed]) -> tuple[Labelled, ...]:
+    """The runs that labels point at, in the order of the labels."""
+    rows = {row.trace: row for row in trace_rows(store, every=True)}
+    by_trace: dict[str, list[Placed]] = defaultdict(list)
+    for each in placed:
+        by_trace[each.trace].append(each)
+    return tuple(
+        Labelled(
+            row=rows[key],
+            labels=tuple(own),
+            diagnosis=ledger.diagnosis(store, key),
+            suggested=tuple(ledger.suggested(store, key)),
+            scores=ledger.all_scores(store, key),
+        )
+        for key, own in by_trace.items()
+    )

@@ -1,0 +1,233 @@
+"""What was said of runs by others, and which trace and step does each word point at?
+
+A label file is JSON Lines, a label a line: `{trace, at, class, score, decisive, by}` and, kept and
+shown, `strength`, `note`, `category` and whatever else stands there. `trace` is the id of a trace
+or the end of its source path, with `#item` for one run of several; `at` is a span, a message or a
+step, counted from 0, or null for the whole run. A line that cannot be read, and a label that
+points nowhere, is a value with its reason: nothing is dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from replay.errors import ArcError
+from replay.store import Store, read
+from replay.store.rows import TraceRow, trace_rows
+from replay.trace import Json
+from taxonomy import ledger
+from taxonomy.classes import CLASSES, FailureClass
+from taxonomy.pointing import At, Names, Places
+
+By = Literal["people", "rule"]
+
+MADE_BY_RULE = frozenset({"mechanical", "self-declared", "rule", "script", "judge", "model"})
+"""Words of `by` and `strength` for a label that no person gave. Agreement with such labels is
+conformance to the rule that made them, not accuracy."""
+
+
+class Label(Struct, frozen=True, kw_only=True):
+    """What one line says. `at` None: the whole run; `classes` () none, None nothing said.
+
+    `line` counts from 1, None for a label that stands in the database. `extra` holds keys of the
+    line that mean nothing here.
+    """
+
+    trace: str
+    at: At | None = None
+    classes: tuple[FailureClass, ...] | None = None
+    score: float | None = None
+    decisive: bool | None = None
+    by: str | None = None
+    strength: str | None = None
+    note: str | None = None
+    category: str | None = None
+    extra: dict[str, Json] = {}
+    line: int | None = None
+
+    @property
+    def made_by(self) -> By:
+        """A rule, where `by` or `strength` says so; else people."""
+        words = {_first_word(self.by), _first_word(self.strength)}
+        return "rule" if words & MADE_BY_RULE else "people"
+
+
+class Unusable(Struct, frozen=True, kw_only=True):
+    """A label that does not count, and why."""
+
+    trace: str | None
+    why: str
+    line: int | None = None
+
+
+class Placed(Struct, frozen=True, kw_only=True):
+    """A label with the id of its trace and its step, None where it labels the whole run."""
+
+    label: Label
+    trace: str
+    step: int | None
+
+
+# --- reading
+
+
+def read_labels(path: Path) -> tuple[tuple[Label, ...], tuple[Unusable, ...]]:
+    """The labels of a file, and the lines that hold none.
+
+    Raises ArcError where the file cannot be read or holds no label at all.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ArcError(f"{path}: cannot be read: {why}", "name a file of labels") from error
+    found: list[Label] = []
+    unusable: list[Unusable] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        said = _label(line, number)
+        if isinstance(said, Label):
+            found.append(said)
+        else:
+            unusable.append(said)
+    if not found:
+        first = f": line {unusable[0].line} {unusable[0].why}" if unusable else ""
+        raise ArcError(f"{path}: holds no label{first}", 'a label is {"trace": …, "at": …, …}')
+    return tuple(found), tuple(unusable)
+
+
+def class_named(word: str) -> FailureClass | None:
+    """A class by its name (`bad args`, `bad_args`), its letter, or `other / …`; None: unknown."""
+    wanted = word.partition("/")[0].strip().lower().replace("_", " ").replace("-", " ")
+    for entry in CLASSES:
+        if wanted in {entry.name.value, entry.key}:
+            return entry.name
+    return None
+
+
+class _Line(Struct, kw_only=True):
+    """The keys of a line that are understood, with the types they must have."""
+
+    trace: str
+    at: At | None = None
+    class_: list[str] | str | None = msgspec.field(name="class", default=None)
+    score: float | None = None
+    decisive: bool | None = None
+    by: str | None = None
+    strength: str | None = None
+    note: str | None = None
+    category: str | None = None
+
+
+_KNOWN = frozenset(_Line.__struct_encode_fields__)
+
+
+def _label(line: bytes, number: int) -> Label | Unusable:
+    try:
+        known = msgspec.json.decode(line, type=_Line)
+        everything: dict[str, Any] = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Unusable(trace=None, line=number, why=f"is no label: {error}")
+    said = [known.class_] if isinstance(known.class_, str) else known.class_
+    classes = None if said is None else [class_named(word) for word in said]
+    if said is not None and classes is not None and None in classes:
+        word = said[classes.index(None)]
+        return Unusable(trace=known.trace, line=number, why=f"names no class we know: {word!r}")
+    why = _wrong(known)
+    if why is not None:
+        return Unusable(trace=known.trace, line=number, why=why)
+    return Label(
+        trace=known.trace,
+        at=known.at,
+        classes=None if classes is None else tuple(each for each in classes if each is not None),
+        score=known.score,
+        decisive=known.decisive,
+        by=known.by,
+        strength=known.strength,
+        note=known.note,
+        category=known.category,
+        extra={name: value for name, value in everything.items() if name not in _KNOWN},
+        line=number,
+    )
+
+
+def _wrong(known: _Line) -> str | None:
+    """What a line says that cannot be."""
+    if known.score is not None and not 0 <= known.score <= 1:
+        return f"gives a score of {known.score:g}, which is not within 0 and 1"
+    at = known.at
+    if at is not None and [at.span, at.message, at.step].count(None) != 2:
+        return "names not exactly one of span, message and step"
+    return None
+
+
+def _first_word(text: str | None) -> str:
+    return (text or "").strip().lower().replace(":", " ").partition(" ")[0]
+
+
+def kept_labels(store: Store) -> tuple[Label, ...]:
+    """What people said in the database itself: their tags and their scores of steps.
+
+    A tag says nothing of whether its step was decisive.
+    """
+    tags = (
+        Label(
+            trace=tag.trace, at=At(step=tag.step), classes=(tag.failure,), by=tag.by, note=tag.note
+        )
+        for tag in ledger.human_tags(store)
+    )
+    scores = (
+        Label(trace=each.trace, at=At(step=each.step), score=each.value, by=each.by, note=each.note)
+        for each in ledger.human_scores(store)
+    )
+    return (*tags, *scores)
+
+
+# --- placing
+
+
+def place(store: Store, labels: Iterable[Label]) -> tuple[tuple[Placed, ...], tuple[Unusable, ...]]:
+    """The labels on the traces of a database, and those that point at nothing in it."""
+    names = Names(trace_rows(store, every=True))
+    by_trace: dict[str, tuple[TraceRow, list[Label]]] = {}
+    unusable: list[Unusable] = []
+    for label in labels:
+        found = names.find(label.trace)
+        if len(found) == 1:
+            by_trace.setdefault(found[0].trace, (found[0], []))[1].append(label)
+        else:
+            unusable.append(_lost(label, _which(len(found))))
+    placed: list[Placed] = []
+    for key, (row, own) in by_trace.items():
+        steps = _steps(store, row, [label.at for label in own if label.at is not None])
+        for label in own:
+            if label.at is not None and steps[label.at] is None:
+                unusable.append(_lost(label, f"points at no step: {label.at}"))
+            else:
+                step = None if label.at is None else steps[label.at]
+                placed.append(Placed(label=label, trace=key, step=step))
+    return tuple(placed), tuple(sorted(unusable, key=lambda each: each.line or 0))
+
+
+def _steps(store: Store, row: TraceRow, places: Sequence[At]) -> dict[At, int | None]:
+    """The step of each place; the trace itself is read only where a step's number is not given."""
+    if all(at.step is not None for at in places):
+        return {at: at.step if at.step in range(row.steps) else None for at in places}
+    known = Places(read.load(store, row.trace))
+    return {at: known.step(at) for at in places}
+
+
+def _lost(label: Label, why: str) -> Unusable:
+    return Unusable(trace=label.trace, line=label.line, why=why)
+
+
+def _which(found: int) -> str:
+    if not found:
+        return "names no trace of this database"
+    return f"names {found} traces of this database; an id or #item tells one"

@@ -1,0 +1,260 @@
+"""`arc calibrate` and `arc label` as a user types them, and the figures that ship with arc."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from arc_tui import jobs
+from arc_tui.cli.calibrating import calibrate, label
+from arc_tui.places import fixtures
+from arc_tui.views.calibration import KEPT
+from arc_tui.views.calibration_tables import short
+from arc_tui.views.results import first_candidate_right, markdown, shipped
+from replay.errors import NotFound
+from taxonomy import gate, ledger
+from taxonomy.classes import FailureClass
+from tests.bench.calibrating import encoded, measured
+from tests.shared import DATA, needs_shared
+
+EXPECTED = json.loads((fixtures() / "expected.json").read_text())["traces"]
+FAILED = [name for name in EXPECTED if EXPECTED[name]["decisive_step"] is not None]
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with the bundled runs of which is written down what is true."""
+    path = tmp_path_factory.mktemp("db") / "arc.db"
+    with ledger.open_ledger(path) as store:
+        files = [fixtures() / "traces" / f"{name}.jsonl" for name in EXPECTED]
+        for _ in jobs.import_paths(store, files):
+            pass
+    return path
+
+
+@pytest.fixture
+def db(bundled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it that a test may change; at the keyboard sits Mei."""
+    monkeypatch.setenv("ARC_USER", "mei")
+    copy = tmp_path / "arc.db"
+    copy.write_bytes(bundled.read_bytes())
+    return copy
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    """What is written down, as a label file; one line points nowhere and one is no label."""
+    lines = [json.dumps(each) for name in EXPECTED for each in labels_of(name)]
+    lines += [json.dumps({"trace": "traces/absent.jsonl", "class": []}), "oops"]
+    path = tmp_path / "shop.jsonl"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def labels_of(name: str) -> list[dict[str, Any]]:
+    known = EXPECTED[name]
+    whole = {"trace": name, "at": None, "class": known["classes"], "by": "us"}
+    if known["decisive_step"] is None:
+        return [whole]
+    step = {"step": known["decisive_step"]}
+    return [whole, {"trace": name, "at": step, "decisive": True, "by": "us"}]
+
+
+def run(command: click.Command, *arguments: object) -> Result:
+    result = CliRunner().invoke(command, [str(each) for each in arguments], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+def as_json(command: click.Command, *arguments: object) -> Any:
+    return json.loads(run(command, *arguments, "--json").stdout)
+
+
+class TestLabels:
+    def test_the_figures_are_those_of_the_labelled_runs(self, db: Path, labels: Path) -> None:
+        view = as_json(calibrate, "--db", db, "--labels", labels)
+        (part,) = view["parts"]
+        figures = part["figures"]
+        assert figures["made_by"] == "people"
+        assert (figures["runs"], figures["decisive"]) == (len(EXPECTED), len(FAILED))
+        ours = figures["localisation"][0]
+        assert ours["name"] == "candidates"
+        assert set(ours["over_all"]["exact"]) == {"value", "n", "low", "high"}
+        assert ours["over_all"]["exact"]["n"] == len(FAILED)
+        assert ours["over_all"]["top_3"]["value"] > 0.5
+        table = figures["classes"][0]
+        labelled = sum(row["tp"] + row["fn"] for row in table["rows"])
+        assert labelled == sum(len(set(EXPECTED[name]["classes"])) for name in EXPECTED)
+
+    def test_a_label_of_no_use_is_counted_and_listed(self, db: Path, labels: Path) -> None:
+        view = as_json(calibrate, "--db", db, "--labels", labels)
+        assert len(view["unusable"]) == 2
+        assert {each["trace"] for each in view["unusable"]} == {None, "traces/absent.jsonl"}
+        text = run(calibrate, "--db", db, "--labels", labels).stdout
+        assert f"{view['read'] - 2} of {view['read']} labels point at a run" in text
+        assert "traces/absent.jsonl names no trace of this database" in text
+
+    def test_the_text_says_what_each_figure_rests_on(self, db: Path, labels: Path) -> None:
+        text = run(calibrate, "--db", db, "--labels", labels).stdout
+        assert f"where it broke: {len(FAILED)} runs with a decisive step" in text
+        assert "the best possible in hindsight" in text
+        assert "best constant step (" in text
+        assert "true negatives" in text
+        assert "worst disagreements, " in text
+
+    def test_labels_of_a_rule_are_conformance_in_a_part_of_their_own(
+        self, db: Path, tmp_path: Path
+    ) -> None:
+        lines = [
+            {"trace": name, "class": EXPECTED[name]["classes"], "by": by}
+            for name, by in zip(FAILED, ["mechanical", "mei"] * len(FAILED), strict=False)
+        ]
+        path = tmp_path / "mixed.jsonl"
+        path.write_text("\n".join(map(json.dumps, lines)))
+        parts = as_json(calibrate, "--db", db, "--labels", path)["parts"]
+        assert [part["figures"]["made_by"] for part in parts] == ["people", "rule"]
+        assert sum(part["figures"]["labels"] for part in parts) == len(FAILED)
+        text = run(calibrate, "--db", db, "--labels", path).stdout
+        assert "conformance to labels that a rule made; this is not accuracy" in text
+
+    def test_no_label_on_any_run_is_a_no(self, db: Path, tmp_path: Path) -> None:
+        path = tmp_path / "other.jsonl"
+        path.write_text('{"trace": "elsewhere.json", "class": []}')
+        assert run(calibrate, "--db", db, "--labels", path).return_value == 1
+
+    def test_foreign_words_in_a_note_reach_no_terminal(self, db: Path, tmp_path: Path) -> None:
+        path = tmp_path / "hostile.jsonl"
+        hostile = {"trace": "\x1b[31mx", "class": []}
+        noted = {"trace": FAILED[0], "class": ["loop", "wrong_tool"], "note": "\x1b]0;x"}
+        path.write_text("\n".join(map(json.dumps, (hostile, noted))))
+        assert "\x1b" not in run(calibrate, "--db", db, "--labels", path).stdout
+
+
+class TestPeople:
+    def test_a_score_is_kept_replaced_and_taken_back(self, db: Path) -> None:
+        name = FAILED[0]
+        assert run(label, "--db", db, name, 1, "0.3").stdout.endswith("step 1: 0.30\n")
+        run(label, "--db", db, name, 1, "0.4", "--note", "half of it")
+        with ledger.open_ledger(db) as store:
+            (kept,) = ledger.human_scores(store)
+        assert (kept.value, kept.by, kept.note, kept.step) == (0.4, "mei", "half of it", 1)
+        assert run(label, "--db", db, name, 1, "--remove").return_value == 0
+        assert run(label, "--db", db, name, 1, "--remove").return_value == 1
+
+    def test_a_score_outlives_another_look_of_the_rules(self, db: Path) -> None:
+        run(label, "--db", db, FAILED[0], 1, "0.3")
+        with ledger.open_ledger(db) as store:
+            key = ledger.human_scores(store)[0].trace
+            jobs.diagnose_one(store, key)
+            assert len(ledger.human_scores(store)) == 1
+
+    @pytest.mark.parametrize("arguments", [["1"], ["1", "0.4", "--remove"], ["1", "1.5"]])
+    def test_what_is_no_score_is_refused(self, db: Path, arguments: list[str]) -> None:
+        with pytest.raises(click.UsageError):
+            run(label, "--db", db, FAILED[0], *arguments)
+
+    def test_a_step_that_is_not_there_is_refused(self, db: Path) -> None:
+        with pytest.raises(NotFound, match="there are 0 to"):
+            run(label, "--db", db, FAILED[0], 99, "0.4")
+
+    def test_without_a_file_tags_and_scores_are_the_labels(self, db: Path) -> None:
+        for step, score in enumerate(("0.9", "0.9", "0.1")):
+            run(label, "--db", db, FAILED[0], step, score)
+        with ledger.open_ledger(db) as store:
+            (first, *_) = ledger.human_scores(store)
+            tag = ledger.Tag(
+                trace=first.trace, span=first.span, step=0, failure=FailureClass.LOOP, by="mei"
+            )
+            ledger.tag(store, tag)
+        view = as_json(calibrate, "--db", db)
+        assert (view["source"], view["read"]) == (KEPT, 4)
+        (figures,) = [part["figures"] for part in view["parts"]]
+        assert figures["scores"][0]["r"]["n"] >= 1
+        assert {row["name"]: row["tp"] + row["fn"] for row in figures["classes"][0]["rows"]}[
+            "loop"
+        ] == 1
+
+    def test_the_verdict_on_a_source_of_scores_is_kept_for_later(self, db: Path) -> None:
+        for step, score in enumerate(("0.9", "0.9", "0.1")):
+            run(label, "--db", db, FAILED[0], step, score)
+        text = run(calibrate, "--db", db).stdout
+        assert "not to be trusted" in text
+        by = as_json(calibrate, "--db", db)["parts"][0]["figures"]["gates"][0]["by"]
+        with ledger.open_ledger(db) as store:
+            kept = gate.standing(store, by, 0)
+        assert kept is not None
+        assert not kept.passed
+        assert kept.checked_ns > 0
+
+    def test_nobody_said_anything_is_a_no(self, db: Path) -> None:
+        assert run(calibrate, "--db", db).return_value == 1
+
+
+class TestOtherQuestions:
+    def test_the_audit_sample_says_who_has_looked(self, db: Path) -> None:
+        drawn = as_json(calibrate, "--db", db, "--audit", "--share", "0.5")
+        assert 0 < len(drawn["rows"]) < drawn["runs"] == len(EXPECTED)
+        first = drawn["rows"][0]["trace"]
+        run(label, "--db", db, first, 0, "0.9")
+        again = as_json(calibrate, "--db", db, "--audit", "--share", "0.5")
+        assert [row["trace"] for row in again["rows"]] == [row["trace"] for row in drawn["rows"]]
+        assert again["rows"][0]["seen_by"] == ["mei"]
+        assert first[:8] in run(calibrate, "--db", db, "--audit", "--share", "0.5").stdout
+
+    def test_noise_needs_no_database(self, tmp_path: Path) -> None:
+        path = tmp_path / "none.db"
+        text = run(calibrate, "--db", path, "--noise").stdout
+        assert "shape by the binned rule" in text
+        assert "shape by the published rule" in text
+        assert not path.exists()
+
+    def test_two_questions_at_once_are_refused(self, db: Path) -> None:
+        with pytest.raises(click.UsageError, match="ask one"):
+            run(calibrate, "--db", db, "--audit", "--noise")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.256, ".26"), (1.0, "1.00"), (0.0, ".00"), (-0.1, "-.10"), (-0.001, ".00"), (None, "–")],
+)
+def test_a_figure_is_short(value: float | None, text: str) -> None:
+    assert short(value) == text
+
+
+class TestShipped:
+    def test_the_figures_that_ship_have_their_day_and_versions(self) -> None:
+        results = shipped()
+        assert results is not None
+        assert results.date
+        assert results.engine
+        text = markdown(results)
+        assert results.date in text
+        for known in results.sets:
+            assert f"| {known.name}" in text
+
+    def test_people_s_sets_say_how_often_the_first_candidate_is_right(self) -> None:
+        results = shipped()
+        assert results is not None
+        found = first_candidate_right(results)
+        assert found.value is not None
+        assert 0 < found.low < found.value < found.high < 1
+
+    def test_they_are_kept_as_they_would_be_written(self) -> None:
+        results = shipped()
+        assert results is not None
+        assert encoded(results) == (fixtures() / "calibration.json").read_bytes()
+
+    @needs_shared
+    def test_a_set_measured_today_has_the_figures_of_its_labels(self, tmp_path: Path) -> None:
+        with ledger.open_ledger(tmp_path / "arc.db") as store:
+            found = measured(store, "tb_claude_code", DATA / "claude_code_runs")
+        (figures,) = found.figures
+        assert (found.labels, figures.labels, figures.made_by) == (8, 8, "rule")
+        per_run = figures.classes[0].rows
+        assert {row.name: row.recall.value for row in per_run}["gave up"] == 1.0

@@ -1,0 +1,234 @@
+"""Labels against a database of runs whose right answers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from replay.store import Store
+from replay.trace import Header, Outcome
+from taxonomy import ledger
+from taxonomy.agreement import Detection
+from taxonomy.calibration import Calibration, calibrate
+from taxonomy.classes import FailureClass
+from taxonomy.disagreement import Disagreement, disagreements
+from taxonomy.findings import Candidate, Diagnosis, Finding, Signal, StepScore
+from taxonomy.labelled import labelled_runs
+from taxonomy.labels import Label, place
+from taxonomy.pointing import At
+from tests.arc_tui.sample import put
+from tests.build import step, trace
+
+STEPS = 8
+SIGN = Signal(name="first error", weight=1.0, phrase="failed")
+
+
+def said(
+    *candidates: int,
+    found: tuple[tuple[FailureClass, int], ...] = (),
+    scores: tuple[float, ...] = (),
+    published: int | None = None,
+    confidence: float | None = None,
+) -> Diagnosis:
+    """What the rules say of a run of eight steps."""
+    return Diagnosis(
+        trace="",
+        shape=None,
+        published=published,
+        candidates=tuple(
+            Candidate(step=at, weight=1.0, why="failed", signals=(SIGN,), confidence=confidence)
+            for at in candidates
+        ),
+        findings=tuple(
+            Finding(failure=failure, step=at, why="seen", rule="made") for failure, at in found
+        ),
+        scores=tuple(
+            StepScore(step=at, value=value, source="rule", by="made")
+            for at, value in enumerate(scores)
+        ),
+    )
+
+
+LOOP, GAVE_UP, BAD_ARGS = FailureClass.LOOP, FailureClass.GAVE_UP, FailureClass.BAD_ARGS
+
+RUNS = {
+    "hit": said(3, 5, found=((LOOP, 3),), scores=(0.9, 0.9, 0.8, 0.2, 0.3, 0.3, 0.2, 0.1),
+                published=3, confidence=0.7),
+    "near": said(5, 4, found=((LOOP, 5), (BAD_ARGS, 1)), confidence=0.7, published=6,
+                 scores=(0.9, 0.4, 0.8, 0.7, 0.1, 0.2, 0.3, 0.3)),
+    "silent": said(scores=(0.9,) * 8),
+}  # fmt: skip
+"""A run whose first candidate is right, one that is off by one, one without a candidate."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    path = tmp_path / "arc.db"
+    parts = [step(f"Step {at}.") for at in range(STEPS)]
+    for name, diagnosis in RUNS.items():
+        head = Header(
+            format="built", source_id=name, path=f"/runs/{name}.json", outcome=Outcome(),
+            labels={"category": "even" if name == "hit" else "odd"},
+        )  # fmt: skip
+        put(path, head, trace(parts, task=name).spans, diagnosis)
+    with ledger.open_ledger(path) as opened:
+        yield opened
+
+
+def at(run: str, place_: int | None = None, **more: object) -> Label:
+    label = Label(trace=f"{run}.json", at=None if place_ is None else At(step=place_), by="mei")
+    return structs.replace(label, **more)
+
+
+DECISIVE = (
+    at("hit", 3, decisive=True, classes=(LOOP,)),
+    at("near", 4, decisive=True, classes=(LOOP,)),
+    at("near", 0, decisive=True, strength="weak"),
+    at("silent", 2, decisive=True, classes=(GAVE_UP,), note="stops short"),
+)
+
+
+def measured(store: Store, *labels: Label) -> tuple[Calibration, tuple[Disagreement, ...]]:
+    placed, unusable = place(store, labels)
+    assert unusable == ()
+    runs = labelled_runs(store, placed)
+    return calibrate("people", runs), disagreements(runs)
+
+
+def row(figures: Calibration, per: str, failure: FailureClass) -> Detection:
+    table = next(table for table in figures.classes if table.per == per)
+    return next(row for row in table.rows if row.name == failure.value)
+
+
+class TestWhereItBroke:
+    def test_candidates_stand_beside_the_published_rule_and_the_first_bad_score(
+        self, store: Store
+    ) -> None:
+        figures, _ = measured(store, *DECISIVE)
+        exact = {each.name: each.over_all.exact.value for each in figures.localisation}
+        assert exact == pytest.approx(
+            {"candidates": 1 / 3, "published rule": 1 / 3, "first score under 0.5 · made": 1 / 3}
+        )
+        ours = figures.localisation[0]
+        assert ours.abstained.value == pytest.approx(1 / 3)
+        assert ours.over_all.top_3.value == pytest.approx(2 / 3)
+        assert ours.over_answered.within_1.value == 1.0
+        assert ours.over_answered.mean_distance == 0.5
+
+    def test_a_blind_constant_is_fitted_to_the_labels_themselves(self, store: Store) -> None:
+        figures, _ = measured(store, *DECISIVE)
+        known = figures.baselines
+        assert known is not None
+        assert known.constant.exact.value == pytest.approx(1 / 3)
+        assert known.constant.within_1.value == 1.0  # step 3 is next to 2 and to 4
+
+    def test_several_decisive_rows_are_alternatives_of_one_run(self, store: Store) -> None:
+        figures, _ = measured(store, *DECISIVE)
+        assert (figures.labels, figures.runs, figures.decisive, figures.weak) == (4, 3, 3, 1)
+
+    def test_labels_without_a_decisive_step_measure_no_place(self, store: Store) -> None:
+        figures, _ = measured(store, at("hit", 3, classes=(LOOP,)), at("near", decisive=True))
+        assert figures.decisive == 0
+        assert figures.baselines is None
+        assert figures.localisation[0].over_all.exact.value is None
+
+    def test_confidences_are_held_against_how_often_they_were_right(self, store: Store) -> None:
+        figures, _ = measured(store, *DECISIVE)
+        (bin_,) = figures.candidates.bins
+        assert (bin_.right.value, bin_.right.n) == (0.5, 4)
+        assert bin_.stated == pytest.approx(0.7)
+
+
+class TestWhichClass:
+    def test_a_run_shows_a_class_or_not(self, store: Store) -> None:
+        figures, _ = measured(store, *DECISIVE)
+        loop, gave_up, args = (row(figures, "run", each) for each in (LOOP, GAVE_UP, BAD_ARGS))
+        assert (loop.tp, loop.fp, loop.fn, loop.tn) == (2, 0, 0, 1)
+        assert (gave_up.tp, gave_up.fn) == (0, 1)
+        assert (args.fp, args.tn) == (1, 2)
+
+    def test_a_step_shows_a_class_only_where_it_stands(self, store: Store) -> None:
+        figures, _ = measured(store, *DECISIVE)
+        loop = row(figures, "step", LOOP)
+        assert (loop.tp, loop.fp, loop.fn, loop.tn) == (1, 1, 1, 3 * STEPS - 3)
+
+    def test_the_mean_over_labelled_classes_leaves_out_what_was_only_found(
+        self, store: Store
+    ) -> None:
+        figures, _ = measured(store, *DECISIVE)
+        table = figures.classes[0]
+        assert (table.macro_labelled.value, table.macro_labelled.classes) == (0.5, 2)
+        assert table.macro_all.value == pytest.approx(1 / 3)
+        assert table.macro_all.classes == 3
+
+    def test_a_label_that_says_none_is_a_verdict_and_one_that_says_nothing_is_not(
+        self, store: Store
+    ) -> None:
+        figures, _ = measured(store, at("hit", classes=()), at("near", 1, score=0.5))
+        assert figures.classes[0].n == 1
+        assert row(figures, "run", LOOP).fp == 1
+        assert [table.per for table in figures.classes] == ["run"]
+
+    def test_a_hint_is_not_a_finding(self, store: Store) -> None:
+        key = store.db.execute("SELECT key FROM trace WHERE source_id = 'silent'").fetchone()[0]
+        hint = Finding(failure=GAVE_UP, step=2, why="might have", rule="made", confidence=0.3)
+        diagnosis = structs.replace(RUNS["silent"], trace=key, findings=(hint,))
+        ledger.keep(store, diagnosis, {})
+        figures, _ = measured(store, *DECISIVE)
+        assert row(figures, "run", GAVE_UP).tp == 0
+        assert [each.right.n for each in figures.findings.bins] == [1]
+
+
+class TestWhichScore:
+    HUMAN = (0.9, 0.9, 0.9, 0.3, 0.3, 0.1, 0.1, 0.1)
+
+    def labels(self) -> list[Label]:
+        return [at("hit", place_, score=score) for place_, score in enumerate(self.HUMAN)]
+
+    def test_people_s_scores_are_paired_with_those_of_the_same_step(self, store: Store) -> None:
+        figures, _ = measured(store, *self.labels(), at("near", 4, score=0.2))
+        together, even, odd = figures.scores
+        assert (together.by, together.category, together.r.n) == ("made", None, 9)
+        assert (together.r.value or 0) > 0.9
+        assert [even.category, odd.category] == ["even", "odd"]
+        assert (even.achieved.tp, even.achieved.tn) == (3, 5)
+        (gate,) = figures.gates
+        assert gate.missing == ("odd: 1 of 5 labels", "odd: labels in 1 of 4 bands")
+
+    def test_a_score_of_the_run_is_held_against_the_mean_of_its_steps(self, store: Store) -> None:
+        figures, (found,) = measured(store, at("silent", score=0.4))
+        assert figures.scores[0].bias == pytest.approx(0.5)
+        assert found.step is None
+        assert found.off == pytest.approx(0.5)
+
+    def test_what_people_said_in_the_database_is_no_rater_of_itself(self, store: Store) -> None:
+        placed, _ = place(store, [at("hit", 3, score=0.1)])
+        given = ledger.HumanScore(trace=placed[0].trace, span="s", step=3, value=0.1, by="mei")
+        ledger.score_step(store, given)
+        figures, _ = measured(store, at("hit", 3, score=0.1))
+        assert [each.by for each in figures.scores] == ["made"]
+
+
+class TestDisagreements:
+    def test_the_worst_come_first_each_with_its_step_and_note(self, store: Store) -> None:
+        _, found = measured(store, *DECISIVE, at("hit", 0, score=0.1), at("near", 0, score=0.8))
+        told = [(each.about, each.step, each.off and round(each.off, 2)) for each in found]
+        assert told == [
+            ("break", 4, 1),
+            ("break", 2, None),
+            ("class", 2, None),
+            ("class", 1, None),
+            ("score", 0, 0.8),
+            ("score", 0, 0.1),
+        ]
+        assert found[1].found == "no candidate"
+        assert found[1].note == "stops short"
+        assert found[3].labelled == "not labelled"
+        assert found[3].found.startswith("bad args")
+
+    def test_agreement_is_no_disagreement(self, store: Store) -> None:
+        label = at("hit", 3, decisive=True, classes=(LOOP,), score=0.2)
+        assert measured(store, label)[1] == ()

@@ -1,0 +1,60 @@
+"""May scores be trusted? Only where they follow people's, on enough labels, for a while."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replay.store import Store
+from taxonomy.gate import BANDS, EXPIRES_NS, Gate, Pair, achieved, band, gate, keep, standing
+
+GOOD = [Pair(score / 10, min(1.0, score / 10 + 0.02 * (score % 3))) for score in range(11)]
+
+
+class TestGate:
+    def test_scores_that_follow_people_s_over_the_whole_range_pass(self) -> None:
+        assert gate("judge", GOOD).passed
+
+    def test_a_weak_r_does_not_pass_and_says_how_weak(self) -> None:
+        found = gate("judge", [Pair(pair.human, 1 - pair.other) for pair in GOOD])
+        assert not found.passed
+        assert found.missing == (f"r {found.r.value:.2f} is under 0.80",)
+
+    def test_every_category_needs_its_own_five_labels_across_the_range(self) -> None:
+        shop = [pair._replace(category="shop") for pair in GOOD]
+        code = [Pair(0.9, 0.9, "code"), Pair(0.95, 0.92, "code")]
+        missing = gate("judge", [*shop, *code]).missing
+        assert missing == ("code: 2 of 5 labels", "code: labels in 1 of 4 bands")
+
+    def test_no_labels_pass_nothing(self) -> None:
+        found = gate("judge", [])
+        assert found.missing == ("r is not defined on 0 labels",)
+
+    @pytest.mark.parametrize(
+        ("score", "word"),
+        [(0.0, 0), (0.2, 0), (0.3, 1), (0.5, 1), (0.6, 2), (0.8, 2), (0.9, 3), (1.0, 3)],
+    )
+    def test_the_bands_are_the_judge_s_own(self, score: float, word: int) -> None:
+        assert band(score) == BANDS[word]
+        assert achieved(score) == (word >= 2)
+
+    def test_a_verdict_stands_for_thirty_days_and_for_its_own_version_only(
+        self, tmp_path: Path
+    ) -> None:
+        with Store.open(tmp_path / "arc.db") as store:
+            keep(store, gate("judge:step:m:1", GOOD, checked_ns=1000))
+            found = standing(store, "judge:step:m:1", 1000 + EXPIRES_NS - 1)
+            assert isinstance(found, Gate)
+            assert found.passed
+            assert standing(store, "judge:step:m:1", 1000 + EXPIRES_NS) is None
+            assert standing(store, "judge:step:m:2", 1000) is None
+            assert standing(store, "judge:step:m", 1000) is None
+
+    def test_a_later_verdict_replaces_the_earlier_one(self, tmp_path: Path) -> None:
+        with Store.open(tmp_path / "arc.db") as store:
+            keep(store, gate("judge", GOOD, checked_ns=1))
+            keep(store, gate("judge", GOOD[:2], checked_ns=2))
+            found = standing(store, "judge", 3)
+            assert found is not None
+            assert not found.passed
