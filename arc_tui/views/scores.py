@@ -1,0 +1,145 @@
+"""What a judge said of a run, step by step: scores, what stands behind them, what was not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from arc_tui import format
+from replay.statistics import Rate, rate
+from taxonomy.findings import Item
+from taxonomy.goals import GoalScore, Weighted
+from taxonomy.judge.bench import Judged
+from taxonomy.rubrics import Mode
+
+
+class ScoreRow(Struct, frozen=True, kw_only=True):
+    """A step, or the whole run where `step` is None.
+
+    `value` is the mean of `samples`, None where nothing was scored (`note` says why). `goal` is
+    what the step was held to; `derived` where no person wrote it down.
+    """
+
+    step: int | None
+    value: float | None
+    samples: tuple[float, ...]
+    spread: float | None
+    items: tuple[Item, ...]
+    goal: str | None
+    derived: bool
+    refused: tuple[str, ...]
+    missing: int
+    note: str
+
+
+class GoalRow(Struct, frozen=True, kw_only=True):
+    """A goal with the score of its last matching step."""
+
+    text: str
+    weight: int
+    owner: str | None
+    step: int | None
+    value: float | None
+
+
+class ScoresView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything `arc score` prints of one trace.
+
+    `judge` is the model as it is to be named, `by` the name its scores are kept under, `k` the
+    samples of each answer (0: rules have none). `overall` is what the judge says of the run (mode
+    `run`), `mean` the mean of its scored steps, `yes` the share of yes among all decided items,
+    `weighted` the mean over goals. `hindsight`: the goals were first seen after the run began,
+    None where that is not known.
+    """
+
+    trace: str
+    judge: str
+    server: str
+    mode: Mode
+    rubric: str
+    by: str
+    k: int
+    rows: tuple[ScoreRow, ...]
+    overall: ScoreRow | None = None
+    mean: float | None = None
+    yes: Rate | None = None
+    goals: str | None = None
+    hindsight: bool | None = None
+    goal_rows: tuple[GoalRow, ...] = ()
+    weighted: Weighted | None = None
+    notices: tuple[str, ...] = ()
+    done: int = 0
+    total: int = 0
+    scored: int = 0
+    refused: int = 0
+    missing: int = 0
+    asked: int = 0
+    kept: int = 0
+    spent_usd: float = 0.0
+    spent_complete: bool = True
+
+
+def score_row(given: Judged) -> ScoreRow:
+    """A step as it is shown."""
+    return ScoreRow(
+        step=given.step,
+        value=given.value,
+        samples=given.samples,
+        spread=given.spread,
+        items=given.items,
+        goal=given.goal.text if given.goal else None,
+        derived=given.goal.derived if given.goal else False,
+        refused=given.refused,
+        missing=given.missing,
+        note=_note(given),
+    )
+
+
+def _note(given: Judged) -> str:
+    """What stands beside a score, or in its place."""
+    if given.unasked is not None:
+        return given.unasked
+    if given.refused:
+        return f"{format.count(len(given.refused), 'answer')} refused: {given.refused[0]}"
+    if given.missing:
+        return f"{format.count(given.missing, 'answer')} not stored"
+    return "" if given.samples else "no item applies"
+
+
+def share_of_yes(rows: Sequence[ScoreRow]) -> Rate | None:
+    """Yes among the items that were decided, None where the rubric has no such items."""
+    held = [item.held for row in rows for item in row.items if item.held is not None]
+    return rate(held.count(True), len(held)) if held else None
+
+
+def mean(rows: Sequence[ScoreRow]) -> float | None:
+    """The mean of the steps that have a score."""
+    known = [row.value for row in rows if row.value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def goal_row(given: GoalScore) -> GoalRow:
+    goal = given.goal
+    return GoalRow(
+        text=goal.text, weight=goal.weight, owner=goal.owner, step=given.step, value=given.value
+    )
+
+
+def shown_notices(given: Sequence[Judged], k: int) -> Iterator[str]:
+    """What a reader must know of how the scores came about."""
+    scored = [each for each in given if each.samples]
+    if scored and k == 1:
+        yield "one sample a step: a look, not a result (-k 3 asks three)"
+    derived = sum(each.goal is not None and each.goal.derived for each in scored)
+    if derived:
+        yield (
+            f"the sub-goal of {format.count(derived, 'step')} is derived from what was asked last;"
+            " goals of your own (--goals) say more"
+        )
+    withheld = sum(each.withheld for each in given)
+    if withheld:
+        yield f"{format.count(withheld, 'text')} that told of the outcome withheld from the judge"
+    cut = sum(each.cut for each in given)
+    if cut:
+        yield f"{format.count(cut, 'long text')} shown to the judge without the middle"
