@@ -120,6 +120,8 @@ SUB_LABELS: tuple[str, ...] = (
     "malformed calls",
     "cap hit",
     "verified nothing",
+    "serving error",
+    "user left its task",
 )
 """A starter list for `other`; any text is allowed."""
 

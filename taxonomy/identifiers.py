@@ -1,8 +1,9 @@
 """Which values of a call must have come from somewhere?
 
-Identifiers, addresses, codes, amounts and paths that are read: a model that uses one has seen it,
-or made it up. Words, free text, flags, small numbers and what a call creates are the model's own
-to choose. Narrow on purpose: a value left out costs a finding, a wrong one costs trust.
+Identifiers, addresses, codes, amounts, and the paths and links that a read did not find: a model
+that uses one has seen it, or made it up. Words, free text, flags, small numbers and what a call
+creates are the model's own to choose. Narrow on purpose: a value left out costs a finding, a wrong
+one costs trust.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _COMPOSED = re.compile(
 _ID = re.compile(r"ids?|uuid|guid|sku|iban|pnr|isbn|serial|ticket|tracking|hash|sha|commit")
 _CODE = re.compile(r"number|no|code|ref|reference|order|account|invoice|booking|reservation|user")
 _AMOUNT = re.compile(r"amount|price|total|cost|balance|fee|fare|payment|sum")
+_LINK = re.compile(r"url|uri|link|href")
 _PATH = re.compile(r"path|file|filename|filepath|directory|dir|folder|notebook")
 
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
@@ -49,7 +51,10 @@ _SHAPES = re.compile(
 )
 _STANDARDS = re.compile(r"(?:ISO|RFC|SHA|AES|UTF|MD|RSA|CVE|PEP|IEEE|ANSI|HTTP|TLS|CP)[-_]?\d+")
 _PLACEHOLDER = "[[SECRET:"
-_CREATES = re.compile(r"create|add|register|new|insert|generate|make|init|start|open|write")
+_CUT_END = ("…", "...")
+_CREATES = re.compile(
+    r"create|add|register|new|insert|generate|make|init|start|open|write|ask|show|present|display|plan"
+)
 _PLAIN_PATH = re.compile(r"[~./\\]*[\w][^*?\n:;|<>{}]*")
 _PATH_TOKEN = re.compile(r"(?<![\w$}])(?:~|\.{0,2})/?[\w.-]+(?:/[\w.@+-]+)+|\b[\w-]+\.[a-z]{1,5}\b")
 
@@ -80,9 +85,13 @@ def sort_of(words: list[str], value: Json, act: Act) -> Sort | None:
         return _numeric(last, value)
     if not isinstance(value, str) or _PLACEHOLDER in value or len(value) > 200:
         return None
+    if value.endswith(_CUT_END):
+        return None
     if _PATH.fullmatch(last):
         read = mutates(act.span) is not True and act.reply.kind is Kind.MISSING
         return "path" if read and _PLAIN_PATH.fullmatch(value) else None
+    if _LINK.fullmatch(last) and act.reply.kind is Kind.MISSING:
+        return "address" if mutates(act.span) is not True and "://" in value else None
     if _COMPOSED.fullmatch(last) or " " in value or len(value) > 80:
         return None
     if _ADDRESS.fullmatch(value):

@@ -21,7 +21,7 @@ from taxonomy.query import FAILURES
 
 migrations = Migrations("taxonomy")
 
-ENGINE = "arc rules 1"
+ENGINE = "arc rules 2"
 """Version of what writes diagnoses; another one makes them be written again."""
 
 

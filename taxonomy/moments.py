@@ -91,6 +91,12 @@ def _month(name: str) -> int:
     return MONTHS.index(name[:3].lower()) + 1
 
 
+def shifted(text: str, days: int) -> set[str]:
+    """The days so many days before and after those a text names with their year, as `day_keys`."""
+    found = (moment.at + timedelta(days=by) for moment in moments(text) for by in (-days, days))
+    return {f"{day:%m-%d}" for day in found}
+
+
 def day_keys(text: str) -> set[str]:
     """The days a text names, as `MM-DD` whatever the year; a slashed date both ways round."""
     keys = {f"{match['month']}-{match['day']}" for match in _ISO.finditer(text)}

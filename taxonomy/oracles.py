@@ -18,9 +18,11 @@ from replay.trace import Message, Response, Step, ToolCall, Trace
 from taxonomy.findings import Finding
 from taxonomy.rules import (
     RULES,
+    arithmetic,
     contradiction,
     gave_up,
     hallucinated_state,
+    limits,
     loop,
     malformed,
     wrong_tool,
@@ -28,7 +30,8 @@ from taxonomy.rules import (
 from taxonomy.rules.case import Case
 
 FROM_THE_ANSWER = frozenset(
-    {hallucinated_state.NAME, contradiction.NAME, wrong_tool.NAME, malformed.NAME}
+    rule.NAME
+    for rule in (hallucinated_state, contradiction, wrong_tool, malformed, limits, arithmetic)
 )
 """Rules that see the failure in the answer itself, whatever comes back."""
 

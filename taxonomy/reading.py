@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from replay import canon
 from replay.effects import guess, takes_program
 from replay.messages import content_text, results, text, thinking
 from replay.trace import AgentSpan, Context, Json, Message, ModelCall, Step, Tool, ToolCall, Trace
-from taxonomy.replies import Reply, read, says_failed
+from taxonomy.replies import Reply, kind_of, read, says_failed, unwrapped
 
 
 class Act(Struct, frozen=True, eq=False, kw_only=True):
@@ -29,6 +30,11 @@ class Act(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def name(self) -> str:
         return self.span.name
+
+    @property
+    def cut(self) -> bool:
+        """Did the source cut the arguments? What is missing may have been there."""
+        return self.span.extra.get("cut") == "arguments"
 
 
 class Heard(Struct, frozen=True, eq=False, kw_only=True):
@@ -63,6 +69,11 @@ _RUN_FAILED = re.compile(
     r"exit ?code:? [1-9]|execution failed|<returncode>[1-9]|^error:|traceback \(most", re.I | re.M
 )
 _REPORT = 2_000
+
+WRITTEN = "its code"
+"""The name of a program that a turn writes into its text for somebody else to run."""
+
+_FENCED = re.compile(r"```[\w+-]*\n(.*?)(?:```|\Z)|<(code|execute\w*)>(.*?)(?:</\2>|\Z)", re.S)
 
 
 class Reading:
@@ -105,6 +116,17 @@ class Reading:
         """The thread that the first step belongs to."""
         return self.threads[self.turns[0].thread] if self.turns else ()
 
+    @cached_property
+    def programs(self) -> dict[int, Act]:
+        """The programs that turns wrote into their text and that were run, by step, as calls."""
+        found = ((turn, program(turn.said), reply) for turn, reply in self.reports())
+        return {turn.index: _written(turn, code, reply) for turn, code, reply in found if code}
+
+    def calls(self, turn: Turn) -> tuple[Act, ...]:
+        """The calls of a turn, the program in its text counted as one where it has no other."""
+        written = self.programs.get(turn.index)
+        return turn.acts if turn.acts or written is None else (written,)
+
     def reports(self) -> Iterator[tuple[Turn, Reply]]:
         """What came back to code a turn wrote into its text: a terminal's turn, or a message."""
         for turns in self.threads.values():
@@ -113,8 +135,10 @@ class Reading:
                     continue
                 words = after.said if after.observer else _observation(after.heard)
                 if words:
+                    words = unwrapped(words)
                     failed = says_failed(words) or bool(_RUN_FAILED.search(words[:_REPORT]))
-                    yield turn, Reply(text=words, failed=failed)
+                    kind = kind_of(words, shell=True) if failed else None
+                    yield turn, Reply(text=words, failed=failed, kind=kind)
 
 
 def _turns(steps: tuple[Step, ...]) -> Iterator[Turn]:
@@ -135,6 +159,19 @@ def _turns(steps: tuple[Step, ...]) -> Iterator[Turn]:
             ),
             observer=bool(step.ask.agent and _OBSERVER.search(step.ask.agent)),
         )
+
+
+def program(text: str) -> str:
+    """The code that stands fenced in a text, "" for none."""
+    blocks = [match[1] or match[3] or "" for match in _FENCED.finditer(text)]
+    return "\n".join(block.strip() for block in blocks if block.strip())
+
+
+def _written(turn: Turn, code: str, reply: Reply) -> Act:
+    call = ToolCall(id=turn.ask.id, name=WRITTEN, asked_by=turn.ask.id, arguments={"code": code})
+    return Act(
+        step=turn.index, span=call, reply=reply, key=f"{WRITTEN} {canon.canonical(call.arguments)}"
+    )
 
 
 def _observation(heard: tuple[Heard, ...]) -> str:

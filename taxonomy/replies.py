@@ -1,13 +1,14 @@
 """What did a tool say back: did the call fail, and what kind of failure does its text describe?
 
-Most sources record only a text, and many runtimes return their errors as ordinary results. One
-table holds the words by which runtimes are known to refuse; every rule reads its answer here.
+Most sources record only a text, and many runtimes return their errors as ordinary results. The
+words by which runtimes are known to refuse are the table in `runtimes`; every rule reads its answer
+here.
 """
 
 from __future__ import annotations
 
 import re
-from enum import StrEnum
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -16,19 +17,9 @@ from msgspec import Struct
 from replay.effects import takes_program
 from replay.messages import observed
 from replay.trace import Json, ToolCall
+from taxonomy.runtimes import RUNTIMES, Kind
 
-
-class Kind(StrEnum):
-    """Why a call failed, as far as its text tells."""
-
-    NO_TOOL = "no such tool"
-    OTHER_TOOL = "asks for another tool"
-    ARGUMENTS = "arguments refused"
-    SYNTAX = "syntax error"
-    MISSING = "not found"
-    DENIED = "not allowed"
-    TIMEOUT = "timed out"
-    OTHER = "failed"
+__all__ = ["Kind", "Reply", "cut", "decoded", "gist", "kind_of", "read", "says_failed", "unwrapped"]
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -44,70 +35,23 @@ class Reply(Struct, frozen=True, kw_only=True):
         return gist(self.text)
 
 
-_TOOL_NAME = r"[`'\"]?[\w.:-]+[`'\"]?"
-
-RUNTIME_WORDS: tuple[tuple[Kind, str], ...] = (
-    (
-        Kind.NO_TOOL,
-        rf"no such (?:tool|function)|(?:unknown|unrecognized|invalid|undefined) (?:tool|function)\b"
-        rf"|(?:tool|function) {_TOOL_NAME} (?:was |is )?(?:not (?:found|available|registered"
-        r"|offered|recognized|a valid)|unknown|does(?: not|n't) exist)"
-        r"|is not a (?:valid|known|registered) (?:tool|function)",
-    ),
-    (
-        Kind.OTHER_TOOL,
-        rf"(?:please|must|should|instead,?) use (?:the )?{_TOOL_NAME} (?:tool|function|instead)"
-        rf"|use (?:the )?{_TOOL_NAME} (?:tool )?instead",
-    ),
-    (
-        Kind.ARGUMENTS,
-        r"inputvalidationerror|validation errors? |invalid (?:argument|parameter|input|value|option"
-        r"|type|json|format|date|request)|missing (?:\d+ )?(?:required )?(?:argument|parameter"
-        r"|positional|property|field|value|input)|(?:argument|parameter|property|field|value|input)s?"
-        r"[^.\n]{0,40} (?:is|are) (?:missing|required|invalid|empty)|is a required property"
-        r"|required (?:argument|parameter|property|field)|field required|is not of type"
-        r"|is not one of|additional propert|unexpected (?:keyword )?(?:argument|parameter|property)"
-        r"|takes (?:no|\d+) (?:positional )?argument|unrecognized (?:option|argument|parameter)"
-        r"|(?:unknown|illegal) (?:option|argument|parameter)|^usage: |has not been read yet"
-        r"|string to replace not found|no changes to make|matches of the string to replace"
-        r"|not valid json|(?:could not|cannot|can't|failed to|unable to) (?:parse|decode) "
-        r"(?:the )?(?:argument|input|json|parameter|tool)|expected \S+,? (?:but )?(?:got|received)"
-        r"|must (?:be (?:a|an|one of|of type|between|at least|provided|specified|greater|less)"
-        r"|not be (?:empty|null))|cannot be (?:empty|null|blank)"
-        r"|does(?: not|n't) (?:add up|match|equal)|(?:is|are) (?:more|greater|less|larger|higher"
-        r"|lower|longer|shorter) than|exceeds? the|out of range"
-        r"|too (?:large|long|small|short|many)",
-    ),
-    (
-        Kind.SYNTAX,
-        r"syntax error|unexpected (?:eof|token|end of file|character|indent)|syntaxerror"
-        r"|indentationerror|unterminated (?:string|quoted)|unmatched ['\"`(){}\[\]]",
-    ),
-    (
-        Kind.DENIED,
-        r"permission denied|not (?:allowed|permitted|authori[sz]ed)|access denied|forbidden"
-        r"|unauthori[sz]ed|requires? (?:approval|permission)|requested permissions|rejected by"
-        r"|eacces",
-    ),
-    (Kind.TIMEOUT, r"timed? ?out|deadline exceeded"),
-    (
-        Kind.MISSING,
-        r"no such file|not found|does(?: not|n't) exist|(?:cannot|could not|couldn't|can't) "
-        r"(?:find|access|locate|open)|filenotfounderror|enoent|no [\w -]{1,40} (?:found|with (?:id"
-        r"|that))|unknown (?:id|user|order|key|name|path|resource)|not a valid (?:id|path)|\b404\b",
-    ),
+_WORDS: tuple[tuple[Kind, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile("|".join(row.pattern for row in rows), re.I | re.M))
+    for kind, rows in groupby(RUNTIMES, lambda row: row.kind)
 )
-"""How runtimes word a failure, most specific first; matched without case on an error's text."""
-
-_WORDS = tuple((kind, re.compile(words, re.I | re.M)) for kind, words in RUNTIME_WORDS)
 
 _FAILS = re.compile(
-    r"\s*(?:<tool_use_error>|error\b|errors?:|\w*(?:error|exception)\s*[:(]|traceback \(most|fatal:"
+    r"\s*(?:<tool_use_error>|error\b|errors?:|[\w.]*(?:error|exception)\s*[:(]|traceback \(most"
+    r"|fatal:|mcp error|http(?:/[\d.]+)?(?: error| status)?:? [45]\d\d\b"
+    r"|[45]\d\d (?:client|server) error|panic: |thread '[^']*' panicked"
     r"|usage: |exit code:? [1-9]|(?:/bin/)?(?:ba|z|da)?sh: |failed to |failure\b|invalid \w+"
     r"|no such |unknown (?:tool|function)|(?:tool|function) \S+ (?:not|does|is not)|cannot "
     r"|could not |permission denied|access denied|requesterror)",
     re.I,
 )
+_CUT_OBJECT_FAILS = re.compile(r"\s*\{\s*[\"'](?:error|exception)[\"']\s*:\s*[\"'][^\"']")
+"""An object whose first field is an error, also where the source cut its end off."""
+
 _SHELL_FAILS = re.compile(r"^\S*(?:ba|z|da)?sh: .*(?:command not found|no such file)", re.M)
 _ENVIRONMENT = re.compile(
     r"command not found|no module named|modulenotfounderror|importerror", re.I
@@ -115,8 +59,33 @@ _ENVIRONMENT = re.compile(
 _PROGRAM = re.compile(r"traceback \(most recent call last\)", re.I)
 _SHELL_SYNTAX = re.compile(r"^\S*(?:ba|z|da)?sh: .*(?:syntax error|unexpected|unmatched)", re.M)
 _SHELL_OPTION = re.compile(
-    r"^\S+: (?:invalid|unrecognized|unknown|illegal) option|^\S+: error: unrecognized arg", re.M
+    r"^\S+: (?:invalid|unrecognized|unknown|illegal|ambiguous) option|^\S+: error: unrecognized arg"
+    r"|^\S+: (?:missing (?:file )?operand|option requires an argument|too (?:few|many) arguments)"
+    r"|^\S+: error: the following arguments are required|^error: unexpected argument '",
+    re.M,
 )
+
+_WRAPPING = re.compile(
+    r"\s*(?:(?:call id: \S+|observation:|execution logs:)(?:\s|\Z)"
+    r"|(?:output:|<output>)[ \t]*(?:\n|\Z))",
+    re.I,
+)
+"""Lines that a runner puts before what a call returned; a call's id would make every reply new."""
+
+_MASKED = re.compile(
+    r"\s*[\[<](?:tool )?(?:results?|outputs?|redacted|omitted|masked|removed|content)"
+    r"(?: \w+){0,3}[\]>]\s*|redacted",
+    re.I,
+)
+"""What a source puts where it does not show what came back."""
+
+_HEADING = re.compile(r"\s*(?:errors?|exception|stderr|stdout|output)?\s*:?\s*", re.I)
+"""A line that only announces the next one, or is blank."""
+
+_AT_LINE = re.compile(r"code execution failed at line .* due to:\s*(?=\S)", re.I)
+"""Where in a program an error stands: that is not what it says."""
+
+_ADVICE = re.compile(r"\n\s*now let(?:'|’)s retry: .*", re.I | re.S)
 
 _HEAD, _TAIL = 600, 300
 """Where in a long text an error says what it is: at its head, or in a traceback's last lines."""
@@ -126,19 +95,29 @@ _SHORT = 2_000
 
 def read(span: ToolCall) -> Reply:
     """The reply to a call. A text decides only where the source does not say that it failed."""
-    if span.observation is None:
+    shown = None if span.observation is None else observed(span.observation).text
+    if shown is None or (_MASKED.fullmatch(shown) and span.status != "error"):
         failed = True if span.error else None
         text = span.error or ""
     else:
-        text = observed(span.observation).text or (span.error or "")
+        text = unwrapped(shown) or (span.error or "")
         failed = span.status == "error" or bool(span.error) or says_failed(text)
     kind = kind_of(text, shell=takes_program(span.arguments)) if failed else None
     return Reply(text=text, failed=failed, kind=kind)
 
 
+def unwrapped(text: str) -> str:
+    """What a call returned, without the lines that a runner puts around it."""
+    while (line := _WRAPPING.match(text)) is not None:
+        text = text[line.end() :]
+    return _ADVICE.sub("", text)
+
+
 def says_failed(text: str) -> bool:
     """Does a result's text say that the call failed?"""
-    if _FAILS.match(text) or (len(text) < _SHORT and _SHELL_FAILS.search(text)):
+    if _FAILS.match(text) or _CUT_OBJECT_FAILS.match(text):
+        return True
+    if len(text) < _SHORT and _SHELL_FAILS.search(text):
         return True
     head = text.lstrip()[:1]
     return head == "{" and _object_failed(text)
@@ -187,20 +166,22 @@ def _shell_kind(text: str) -> Kind:
     if _ENVIRONMENT.search(text):
         return Kind.OTHER
     named = dict(_WORDS)
-    order = [Kind.TIMEOUT] if _PROGRAM.search(text) else [Kind.DENIED, Kind.TIMEOUT, Kind.MISSING]
+    order = [Kind.TRANSIENT, Kind.TIMEOUT]
+    if not _PROGRAM.search(text):
+        order += [Kind.DENIED, Kind.MISSING]
     return next((kind for kind in order if named[kind].search(text)), Kind.OTHER)
 
 
 def gist(text: str, width: int = 90) -> str:
     """One line of a text: the last of a traceback, else the first that says something."""
     plain = re.sub(r"</?tool_use_error>", "", text).strip()
-    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    lines = [line.strip() for line in plain.splitlines() if not _HEADING.fullmatch(line)]
     if not lines:
         return ""
     line = lines[-1] if _PROGRAM.search(plain) else lines[0]
     if re.fullmatch(r"exit code:? \d+", line, re.I) and len(lines) > 1:
         line = lines[1]
-    return cut(line, width)
+    return cut(_AT_LINE.sub("", line), width)
 
 
 def cut(text: str, width: int = 90) -> str:

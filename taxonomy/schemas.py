@@ -34,7 +34,9 @@ class Schemas:
     def misfits(self, turn: Turn, act: Act) -> tuple[Misfit, ...] | None:
         """How a call breaks its tool's schema, () where it fits, None where that is not known."""
         tool = offered(turn, act.name)
-        if tool is None or not isinstance(tool.schema, dict) or act.span.arguments is None:
+        if act.cut or act.span.arguments is None:
+            return None
+        if tool is None or not isinstance(tool.schema, dict):
             return None
         validator = self._validator(tool)
         if validator is None:

@@ -1,40 +1,29 @@
 """What had a run seen before a step, and where did a value first stand?
 
-An index built once in step order: from each normalised token to the first place it stood. Tokens
-are folded in case, numbers written one way (`1,234.50` is `1234.5`), paths entered by their
-components, dates in words beside ISO dates. Model output is no origin: what the model only said
-itself came from nowhere; what it wrote by a call that worked did come from that call. Which values
-need an origin is for `identifiers` to say.
+An index built once in step order: from each normalised token to the first of the `sources` it
+stood in. Tokens are folded in case, numbers written one way (`1,234.50` is `1234.5`), identifiers
+known by their letters and digits, paths entered by their components, dates in words beside ISO
+dates. What the model only said itself came from nowhere; what it wrote by a call that worked did
+come from that call. Which values need an origin is for `identifiers` to say.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
-from replay.messages import observed
 from replay.trace import Json
-from taxonomy.moments import day_keys
-from taxonomy.reading import Act, Reading, leaves, mutates
-from taxonomy.replies import cut
+from taxonomy.derivation import columns, totals, worked_out
+from taxonomy.moments import day_keys, shifted
+from taxonomy.reading import Reading
+from taxonomy.replies import cut, decoded
+from taxonomy.sources import Source, cut_short, plain, sources
 
 How = Literal["exact", "within", "number", "path", "date", "derived"]
-
-
-class Source(Struct, frozen=True, eq=False, kw_only=True):
-    """Something a run had seen: its text, and from which step on; `own` what it wrote by a call."""
-
-    visible: int
-    text: str
-    place: str
-    step: int | None = None
-    span: str | None = None
-    own: bool = False
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -60,8 +49,9 @@ _ESCAPE = re.compile(r"\\[nrt\"/]")
 _NUMBER = re.compile(r"[-+]?[$€£]?(\d+(?:\.\d+)?)%?")
 _EDGES = ".:!?-/\\$€£#@~&"
 _JOINT = re.compile(r"[\W_]+")
-
-_CUT = re.compile(r"\btruncated\b|\bomitted\b|output too long|(?:\.\.\.|…)$", re.I)
+_PARTED = re.compile(r"(?<![^\W_])(?:[a-z]{1,5}|[a-z]*\d\w{0,11})(?:[ ._/#-][a-z]*\d[a-z0-9]*)+")
+_SHORTEST = 4
+_DAYS = re.compile(r"\b(\d{1,3})[- ](day|week|night)s?\b", re.I)
 
 _OPENING = 8
 """A task stands among the first things shown; a source without it cannot say what was made up."""
@@ -88,7 +78,8 @@ class Index:
     """Everything a trace's model calls had seen, by token.
 
     `knows_task` is False where the source lacks the run's first words, `cut_from` the step from
-    which on something shown was cut by the source: what is missing then may have stood there.
+    which on something shown was cut or left out by the source: what is missing then may have stood
+    there.
     """
 
     def __init__(self, reading: Reading) -> None:
@@ -97,14 +88,16 @@ class Index:
         self._numbers: dict[str, int] = {}
         self._prices: dict[str, int] = {}
         self._folded: dict[int, str] = {}
-        for source in _sources(reading):
+        for source in sources(reading):
             self._add(source)
         self.knows_task = any(each.place == "user message" for each in self.sources[:_OPENING])
-        self.cut_from = min((s.visible for s in self.sources if _cut_short(s.text)), default=None)
+        cut = [source.visible for source in self.sources if cut_short(source.text)]
+        unknown = [act.step + 1 for act in reading.acts if act.reply.failed is None]
+        self.cut_from = min([*cut, *unknown], default=None)
 
     def origin(self, step: int, value: Json) -> Origin | None:
         """The first place that held `value` before `step` answered; None where nothing did."""
-        text = value if isinstance(value, str) else _plain(value)
+        text = value if isinstance(value, str) else plain(value)
         wanted = fold(text)
         if not wanted:
             return None
@@ -114,6 +107,7 @@ class Index:
             or self._on_day(wanted, step, text)
             or self._path(wanted, step, text)
             or self._within(wanted, step, text)
+            or self._spelled_otherwise(wanted, step, text)
             or self._derived(wanted, step, text)
         )
 
@@ -143,7 +137,27 @@ class Index:
             found = self._found(self._days.get(key), step, "date", text)
             if found is not None:
                 return found
+        return self._days_away(wanted, step)
+
+    def _days_away(self, wanted: str, step: int) -> Origin | None:
+        """A day that lies a shown number of days or weeks before or after a shown one."""
+        for days, at in self._spans.items():
+            if self.sources[at].visible > step:
+                continue
+            for key in shifted(wanted, days):
+                day = self._days.get(key)
+                if day is not None and self.sources[day].visible <= step:
+                    return self._working(max(at, day), f"{key} and {days} days")
         return None
+
+    @cached_property
+    def _spans(self) -> dict[int, int]:
+        """The first place of each number of days or weeks that was told."""
+        found: dict[int, int] = {}
+        for at, source in enumerate(self.sources):
+            for count, unit in _DAYS.findall(source.text):
+                found.setdefault(int(count) * (7 if unit.lower() == "week" else 1), at)
+        return found
 
     def _path(self, wanted: str, step: int, text: str) -> Origin | None:
         """A path is known by its last component: shown alone, or as a part of a longer path."""
@@ -173,7 +187,7 @@ class Index:
         """Worked out of shown numbers, or put together from shown parts; never an address."""
         digits = number(wanted)
         if digits is not None:
-            return self._found(self._sum(float(digits), step), step, "derived", text)
+            return self._worked_out(float(digits), step)
         parts = [part for part in _JOINT.split(wanted) if part]
         places = [self._tokens.get(part) for part in parts]
         known = [at for at in places if at is not None and self.sources[at].visible <= step]
@@ -181,36 +195,62 @@ class Index:
             return None
         return self._found(max(known), step, "derived", text)
 
-    def _sum(self, target: float, step: int) -> int | None:
-        """Where the later of two recent numbers stood whose sum, difference or product this is.
-
-        The hundredfold of a price counts too: prices are shown in units and passed in cents.
-        """
+    def _worked_out(self, target: float, step: int) -> Origin | None:
+        """Of the latest numbers. A price shown in units may be passed in its hundredth."""
+        units = number(f"{target / 100:.2f}") or ""
+        priced = self._prices.get(units)
+        if priced is not None and self.sources[priced].visible <= step:
+            return self._working(priced, f"100 × {units}")
         shown = [
             (float(text), at)
             for text, at in self._numbers.items()
             if self.sources[at].visible <= step and len(text) <= 12
         ][-RECENT:]
-        at_of = dict(shown)
-        units = number(f"{target / 100:.2f}") or ""
-        priced = self._prices.get(units)
-        if priced is not None and self.sources[priced].visible <= step:
-            return priced
-        for value, at in shown:
-            partners = [target - value, value - target, target + value]
-            if value and 1 < target / value <= 12:
-                partners.append(target / value)
-            for partner in partners:
-                if partner in at_of and partner > 1:
-                    return max(at, at_of[partner])
+        working = worked_out(target, shown)
+        if working is not None:
+            return self._working(working.at, working.formula)
+        for at, source in enumerate(self.sources):
+            formula = totals(target, self._columns[at]) if source.visible <= step else None
+            if formula is not None:
+                return self._working(at, formula)
         return None
+
+    def _working(self, at: int, formula: str) -> Origin:
+        source = self.sources[at]
+        return Origin(
+            how="derived", place=source.place, step=source.step, span=source.span, text=formula
+        )
+
+    @cached_property
+    def _columns(self) -> list[Mapping[str, Sequence[float]]]:
+        """The columns of numbers of each source; read only when a sum is looked for."""
+        return [columns(decoded(source.text)) if source.span else {} for source in self.sources]
+
+    @cached_property
+    def _respelled(self) -> dict[str, int]:
+        """Identifiers as shown in several parts, by their letters and digits alone."""
+        found: dict[str, int] = {}
+        for at, source in enumerate(self.sources):
+            for shown in _PARTED.findall(source.text.lower()):
+                found.setdefault(_JOINT.sub("", shown), at)
+        return found
+
+    def _spelled_otherwise(self, wanted: str, step: int, text: str) -> Origin | None:
+        """The same letters and digits with other signs or spaces between: `ORD 77`, `ord-77`."""
+        bare = _JOINT.sub("", wanted)
+        if len(bare) < _SHORTEST or not any(mark.isdigit() for mark in bare) or "@" in wanted:
+            return None
+        at = self._respelled.get(bare)
+        if at is None and bare != wanted:
+            at = self._tokens.get(bare)
+        return self._found(at, step, "exact", text)
 
     def _add(self, source: Source) -> None:
         at = len(self.sources)
         self.sources.append(source)
         text = _ESCAPE.sub(" ", source.text) if "\\" in source.text else source.text
         text = text.lower()
-        for run in set(_RUN.findall(text)):
+        for run in dict.fromkeys(_RUN.findall(text)):
             token = run.strip(_EDGES)
             if token and token not in self._tokens:
                 self._enter(token, at)
@@ -238,62 +278,6 @@ class Index:
         if "/" in token or "\\" in token or ":" in token:
             for component in re.split(r"[/\\:]", token):
                 self._tokens.setdefault(component.strip(_EDGES), at)
-
-
-def _sources(reading: Reading) -> list[Source]:
-    """Everything a run was shown, in the order in which it came into view."""
-    found: list[Source] = []
-    systems: set[int] = set()
-    toolsets: set[int] = set()
-    for turn in reading.turns:
-        request = turn.ask.request
-        if request.system is not None and id(request.system) not in systems:
-            systems.add(id(request.system))
-            body = _plain(request.system.body.get("content"))
-            found.append(Source(visible=turn.index, text=body, place="system prompt"))
-        if request.tools and id(request.tools) not in toolsets:
-            toolsets.add(id(request.tools))
-            tools = msgspec.json.encode(request.tools).decode()
-            found.append(Source(visible=turn.index, text=tools, place="tool definitions"))
-        found.extend(
-            Source(visible=turn.index, text=heard.text, place=f"{heard.role} message")
-            for heard in turn.heard
-        )
-        found.extend(source for act in turn.acts for source in _shown_by(act))
-    return found
-
-
-def _shown_by(act: Act) -> Iterator[Source]:
-    """What a call returned, and what it wrote itself where it may have changed the world."""
-    if act.span.observation is not None:
-        yield _after(act, observed(act.span.observation).text, act.name)
-    if act.reply.failed is False and mutates(act.span) is not False:
-        written = _plain(act.span.arguments)
-        yield _after(act, written, f"its own call of {act.name}", own=True)
-
-
-def _after(act: Act, text: str, place: str, *, own: bool = False) -> Source:
-    return Source(
-        visible=act.step + 1, text=text, place=place, step=act.step, span=act.span.id, own=own
-    )
-
-
-def _cut_short(text: str) -> bool:
-    """Was a text cut by its source: does it say so, or is it JSON without an end?"""
-    tail = text[-200:].rstrip()
-    opened = text.lstrip()[:2] in {'{"', "[{", '["'}
-    return bool(_CUT.search(tail)) or (opened and tail[-1:] not in {"}", "]"})
-
-
-def _plain(value: Json) -> str:
-    """The scalars of a value as text, a line each."""
-    if isinstance(value, str):
-        return value
-    return "\n".join(
-        leaf if isinstance(leaf, str) else msgspec.json.encode(leaf).decode()
-        for _, leaf in leaves(value)
-        if leaf is not None
-    )
 
 
 def _excerpt(text: str, value: str) -> str:

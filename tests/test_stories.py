@@ -28,12 +28,9 @@ EXPECTED: dict[str, dict[str, Any]] = json.loads((fixtures() / "expected.json").
 
 MISSES: dict[str, set[str]] = {
     # what only the policy or the shop's own records could tell
-    "shop-big-refund-v3-0": {"-other", "step"},
-    "shop-late-refund-v6-0": {"-other", "step"},
-    "shop-not-hers-v4-0": {"-other", "step"},
-    # a tool that was plausible and answered: nothing in the run says that it was the wrong one
-    "shop-stock-v4-0": {"-wrong tool", "step"},
-    "shop-compare-v6-0": {"-wrong tool", "step"},
+    "shop-big-refund-v3-0": {"-other"},
+    "shop-late-refund-v6-0": {"-other"},
+    "shop-not-hers-v4-0": {"-other"},
     # dollars where cents were wanted: the shop took them
     "shop-refund-v1-0": {"-bad args"},
     "shop-find-and-refund-v1-0": {"-bad args"},

@@ -1,20 +1,33 @@
 """Bad args: the right tool with arguments that do not parse, do not fit, or are refused.
 
 A refusal that the next calls put right is how agents learn a tool, and no failure: only the last
-refusal of a tool that was never again called with success is one, or the first of several.
+refusal of a tool that was never again called with success is one, or the first of several. Where
+the call is a program, the functions it calls are the tools: one that refuses its arguments counts
+unless the program defines it itself.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
+from replay.effects import words_of
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import Act, Turn
+from taxonomy.reading import WRITTEN, Act, Turn, leaves
 from taxonomy.replies import Kind, cut
 from taxonomy.rules.case import Case, answered, called
 
 NAME = "bad args"
+
+_MISUSED = re.compile(
+    r"TypeError: (?:\w+\.)*(\w+)\(\) (?:got (?:an unexpected keyword argument|multiple values for)"
+    r"|missing \d+ required|takes (?:no|\d+|from \d+))"
+)
+"""How Python says that a function was called wrongly."""
+
+_INTERPRETERS = {"python", "interpreter", "ipython", "jupyter", "repl", "code"}
+"""Words of tools that run a program: an error of the program's own is not the call's."""
 
 REFUSED = frozenset({Kind.ARGUMENTS, Kind.SYNTAX})
 STUBBORN = 3
@@ -27,12 +40,12 @@ def find(case: Case) -> Iterator[Finding]:
         return
     by_tool: dict[str, list[tuple[Act, str]]] = {}
     for turn in case.reading.turns:
-        for act in turn.acts:
+        for act in case.reading.calls(turn):
             why = refusal(case, turn, act)
             if why is not None:
-                by_tool.setdefault(act.name, []).append((act, why))
-    for refused in by_tool.values():
-        if len(refused) >= STUBBORN or not _put_right(case, refused[-1][0]):
+                by_tool.setdefault(misused(act) or act.name, []).append((act, why))
+    for tool, refused in by_tool.items():
+        if len(refused) >= STUBBORN or not _put_right(case, tool, refused[-1][0]):
             yield _finding(refused)
 
 
@@ -40,7 +53,11 @@ def refusal(case: Case, turn: Turn, act: Act) -> str | None:
     """Why a call's arguments are bad, None where they are not known to be."""
     if act.span.arguments is None and act.span.arguments_raw:
         return f"arguments of {act.name} do not parse"
-    if act.reply.failed and act.reply.kind in REFUSED:
+    function = misused(act)
+    if function:
+        return f"{function}: {act.reply.gist}"
+    interprets = act.name == WRITTEN or bool(_INTERPRETERS & set(words_of(act.name)))
+    if act.reply.failed and act.reply.kind in REFUSED and not interprets:
         return f"{act.name}: {act.reply.gist}"
     if act.reply.failed is False:  # what the tool took, it took: its schema is stricter than it
         return None
@@ -48,9 +65,32 @@ def refusal(case: Case, turn: Turn, act: Act) -> str | None:
     return f"{act.name}: {misfits[0].why}" if misfits else None
 
 
-def _put_right(case: Case, last: Act) -> bool:
-    """Did a later call of the tool work?"""
-    return case.reading.last_worked.get(last.name, -1) > last.step
+def misused(act: Act) -> str:
+    """The function that a program calls wrongly, "" where none is known or it is its own."""
+    error = _MISUSED.search(act.reply.text) if act.reply.failed else None
+    if error is None:
+        return ""
+    called = re.compile(rf"(?<!\w)(def +)?{error[1]}\(")
+    found = [match for code in _programs(act) for match in called.finditer(code)]
+    return error[1] if found and not any(match[1] for match in found) else ""
+
+
+def _programs(act: Act) -> Iterator[str]:
+    """The texts among a call's arguments, any of which may be a program."""
+    yield from (value for _, value in leaves(act.span.arguments) if isinstance(value, str))
+
+
+def _put_right(case: Case, tool: str, last: Act) -> bool:
+    """Did a later call of the tool work, or a later program that calls the function?"""
+    if tool == last.name:
+        return case.reading.last_worked.get(tool, -1) > last.step
+    later = (
+        act for turn in case.reading.turns[last.step + 1 :] for act in case.reading.calls(turn)
+    )
+    return any(
+        act.reply.failed is False and any(f"{tool}(" in code for code in _programs(act))
+        for act in later
+    )
 
 
 def _finding(refused: Sequence[tuple[Act, str]]) -> Finding:

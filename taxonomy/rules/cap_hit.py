@@ -1,8 +1,9 @@
-"""Other, cap hit: the run was stopped by a limit rather than by itself.
+"""Other, cap hit or serving error: the run was stopped by something else than itself.
 
 Reads what the source says of its end: a limit, a subtype, an exit status on the run's own span, an
-error that names one, the stop reason of the last answer. That a run merely ends after a call says
-nothing.
+error that names one, the stop reason of the last answer. Where the last call of the model came
+back as an error of its service, the fault is the harness's. That a run merely ends after a call
+says nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from replay.trace import AgentSpan, Json
-from taxonomy.classes import FailureClass
+from taxonomy.classes import FailureClass, Fault
 from taxonomy.findings import Evidence, Finding
 from taxonomy.reading import Turn, leaves
 from taxonomy.replies import cut
@@ -33,6 +34,20 @@ _CAPS = re.compile(
     r"|deadline|exit_(?:cost|context|total)|context[ _]window|too[ _]many|exceeded|length",
     re.I,
 )
+_SERVING = re.compile(
+    r"overloaded|rate.?limit|too many requests|internal server error|service unavailable"
+    r"|bad gateway|api (?:connection |status )?error|connection (?:error|reset|refused|aborted)"
+    r"|\b(?:5\d\d|429|529)\b|authentication|invalid (?:x-)?api.?key|insufficient.quota|credit"
+    r"|apiconnectionerror|internalservererror|upstream",
+    re.I,
+)
+"""How a service of models words that it, not the run, failed."""
+
+_SERVED_WORDS = re.compile(r"\s*(?:api error|request failed)\b[: (]", re.I)
+"""An answer that is no answer: the runner put the service's error into the model's mouth."""
+
+SERVING = "serving error"
+
 _STOPS = {
     "length": "the answer was cut at the token limit",
     "context": "the context window was full",
@@ -42,19 +57,39 @@ _STOPS = {
 def find(case: Case) -> Iterator[Finding]:
     """One finding at the last step of a run that did not pass and was stopped."""
     turns = case.reading.main
-    told = None if case.reading.passed or not turns else cap(case, turns[-1])
+    if case.reading.passed or not turns:
+        return
+    last = turns[-1]
+    failed = served_badly(case, last)
+    told = failed or cap(case, last)
     if told is None:
         return
-    last, (why, evidence) = turns[-1], told
+    why, evidence = told
     yield Finding(
         failure=FailureClass.OTHER,
-        sub=NAME,
+        sub=SERVING if failed else NAME,
+        fault=Fault.HARNESS if failed else None,
         step=last.index,
         span=last.ask.id,
         why=why,
         rule=NAME,
         evidence=(evidence,),
     )
+
+
+def served_badly(case: Case, last: Turn) -> tuple[str, Evidence] | None:
+    """The error of the model's service that ended the run, None where there was none."""
+    root = next((span for span in case.trace.spans if isinstance(span, AgentSpan)), None)
+    for span in (last.ask, root):
+        if span is not None and span.error and _SERVING.search(span.error):
+            words = cut(span.error, 60)
+            return f"the model's service failed: {words}", _told(words, span.id, "error")
+    words = cut(last.said, 80)
+    if not last.acts and _SERVED_WORDS.match(last.said):
+        return f"the model's service failed: {cut(last.said, 60)}", _told(
+            words, last.ask.id, "said"
+        )
+    return None
 
 
 def cap(case: Case, last: Turn) -> tuple[str, Evidence] | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
+from replay.effects import Effects
 from replay.trace import Trace
 from taxonomy.findings import Evidence
 from taxonomy.provenance import Value, values
@@ -30,6 +31,12 @@ class Case:
     @cached_property
     def index(self) -> Index:
         return Index(self.reading)
+
+    @cached_property
+    def effects(self) -> Effects:
+        """What each tool does to the world, called or only offered."""
+        calls = [act.span for act in self.reading.acts]
+        return Effects(calls, self.reading.offers.values())
 
     @cached_property
     def grounding(self) -> dict[int, tuple[Value, ...]]:

@@ -19,7 +19,7 @@ from taxonomy.moments import Moment, moments
 from taxonomy.reading import Turn, leaves
 from taxonomy.replies import cut, decoded
 from taxonomy.rules.case import Case, said, statements
-from taxonomy.seen import Source
+from taxonomy.sources import Source
 
 NAME = "belief against world"
 

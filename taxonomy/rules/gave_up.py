@@ -16,7 +16,7 @@ from msgspec import Struct
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import Act, Turn, mutates
+from taxonomy.reading import Act, Turn, leaves, mutates, program
 from taxonomy.replies import cut
 from taxonomy.rules.case import Case, called, said
 
@@ -26,6 +26,14 @@ _ENDS = re.compile(r"finish|submit|done|terminate|complete|end|stop|exit|final|a
 _SURRENDER = re.compile(
     r"giv(?:e|ing)[ _-]?up|gave[ _-]?up|abandon|cannot (?:complete|finish|solve)|impossible", re.I
 )
+_SURRENDERS = re.compile(
+    r"\b(?:i|we) (?:(?:must|have to|will) )?(?:give|am giving|are giving|gave|have given) up\b"
+    r"|\b(?:i|we) (?:cannot|can(?:'|’)t|could not|am unable to|was unable to|were unable to)"
+    r" (?:complete|finish|solve) (?:this|the|your) (?:task|problem|request)",
+    re.I,
+)
+_WORD_LENGTH = 60
+"""An argument up to this long is a word for how the run ended; a longer one is prose."""
 _HANDS_OVER = re.compile(r"transfer|escalate|handoff|handover|hand")
 _TO_PERSON = re.compile(r"human|agents?|operator|support|representative|person|supervisor")
 
@@ -38,7 +46,9 @@ _ANNOUNCES = re.compile(
 )
 _REFUSES = re.compile(
     r"\b(?:i|we)(?:'|’)?(?:m| am| are|ve| have)? ?(?:still )?(?:cannot|can(?:'|’)t|could not"
-    r"|couldn(?:'|’)t|unable|not able|won(?:'|’)t be able)|\bunable to\b|\bunfortunately\b"
+    r"|couldn(?:'|’)t|unable|not able|won(?:'|’)t be able)|^[\W_]*unable to\b"
+    r"|\bunfortunately\b(?!,? (?:the|this|that|my|our|its?) (?:\w+ )?(?:script|code|output|result"
+    r"|search|tool|execution|page|file|command|test|website|query|call))"
     r"|\bnot possible (?:to|for me)|\bbeyond my\b|\boutside (?:of )?my\b|\bexhausted\b",
     re.I,
 )
@@ -59,6 +69,9 @@ _PROSE = re.compile(r"^[\s>*\-\d.#]*[A-Za-z“\"'][^{}<>=;|$]*$")
 _NOTHING = {"", "(no content)", "none", "null", "..."}
 _LAST_LINES = 6
 _LAST_TURNS = 3
+_LONG_TURN = 1_200
+_TURN_END = 500
+"""Of a long turn only the end can refuse: what stands before is what it says instead."""
 
 
 class Ending(Struct, frozen=True, kw_only=True):
@@ -96,12 +109,12 @@ def ending(case: Case) -> Ending | None:
         for act in turn.acts:
             if hands_over(act) and _unfinished(thread):
                 return _by_call(turn, act, "handed over to a person", certain=False)
-    why = None if last.acts else _stopped_short(case, thread)
+    why = None if _acts(case, last) else _stopped_short(case, thread)
     if why is not None:
         return _by_words(last, why, certain=True)
-    why = None if last.acts else _left_undone(case, thread)
-    if why is not None:
-        return _by_words(last, why, certain=False)
+    undone = None if _acts(case, last) else _left_undone(case, thread)
+    if undone is not None:
+        return undone
     refused = _after_failure(case, thread)
     if refused is None:
         return None
@@ -127,7 +140,14 @@ def closes(act: Act) -> bool:
 
 def declares(act: Act) -> bool:
     """Does a closing call say that the run gives up?"""
-    return closes(act) and bool(_SURRENDER.search(act.key))
+    values = [value for _, value in leaves(act.span.arguments) if isinstance(value, str)]
+    if act.span.arguments is None and act.span.arguments_raw:
+        values = [act.span.arguments_raw]
+    return closes(act) and any(map(_surrenders, values))
+
+
+def _surrenders(words: str) -> bool:
+    return bool((_SURRENDER if len(words) <= _WORD_LENGTH else _SURRENDERS).search(words))
 
 
 def hands_over(act: Act) -> bool:
@@ -139,6 +159,14 @@ def hands_over(act: Act) -> bool:
 def works(act: Act) -> bool:
     """Does a call do something for the task, rather than keep a list or think aloud?"""
     return not {"todo", "think", "thought", "plan"} & set(words_of(act.name))
+
+
+def _acts(case: Case, turn: Turn) -> bool:
+    """Does a turn act: by a call, or by a program where programs are what the run acts by?"""
+    if turn.acts or not program(turn.said):
+        return bool(turn.acts)
+    acting = [each for each in case.reading.main if case.reading.calls(each)]
+    return not case.reading.has_tools or any(program(each.said) for each in acting)
 
 
 def _stopped_short(case: Case, thread: Sequence[Turn]) -> str | None:
@@ -158,14 +186,19 @@ def _stopped_short(case: Case, thread: Sequence[Turn]) -> str | None:
     return None
 
 
-def _left_undone(case: Case, thread: Sequence[Turn]) -> str | None:
-    """Why a last turn without calls left the task undone, which it may have had to."""
+def _left_undone(case: Case, thread: Sequence[Turn]) -> Ending | None:
+    """How a run that ends without a call left the task undone, which it may have had to."""
     worked = any(works(act) for turn in thread for act in turn.acts)
     if case.reading.has_tools and not worked:
-        return "said what to do and called no tool for it"
+        why = "said what to do and called no tool for it"
+        return _by_words(thread[-1], why, certain=False)
     refuses = (_attended(thread) or case.reading.has_tools) and _unfinished(thread)
-    refusal = _refusal(thread) if refuses else ""
-    return f"refused: “{cut(refusal, 50)}”" if refusal else None
+    refusal = _refusal(case, thread) if refuses else None
+    if refusal is None:
+        return None
+    turn, sentence = refusal
+    why = f"refused: “{cut(sentence, 50)}”"
+    return Ending(turn=turn, why=why, evidence=said(turn, sentence), certain=False)
 
 
 def _after_failure(case: Case, thread: Sequence[Turn]) -> Turn | None:
@@ -216,15 +249,16 @@ def _unfinished(thread: Sequence[Turn]) -> bool:
     return not tried or bool(tried[-1].reply.failed)
 
 
-def _refusal(thread: Sequence[Turn]) -> str:
-    """The last refusing sentence of the last few turns, before goodbyes."""
+def _refusal(case: Case, thread: Sequence[Turn]) -> tuple[Turn, str] | None:
+    """The last refusing sentence of the last few turns, before goodbyes, and its turn."""
     for turn in reversed(thread[-_LAST_TURNS:]):
-        if turn.acts:
+        if _acts(case, turn):
             break
-        for sentence in re.split(r"(?<=[.!?])\s+|\n+", turn.said):
+        words = turn.said if len(turn.said) < _LONG_TURN else turn.said[-_TURN_END:]
+        for sentence in re.split(r"(?<=[.!?])\s+|\n+", words):
             if _REFUSES.search(sentence):
-                return sentence
-    return ""
+                return turn, sentence
+    return None
 
 
 def _closing(text: str) -> list[str]:

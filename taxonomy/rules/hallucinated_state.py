@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
-from taxonomy.findings import Finding
+from taxonomy.findings import Evidence, Finding
 from taxonomy.provenance import Value
+from taxonomy.reading import Act
 from taxonomy.replies import Kind, cut
 from taxonomy.rules.case import Case, answered, called, said
 
@@ -37,7 +38,7 @@ def find(case: Case) -> Iterator[Finding]:
                 same.setdefault(str(value.value), value)
     found = [list(same.values()) for same in named.values()]
     found.sort(key=lambda values: (not missed(values[0]), values[0].act.step))
-    yield from map(_finding, found)
+    yield from (_finding(case, values) for values in found)
     yield from _invented(case)
 
 
@@ -71,7 +72,7 @@ def phrase(value: Value) -> str:
     return f"{what} {cut(str(value.value), 40)} stands in nothing it saw"
 
 
-def _finding(values: Sequence[Value]) -> Finding:
+def _finding(case: Case, values: Sequence[Value]) -> Finding:
     first = values[0]
     more = f" · {len(values) - 1} more" if len(values) > 1 else ""
     return Finding(
@@ -80,9 +81,25 @@ def _finding(values: Sequence[Value]) -> Finding:
         span=first.act.span.id,
         why=f"{phrase(first)}{more}",
         rule=NAME,
-        evidence=tuple(
-            evidence
-            for value in values[:_CITED]
-            for evidence in (called(value.act), answered(value.act))
+        evidence=(
+            *(
+                evidence
+                for value in values[:_CITED]
+                for evidence in (called(value.act), answered(value.act))
+            ),
+            *_derived(case, first.act),
         ),
     )
+
+
+def _derived(case: Case, act: Act) -> Iterator[Evidence]:
+    """Other values of the call that may have been worked out of shown ones: no failure of it."""
+    for value in case.grounding.get(act.step, ()):
+        if value.act is act and value.origin is not None and value.origin.how == "derived":
+            yield Evidence(
+                role="derived?",
+                text=f"{value.path} {value.value} = {value.origin.text}",
+                step=value.origin.step,
+                span=value.origin.span,
+                place=value.origin.place,
+            )

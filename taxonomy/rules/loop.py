@@ -2,41 +2,55 @@
 
 Two calls are the same where tool and arguments are, or where the arguments differ in a few letters
 and in no number. That alone is polling or re-checking: it is a loop only where the replies say the
-same too. A call that failed the same way again counts wherever it stands, one that worked only in
-an unbroken cycle or a few calls apart; in either case only while nothing was changed in between.
+same too, or where no reply was recorded that could tell otherwise. A call that failed the same way
+again counts wherever it stands, one that worked only in an unbroken cycle or a few calls apart; in
+either case only while nothing was changed in between. Trying again after an error that says it is
+for the moment only is patience, up to a bound. A program in a turn's text is a call like others.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
-from rapidfuzz import fuzz
-
+from replay.effects import takes_program
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import Act, Turn, mutates
-from taxonomy.replies import cut
-from taxonomy.rules.case import Case, called, said
+from taxonomy.reading import Act, mutates
+from taxonomy.replies import Kind
+from taxonomy.rules.case import Case, called
+from taxonomy.rules.sameness import repeats
+from taxonomy.rules.speeches import repeated_speeches
+
+__all__ = ["NAME", "find", "repeats"]
 
 NAME = "loop"
 TIMES = 3
 LONGEST_CYCLE = 4
-ALIKE = 95.0
 VARIATIONS = 8
-"""So many failures in a row with the same error make a loop of calls that do differ."""
+"""So many failures with the same short error make a loop of calls that do differ."""
+
+STUCK = 4
+"""So many are enough where the error says more than a few words."""
 
 _DIGITS = re.compile(r"\d+")
-_BLANK = re.compile(r"\\[nrt]")
-_MARK = re.compile(r"\w+|[^\w\s]")
 _WAITING = re.compile(r"running|in progress|pending|not ready|queued|please wait", re.I)
+_STATUS = re.compile(r"wait|sleep|poll|status|progress|check|output|refresh", re.I)
+"""Tools that are called again to see how something goes."""
+
+_ERROR_CLASS = re.compile(r"^(?:\w+(?:error|exception)|error[\w ]*):\s*")
+_TELLING = 4
+_CLOSE = 3
+
 _NEAR = 6
 _OPEN = 20
 """How many different calls with one error are held against the next: the latest."""
 
-_LONG_SPEECH = 80
-_COMPARED = 4_000
+PARTLY_KNOWN = 0.6
+"""Confidence where the source does not hold all of what was asked or came back."""
+
+RETRIES = 5
+"""So many tries against an error that says it will pass are no loop."""
 
 
 _Asked = tuple[str, str]
@@ -45,64 +59,47 @@ _Asked = tuple[str, str]
 
 def find(case: Case) -> Iterator[Finding]:
     for turns in case.reading.threads.values():
-        acts = [act for turn in turns for act in turn.acts]
-        yield from _first(_cycles(acts), _rereadings(acts), _refusals(acts), _variations(acts))
-        yield from _speeches(turns)
+        acts = [act for turn in turns for act in case.reading.calls(turn)]
+        stuck = iter(()) if case.reading.passed else _variations(acts)
+        yield from _first(_cycles(acts), _rereadings(acts), _refusals(acts), stuck)
+        yield from repeated_speeches(case.reading, turns, NAME)
 
 
-def same_call(left: Act, right: Act) -> bool:
-    """Do two calls ask the same, give or take a few letters?"""
-    if left.key == right.key:
-        return True
-    if left.name != right.name or _digits(left.key) != _digits(right.key):
-        return False
-    return _alike(left.key, right.key)
+def _again(left: Act, right: Act) -> bool:
+    """Does a call repeat another, as far as anybody knows?
 
-
-def same_reply(left: Act, right: Act) -> bool:
-    """Did two calls bring the same answer? An unknown answer is equal to none."""
-    if left.reply.failed is None or right.reply.failed is None:
-        return False
-    return left.reply.text == right.reply.text
-
-
-def repeats(left: Act, right: Act) -> bool:
-    """Is the later call the earlier one again, with no news in its reply?
-
-    An acknowledgement is no news of a changed call (a list written anew is acknowledged in the
-    same words), so a call that differs at all repeats only as a failure.
+    Where neither reply was recorded, nothing tells that the very same call brought news; a tool
+    that is called again to see how something goes gets the benefit of the doubt.
     """
-    if not same_reply(left, right):
+    unknown = left.reply.failed is None and right.reply.failed is None
+    if unknown and left.span.observation is not None:  # the source masks what it holds
         return False
-    if left.key == right.key or _marks(left.key) == _marks(right.key):
-        return True
-    return bool(right.reply.failed) and same_call(left, right)
-
-
-@lru_cache(maxsize=2_000)
-def _marks(key: str) -> list[str]:
-    """The words and signs of a call, its white space left out."""
-    return _MARK.findall(_BLANK.sub(" ", key))
-
-
-@lru_cache(maxsize=2_000)
-def _digits(key: str) -> list[str]:
-    return _DIGITS.findall(key)
+    if unknown:
+        return left.key == right.key and not _STATUS.search(right.name)
+    return repeats(left, right)
 
 
 def _first(*found: Iterator[list[Act]]) -> Iterator[Finding]:
     """The finding of the run of repeats that begins earliest."""
-    runs = [run for each in found for run in each]
+    runs = [run for each in found for run in each if _in_turn(run)]
     if runs:
-        yield _finding(min(runs, key=lambda run: (run[1].step, -len(run))))
+        yield _finding(min(runs, key=lambda run: (run[0].step, -len(run))))
+
+
+def _in_turn(run: Sequence[Act]) -> bool:
+    """Were the calls made one after another, so that each could learn from the last?"""
+    return len({act.step for act in run}) >= TIMES
 
 
 def _finding(run: Sequence[Act]) -> Finding:
-    again = run[1]
+    again = next(act for act in run if act.step > run[0].step)
     times = f"{len(run)} times"
-    if not again.reply.failed:
+    unknown = again.reply.failed is None or any(act.cut for act in run)
+    if unknown:
+        why = f"called {again.name} {times} with the same arguments, as far as recorded"
+    elif not again.reply.failed:
         why = f"called {again.name} {times} for the same answer"
-    elif repeats(run[0], again):
+    elif all(repeats(run[0], act) for act in run[1:]):
         why = f"{again.name} refused the same call {times}"
     else:
         why = f"{again.name} failed in the same words {times}"
@@ -112,12 +109,25 @@ def _finding(run: Sequence[Act]) -> Finding:
         span=again.span.id,
         why=why,
         rule=NAME,
+        confidence=PARTLY_KNOWN if unknown else None,
         evidence=(
             called(run[0]),
             *(called(act, "repeats") for act in run[1:4]),
-            Evidence(role="observed", text=again.reply.gist, step=run[-1].step, span=again.span.id),
+            *_answer(run),
         ),
     )
+
+
+def _answer(run: Sequence[Act]) -> Iterator[Evidence]:
+    """What came back every time, where it was recorded."""
+    last = run[-1]
+    if last.reply.failed is not None:
+        yield Evidence(
+            role="error" if last.reply.failed else "observed",
+            text=last.reply.gist or "(nothing)",
+            step=last.step,
+            span=last.span.id,
+        )
 
 
 def _cycles(acts: Sequence[Act]) -> Iterator[list[Act]]:
@@ -125,7 +135,7 @@ def _cycles(acts: Sequence[Act]) -> Iterator[list[Act]]:
     for period in range(1, LONGEST_CYCLE + 1):
         start = 0
         for at in range(period, len(acts) + 1):
-            if at < len(acts) and repeats(acts[at - period], acts[at]):
+            if at < len(acts) and _again(acts[at - period], acts[at]):
                 continue
             if at - start >= TIMES * period and not _waits(acts[start:at]):
                 yield list(acts[start:at:period])
@@ -133,17 +143,25 @@ def _cycles(acts: Sequence[Act]) -> Iterator[list[Act]]:
 
 
 def _waits(run: Sequence[Act]) -> bool:
-    """Polling of something still running: the answer is the same until it is done."""
+    """Polling of something still running, or patience with what says that it will pass."""
+    if all(map(_passing, run)):
+        return len(run) <= RETRIES + 1
     return all(_WAITING.search(act.reply.text) for act in run) and len(run) < 10
 
 
+def _passing(act: Act) -> bool:
+    """Did a call fail for the moment only? A program that timed out will time out again."""
+    late = act.reply.kind is Kind.TIMEOUT and not takes_program(act.span.arguments)
+    return bool(act.reply.failed) and (act.reply.kind is Kind.TRANSIENT or late)
+
+
 def _rereadings(acts: Sequence[Act]) -> Iterator[list[Act]]:
-    """The same question with the same answer three times within a few calls of each other."""
+    """The same question, with the same answer or none known, three times within a few calls."""
     runs: dict[_Asked, list[tuple[int, Act]]] = {}
     for at, act in enumerate(acts):
-        if act.reply.failed is not False:
+        if act.reply.failed or (act.reply.failed is None and not _again(act, act)):
             continue
-        if mutates(act.span):
+        if act.reply.failed is False and mutates(act.span):
             yield from _long_enough(runs)
             runs = {}
             continue
@@ -179,49 +197,32 @@ def _refusals(acts: Sequence[Act]) -> Iterator[list[Act]]:
 
 
 def _refused(by_reply: dict[_Asked, list[list[Act]]]) -> Iterator[list[Act]]:
-    yield from (run for runs in by_reply.values() for run in runs if len(run) >= TIMES)
+    for runs in by_reply.values():
+        yield from (run for run in runs if len(run) >= TIMES and not _waits(run))
 
 
 def _variations(acts: Sequence[Act]) -> Iterator[list[Act]]:
-    """Many calls of one tool in a row that fail in the same words."""
-    run: list[Act] = []
-    for act in acts:
-        if (
-            run
-            and act.reply.failed
-            and act.name == run[-1].name
-            and act.reply.gist == run[-1].reply.gist
-        ):
-            run.append(act)
+    """Calls of one tool, however they differ, that keep running into the same error."""
+    runs: dict[_Asked, list[tuple[int, Act]]] = {}
+    for at, act in enumerate(acts):
+        if not act.reply.failed:
             continue
-        if len(run) >= VARIATIONS:
-            yield run
-        run = [act] if act.reply.failed else []
-    if len(run) >= VARIATIONS:
-        yield run
+        run = runs.setdefault((act.name, _error(act)), [])
+        if run and at - run[-1][0] > _CLOSE:
+            yield from _stuck(run)
+            run.clear()
+        run.append((at, act))
+    for run in runs.values():
+        yield from _stuck(run)
 
 
-def _speeches(turns: Sequence[Turn]) -> Iterator[Finding]:
-    """The same long words three turns running, with no call between."""
-    run: list[Turn] = []
-    for turn in turns:
-        if run and not turn.acts and _alike(turn.said, run[-1].said):
-            run.append(turn)
-            if len(run) == TIMES:
-                yield Finding(
-                    failure=FailureClass.LOOP,
-                    step=run[1].index,
-                    span=run[1].ask.id,
-                    why=f"says the same {TIMES} times: “{cut(turn.said, 40)}”",
-                    rule=NAME,
-                    evidence=tuple(said(each, each.said) for each in run),
-                )
-        else:
-            run = [turn] if len(turn.said) >= _LONG_SPEECH and not turn.acts else []
+def _stuck(run: Sequence[tuple[int, Act]]) -> Iterator[list[Act]]:
+    acts = [act for _, act in run]
+    enough = STUCK if len(_error(acts[0]).split()) >= _TELLING else VARIATIONS
+    if len({act.step for act in acts}) >= enough and not _waits(acts):
+        yield acts
 
 
-def _alike(left: str, right: str) -> bool:
-    shorter, longer = sorted((len(left), len(right)))
-    if shorter < 0.9 * longer:
-        return False
-    return fuzz.ratio(left[:_COMPARED], right[:_COMPARED], score_cutoff=ALIKE) >= ALIKE
+def _error(act: Act) -> str:
+    """What an error says, without its class and its numbers."""
+    return _DIGITS.sub("#", _ERROR_CLASS.sub("", act.reply.gist.lower()))

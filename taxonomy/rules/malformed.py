@@ -61,6 +61,8 @@ def garbled(acts: Sequence[Act]) -> list[Act]:
 
 def malformed(act: Act) -> bool:
     """Is a call empty of sense: unparsed, without a name, or a stub where its value belongs?"""
+    if act.cut:
+        return False
     if not act.name or (act.span.arguments is None and act.span.arguments_raw):
         return True
     texts = ((path, value) for path, value in leaves(act.span.arguments) if isinstance(value, str))

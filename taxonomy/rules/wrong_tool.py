@@ -43,7 +43,8 @@ def absent(turn: Turn, act: Act) -> str | None:
     """Why a called tool is none of those there are, None where it is or may be one."""
     if act.reply.failed and act.reply.kind is Kind.NO_TOOL:
         return f"called {act.name}, which does not exist"
-    if act.name and act.reply.failed is not False and unknown_tool(turn, act):
+    replied = act.reply.failed is False or act.span.observation is not None
+    if act.name and (act.reply.failed or not replied) and unknown_tool(turn, act):
         return f"called {act.name}, which was not offered"
     return None
 

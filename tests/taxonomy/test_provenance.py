@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from replay.trace import Json, Trace
 from taxonomy.provenance import ungrounded, where_from
 from taxonomy.seen import number
-from tests.build import call, error, step, tool, trace
+from tests.build import NOTHING, call, error, step, tool, trace
 
 ORDER = {"order_id": "ORD-77", "email": "ana@shop.test", "total": 1234.5, "placed": "2026-03-10"}
 
@@ -21,7 +21,7 @@ def looked_up(**arguments: Json) -> Trace:
             step("I look.", call("get_order", ORDER, number="77")),
             step("I act.", call("refund_order", {"done": True}, **arguments)),
         ],
-        task="Please refund the order of /home/ana/report.csv from May 20th.",
+        task="Please refund the order of /home/ana/report.csv from May 20th, within 2 weeks.",
         system="You help. Refunds go to account AC-5512.",
         tools=[tool("refund_order", mode={"enum": ["fast-2000"]})],
     )
@@ -40,6 +40,10 @@ def looked_up(**arguments: Json) -> Trace:
         ("refund the order", "within", "user message"),
         ("/srv/data/report.csv", "path", "user message"),
         ("2026-05-20", "date", "user message"),
+        ("ord 77", "exact", "get_order"),
+        ("ORD77", "exact", "get_order"),
+        (2469, "derived", "get_order"),  # twice 1234.5
+        ("2026-06-03", "derived", "user message"),  # two weeks after May 20th
         ("10 March 2026", "date", "get_order"),
     ],
 )
@@ -150,6 +154,28 @@ def test_an_identifier_put_together_from_shown_parts_is_a_guess_if_it_is_not_fou
     assert ungrounded(paying("paid"), 0) == ()
     (found,) = ungrounded(paying(error("payment method not found")), 0)
     assert found.value == "credit_card_7334"
+
+
+def test_an_observation_that_was_not_recorded_may_have_held_the_value() -> None:
+    made = trace(
+        [
+            step(call("find_orders", NOTHING, email="a")),
+            step(call("get_order", "{}", order_id="1099")),
+        ]
+    )
+    assert ungrounded(made, 1) == ()
+
+
+def test_a_value_that_the_source_cut_is_not_looked_for() -> None:
+    assert ungrounded(looked_up(order_id="ORD-99…"), 1) == ()
+
+
+def test_a_sum_over_a_column_is_worked_out_and_says_how() -> None:
+    seats = [{"price": 48}, {"price": 61}, {"price": 53}]
+    made = trace([step(call("find_seats", {"seats": seats}, row=1)), step(call("pay", amount=162))])
+    origin = where_from(made, 1, 162)
+    assert origin is not None
+    assert (origin.how, origin.text) == ("derived", "price: 48 + 61 + 53")
 
 
 def test_a_source_that_lacks_the_task_cannot_tell_what_was_made_up() -> None:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.replies import Kind, gist, kind_of, says_failed
+from taxonomy.replies import Kind, gist, kind_of, says_failed, unwrapped
+from taxonomy.runtimes import RUNTIMES, Words
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,74 @@ def test_an_error_returned_as_an_ordinary_result_is_seen(text: str) -> None:
 )
 def test_a_result_that_only_speaks_of_errors_has_not_failed(text: str) -> None:
     assert not says_failed(text)
+
+
+@pytest.mark.parametrize("row", RUNTIMES, ids=lambda row: f"{row.kind.value}-{row.runtime}")
+def test_every_row_of_the_table_is_what_its_example_is_taken_for(row: Words) -> None:
+    assert kind_of(row.example) is row.kind
+
+
+def test_rows_of_one_kind_stand_together() -> None:
+    kinds = [row.kind for row in RUNTIMES]
+    assert len(set(kinds)) == sum(a is not b for a, b in zip([None, *kinds], kinds, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("HTTP 400 Bad Request", Kind.ARGUMENTS),
+        ("Error: Request failed with status code 422", Kind.ARGUMENTS),
+        ('ERROR: column "pricee" does not exist', Kind.ARGUMENTS),
+        ("sqlite3.OperationalError: no such table: orders", Kind.ARGUMENTS),
+        ('near "FORM": syntax error', Kind.SYNTAX),
+        ("data/limit must be integer", Kind.ARGUMENTS),
+        ('strconv.Atoi: parsing "ten": invalid syntax', Kind.ARGUMENTS),
+        ("unknown variant `slow`, expected `fast`", Kind.ARGUMENTS),
+        ("MCP error -32602: Invalid params", Kind.ARGUMENTS),
+        ("MCP error -32601: Method not found", Kind.NO_TOOL),
+        ("429 Too Many Requests", Kind.TRANSIENT),
+        ("ECONNRESET", Kind.TRANSIENT),
+        ("404 Not Found", Kind.MISSING),
+    ],
+)
+def test_services_and_languages_are_told_apart(text: str, kind: Kind) -> None:
+    assert kind_of(text) is kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("cp: missing file operand\nTry 'cp --help'", Kind.ARGUMENTS),
+        ("tool: error: the following arguments are required: path", Kind.ARGUMENTS),
+        ("curl: (7) connection refused", Kind.TRANSIENT),
+        ("1 validation error for Config\nField required", Kind.OTHER),
+    ],
+)
+def test_in_a_shell_only_the_shell_s_words_blame_the_call(text: str, kind: Kind) -> None:
+    assert kind_of(text, shell=True) is kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MCP error -32602: Invalid params",
+        "HTTP 503: try later",
+        "requests.exceptions.HTTPError: 404",
+        '{"error": "Message error...", "response": "{\'cut',
+    ],
+)
+def test_an_error_is_seen_by_how_it_begins(text: str) -> None:
+    assert says_failed(text)
+
+
+def test_a_runner_s_wrapping_is_no_part_of_the_reply() -> None:
+    wrapped = (
+        "Call id: call_7\nObservation:\nExecution logs:\nFound it.\nNow let's retry: be careful"
+    )
+    assert unwrapped(wrapped) == "Found it."
+    assert gist(
+        "Error:\nCode execution failed at line 'x = 1 / 0' due to: ZeroDivisionError: x"
+    ) == ("ZeroDivisionError: x")
 
 
 def test_the_gist_of_a_traceback_is_its_last_line() -> None:

@@ -84,6 +84,67 @@ class TestLoop:
         finding = one(trace(parts), FailureClass.LOOP)
         assert finding.why == "unlock failed in the same words 9 times"
 
+    def test_different_calls_that_keep_running_into_one_error(self) -> None:
+        stuck = error("UnicodeError: the stream does not start with a mark")
+        parts = [
+            step(call("ingest", stuck, source=name)) for name in ("pvlib", "a link", "main", "x")
+        ]
+        finding = one(trace(parts), FailureClass.LOOP)
+        assert finding.why == "ingest failed in the same words 4 times"
+
+    def test_a_run_that_passed_got_over_its_errors(self) -> None:
+        stuck = error("UnicodeError: the stream does not start with a mark")
+        parts = [
+            step(call("ingest", stuck, source=name)) for name in ("pvlib", "a link", "main", "x")
+        ]
+        assert not found(trace(parts, outcome="passed"), FailureClass.LOOP)
+
+    def test_questions_that_differ_in_a_letter_and_bring_the_same(self) -> None:
+        asked = "which of the orders of last summer are still on their way to the customer"
+        parts = [
+            step(call("search_orders", "no orders", words=asked + end)) for end in ("", "?", "!")
+        ]
+        assert one(trace(parts), FailureClass.LOOP).step == 1
+
+    def test_retries_of_what_will_pass_are_patience_up_to_a_bound(self) -> None:
+        busy = error("503 Service Unavailable")
+        assert not found(
+            trace([step(call("fetch", busy, page=1)) for _ in range(6)]), FailureClass.LOOP
+        )
+        assert found(
+            trace([step(call("fetch", busy, page=1)) for _ in range(7)]), FailureClass.LOOP
+        )
+
+    def test_calls_side_by_side_in_one_step_are_no_loop(self) -> None:
+        made = trace([step(*(call("look", "a", at="x") for _ in range(4))), "Done."])
+        assert not found(made, FailureClass.LOOP)
+
+    def test_the_same_call_whose_replies_were_not_recorded_is_one_as_far_as_known(self) -> None:
+        finding = one(trace(self.same(3, NOTHING)), FailureClass.LOOP)
+        assert finding.why == "called book 3 times with the same arguments, as far as recorded"
+        assert finding.confidence is not None
+
+    def test_asking_how_something_goes_is_none_where_the_answers_are_not_recorded(self) -> None:
+        made = trace([step(call("job_status", NOTHING, job=7)) for _ in range(4)])
+        assert not found(made, FailureClass.LOOP)
+
+    def test_a_program_in_the_text_is_a_call_like_others(self) -> None:
+        code = "I try.\n```python\nprint(find('tree'))\n```"
+        result = heard("Observation: Execution logs:\nNameError: tree is not defined")
+        made = trace([part for _ in range(3) for part in (code, result)] + ["Enough."])
+        assert one(made, FailureClass.LOOP).why == "its code refused the same call 3 times"
+
+    def test_two_speakers_in_turn_who_say_the_same_again(self) -> None:
+        first = (
+            "I am waiting for the file that you were going to send me, so that I can go on then."
+        )
+        second = (
+            "I have no file at all; please tell me which one you mean and where I shall find it."
+        )
+        made = trace([part for _ in range(3) for part in (first, second)])
+        finding = one(made, FailureClass.LOOP)
+        assert (finding.step, finding.why[:24]) == (2, "says the same 3 times: “")
+
     def test_a_long_speech_three_times(self) -> None:
         speech = (
             "To go on I need the manifest that was promised to me, and so I wait " + "for it" * 5
@@ -119,6 +180,29 @@ class TestBadArgs:
         made = trace([step(call("Bash", crash, command="python run.py"))])
         assert not found(made, FailureClass.BAD_ARGS)
 
+    def test_a_function_called_wrongly_by_a_program_is_one(self) -> None:
+        wrong = error("TypeError: ingest() got an unexpected keyword argument 'commit'")
+        made = trace([step(call("python", wrong, code="ingest('pvlib', commit='c78b50')")), "Oh."])
+        finding = one(made, FailureClass.BAD_ARGS)
+        assert finding.why.startswith("ingest: TypeError")
+
+    @pytest.mark.parametrize(
+        "code", ["def ingest(a):\n    pass\ningest(commit=1)", "run('other.py')"]
+    )
+    def test_a_function_of_the_program_s_own_is_none(self, code: str) -> None:
+        wrong = error("TypeError: ingest() got an unexpected keyword argument 'commit'")
+        assert not found(trace([step(call("python", wrong, code=code))]), FailureClass.BAD_ARGS)
+
+    def test_a_function_that_a_later_program_calls_rightly_is_none(self) -> None:
+        wrong = error("TypeError: ingest() got an unexpected keyword argument 'commit'")
+        made = trace(
+            [
+                step(call("python", wrong, code="ingest('pvlib', commit='c78b50')")),
+                step(call("python", "ok", code="ingest('pvlib')")),
+            ]
+        )
+        assert not found(made, FailureClass.BAD_ARGS)
+
     def test_a_schema_that_is_not_valid_gives_no_verdict(self) -> None:
         broken = tool("book", seat={"type": "nonsense"})
         made = trace([step(call("book", NOTHING, seat=14))], tools=[broken])
@@ -141,6 +225,21 @@ class TestHallucinatedState:
         missing = error("order 1099 not found")
         made = trace([step(call("get_order", missing, order_id="1099"))], task="Order 1099?")
         assert not found(made, FailureClass.HALLUCINATED_STATE)
+
+    def test_a_link_that_leads_nowhere_and_that_nothing_showed(self) -> None:
+        gone = error("404 Not Found")
+        made = trace([step(call("fetch", gone, url="https://shop.test/help/returns-2025"))])
+        finding = one(made, FailureClass.HALLUCINATED_STATE)
+        assert "https://shop.test/help" in finding.why
+
+    def test_what_may_have_been_worked_out_is_marked_beside_what_was_made_up(self) -> None:
+        made = trace(
+            [step(call("refund", {"ok": True}, order_id="1099", amount=131.5))],
+            task="I paid 54.50 and 77.00.",
+        )
+        finding = one(made, FailureClass.HALLUCINATED_STATE)
+        (derived,) = [each for each in finding.evidence if each.role == "derived?"]
+        assert derived.text == "amount 131.5 = 54.5 + 77"
 
     def test_an_observation_the_model_writes_itself(self) -> None:
         said = "Action: search\nInput: rain\nObservation: It rains.\nFinal: It rains."
@@ -246,6 +345,23 @@ class TestGaveUp:
         made = trace([self.WORK, end], outcome="unknown")
         assert one(made, FailureClass.GAVE_UP).why == "declared that it gives up"
 
+    def test_a_long_answer_that_speaks_of_giving_up_is_no_surrender(self) -> None:
+        plot = "The crew has to abandon ship, which seems impossible, and never gives up hope. " * 2
+        made = trace([self.WORK, step(call("Finish", "", final_answer=plot))], outcome="unknown")
+        assert not found(made, FailureClass.GAVE_UP)
+
+    def test_the_words_of_a_refusal_are_cited_where_they_were_said(self) -> None:
+        goodbye = "You are welcome! Have a nice day."
+        made = trace([self.WORK, "I cannot change this fare.", heard("Thanks."), goodbye])
+        finding = one(made, FailureClass.GAVE_UP)
+        assert (finding.step, finding.evidence[0].text) == (1, "I cannot change this fare.")
+
+    def test_a_last_program_that_nobody_ran_is_an_act(self) -> None:
+        code = "Let me look at the file.\n```python\nprint(open('a.txt').read())\n```"
+        report = heard("Observation: a text")
+        made = trace([code, report, code], outcome="unknown", tools=[tool("python", code={})])
+        assert not found(made, FailureClass.GAVE_UP)
+
     def test_a_hand_over_with_nothing_done(self) -> None:
         parts = [step(call("transfer_to_human_agents", "ok", summary="too hard"))]
         assert one(trace(parts), FailureClass.GAVE_UP).why == "handed over to a person"
@@ -347,6 +463,14 @@ class TestOther:
 
     def test_an_answer_cut_at_the_token_limit(self) -> None:
         assert one(trace([step("And so", stop="length")]), FailureClass.OTHER).sub == "cap hit"
+
+    def test_the_model_s_service_failing_is_the_harness_s_fault(self) -> None:
+        finding = one(trace(["On it.", "API Error: 529 Overloaded"]), FailureClass.OTHER)
+        assert (finding.sub, finding.fault) == ("serving error", Fault.HARNESS)
+
+    def test_what_follows_from_garbled_calls_is_the_harness_s_too(self) -> None:
+        faults = {finding.fault for finding in findings(Case(self.garbled()))}
+        assert faults == {Fault.HARNESS}
 
     def test_a_run_that_ended_itself_hit_no_cap(self) -> None:
         made = trace([step("Done.", stop="end")], extra={"result_subtype": "success"})

@@ -1,0 +1,81 @@
+"""Could a number have been worked out of numbers that were shown, and how?
+
+Only short ways count: one step with two shown numbers, a small multiple of one, the sum of a
+column of one observation or of a part of it in a row, a price in its hundredth. The answer is a
+"perhaps": it keeps a value from being called made up, and claims nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from replay.trace import Json
+from taxonomy.reading import leaves
+
+MULTIPLE = 9
+"""The largest number of times a shown number may count without being shown itself."""
+
+PARTNER = 12
+"""The largest factor that counts as one where both numbers were shown."""
+
+SMALLEST = 20
+"""A number below this has too many fathers: nothing is derived from a multiple of it."""
+
+LONGEST_COLUMN = 40
+
+
+class Working(Struct, frozen=True, kw_only=True):
+    """How a number may have been worked out: the sum as written, and the last of its places."""
+
+    formula: str
+    at: int
+
+
+def worked_out(target: float, shown: Sequence[tuple[float, int]]) -> Working | None:
+    """The first way to a number by one step from `shown`: pairs of a number and its place."""
+    at_of = dict(shown)
+    for value, at in shown:
+        for partner, formula in _steps(target, value):
+            if partner in at_of and partner > 1:
+                return Working(
+                    formula=f"{value:g} {formula} {partner:g}", at=max(at, at_of[partner])
+                )
+    for value, at in shown:
+        times = target / value if value >= SMALLEST else 0.0
+        if times.is_integer() and 2 <= times <= MULTIPLE:
+            return Working(formula=f"{times:g} × {value:g}", at=at)
+    return None
+
+
+def _steps(target: float, value: float) -> Iterator[tuple[float, str]]:
+    """(other number, sign) of each single step from `value` to `target`."""
+    if target != 2 * value:
+        yield round(target - value, 4), "+"
+    yield round(value - target, 4), "−"
+    if value and 1 < target / value <= PARTNER:
+        yield round(target / value, 4), "×"
+
+
+def columns(value: Json) -> Mapping[str, Sequence[float]]:
+    """The numbers of a JSON value by the name of their field, those that occur several times."""
+    found: dict[str, list[float]] = {}
+    for path, leaf in leaves(value):
+        if isinstance(leaf, (int, float)) and not isinstance(leaf, bool):
+            name = next((part for part in reversed(path.split(".")) if not part.isdigit()), "")
+            found.setdefault(name, []).append(float(leaf))
+    return {name: numbers for name, numbers in found.items() if 2 < len(numbers) <= LONGEST_COLUMN}
+
+
+def totals(target: float, named: Mapping[str, Sequence[float]]) -> str | None:
+    """The sum of three or more numbers of one column in a row that is `target`, as written."""
+    for name, numbers in named.items():
+        for start in range(len(numbers) - 2):
+            total = sum(numbers[start : start + 2])
+            for end in range(start + 2, len(numbers)):
+                total += numbers[end]
+                if abs(total - target) < 0.005:
+                    terms = " + ".join(f"{number:g}" for number in numbers[start : end + 1])
+                    return f"{name}: {terms}"
+    return None

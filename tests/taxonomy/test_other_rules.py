@@ -1,0 +1,212 @@
+"""The rules of `other` and the hints: what each is for, and the look-alike it must pass over."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from replay.formats import tau_bench
+from replay.formats.intake import Source, Tally
+from replay.trace import Trace
+from taxonomy.classes import FailureClass, Fault
+from taxonomy.findings import Finding
+from taxonomy.rules import arithmetic, better_tool, findings, limits, strayed_user, unverified
+from taxonomy.rules.arithmetic import wrong_sums
+from taxonomy.rules.case import Case
+from tests.build import Part, call, error, heard, step, tool, trace
+from tests.shared import DATA, needs_shared
+
+
+def by_rule(made: Trace, name: str) -> list[Finding]:
+    return [finding for finding in findings(Case(made)) if finding.rule == name]
+
+
+class TestLimits:
+    PROMPT = "Each booking can use at most one certificate and at most three gift cards."
+
+    def booking(self, *payments: str, prompt: str = PROMPT, reply: Any = "booked") -> Trace:
+        paid = [{"payment_id": payment, "amount": 10} for payment in payments]
+        return trace([step(call("book_flight", reply, payments=paid))], system=prompt)
+
+    def test_more_of_a_kind_than_the_prompt_allows(self) -> None:
+        made = self.booking("certificate_1234", "certificate_5678")
+        (finding,) = by_rule(made, limits.NAME)
+        assert (finding.failure, finding.sub) == (FailureClass.OTHER, "policy violation")
+        assert finding.why == "book_flight with 2 × certificate, where 1 is the most"
+        assert [each.role for each in finding.evidence] == ["asked", "told"]
+        assert finding.evidence[1].text == self.PROMPT
+
+    def test_as_many_as_are_allowed_are_none(self) -> None:
+        made = self.booking("certificate_1234", "gift_card_1111", "gift_card_2222")
+        assert not by_rule(made, limits.NAME)
+
+    def test_a_limit_under_a_condition_is_left_to_judgement(self) -> None:
+        prompt = "If the fare is basic, use at most one certificate."
+        made = self.booking("certificate_1234", "certificate_5678", prompt=prompt)
+        assert not by_rule(made, limits.NAME)
+
+    def test_a_call_that_was_refused_broke_nothing(self) -> None:
+        refused = error("only one certificate")
+        made = self.booking("certificate_1234", "certificate_5678", reply=refused)
+        assert not by_rule(made, limits.NAME)
+
+    @pytest.mark.parametrize(("amount", "broken"), [(25_000, True), (20_000, False)])
+    def test_a_sum_above_what_is_allowed_in_the_prompt_s_own_unit(
+        self, amount: int, broken: bool
+    ) -> None:
+        prompt = "All amounts are in cents.\nRefunds above $200 are not yours to make."
+        parts = [step(call("refund_order", "done", order_id="1041", amount=amount))]
+        made = trace(parts, system=prompt, task=f"Refund order 1041, {amount} cents.")
+        found = by_rule(made, limits.NAME)
+        assert bool(found) is broken
+        if broken:
+            assert found[0].why == "refund_order with $250.00, where $200.00 is the most"
+
+
+class TestArithmetic:
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "So 1,194 + 57 = 1,241 dollars.",
+            "The total is $48 + $61 + $53 = $172.",
+            "That makes 3 × 250 = 800.",
+            "We get 12 * 3 - 4 = 30.",
+        ],
+    )
+    def test_a_sum_that_does_not_hold(self, said: str) -> None:
+        (finding,) = by_rule(trace([said]), arithmetic.NAME)
+        assert finding.sub == "arithmetic"
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "So 1,194 + 57 = 1,251 dollars.",
+            "10 / 3 = 3.33, and 2 / 3 = 0.67.",
+            "Is 2 + 2 = 5?",
+            "```\nx = 2 + 2 = 5\n```",
+            "On 2024-05-12 = Sunday, 5% + 3 = 9.",
+            "2^3 + 1 = 9 and (1 + 2) * 3 = 9",
+            "1.2 + 3 million = 3000001.2",
+            "see 3 - 5 = 2 of v1.3 - 5 = 2",
+        ],
+    )
+    def test_a_true_one_a_question_and_what_is_no_plain_sum_are_none(self, said: str) -> None:
+        if "3 - 5 = 2" in said:  # negative results are stated without their sign here
+            assert [each[0] for each in wrong_sums(said)] == ["3 - 5 = 2"]
+            return
+        assert list(wrong_sums(said)) == []
+
+    def test_the_true_value_is_told(self) -> None:
+        assert list(wrong_sums("2 + 2 = 5")) == [("2 + 2 = 5", "4")]
+
+
+class TestStrayedUser:
+    TOLD = "You are mia_li_3668 and want to cancel reservation HXDUBJ."
+
+    def talk(self, *parts: Part, outcome: Literal["passed", "failed"] = "failed") -> Trace:
+        header = {"reference": {"instruction": self.TOLD}}
+        return trace(list(parts), task="I want to cancel.", header=header, outcome=outcome)
+
+    ASK = "Of course. What is your user ID?"
+    LACKS = heard("I do not have it with me.")
+
+    def test_a_value_that_the_task_gives_and_the_user_keeps_back(self) -> None:
+        (finding,) = by_rule(
+            self.talk(self.ASK, self.LACKS, "Then I cannot help."), "user left its task"
+        )
+        assert finding.fault is Fault.USER
+        assert finding.step == 1
+        assert finding.why.startswith("the user never tells mia_li_3668")
+        assert [each.role for each in finding.evidence] == ["heard", "told"]
+
+    def test_giving_up_for_want_of_it_is_the_user_s_doing(self) -> None:
+        made = self.talk(self.ASK, self.LACKS, "Unfortunately, I cannot help you without it.")
+        (gave_up,) = [f for f in findings(Case(made)) if f.failure is FailureClass.GAVE_UP]
+        assert gave_up.fault is Fault.USER
+
+    def test_a_value_that_is_told_in_the_end_is_none(self) -> None:
+        made = self.talk(
+            self.ASK, self.LACKS, "Please look.", heard("It is mia_li_3668."), "Thanks."
+        )
+        assert not by_rule(made, strayed_user.NAME)
+
+    def test_a_value_that_nobody_asked_for_is_none(self) -> None:
+        assert not by_rule(self.talk("What about it?", self.LACKS, "Well."), strayed_user.NAME)
+
+    def test_a_value_that_the_user_makes_up(self) -> None:
+        made = self.talk("Your mail?", heard("It is mia@mail.test, and mia_li_3668."), "Thanks.")
+        (finding,) = by_rule(made, strayed_user.NAME)
+        assert finding.why == "the user says mia@mail.test, which its task does not hold"
+
+    def test_a_value_that_the_agent_named_first_is_none(self) -> None:
+        made = self.talk("I see flight HAT045.", heard("Yes, HAT045."), "Fine.")
+        assert not by_rule(made, strayed_user.NAME)
+
+    def test_without_the_user_s_instruction_nothing_is_said(self) -> None:
+        assert not by_rule(trace([self.ASK, self.LACKS, "Oh."]), strayed_user.NAME)
+
+    @needs_shared
+    def test_a_fifth_of_the_failed_airline_runs_are_the_user_s_doing(self) -> None:
+        failed, strayed, passed = 0, 0, 0
+        for batch in tau_bench.read(Source(DATA / "tau_bench" / "gpt-4o-airline.json"), Tally()):
+            made = whole(batch)
+            found = bool(list(strayed_user.find(Case(made))))
+            if made.header.outcome.status == "failed":
+                failed, strayed = failed + 1, strayed + found
+            else:
+                passed += found
+        assert (failed, strayed, passed) == (116, 23, 0)
+
+
+class TestHints:
+    WRITE = step(call("Write", "File created", file_path="/app/a.txt", content="x"))
+
+    def test_work_that_is_called_done_and_that_nothing_looked_at(self) -> None:
+        (finding,) = by_rule(trace([self.WRITE, "I have created the file."]), unverified.NAME)
+        assert finding.sub == "verified nothing"
+        assert finding.confidence is not None
+        assert finding.confidence < 0.5
+
+    def test_work_that_was_looked_at_is_none(self) -> None:
+        look = step(call("Bash", "x", command="cat /app/a.txt"))
+        assert not by_rule(trace([self.WRITE, look, "It is done."]), unverified.NAME)
+
+    def test_of_a_run_that_may_have_passed_nothing_is_said(self) -> None:
+        made = trace([self.WRITE, "It is done."], outcome="unknown")
+        assert not by_rule(made, unverified.NAME)
+
+    TOOLS = (
+        tool("get_product", "Get a product by its number.", number={}),
+        tool("check_stock", "How many of a product are in stock.", number={}),
+    )
+
+    def test_an_offered_tool_whose_name_is_what_was_asked_for(self) -> None:
+        made = trace(
+            [step(call("get_product", {"listed": True}, number="K1")), "Yes, it is."],
+            task="Is keyboard K1 in stock?",
+            tools=self.TOOLS,
+        )
+        (finding,) = by_rule(made, better_tool.NAME)
+        assert finding.why == "check_stock may fit better than get_product: stock"
+        assert finding.failure is FailureClass.WRONG_TOOL
+        assert finding.confidence is not None
+        assert finding.confidence < 0.5
+
+    def test_a_tool_that_was_called_as_well_is_none(self) -> None:
+        parts: list[Part] = [
+            step(call("get_product", {"listed": True}, number="K1")),
+            step(call("check_stock", {"stock": 0}, number="K1")),
+            "No.",
+        ]
+        made = trace(parts, task="Is keyboard K1 in stock?", tools=self.TOOLS)
+        assert not by_rule(made, better_tool.NAME)
+
+
+def whole(batch: Any) -> Trace:
+    from replay.steps import build
+
+    made, loose, _ = build(batch.spans)
+    return Trace(
+        id="airline", run="airline", header=batch.header, spans=batch.spans, steps=made, loose=loose
+    )
