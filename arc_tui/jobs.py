@@ -15,9 +15,11 @@ from replay import formats
 from replay.errors import BadTrace
 from replay.formats.intake import Problem, Source, Tally
 from replay.store import Store, read
+from replay.store.handle import now_ns
 from replay.store.write import Finished, Writer
 from taxonomy import ledger
 from taxonomy.diagnosis import diagnose
+from taxonomy.trusted import trusted_scores
 
 
 class FileReport(Struct, frozen=True, kw_only=True):
@@ -180,5 +182,10 @@ def diagnose_new(store: Store) -> Iterator[Progress]:
 def diagnose_one(store: Store, key: str) -> None:
     """Diagnose one trace and keep what is said."""
     trace = read.load(store, key)
-    said = diagnose(trace, read.scores(store, key))
+    given = tuple(
+        score
+        for score in trusted_scores(store, key, now_ns())
+        if score.source in ("human", "judge")
+    )
+    said = diagnose(trace, read.scores(store, key), given)
     ledger.keep(store, said, {step.index: step.ask.id for step in trace.steps})

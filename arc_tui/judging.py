@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 from msgspec import Struct, structs
 
+from arc_tui.jobs import diagnose_one
 from arc_tui.views.scores import (
     ScoresView,
     goal_row,
@@ -142,6 +143,7 @@ def _by_model(
         raise
     finally:
         work.keep(store, "judge")
+    diagnose_one(store, key)
     yield work.view()
 
 

@@ -1,95 +1,128 @@
 """Our break points: what speaks against each step, weighed, and the best three of them.
 
-Every sign has its weight in one table. They are set by hand until they are fitted on labels, so a
-candidate has no confidence yet. Signs of one step add up, each kind once; a run in which no step
-has real evidence against it has no candidate, and that is an answer.
+A run is one choice among its steps: each step's signs add up, each feature once, by the weights
+in `weights`, and the softmax of the sums is how likely each step is the break, as far as those
+features tell. How often such a step was right on labelled runs is its confidence. A run in which
+no step has enough against it has no candidate, and that is an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
+from taxonomy.features import SCORES
 from taxonomy.findings import Candidate, Finding, Signal, StepScore
-from taxonomy.rules import (
-    bad_args,
-    cap_hit,
-    contradiction,
-    gave_up,
-    hallucinated_state,
-    loop,
-    malformed,
-    wrong_tool,
-)
 from taxonomy.rules.case import Case
-from taxonomy.signs import signs
+from taxonomy.shapes import Scores
+from taxonomy.signs import Sign, of_scores, signs, strongest
+from taxonomy.weights import CONFIDENCE, WEIGHTS
 
-WEIGHTS: dict[str, float] = {
-    # findings, by rule
-    malformed.NAME: 3.0,
-    contradiction.NAME: 3.0,
-    hallucinated_state.NAME: 2.6,
-    wrong_tool.NAME: 2.2,
-    bad_args.NAME: 2.0,
-    loop.NAME: 1.8,
-    gave_up.NAME: 1.6,
-    cap_hit.NAME: 0.6,
-    # signs of a step
-    "first finding": 1.5,
-    "assumption": 1.2,
-    "user stepped in": 1.2,
-    "user objected": 1.0,
-    "first error": 1.0,
-    "stop reason": 1.0,
-    "ungrounded": 1.0,
-    "first code": 1.0,  # in chats without calls rules see little else: a third of labels stand here
-    "first action": 0.5,
-    "last chance": 0.5,
-    "repeat": 0.4,
-    "unverified": 0.3,
-    "score drop": 0.3,
-    # weak pointers: on labelled trees prompt size points better than latency
-    "context growth": 0.2,
-    "error": 0.2,
-    "latency spike": 0.1,
-    "cost spike": 0.1,
-}
-"""What each sign weighs, best evidence first."""
+EVIDENCE = 0.4
+"""What the signs of a first candidate weigh at least, in log odds: half as likely again as a step
+without any."""
 
-EVIDENCE = 1.0
-"""A candidate needs one sign of at least this weight: pointers alone are no evidence."""
+ALSO = 0.2
+"""What the signs of the candidates after the first weigh at least."""
 
-PASSED_FLOOR = 2.0
-"""What a candidate must weigh where the run passed."""
+PASSED_EVIDENCE = 3.0
+"""What they weigh at least where the run passed: nothing need have broken there."""
+
+WORTH = 0.05
+"""A first candidate that is right less often than once in twenty is not worth a look."""
 
 MOST = 3
+
+Against = Mapping[int, Mapping[str, Sign]]
 
 
 def candidates(
     case: Case, found: Sequence[Finding], scores: Sequence[StepScore]
 ) -> tuple[Candidate, ...]:
-    """Up to three steps, best first; none where no step has enough against it."""
-    against: dict[int, dict[str, Signal]] = {}
-    for step, name, phrase in signs(case, found, scores):
-        signal = Signal(name=name, weight=WEIGHTS[name], phrase=phrase)
-        against.setdefault(step, {}).setdefault(name, signal)
-    ranked = sorted(
-        (_candidate(step, tuple(named.values())) for step, named in against.items()),
-        key=lambda candidate: (-candidate.weight, candidate.step),
-    )
-    floor = PASSED_FLOOR if case.reading.passed else EVIDENCE
-    shown = (
-        candidate
-        for candidate in ranked
-        if candidate.weight >= floor and candidate.signals[0].weight >= EVIDENCE
-    )
-    return tuple(shown)[:MOST]
+    """Up to three steps, best first; none where no step has enough against it.
+
+    `scores` are all there are of the steps, whoever gave them. A confidence is stated where it
+    was measured: not of a run that passed, and not where given scores had a say.
+    """
+    against = strongest(signs(case, found, scores))
+    choices = [turn.index for turn in case.reading.turns if not turn.observer]
+    measured = not any(name in named for named in against.values() for name in SCORES)
+    if case.reading.passed:
+        return shown(against, choices, WEIGHTS, floors=(PASSED_EVIDENCE, PASSED_EVIDENCE))
+    return shown(against, choices, WEIGHTS, CONFIDENCE if measured else ())
 
 
-def _candidate(step: int, signs: tuple[Signal, ...]) -> Candidate:
-    strongest_first = tuple(sorted(signs, key=lambda sign: -sign.weight))
+def from_scores(scores: Scores) -> tuple[Candidate, ...]:
+    """Up to three steps by their scores alone, one a step, None where a step has none."""
+    return shown(strongest(of_scores(scores)), range(len(scores)), WEIGHTS)
+
+
+def shown(
+    against: Against,
+    choices: Sequence[int],
+    weights: Mapping[str, float],
+    table: Sequence[tuple[float, float]] = (),
+    floors: tuple[float, float] = (EVIDENCE, ALSO),
+) -> tuple[Candidate, ...]:
+    """The best of `choices`; none where the first weighs too little or is right too seldom.
+
+    `floors` are what the first and the others weigh at least, `table` the confidences.
+    """
+    least, also = floors
+    ranked = [
+        _candidate(step, chance, against.get(step, {}), weights, table)
+        for step, chance in ranking(against, choices, weights)[:MOST]
+    ]
+    if not ranked or ranked[0].weight < least:
+        return ()
+    if ranked[0].confidence is not None and ranked[0].confidence < WORTH:
+        return ()
+    return tuple(candidate for candidate in ranked if candidate.weight >= also)
+
+
+def ranking(
+    against: Against, choices: Sequence[int], weights: Mapping[str, float]
+) -> list[tuple[int, float]]:
+    """(step, likelihood) of each of `choices`, best first, the earlier on a tie."""
+    sums = {step: _weight(against.get(step, {}), weights) for step in choices}
+    top = max(sums.values(), default=0.0)
+    odds = {step: math.exp(each - top) for step, each in sums.items()}
+    whole = math.fsum(odds.values())
+    ranked = sorted(odds, key=lambda step: (-odds[step], step))
+    return [(step, odds[step] / whole) for step in ranked]
+
+
+def confidence(chance: float, table: Sequence[tuple[float, float]]) -> float | None:
+    """How often a step so likely was right: the last row of (from, right) that it reaches."""
+    return next((right for least, right in reversed(table) if chance >= least), None)
+
+
+def _weight(named: Mapping[str, Sign], weights: Mapping[str, float]) -> float:
+    return math.fsum(weights[name] * (sign.strength or 0.0) for name, sign in named.items())
+
+
+def _candidate(
+    step: int,
+    chance: float,
+    named: Mapping[str, Sign],
+    weights: Mapping[str, float],
+    table: Sequence[tuple[float, float]],
+) -> Candidate:
+    signals = sorted(
+        (
+            Signal(
+                name=name,
+                weight=round(weights[name] * (sign.strength or 0.0), 3),
+                phrase=sign.phrase,
+            )
+            for name, sign in named.items()
+        ),
+        key=lambda signal: -signal.weight,
+    )
     return Candidate(
         step=step,
-        weight=round(sum(sign.weight for sign in signs), 3),
-        why=strongest_first[0].phrase,
-        signals=strongest_first,
+        weight=round(_weight(named, weights), 3),
+        why=signals[0].phrase if signals else "",
+        signals=tuple(signal for signal in signals if signal.weight > 0),
+        confidence=confidence(chance, table),
     )

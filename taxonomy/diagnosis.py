@@ -25,12 +25,17 @@ REDUNDANT = 0.3
 """A passed run that repeats more than this share of its calls is worth a look."""
 
 
-def diagnose(trace: Trace, source_scores: tuple[SourceScore, ...] = ()) -> Diagnosis:
+def diagnose(
+    trace: Trace,
+    source_scores: tuple[SourceScore, ...] = (),
+    more_scores: tuple[StepScore, ...] = (),
+) -> Diagnosis:
     """What the rules say of a trace.
 
     Scores of the source stand beside the rules' own. Shape and published vote are taken over the
-    source's where it scored three steps or more, else over the rules'; the candidates rest on the
-    rules' alone.
+    source's where it scored three steps or more, else over the rules'. The candidates rest on the
+    rules and, a step, on the most trusted score that someone gave: the source, or a person or a
+    judge in `more_scores`, which are not repeated in the diagnosis.
     """
     case = Case(trace)
     found = findings(case)
@@ -47,7 +52,7 @@ def diagnose(trace: Trace, source_scores: tuple[SourceScore, ...] = ()) -> Diagn
         shape=classify_binned(trusted),
         scores=(*own, *given),
         findings=found,
-        candidates=candidates(case, found, own),
+        candidates=candidates(case, found, (*own, *given, *more_scores)),
         published=broke,
         published_votes=votes[broke] if broke is not None else (),
         published_shape=classify(trusted),

@@ -90,13 +90,25 @@ class Signal(Struct, frozen=True, kw_only=True):
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """A step that may be where the run broke. `confidence` is None until it is calibrated."""
+    """A step that may be where the run broke.
+
+    `confidence` is how often such a step was the break on labelled runs that the fit did not see;
+    None where that was not measured.
+    """
 
     step: int
     weight: float
     why: str
     signals: tuple[Signal, ...]
     confidence: float | None = None
+
+    @property
+    def accuracy(self) -> str:
+        """The confidence in words, in tens: more would claim more than was measured."""
+        if self.confidence is None:
+            return "accuracy not measured for such a run"
+        tens = round(self.confidence * 10)
+        return f"right {f'about {tens}' if tens else 'less than 1'} in 10 on labelled runs"
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):

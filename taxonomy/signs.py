@@ -1,86 +1,167 @@
 """What speaks against a step: signs that it may be where the run broke.
 
-Each sign is a step, a name and a phrase; what it weighs is for `candidates` to say. Names are the
-rows of its table.
+Each sign is a step, the feature it is one of, how strong it is, and a phrase; what a feature
+weighs is for `candidates` to say.
 """
 
 from __future__ import annotations
 
-import re
-import statistics
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from replay.trace import AgentSpan, Json
 from taxonomy.claims import assumes
-from taxonomy.findings import Finding, StepScore
+from taxonomy.classes import FailureClass, Fault
+from taxonomy.facts import new_facts
+from taxonomy.features import (
+    ASSUMPTION,
+    BAD_CALL,
+    BAD_END,
+    FIRST_ACTION,
+    FIRST_ERROR,
+    FIRST_FINDING,
+    GROWTH,
+    LAST_CHANCE,
+    LOW_SCORE,
+    NEW_FACTS,
+    OBJECTION,
+    OTHER,
+    REPEATS,
+    SCORE_DROP,
+    UNFOUNDED,
+    first_leap,
+    leaps,
+    low_score,
+    own_time_ns,
+    score_drops,
+    spree,
+)
+from taxonomy.findings import Finding, StepScore, most_trusted
+from taxonomy.objections import objections
 from taxonomy.reading import Reading, Turn, mutates
 from taxonomy.replies import cut
-from taxonomy.rules import cap_hit, gave_up
+from taxonomy.rules import cap_hit, contradiction, malformed
 from taxonomy.rules.case import Case, statements
-from taxonomy.scores import FRESH, GROUNDED, VERIFIED
-from taxonomy.signals import Values, published_votes, ratio
+from taxonomy.scores import FRESH, GROUNDED
+from taxonomy.shapes import Scores
 
-GROWTH = 1.4
-SPIKE = 1.5
-"""How many times the step before a spike is; it must also be above the median of the run."""
+_GROWTH = 1.4
+_SPIKE = 1.5
+"""How many times the step before a leap is; it must also be above the median of the run."""
 
-_ENDINGS = {gave_up.NAME, cap_hit.NAME}
-_STEPPED_IN = {"denied", "rejected", "interrupt", "interrupted", "rewind", "abandoned"}
-_OBJECTS = re.compile(
-    r"\b(?:that(?:'|’)s (?:not (?:what|right|correct)|wrong|incorrect)|not what i (?:asked|meant"
-    r"|wanted)|misunderst\w+|mis-?understanding|mix-?up|you(?:'|’)?(?:re| are) (?:wrong|mistaken)"
-    r"|i (?:already|have already) (?:told|said|gave|provided)|(?:was|is) incorrect"
-    r"|you didn(?:'|’)t|you did not|still (?:not|wrong|doesn(?:'|’)t))\b",
-    re.I,
-)
+_OF_CLASS = {
+    FailureClass.HALLUCINATED_STATE: UNFOUNDED,
+    FailureClass.BAD_ARGS: BAD_CALL,
+    FailureClass.WRONG_TOOL: BAD_CALL,
+    FailureClass.LOOP: REPEATS,
+    FailureClass.GAVE_UP: BAD_END,
+    FailureClass.OTHER: OTHER,
+}
+_OF_RULE = {
+    malformed.NAME: (BAD_CALL, 1.0),
+    contradiction.NAME: (UNFOUNDED, 1.0),
+    cap_hit.NAME: (BAD_END, 0.4),
+}
+_WEAK = 0.25
+_LATER = 0.2
+_CUT_OFF_STRENGTH = 0.7
+_GROWTH_STRENGTH = 0.5
+_SPIKE_STRENGTH = 0.25
+
 _CUT_OFF = {"length", "context", "filter", "error"}
 _CODE = "```"
 
 
 class Sign(NamedTuple):
-    """One sign against a step."""
+    """One sign against a step; `strength` 0..1 of its feature, None where it cannot be told."""
 
     step: int
-    name: str
+    feature: str
     phrase: str
+    strength: float | None = 1.0
 
 
 def signs(case: Case, found: Sequence[Finding], scores: Sequence[StepScore]) -> Iterator[Sign]:
-    """Every sign against every step. `scores` are the rules' own."""
-    yield from (Sign(finding.step, finding.rule, finding.why) for finding in found)
-    first = next((each for each in found if each.rule not in _ENDINGS), None)
-    if first is not None:  # findings come earliest first
-        yield Sign(first.step, "first finding", first.why)
-    yield from _rubric(scores)
+    """Every sign against every step, but those of a terminal, which decides nothing.
+
+    `scores` are all there are, the rules' own among them; those give their items, and the scores
+    of anyone else the drop: what rules score is what the other signs say already.
+    """
+    terminals = {turn.index for turn in case.reading.turns if turn.observer}
+    for sign in _signs(case, found, scores):
+        if sign.step not in terminals:
+            yield sign
+
+
+def strongest(found: Iterable[Sign]) -> dict[int, dict[str, Sign]]:
+    """By step and feature, the strongest sign; of equal ones the first. Those of no strength are
+    left out."""
+    by_step: dict[int, dict[str, Sign]] = {}
+    for sign in found:
+        named = by_step.setdefault(sign.step, {})
+        if sign.strength and sign.strength > strength(named, sign.feature):
+            named[sign.feature] = sign
+    return {step: named for step, named in by_step.items() if named}
+
+
+def strength(named: Mapping[str, Sign], feature: str) -> float:
+    """How strong a feature is at a step, 0.0 where no sign tells."""
+    return (named[feature].strength or 0.0) if feature in named else 0.0
+
+
+def of_scores(scores: Scores) -> Iterator[Sign]:
+    """The signs of given scores, one a step, None where a step has none."""
+    for step, strength, phrase in score_drops(scores):
+        yield Sign(step, SCORE_DROP, phrase, strength)
+    for step, strength, phrase in low_score(scores):
+        yield Sign(step, LOW_SCORE, phrase, strength)
+
+
+def _signs(case: Case, found: Sequence[Finding], scores: Sequence[StepScore]) -> Iterator[Sign]:
+    yield from _findings([each for each in found if each.fault is not Fault.USER])
+    yield from _rubric(score for score in scores if score.source == "rule")
     yield from _errors(case.reading)
     yield from _words(case.reading)
-    yield from _people(case)
+    yield from (Sign(step, OBJECTION, phrase) for step, phrase in objections(case))
     if not case.reading.passed:
         yield from _course(case.reading)
-    yield from _drops(scores)
-    yield from _spikes(case.reading)
+    yield from of_scores(_given(case, scores))
+    yield from _leaps(case.reading)
 
 
-def _rubric(scores: Sequence[StepScore]) -> Iterator[Sign]:
-    names = {
-        GROUNDED: "ungrounded",
-        FRESH: "repeat",
-        VERIFIED: "unverified",
-    }
+def _findings(found: Sequence[Finding]) -> Iterator[Sign]:
+    """Each finding, as strong as it is sure; findings come earliest first."""
+    first = True
+    for finding in found:
+        feature, share = _OF_RULE.get(finding.rule, (_OF_CLASS[finding.failure], 1.0))
+        strength = share * (1.0 if finding.confidence is None else finding.confidence)
+        yield Sign(finding.step, feature, finding.why, strength)
+        if first and feature != BAD_END and strength >= 0.5:
+            yield Sign(finding.step, FIRST_FINDING, finding.why)
+            first = False
+
+
+def _given(case: Case, scores: Sequence[StepScore]) -> list[float | None]:
+    """The most trusted score a step that is not the rules' own."""
+    trusted = most_trusted(score for score in scores if score.source != "rule")
+    return [
+        trusted[turn.index].value if turn.index in trusted else None for turn in case.reading.turns
+    ]
+
+
+def _rubric(scores: Iterable[StepScore]) -> Iterator[Sign]:
+    features = {GROUNDED: UNFOUNDED, FRESH: REPEATS}
     for score in scores:
         for item in score.items:
-            if item.held is False and item.name in names:
-                yield Sign(score.step, names[item.name], item.because)
+            if item.held is False and item.name in features:
+                yield Sign(score.step, features[item.name], item.because, _WEAK)
 
 
 def _errors(reading: Reading) -> Iterator[Sign]:
     """Failed calls, and code that a terminal reports as failed; the first stands out."""
-    first = True
+    strength = 1.0
     for step, phrase in _failures(reading):
-        yield Sign(step, "first error" if first else "error", phrase)
-        first = False
+        yield Sign(step, FIRST_ERROR, phrase, strength)
+        strength = _LATER
 
 
 def _failures(reading: Reading) -> Iterator[tuple[int, str]]:
@@ -96,39 +177,19 @@ def _failures(reading: Reading) -> Iterator[tuple[int, str]]:
 
 
 def _words(reading: Reading) -> Iterator[Sign]:
-    """What a step says of itself: that it assumes, or that it was cut off."""
+    """What a step says: that it assumes, that it was cut off, what it cannot have read."""
     for turn in reading.turns:
         words = None if turn.observer else next(filter(None, map(assumes, statements(turn))), None)
         if words is not None:
-            yield Sign(turn.index, "assumption", f"assumes instead of looking: “{cut(words, 50)}”")
+            yield Sign(turn.index, ASSUMPTION, f"assumes instead of looking: “{cut(words, 50)}”")
         if turn.ask.response.stop in _CUT_OFF:
-            yield Sign(turn.index, "stop reason", f"stopped by {turn.ask.response.stop}")
-
-
-def _people(case: Case) -> Iterator[Sign]:
-    """Where somebody stepped in, by the source's own signals, or objected in the next message."""
-    for span in case.trace.spans:
-        signals = span.extra.get("signals") if isinstance(span, AgentSpan) else None
-        for signal in signals if isinstance(signals, list) else ():
-            kind = signal.get("kind") if isinstance(signal, dict) else None
-            step = _step_at(case.reading, signal) if kind in _STEPPED_IN else None
-            if step is not None:
-                yield Sign(step, "user stepped in", f"a person stepped in: {kind}")
-    for turns in case.reading.threads.values():
-        for before, turn in pairwise(turns):
-            for heard in turn.heard:
-                if heard.role == "user" and _OBJECTS.search(heard.text[:600]):
-                    phrase = f"the user objected: “{cut(heard.text, 50)}”"
-                    yield Sign(before.index, "user objected", phrase)
-
-
-def _step_at(reading: Reading, signal: dict[str, Json]) -> int | None:
-    """The last step at or before the line that a signal names."""
-    line = signal.get("line")
-    if not isinstance(line, int):
-        return None
-    before = [turn.index for turn in reading.turns if 0 < (turn.ask.place.line or 0) <= line]
-    return before[-1] if before else None
+            phrase = f"stopped by {turn.ask.response.stop}"
+            yield Sign(turn.index, BAD_END, phrase, _CUT_OFF_STRENGTH)
+    for turn, facts in new_facts(reading):
+        if facts:
+            shown = ", ".join(facts[:3])
+            phrase = f"names {len(facts)} things not read before: {cut(shown, 40)}"
+            yield Sign(turn.index, NEW_FACTS, phrase, spree(len(facts)))
 
 
 def _course(reading: Reading) -> Iterator[Sign]:
@@ -136,8 +197,8 @@ def _course(reading: Reading) -> Iterator[Sign]:
     acting = (turn for turn in reading.turns if _acts(turn))
     first = next(acting, None)
     if first is not None:
-        name = "first action" if first.acts else "first code"
-        yield Sign(first.index, name, f"the {name} of the run")
+        what = "action" if first.acts else "code"
+        yield Sign(first.index, FIRST_ACTION, f"the first {what} of the run")
     changed = [
         (turn.index, act.name)
         for turn in reading.turns
@@ -146,32 +207,47 @@ def _course(reading: Reading) -> Iterator[Sign]:
     ]
     if changed:
         step, name = changed[-1]
-        yield Sign(step, "last chance", f"the last change: {name}")
+        yield Sign(step, LAST_CHANCE, f"the last change: {name}")
 
 
 def _acts(turn: Turn) -> bool:
     code = _CODE in turn.said and not turn.observer
-    return code or any(mutates(act.span) is not False for act in turn.acts)
+    return code or any(mutates(act.span) for act in turn.acts)
 
 
-def _drops(scores: Sequence[StepScore]) -> Iterator[Sign]:
-    for step, votes in published_votes([score.value for score in scores]).items():
-        yield Sign(scores[step].step, "score drop", votes[0].phrase)
-
-
-def _spikes(reading: Reading) -> Iterator[Sign]:
+def _leaps(reading: Reading) -> Iterator[Sign]:
+    """Where length, context, latency or cost leap; time in which a tool ran is no latency."""
     asks = [turn.ask for turn in reading.turns]
     tokens = [ask.usage.input_tokens if ask.usage is not None else None for ask in asks]
-    yield from _above("context growth", tokens, GROWTH, "context")
-    yield from _above("latency spike", [ask.duration_ns for ask in asks], SPIKE, "latency")
     costs = [ask.cost.usd if ask.cost is not None else None for ask in asks]
-    yield from _above("cost spike", costs, SPIKE, "cost")
+    for turns in reading.threads.values():
+        own = [turn for turn in turns if not turn.observer]
+        longer = first_leap([_length(turn) for turn in own], _SPIKE)
+        if longer is not None:
+            place, times = longer
+            yield Sign(own[place].index, GROWTH, f"the first step to say much more: × {times:.1f}")
+    for step, times in leaps(tokens, _GROWTH):
+        yield Sign(step, GROWTH, f"context × {times:.1f}", _GROWTH_STRENGTH)
+    for what, values in (("latency", latencies_ns(reading)), ("cost", costs)):
+        for step, times in leaps(values, _SPIKE):
+            yield Sign(step, GROWTH, f"{what} × {times:.1f}", _SPIKE_STRENGTH)
 
 
-def _above(name: str, values: Values, limit: float, what: str) -> Iterator[Sign]:
-    given = [value for value in values if value is not None]
-    middle = statistics.median(given) if given else 0.0
-    for step, value in enumerate(values):
-        times = ratio(values, step)
-        if value is not None and times is not None and times > limit and value > middle:
-            yield Sign(step, name, f"{what} × {times:.1f}")
+def _length(turn: Turn) -> int:
+    """Characters a step wrote: its words and the arguments of its calls."""
+    return len(turn.said) + sum(len(act.key) for act in turn.acts)
+
+
+def latencies_ns(reading: Reading) -> list[int | None]:
+    """The time of each step's model call in which no tool of it or of the step before ran."""
+    found: list[int | None] = []
+    for place, turn in enumerate(reading.turns):
+        ask = turn.ask
+        if ask.duration_ns is None or ask.start_ns is None or ask.end_ns is None:
+            found.append(None)
+            continue
+        near = reading.turns[max(0, place - 1) : place + 1]
+        spans = [act.span for each in near for act in each.acts]
+        ran = [(s.start_ns, s.end_ns) for s in spans if s.start_ns is not None and s.end_ns]
+        found.append(own_time_ns(ask.start_ns, ask.end_ns, ran))
+    return found

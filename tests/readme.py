@@ -7,6 +7,7 @@ lags behind.
 
 from __future__ import annotations
 
+import json
 import tempfile
 import types
 import typing
@@ -21,6 +22,7 @@ from arc_tui import jobs
 from arc_tui.cli import cli
 from arc_tui.places import fixtures
 from arc_tui.views.doctor import never_checked
+from arc_tui.views.results import markdown, shipped
 from arc_tui.views.runs import RunRow
 from replay.edit import Change
 from replay.edit.changes import EFFORTS, ROLES
@@ -109,6 +111,33 @@ def _in_a_file(kind: type[Change]) -> str:
     return text
 
 
+def calibrated() -> str:
+    """What `arc calibrate` says of each shared label set."""
+    found = shipped()
+    assert found is not None
+    return markdown(found)
+
+
+def localised() -> str:
+    """The candidates on label sets they were not fitted on, fold by fold, beside the baselines."""
+    found = json.loads((fixtures() / "localiser.json").read_text())
+    rows = [
+        (name, guesser["name"], *(_rated(guesser["over_all"][each]) for each in HIT))
+        for name, of in found["sets"].items()
+        for guesser in of["guessers"]
+        if name in found["fitted_on"] and guesser["name"] in GUESSERS
+    ]
+    return _table(("labels", "guess", "exact", "± 1", "± 3", "top 3"), rows)
+
+
+HIT = ("exact", "within_1", "within_3", "top_3")
+GUESSERS = {"localiser, held out", "first finding", "published rule"}
+
+
+def _rated(found: dict[str, float]) -> str:
+    return f"{found['value']:.2f} ({found['low']:.2f}–{found['high']:.2f})"
+
+
 def inputs() -> str:
     """The formats that are read."""
     return _table(("`--format`", "reads"), [(f"`{f.NAME}`", f.TITLE) for f in formats()])
@@ -187,6 +216,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "columns": columns,
     "changes": changes,
     "never checked": never_checked,
+    "calibration": calibrated,
+    "localiser": localised,
 }
 
 

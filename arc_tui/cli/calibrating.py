@@ -10,6 +10,7 @@ import click
 from arc_tui import format, jobs
 from arc_tui.cli.calibration_table import print_audit, print_calibration, print_noise
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
+from arc_tui.jobs import diagnose_one
 from arc_tui.places import author
 from arc_tui.views.calibration import CalibrationView, build_audit, build_calibration
 from replay.errors import NotFound
@@ -92,7 +93,9 @@ def label(
         if not 0 <= step < len(rows):
             raise NotFound("step", f"{step} (there are 0 to {len(rows) - 1})")
         if score is None:
-            return 0 if ledger.unscore_step(store, row.trace, step, author()) else 1
+            removed = ledger.unscore_step(store, row.trace, step, author())
+            diagnose_one(store, row.trace)
+            return 0 if removed else 1
         given = ledger.HumanScore(
             trace=row.trace,
             span=rows[step].span,
@@ -102,5 +105,6 @@ def label(
             note=note,
         )
         ledger.score_step(store, given)
+        diagnose_one(store, row.trace)
     click.echo(f"{row.trace[:8]} step {step}: {format.score(score)}")
     return 0

@@ -56,7 +56,7 @@ def _candidates(view: TraceView) -> list[str]:
 
 
 def _candidate(candidate: Candidate, said: Diagnosis) -> list[str]:
-    lines = [f"- step {candidate.step}: {_phrase(candidate.why)}"]
+    lines = [f"- step {candidate.step}: {_phrase(candidate.why)} ({candidate.accuracy})"]
     for finding in said.findings:
         if finding.step == candidate.step:
             lines.append(f"  {class_label(finding.failure, finding.sub)}: {_phrase(finding.why)}")
@@ -84,7 +84,6 @@ def _unknown(view: TraceView) -> list[str]:
         "## Not known",
         said,
         f"fidelity of the recorded requests: {row.fidelity.value if row.fidelity else 'none'}",
-        "how often these candidates are right has not been measured yet",
     ]
 
 

@@ -101,7 +101,7 @@ class BreakView(Struct, frozen=True, eq=False, kw_only=True):
         """The view as printed."""
         found = [f"shape {self.shape.value if self.shape else 'unknown (no step scores)'}"]
         for place, candidate in enumerate(self.candidates, 1):
-            found.append(f"{place}. step {candidate.step}: {candidate.why}")
+            found.append(f"{place}. step {candidate.step}: {candidate.why} · {candidate.accuracy}")
             found += [f"     {each.name}: {each.phrase}" for each in candidate.signals]
         if not self.candidates:
             found.append("no break found")

@@ -97,5 +97,6 @@ def nothing(view: TraceView) -> str:
 
 
 def accuracy(view: TraceView) -> str:
-    """How often candidates are right: nothing is claimed that was not measured."""
-    return "accuracy not measured yet " if view.marked else ""
+    """How often such a first candidate is right: what was measured, and nothing more."""
+    found = view.diagnosis.candidates if view.diagnosis is not None else ()
+    return f"{found[0].accuracy} " if found else ""

@@ -85,11 +85,14 @@ def _evidence(evidence: Evidence, key: str) -> Block:
 
 
 def _candidate(trace: TraceView, step: StepView) -> Iterator[Item]:
-    if step.row.step not in trace.marked:
+    if trace.diagnosis is None or step.row.step not in trace.marked:
         return
     rank = trace.marked.index(step.row.step) + 1
-    yield Block(text=f"◆ candidate {rank} of {len(trace.marked)}", style="candidate",
-                aside="accuracy not measured yet")  # fmt: skip
+    yield Block(
+        text=f"◆ candidate {rank} of {len(trace.marked)}",
+        style="candidate",
+        aside=trace.diagnosis.candidates[rank - 1].accuracy,
+    )
     for signal in step.signals:
         yield Block(
             text=format.plain(signal.phrase),

@@ -1,0 +1,146 @@
+"""Labelled runs as choices among their steps: the shared label sets, and runs made of scores.
+
+The shared sets carry people's word on the decisive step; the bundled shop runs carry ours and
+the rules were written with them in sight, so they are reported beside and never fitted on.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from arc_tui import jobs
+from arc_tui.places import fixtures
+from replay.store import Store, read
+from replay.store.rows import trace_row
+from replay.trace import Trace
+from taxonomy.candidates import Against
+from taxonomy.diagnosis import diagnose
+from taxonomy.labels import place, read_labels
+from taxonomy.ledger import open_ledger
+from taxonomy.rules import findings
+from taxonomy.rules.case import Case
+from taxonomy.scores import rule_scores
+from taxonomy.signs import of_scores, signs, strongest
+from tests.shared import DATA
+
+SHARED = {"whowhen_ag": "whowhen", "trail_swe_bench": "trail_swe"}
+"""Label files that people wrote, and the folder of their traces."""
+
+BUNDLED = "bundled shop runs"
+
+
+class Labelled(Struct, frozen=True, eq=False, kw_only=True):
+    """A run: what speaks against its steps, which may be chosen, and which are right.
+
+    `found` is the step of the first finding, `published` that of the published rule.
+    """
+
+    name: str
+    steps: int
+    choices: tuple[int, ...]
+    against: Against
+    decisive: frozenset[int]
+    found: int | None = None
+    published: int | None = None
+
+
+def shared_sets(folder: Path) -> dict[str, tuple[Labelled, ...]]:
+    """The shared sets by their label file's name; `folder` is for a database."""
+    store = open_ledger(folder / "labelled.db")
+    for _ in jobs.import_paths(store, [DATA / traces for traces in SHARED.values()]):
+        pass
+    return {name: tuple(_of_file(store, name)) for name in SHARED}
+
+
+def bundled(folder: Path) -> tuple[Labelled, ...]:
+    """The bundled failed runs with the decisive step that a person wrote beside them."""
+    store = open_ledger(folder / "bundled.db")
+    for _ in jobs.import_paths(store, [fixtures() / "traces"]):
+        pass
+    expected = json.loads((fixtures() / "expected.json").read_text())["traces"]
+    return tuple(
+        labelled(read.load(store, trace_row(store, name).trace), {told["decisive_step"]})
+        for name, told in expected.items()
+        if told["outcome"] == "failed" and told["decisive_step"] is not None
+    )
+
+
+def labelled(trace: Trace, decisive: set[int]) -> Labelled:
+    """A trace as the localiser sees it."""
+    case = Case(trace)
+    found = findings(case)
+    against = strongest(signs(case, found, rule_scores(case, found)))
+    return Labelled(
+        name=trace.id,
+        steps=len(trace.steps),
+        choices=tuple(turn.index for turn in case.reading.turns if not turn.observer),
+        against=against,
+        decisive=frozenset(decisive),
+        found=found[0].step if found else None,
+        published=diagnose(trace).published,
+    )
+
+
+def _of_file(store: Store, name: str) -> Iterator[Labelled]:
+    labels, _ = read_labels(DATA / "labels" / f"{name}.jsonl")
+    placed, _ = place(store, labels)
+    decisive: dict[str, set[int]] = defaultdict(set)
+    for each in placed:
+        if each.label.decisive and each.step is not None:
+            decisive[each.trace].add(each.step)
+    for key in sorted(decisive):
+        yield labelled(read.load(store, key), decisive[key])
+
+
+# --- runs made of scores
+
+
+NOISES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25)
+
+
+def made(count: int, noises: tuple[float, ...] = NOISES, seed: int = 1) -> tuple[Labelled, ...]:
+    """Runs of nothing but scores that break at a known step."""
+    source = random.Random(seed)
+    runs: list[Labelled] = []
+    for number in range(count):
+        scores, step = made_scores(source, source.choice(noises))
+        runs.append(
+            Labelled(
+                name=f"made {number}",
+                steps=len(scores),
+                choices=tuple(range(len(scores))),
+                against=strongest(of_scores(scores)),
+                decisive=frozenset({step}),
+            )
+        )
+    return tuple(runs)
+
+
+def made_scores(source: random.Random, noise: float) -> tuple[list[float | None], int]:
+    """Scores of 4 to 30 steps, one in twenty missing, and the step at which they break.
+
+    They fall for good, for one to three steps, or on and on; some are a plain right or wrong.
+    """
+    n = source.randint(4, 30)
+    step = source.randrange(n)
+    high = source.uniform(0.65, 0.95)
+    low = source.uniform(0.1, min(0.5, high - 0.25))
+    kind = source.choice(("stays", "stays", "returns", "falls on", "right or wrong"))
+    end = step + source.randint(1, 3) if kind == "returns" else n
+    scores: list[float | None] = []
+    for at in range(n):
+        level = low if step <= at < end else high
+        if kind == "falls on" and at > step:
+            level = max(0.05, low - 0.1 * (at - step))
+        if kind == "right or wrong":
+            right = (at < step) is not (source.random() < noise / 2)
+            scores.append(float(right))
+        else:
+            scores.append(min(1.0, max(0.0, level + source.gauss(0, noise))))
+    return [None if source.random() < 0.05 else score for score in scores], step

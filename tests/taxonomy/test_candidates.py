@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from arc_tui.places import fixtures
+from replay.trace import SourceScore, Trace
+from taxonomy.candidates import ALSO, EVIDENCE, WORTH, confidence, from_scores, ranking, shown
+from taxonomy.diagnosis import diagnose
+from taxonomy.features import FEATURES, NEW_FACTS, SCORE_DROP
+from taxonomy.findings import Candidate, StepScore
+from taxonomy.reading import Reading
+from taxonomy.signs import Sign, latencies_ns, strongest
+from taxonomy.weights import CONFIDENCE, WEIGHTS
+from tests.bench.logit import Choice, fit, log_loss, probabilities
+from tests.build import SECOND_NS, START_NS, Part, call, error, step, trace
+
+names = st.sampled_from([feature.name for feature in FEATURES])
+made_signs = st.lists(
+    st.builds(
+        Sign,
+        st.integers(0, 9),
+        names,
+        st.just("it looks so"),
+        st.none() | st.floats(0, 1),
+    ),
+    max_size=30,
+)
+
+
+def steps_of(found: Sequence[Candidate]) -> list[int]:
+    return [candidate.step for candidate in found]
+
+
+def parts(**known: float) -> list[Part]:
+    """A run that goes wrong at step 1; `known` is what the source says of each model call."""
+    orders = '{"orders": [{"order_id": "1041"}]}'
+    missing = error("order 1099 not found")
+    done = '{"status": "cancelled"}'
+    return [
+        step("I look.", call("find_orders", orders, email="a@b.test"), **known),
+        step("I look again.", call("get_order", missing, order_id="1099"), **known),
+        step("I cancel it.", call("cancel_order", done, order_id="1041"), **known),
+        step("It is done.", **known),
+    ]
+
+
+def broken(**known: float) -> Trace:
+    return trace(parts(**known), task="Cancel my order, a@b.test.")
+
+
+class TestChoice:
+    @given(made_signs)
+    def test_any_signs_have_a_ranking_of_all_steps(self, found: list[Sign]) -> None:
+        ranked = ranking(strongest(found), range(10), WEIGHTS)
+        assert sorted(step for step, _ in ranked) == list(range(10))
+        assert sum(chance for _, chance in ranked) == pytest.approx(1)
+        chances = [chance for _, chance in ranked]
+        assert chances == sorted(chances, reverse=True)
+
+    @given(made_signs)
+    def test_three_at_most_best_first_and_each_with_evidence(self, found: list[Sign]) -> None:
+        given_steps = shown(strongest(found), range(10), WEIGHTS)
+        assert len(given_steps) <= 3
+        weights = [candidate.weight for candidate in given_steps]
+        assert weights == sorted(weights, reverse=True)
+        assert all(candidate.signals for candidate in given_steps)
+        assert all(weight >= ALSO for weight in weights)
+        assert all(weight >= EVIDENCE for weight in weights[:1])
+
+    @given(made_signs, st.integers(0, 9), names)
+    def test_a_feature_that_cannot_be_told_changes_nothing(
+        self, found: list[Sign], at: int, name: str
+    ) -> None:
+        more = [*found, Sign(at, name, "who knows", None)]
+        assert strongest(more) == strongest(found)
+
+    @given(made_signs, st.randoms(use_true_random=False))
+    def test_the_order_of_signs_does_not_matter(
+        self, found: list[Sign], source: random.Random
+    ) -> None:
+        mixed = list(found)
+        source.shuffle(mixed)
+        first, second = (shown(strongest(each), range(10), WEIGHTS) for each in (found, mixed))
+        assert [(each.step, each.weight) for each in first] == [
+            (each.step, each.weight) for each in second
+        ]
+
+    @given(made_signs, st.integers(0, 9), names)
+    def test_a_stronger_sign_never_makes_its_step_less_likely(
+        self, found: list[Sign], at: int, name: str
+    ) -> None:
+        before = dict(ranking(strongest(found), range(10), WEIGHTS))[at]
+        more = [*found, Sign(at, name, "plain to see", 1.0)]
+        assert dict(ranking(strongest(more), range(10), WEIGHTS))[at] >= before - 1e-12
+
+    def test_a_run_without_steps_has_none(self) -> None:
+        assert shown({}, (), WEIGHTS) == ()
+
+
+class TestConfidence:
+    TABLE = ((0.0, 0.02), (0.2, 0.3), (0.5, 0.6))
+
+    def test_it_is_the_last_row_that_the_likelihood_reaches(self) -> None:
+        found = [confidence(chance, self.TABLE) for chance in (0.0, 0.19, 0.2, 0.5, 1.0)]
+        assert found == [0.02, 0.02, 0.3, 0.6, 0.6]
+        assert confidence(0.9, ()) is None
+
+    @pytest.mark.parametrize(
+        ("stated", "words"),
+        [
+            (0.31, "right about 3 in 10 on labelled runs"),
+            (0.04, "right less than 1 in 10 on labelled runs"),
+            (None, "accuracy not measured for such a run"),
+        ],
+    )
+    def test_it_is_said_in_tens(self, stated: float | None, words: str) -> None:
+        given_step = Candidate(step=1, weight=1.0, why="", signals=(), confidence=stated)
+        assert given_step.accuracy == words
+
+    def test_the_kept_figures_are_of_the_weights_in_use(self) -> None:
+        kept = json.loads((fixtures() / "localiser.json").read_text())
+        assert kept["weights"] == pytest.approx(WEIGHTS, abs=0.006)
+        assert kept["confidence"] == [list(row) for row in CONFIDENCE]
+        assert all(told["runs"] > 0 for told in kept["sets"].values())
+
+    def test_a_first_candidate_that_is_hardly_ever_right_is_not_shown(self) -> None:
+        against = strongest([Sign(at, NEW_FACTS, "says much", 1.0) for at in range(30)])
+        assert self.TABLE[0][1] < WORTH
+        assert shown(against, range(30), WEIGHTS, self.TABLE) == ()
+        assert shown(against, range(30), WEIGHTS) != ()
+
+    def test_a_failed_run_states_how_often_such_a_step_was_right(self) -> None:
+        first = diagnose(broken()).candidates[0]
+        assert first.step == 1
+        assert first.confidence is not None
+        assert 0 < first.confidence < 1
+
+    def test_with_given_scores_or_in_a_passed_run_none_was_measured(self) -> None:
+        made = broken()
+        given = tuple(
+            SourceScore(name="quality", by="human", span=step.ask.id, value=value)
+            for step, value in zip(made.steps, (0.9, 0.2, 0.2, 0.2), strict=True)
+        )
+        assert diagnose(made, given).candidates[0].confidence is None
+        passed = trace(parts(), task="Cancel my order, a@b.test.", outcome="passed")
+        assert all(each.confidence is None for each in diagnose(passed).candidates)
+
+
+class TestSubsets:
+    """From any subset of what may be known of a run the same engine speaks, or abstains."""
+
+    def test_without_times_tokens_and_costs_only_pointers_are_missing(self) -> None:
+        bare = diagnose(broken()).candidates
+        rich = diagnose(broken(tokens=100, usd=0.01)).candidates
+        assert bare[0].step == rich[0].step == 1
+
+    def test_time_in_which_a_tool_ran_is_no_latency(self) -> None:
+        made = trace([step("Well.", call("look", "ok", at=at), seconds=4.0) for at in range(2)])
+        late = structs.replace(made.steps[0].acts[0], end_ns=START_NS + 7 * SECOND_NS)
+        slow = structs.replace(
+            made, steps=(structs.replace(made.steps[0], acts=(late,)), made.steps[1])
+        )
+        assert latencies_ns(Reading(made)) == [4 * SECOND_NS, 4 * SECOND_NS]
+        assert latencies_ns(Reading(slow)) == [4 * SECOND_NS, 1 * SECOND_NS]
+
+    def test_scores_of_a_person_decide_where_rules_see_nothing(self) -> None:
+        made = trace([step("Well.", call("look", str(at), at=at)) for at in range(6)])
+        person = tuple(
+            StepScore(step=at, value=value, source="human", by="ann")
+            for at, value in enumerate((0.9, 0.9, 0.9, 0.2, 0.3, 0.2))
+        )
+        found = diagnose(made, more_scores=person).candidates
+        assert found[0].step == 3
+        assert found[0].signals[0].name == SCORE_DROP
+
+    def test_a_person_is_trusted_before_a_judge(self) -> None:
+        made = trace([step("Well.", call("look", str(at), at=at)) for at in range(6)])
+        judge, human = (0.9, 0.1, 0.1, 0.1, 0.1, 0.1), (0.9, 0.9, 0.9, 0.9, 0.2, 0.2)
+        both = [
+            *(StepScore(step=at, value=v, source="judge", by="j") for at, v in enumerate(judge)),
+            *(StepScore(step=at, value=v, source="human", by="h") for at, v in enumerate(human)),
+        ]
+        for order in (both, both[::-1]):
+            assert diagnose(made, more_scores=tuple(order)).candidates[0].step == 4
+
+    def test_a_terminal_is_never_a_candidate(self) -> None:
+        made = trace(
+            [
+                step("```python\nprint(x)\n```", agent="Coder"),
+                step("exitcode: 1\nNameError: x in Berlin 1999", agent="Computer_terminal"),
+                step("I assume it is Paris, 1250.", agent="Coder"),
+            ]
+        )
+        assert 1 not in steps_of(diagnose(made).candidates)
+
+
+@settings(deadline=None)  # the first example loads the schema validator
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_spans_does_not_matter(source: random.Random) -> None:
+    made = broken(tokens=100, usd=0.01)
+    spans = list(made.spans)
+    source.shuffle(spans)
+    assert diagnose(structs.replace(made, spans=tuple(spans))) == diagnose(made)
+
+
+@given(st.lists(st.none() | st.floats(allow_nan=True, allow_infinity=True), max_size=30))
+def test_any_scores_have_candidates_or_none(values: list[float | None]) -> None:
+    found = from_scores(values)
+    assert len(found) <= 3
+    assert all(values[candidate.step] is not None for candidate in found)
+
+
+# --- scores alone, beside the plainest rule
+
+
+def scored_run(source: random.Random, noise: float, kind: str) -> tuple[list[float | None], int]:
+    """Scores about a level that falls at a step: for good, for two steps, or on and on."""
+    n = source.randint(5, 25)
+    at = source.randrange(n)
+    levels = [0.85] * at
+    levels += {
+        "stays": [0.3] * (n - at),
+        "returns": [0.3] * 2 + [0.85] * n,
+        "falls on": [max(0.05, 0.45 - 0.1 * more) for more in range(n)],
+    }[kind]
+    noisy = [min(1.0, max(0.0, level + source.gauss(0, noise))) for level in levels[:n]]
+    return [None if source.random() < 0.05 else score for score in noisy], at
+
+
+@pytest.mark.parametrize("kind", ["stays", "returns", "falls on"])
+@pytest.mark.parametrize("noise", [0.0, 0.05, 0.1, 0.2, 0.3])
+def test_scores_alone_do_no_worse_than_the_first_below_a_half(kind: str, noise: float) -> None:
+    source = random.Random(f"{kind} {noise}")
+    ours = plain = 0
+    for _ in range(400):
+        scores, at = scored_run(source, noise, kind)
+        found = from_scores(scores)
+        ours += bool(found) and found[0].step == at
+        plain += next((i for i, s in enumerate(scores) if s is not None and s < 0.5), -1) == at
+    assert ours >= plain
+    if noise == 0.2 and kind != "falls on":
+        assert ours > plain + 10
+
+
+def test_a_passed_run_has_a_candidate_only_where_much_speaks_against_a_step() -> None:
+    weak: list[Part] = ["I assume that it is Paris.", "Done."]
+    assert diagnose(trace(weak, outcome="failed")).candidates != ()
+    assert diagnose(trace(weak, outcome="passed")).candidates == ()
+
+
+# --- the fit
+
+
+def drawn(weights: Sequence[float], runs: int, source: random.Random) -> list[Choice]:
+    """Runs of eight steps whose right one is drawn by the weights."""
+    made: list[Choice] = []
+    for _ in range(runs):
+        rows = [[float(source.random() < 0.3) for _ in weights] for _ in range(8)]
+        right = source.choices(range(8), probabilities(rows, weights))[0]
+        made.append(Choice(rows=rows, right=frozenset({right})))
+    return made
+
+
+def test_the_fit_finds_the_weights_that_made_the_runs() -> None:
+    wanted = [2.0, 0.5, 0.0]
+    runs = drawn(wanted, 1500, random.Random(1))
+    assert fit(runs, [0.0] * 3, 0.1) == pytest.approx(wanted, abs=0.25)
+
+
+def test_a_feature_the_runs_say_nothing_of_keeps_its_guess() -> None:
+    runs = [
+        Choice(rows=[[*row, 0.0] for row in each.rows], right=each.right)
+        for each in drawn([2.0], 200, random.Random(1))
+    ]
+    assert fit(runs, [0.0, 1.7], 1.0)[1] == pytest.approx(1.7)
+
+
+def test_any_of_several_right_steps_is_right() -> None:
+    rows = [[1.0], [0.0], [0.0]]
+    alone = Choice(rows=rows, right=frozenset({0}))
+    either = Choice(rows=rows, right=frozenset({0, 1, 2}))
+    assert log_loss([either], [3.0]) == pytest.approx(0.0)
+    assert log_loss([alone], [3.0]) > 0
+    assert fit([either], [0.4], 1.0) == pytest.approx([0.4])

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taxonomy.facts import facts, new_facts
+from taxonomy.features import (
+    FEATURES,
+    first_leap,
+    leaps,
+    low_score,
+    own_time_ns,
+    score_drops,
+    spree,
+)
+from taxonomy.reading import Reading
+from taxonomy.weights import CONFIDENCE, WEIGHTS
+from tests.build import call, heard, step, trace
+
+scores = st.lists(st.none() | st.floats(0, 1), max_size=30)
+moments = st.integers(0, 1000)
+intervals = st.tuples(moments, moments).map(lambda ends: (min(ends), max(ends)))
+
+
+class TestTable:
+    def test_it_is_short_and_every_row_has_a_weight(self) -> None:
+        assert len(FEATURES) <= 15
+        assert [feature.name for feature in FEATURES] == list(WEIGHTS)
+        assert all(weight >= 0 for weight in WEIGHTS.values())
+
+    def test_confidence_never_falls_and_is_never_more_than_was_likely_by_far(self) -> None:
+        edges, rights = zip(*CONFIDENCE, strict=True)
+        assert edges[0] == 0
+        assert list(edges) == sorted(edges)
+        assert list(rights) == sorted(rights)
+        assert all(0 < right < 1 for right in rights)
+
+
+class TestScores:
+    def test_a_drop_that_stays_is_stronger_than_a_dip(self) -> None:
+        stays = {step: fall for step, fall, _ in score_drops([0.9, 0.9, 0.9, 0.4, 0.4, 0.4])}
+        returns = {step: fall for step, fall, _ in score_drops([0.9, 0.9, 0.9, 0.4, 0.9, 0.9])}
+        assert max(stays, key=stays.__getitem__) == 3
+        assert stays[3] == pytest.approx(0.5)
+        assert stays[3] > returns[3] > 0
+
+    def test_the_step_at_which_it_drops_is_stronger_than_those_after(self) -> None:
+        falls = {at: fall for at, fall, _ in score_drops([0.9, 0.9, 0.9, 0.45, 0.2, 0.1, 0.1])}
+        assert falls[3] > falls[5]
+
+    @given(scores, st.integers(0, 30))
+    def test_a_step_without_a_score_changes_no_other(
+        self, given_scores: list[float | None], at: int
+    ) -> None:
+        at = min(at, len(given_scores))
+        longer = [*given_scores[:at], None, *given_scores[at:]]
+        moved = [(step - (step > at), fall) for step, fall, _ in score_drops(longer)]
+        assert moved == [(step, fall) for step, fall, _ in score_drops(given_scores)]
+
+    @given(scores)
+    def test_strengths_are_within_0_and_1_and_at_scored_steps(
+        self, given_scores: list[float | None]
+    ) -> None:
+        found = [*score_drops(given_scores), *low_score(given_scores)]
+        assert all(0 < strength <= 1 for _, strength, _ in found)
+        assert all(given_scores[step] is not None for step, _, _ in found)
+
+    def test_the_first_low_score_is_below_a_half(self) -> None:
+        assert [step for step, _, _ in low_score([0.9, None, 0.5, 0.49, 0.1])] == [3]
+        assert list(low_score([0.9, None, 0.5])) == []
+
+
+class TestLeaps:
+    def test_a_leap_is_above_the_value_before_and_the_median(self) -> None:
+        assert [step for step, _ in leaps([1, 1, 2, 5, 1, 5, 5, 5], 1.5)] == [3, 5]
+
+    def test_the_first_leap_need_not_be_above_the_median(self) -> None:
+        assert first_leap([1, 1, 2, 5, 5, 5, 5], 1.5) == (2, 2.0)
+        assert first_leap([3, 3, 3], 1.5) is None
+
+    def test_an_unknown_value_is_no_leap(self) -> None:
+        assert first_leap([1, None, 9], 1.5) is None
+        assert list(leaps([None, None], 1.5)) == []
+
+    @pytest.mark.parametrize(
+        ("others", "left"),
+        [([], 10), ([(0, 5)], 5), ([(2, 4), (3, 6)], 6), ([(-5, 20)], 0), ([(20, 30)], 10)],
+    )
+    def test_the_time_of_others_is_counted_once(
+        self, others: list[tuple[int, int]], left: int
+    ) -> None:
+        assert own_time_ns(0, 10, others) == left
+
+    @given(intervals, st.lists(intervals, max_size=6))
+    def test_own_time_is_what_no_other_covers(
+        self, span: tuple[int, int], others: list[tuple[int, int]]
+    ) -> None:
+        free = sum(not any(a <= at < b for a, b in others) for at in range(*span))
+        assert own_time_ns(*span, others) == free
+
+
+class TestFacts:
+    def test_numbers_and_names_are_facts_and_openings_numbering_and_code_are_not(self) -> None:
+        said = "1. The tower in Paris is 1,083 feet high.\n```python\nLondon = 4096\n```"
+        assert facts(said) == ("Paris", "1083")
+
+    def test_what_was_read_before_is_no_news(self) -> None:
+        made = trace(
+            [
+                step("I look for Berlin.", call("find", "Berlin has 3,677 things", city="x")),
+                "In Berlin there are 3677 things.",
+                heard("And Hamburg?"),
+                "In Hamburg there are 1892, says Meyer.",
+            ],
+            task="How many things are in Berlin?",
+        )
+        found = [new for _, new in new_facts(Reading(made))]
+        assert found == [(), (), ("1892", "Meyer")]
+
+    def test_a_terminal_says_nothing_of_itself_but_is_read(self) -> None:
+        made = trace(
+            [
+                step("I run it.", agent="Coder"),
+                step("The mean is 4711.", agent="Computer_terminal"),
+                step("It is 4711.", agent="Coder"),
+            ]
+        )
+        assert [(turn.index, new) for turn, new in new_facts(Reading(made))] == [(0, ()), (2, ())]
+
+    @given(st.text(max_size=200))
+    def test_any_text_has_facts_each_once(self, text: str) -> None:
+        found = facts(text)
+        assert len(set(found)) == len(found)
+
+    def test_more_facts_are_stronger_up_to_a_bound(self) -> None:
+        assert spree(0) == 0
+        assert 0 < spree(1) < spree(5) < spree(20) == spree(500) == 1
