@@ -23,7 +23,7 @@ def store() -> Iterator[Store]:
 
 def scored(store: Store, by: str, source: str, steps: int) -> None:
     for step in range(steps):
-        store.db["score"].insert(
+        store.db.table("score").insert(
             {"trace": TRACE, "span": f"s{step}", "step": step, "value": 0.5, "source": source,
              "by": by, "items": "[]"}
         )  # fmt: skip
