@@ -31,6 +31,12 @@ def _ledger(db: Database) -> None:
         db.execute(statement)
 
 
+@migrations(name="0002_hints")
+def _hints(db: Database) -> None:
+    db.execute("DROP VIEW failures")
+    db.execute(FAILURES)
+
+
 _LEDGER = """
 CREATE TABLE tag (
   id INTEGER PRIMARY KEY,

@@ -27,7 +27,8 @@ WITH said AS (
   UNION ALL
   SELECT trace, span, step, class, sub, fault, source, by, why, 0,
     CASE source WHEN 'judge' THEN 3 ELSE 4 END
-  FROM suggestion)
+  FROM suggestion
+  WHERE confidence IS NULL OR confidence >= 0.5)  -- below that it is a hint, and counts nowhere
 SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome,
   said.class, said.sub, said.fault, said.step, said.span, said.source, said.by, said.why,
   said.accepted,
