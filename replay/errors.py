@@ -36,9 +36,15 @@ class BadTrace(ArcError):
 class NotFound(ArcError):
     """Nothing, or more than one thing, answers to the name the user gave."""
 
-    def __init__(self, what: str, name: str, near: Sequence[str] = ()) -> None:
-        hint = f"did you mean {', '.join(near)}?" if near else ""
-        super().__init__(f"no {what} {name!r}", hint)
+    def __init__(self, what: str, name: str, near: Sequence[str] = (), *, hint: str = "") -> None:
+        said = f"did you mean {', '.join(near)}?" if near else hint
+        super().__init__(f"no {what} {name!r}", said)
+
+
+def no_step(step: int, steps: int) -> NotFound:
+    """What to raise where a run has so many steps, and not this one."""
+    known = f"there are 0 to {steps - 1}" if steps else "the run has none"
+    return NotFound("step", str(step), hint=known)
 
 
 class BadEdit(ArcError):

@@ -13,7 +13,7 @@ from arc_tui.cli.common import console, db_option, json_option, open_store, prin
 from arc_tui.jobs import diagnose_one
 from arc_tui.places import author
 from arc_tui.views.calibration import CalibrationView, build_audit, build_calibration
-from replay.errors import NotFound
+from replay.errors import no_step
 from replay.store import Store
 from replay.store.handle import now_ns
 from replay.store.rows import step_rows, trace_row
@@ -91,7 +91,7 @@ def label(
         row = trace_row(store, trace)
         rows = step_rows(store, row.trace)
         if not 0 <= step < len(rows):
-            raise NotFound("step", f"{step} (there are 0 to {len(rows) - 1})")
+            raise no_step(step, len(rows))
         if score is None:
             removed = ledger.unscore_step(store, row.trace, step, author())
             diagnose_one(store, row.trace)

@@ -13,13 +13,15 @@ from replay.locked.estimate import Estimate
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+MORE_THAN_NOTHING = click.FloatRange(min=0, min_open=True)
+
 _OPTIONS = (
     click.option("--model", help="The model to ask; for a replay the trace's own by default."),
     click.option("--live", is_flag=True, help="Allow calls to a server; needs a limit."),
-    click.option("--budget", type=float, help="Spend at most this many USD."),
-    click.option("--max-calls", type=int, help="Make at most this many calls."),
-    click.option("--max-tokens", type=int, help="Use at most this many tokens."),
-    click.option("--max-minutes", type=float, help="Take at most this long."),
+    click.option("--budget", type=MORE_THAN_NOTHING, help="Spend at most this many USD."),
+    click.option("--max-calls", type=click.IntRange(min=1), help="Make at most this many calls."),
+    click.option("--max-tokens", type=click.IntRange(min=1), help="Use at most this many tokens."),
+    click.option("--max-minutes", type=MORE_THAN_NOTHING, help="Take at most this long."),
 )
 
 

@@ -12,7 +12,7 @@ from arc_tui.cli.show import print_step, print_trace
 from arc_tui.views.brief import brief_text
 from arc_tui.views.step import build_step
 from arc_tui.views.trace import build_break, build_trace
-from replay.errors import NotFound
+from replay.errors import no_step
 
 
 @click.command()
@@ -30,8 +30,7 @@ def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
         try:
             detail = build_step(store, view.run.trace, step)
         except IndexError as error:
-            known = f"0 to {view.run.steps - 1}" if view.run.steps else "none"
-            raise NotFound("step", f"{step} (there are {known})") from error
+            raise no_step(step, view.run.steps) from error
         print_json(detail) if as_json else print_step(console(), detail)
 
 

@@ -27,7 +27,7 @@ from replay.action import Act, Action
 from replay.compare import PLAIN, Difference, Rules
 from replay.convert import Sent
 from replay.edit import Edit, observation_edits
-from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss, RequestRefused
+from replay.errors import BadEdit, ModelRefused, OfflineMiss, RequestRefused, no_step
 from replay.free.growth import grown
 from replay.free.nearest import nearest
 from replay.free.result import FreeRun, FreeStep, Status, Stop, Unanswered
@@ -283,9 +283,9 @@ def road(trace: Trace, edit: Edit | None, model: str, start: int | None) -> list
     threads = [step.thread for step in trace.steps]
     thread = edit.thread if edit is not None and edit.thread is not None else None
     if start is not None and not 0 <= start < len(threads):
-        raise NotFound("step", str(start))
+        raise no_step(start, len(threads))
     if not threads:
-        raise NotFound("step", "0")
+        raise no_step(0, 0)
     edited = thread or threads[0]
     if start is not None and edit is not None and threads[start] != edited:
         raise BadEdit(

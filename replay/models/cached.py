@@ -150,7 +150,7 @@ class Cached:
         return self._taken(key, sample, self._inner.complete(body(), sample))
 
     def _miss(self, key: str) -> OfflineMiss:
-        hint = "--live with a limit (--budget USD) asks for it"
+        hint = "--live with a limit (--budget USD) asks for it; --model names another model"
         for other in answers.others(self._store, key):
             shown = server.address(other)
             change = f"set {server.VARIABLE} to it" if other else f"unset {server.VARIABLE}"

@@ -63,7 +63,8 @@ def find(store: Store, name: str) -> Edit:
         digests = ", ".join(short(digest) for digest in found)
         raise ArcError(f"{name!r} means {len(found)} edits", f"say which: {digests}")
     if not found:
-        raise NotFound("edit", name, get_close_matches(name, [each for each, _ in names(store)]))
+        near = get_close_matches(name, [each for each, _ in names(store)])
+        raise NotFound("edit", name, near, hint="`arc edits` lists those that are kept")
     return next(iter(found.values()))
 
 

@@ -434,3 +434,22 @@ def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
         missed = spoken(*words, cwd=tmp_path)
         assert (missed.code, f"an answer of {api.base_url} is stored" in missed.err) == (2, True)
     assert "0 asked, 8 kept" in again.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("replay", TOUR, "--live", "--budget", "-1"), "'--budget'"),
+        (("replay", TOUR, "--live", "--max-calls", "0"), "'--max-calls'"),
+        (("replay", TOUR, "--free", "--from", "99"), "there are 0 to 7"),
+        (("show", TOUR, "99"), "there are 0 to 7"),
+        (("label", TOUR, "99", "0.5"), "there are 0 to 7"),
+        (("replay", TOUR, "--edit", "v99"), "`arc edits` lists"),
+        (("replay", TOUR, "--model", "gpt-4o"), "--model names another"),
+    ],
+)
+def test_what_a_user_gets_wrong_is_told_with_what_would_be_right(
+    words: tuple[str, ...], said: str, db: Path
+) -> None:
+    found = spoken("--db", str(db), *words, cwd=db.parent)
+    assert (found.code, said in found.err) == (2, True), found.err
