@@ -24,12 +24,12 @@ from replay.models.choose import DEMO, choose, label
 from replay.store import Store, read
 from replay.store.rows import trace_row
 from replay.trace import Trace
+from taxonomy.evidence.reading import Reading
 from taxonomy.findings import Source
 from taxonomy.goals import Goal, Goals, Seen, first_seen, goal_scores, hindsight, weighted
 from taxonomy.judge import family, kept, rule_judge
 from taxonomy.judge.bench import Judged, foreseen, judged
 from taxonomy.judge.inquiry import Inquiry, Unasked, inquiries
-from taxonomy.reading import Reading
 from taxonomy.rubrics import RUBRICS, Mode, Rubric
 
 BETWEEN_VIEWS_S = 0.1

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replay.trace import SourceScore, Trace
-from taxonomy.candidates import candidates
+from taxonomy.evidence.replies import Kind
 from taxonomy.findings import Diagnosis, StepScore
-from taxonomy.replies import Kind
+from taxonomy.localiser.candidates import candidates
 from taxonomy.rules import findings
 from taxonomy.rules.case import Case
 from taxonomy.rules.hallucinated_state import phrase

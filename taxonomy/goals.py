@@ -33,7 +33,7 @@ from replay.errors import ArcError
 from replay.store import Store, notes
 from replay.store.handle import now_ns
 from replay.trace import Header, Trace
-from taxonomy.reading import Turn
+from taxonomy.evidence.reading import Turn
 
 _NOTE = "goals:"
 _RANGE = re.compile(r"(\d+)(?:-(\d+)?)?")

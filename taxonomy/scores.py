@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replay.trace import SourceScore
+from taxonomy.evidence.reading import Act, Turn, mutates
 from taxonomy.findings import Finding, Item, StepScore
-from taxonomy.reading import Act, Turn, mutates
 from taxonomy.rules import contradiction, denied
 from taxonomy.rules.bad_args import refusal
 from taxonomy.rules.case import Case

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from replay.store import Store
 from taxonomy import ledger
+from taxonomy.calibration.gate import standing
 from taxonomy.findings import StepScore
-from taxonomy.gate import standing
 
 
 def trusted_scores(

@@ -17,9 +17,10 @@ from replay.errors import no_step
 from replay.store import Store
 from replay.store.handle import now_ns
 from replay.store.rows import step_rows, trace_row
-from taxonomy import gate, ledger
-from taxonomy.audit import SHARE
-from taxonomy.noise import noise_table
+from taxonomy import ledger
+from taxonomy.calibration import gate
+from taxonomy.calibration.audit import SHARE
+from taxonomy.calibration.noise import noise_table
 
 
 @click.command()

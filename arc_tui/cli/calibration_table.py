@@ -12,9 +12,9 @@ from arc_tui import format
 from arc_tui.cli.common import print_table
 from arc_tui.views.calibration import TITLES, AuditView, CalibrationView, Part
 from arc_tui.views.calibration_tables import Table, noise_tables, tables
-from taxonomy.disagreement import Disagreement
-from taxonomy.labels import Unusable
-from taxonomy.noise import Cell
+from taxonomy.calibration.disagreement import Disagreement
+from taxonomy.calibration.labels import Unusable
+from taxonomy.calibration.noise import Cell
 
 WORST = 5
 """Disagreements of each kind that are printed, and labels of no use; `--json` has all."""

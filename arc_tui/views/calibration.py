@@ -13,11 +13,11 @@ from msgspec import Struct
 from replay.store import Store
 from replay.store.rows import trace_rows
 from taxonomy import ledger
-from taxonomy.audit import audit_sample
-from taxonomy.calibration import Calibration, calibrate
-from taxonomy.disagreement import Disagreement, disagreements
-from taxonomy.labelled import labelled_runs
-from taxonomy.labels import By, Label, Unusable, kept_labels, place, read_labels
+from taxonomy.calibration.audit import audit_sample
+from taxonomy.calibration.disagreement import Disagreement, disagreements
+from taxonomy.calibration.labelled import labelled_runs
+from taxonomy.calibration.labels import By, Label, Unusable, kept_labels, place, read_labels
+from taxonomy.calibration.report import Calibration, calibrate
 
 KEPT = "tags and scores kept here"
 """What stands for the name of a label file where there is none."""

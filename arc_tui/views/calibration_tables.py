@@ -9,12 +9,12 @@ from msgspec import Struct
 
 from arc_tui import format
 from replay.statistics import Rate
-from taxonomy.agreement import Estimate
-from taxonomy.calibration import Calibration, ClassTable
-from taxonomy.confidence import Reliability
-from taxonomy.gate import Gate
-from taxonomy.localisation import Hits
-from taxonomy.noise import Cell
+from taxonomy.calibration.agreement import Estimate
+from taxonomy.calibration.confidence import Reliability
+from taxonomy.calibration.gate import Gate
+from taxonomy.calibration.localisation import Hits
+from taxonomy.calibration.noise import Cell
+from taxonomy.calibration.report import Calibration, ClassTable
 
 HITS = ("n", "exact", "±1", "±3", "±5", "top 3", "mean distance")
 

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from replay.store import Store, read
 from replay.trace import Json
-from taxonomy.provenance import Index, Origin
-from taxonomy.reading import Reading, leaves
+from taxonomy.evidence.provenance import Index, Origin
+from taxonomy.evidence.reading import Reading, leaves
 
 
 class ValueRow(Struct, frozen=True, kw_only=True):

@@ -21,8 +21,8 @@ from arc_tui.views.calibration_tables import (
     localisation_table,
 )
 from replay.statistics import Rate, rate
-from taxonomy.calibration import Calibration
-from taxonomy.labels import By
+from taxonomy.calibration.labels import By
+from taxonomy.calibration.report import Calibration
 
 FILE = "calibration.json"
 

@@ -15,9 +15,10 @@ from arc_tui.views.stats_lines import interval, money, share
 from replay.compare import PLAIN, Rules
 from replay.statistics import Rate
 from replay.store import Store
-from taxonomy import cost, stats
+from taxonomy import cost
 from taxonomy.cost import Money
-from taxonomy.figures import Figures, figures
+from taxonomy.stats import report as stats
+from taxonomy.stats.figures import Figures, figures
 
 NOT_INDEPENDENT = (
     "intervals are Wilson's, 95 %, and take all that is counted for independent; runs of one task"

@@ -12,11 +12,11 @@ from msgspec import Struct
 from arc_tui import format
 from replay.statistics import Rate
 from taxonomy import decay
-from taxonomy.against_gold import CallFigures
 from taxonomy.cost import Money
-from taxonomy.figures import BENCHMARK, Figures
-from taxonomy.grounding import HELD_OUT, PRODUCTION
 from taxonomy.reliability import Repeated
+from taxonomy.stats.against_gold import CallFigures
+from taxonomy.stats.figures import BENCHMARK, Figures
+from taxonomy.stats.grounding import HELD_OUT, PRODUCTION
 
 
 class Line(Struct, frozen=True, kw_only=True):

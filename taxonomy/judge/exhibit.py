@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from replay import messages
 from replay.trace import SourceScore, Trace
+from taxonomy.evidence.provenance import Index, values
+from taxonomy.evidence.reading import Act, Reading, Turn
 from taxonomy.goals import Goal
 from taxonomy.judge.blind import Blind
 from taxonomy.judge.sheet import LONGEST, Exhibit, Sheet
-from taxonomy.provenance import Index, values
-from taxonomy.reading import Act, Reading, Turn
 
 LONGEST_RUN = 400_000
 """Characters of a whole run that are shown at once: about a hundred thousand tokens."""

@@ -14,11 +14,11 @@ from msgspec import Struct
 from replay import canon
 from replay.convert import Converter, Sent
 from replay.trace import Message, Request, SourceScore, Trace, extend
+from taxonomy.evidence.reading import Turn
 from taxonomy.goals import Goal
 from taxonomy.judge.exhibit import Exhibits, SubGoal
 from taxonomy.judge.fence import fenced
 from taxonomy.judge.sheet import Exhibit
-from taxonomy.reading import Turn
 from taxonomy.rubrics import Rubric
 
 ANSWER_TOKENS = 4096

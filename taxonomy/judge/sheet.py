@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from replay import messages
+from taxonomy.evidence.reading import Act, Turn
 from taxonomy.judge.blind import Blind
 from taxonomy.judge.fence import Piece
-from taxonomy.reading import Act, Turn
 
 LONGEST = 8_000
 """Characters of one text that are shown; what is longer loses its middle, and says so."""

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-from taxonomy.claims import sentences
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.claims import sentences
 from taxonomy.findings import Finding
 from taxonomy.rules.case import Case, said
 

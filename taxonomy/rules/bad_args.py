@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.reading import WRITTEN, Act, Turn, leaves
+from taxonomy.evidence.replies import Kind, cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import WRITTEN, Act, Turn, leaves
-from taxonomy.replies import Kind, cut
 from taxonomy.rules.case import Case, answered, called
 
 NAME = "bad args"

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from replay.effects import words_of
 from replay.trace import Tool
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.reading import Act, Turn, mutates
+from taxonomy.evidence.replies import cut
+from taxonomy.evidence.schemas import offered
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import Act, Turn, mutates
-from taxonomy.replies import cut
 from taxonomy.rules.case import Case, called
-from taxonomy.schemas import offered
 
 NAME = "better tool"
 CONFIDENCE = 0.3

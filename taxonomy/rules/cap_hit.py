@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 from replay.trace import AgentSpan, Json
 from taxonomy.classes import FailureClass, Fault
+from taxonomy.evidence.reading import Turn, leaves
+from taxonomy.evidence.replies import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import Turn, leaves
-from taxonomy.replies import cut
 from taxonomy.rules.case import Case
 
 NAME = "cap hit"

@@ -8,12 +8,12 @@ from functools import cached_property
 
 from replay.effects import Effects
 from replay.trace import Trace
+from taxonomy.evidence.provenance import Value, values
+from taxonomy.evidence.reading import Act, Reading, Turn, leaves
+from taxonomy.evidence.replies import cut
+from taxonomy.evidence.schemas import Schemas
+from taxonomy.evidence.seen import Index
 from taxonomy.findings import Evidence
-from taxonomy.provenance import Value, values
-from taxonomy.reading import Act, Reading, Turn, leaves
-from taxonomy.replies import cut
-from taxonomy.schemas import Schemas
-from taxonomy.seen import Index
 
 _QUOTE = 240
 

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from taxonomy.claims import Window, sentences, windows
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.claims import Window, sentences, windows
+from taxonomy.evidence.moments import Moment, moments
+from taxonomy.evidence.reading import Turn, leaves
+from taxonomy.evidence.replies import cut, decoded
+from taxonomy.evidence.sources import Source
 from taxonomy.findings import Evidence, Finding
-from taxonomy.moments import Moment, moments
-from taxonomy.reading import Turn, leaves
-from taxonomy.replies import cut, decoded
 from taxonomy.rules.case import Case, said, statements
-from taxonomy.sources import Source
 
 NAME = "belief against world"
 

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 
 from replay.effects import words_of
-from taxonomy.claims import STATUS_GROUPS, sentences, statuses, success
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.claims import STATUS_GROUPS, sentences, statuses, success
+from taxonomy.evidence.reading import Act, Turn, mutates
+from taxonomy.evidence.replies import decoded
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import Act, Turn, mutates
-from taxonomy.replies import decoded
 from taxonomy.rules.case import Case, answered, said
 
 NAME = "belief against world"

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.reading import Act, Turn, leaves, mutates, program
+from taxonomy.evidence.replies import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import Act, Turn, leaves, mutates, program
-from taxonomy.replies import cut
 from taxonomy.rules.case import Case, called, said
 
 NAME = "gave up"

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.provenance import Value
+from taxonomy.evidence.reading import Act
+from taxonomy.evidence.replies import Kind, cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.provenance import Value
-from taxonomy.reading import Act
-from taxonomy.replies import Kind, cut
 from taxonomy.rules.case import Case, answered, called, said
 
 NAME = "hallucinated state"

@@ -16,13 +16,13 @@ from msgspec import Struct
 
 from replay.effects import words_of
 from replay.trace import Json
-from taxonomy.claims import sentences
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.claims import sentences
+from taxonomy.evidence.reading import Act, leaves, mutates
+from taxonomy.evidence.replies import cut
+from taxonomy.evidence.sources import Source
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import Act, leaves, mutates
-from taxonomy.replies import cut
 from taxonomy.rules.case import Case, called
-from taxonomy.sources import Source
 
 NAME = "policy violation"
 

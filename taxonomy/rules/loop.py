@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 
 from replay.effects import takes_program
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.reading import Act, mutates
+from taxonomy.evidence.replies import Kind
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import Act, mutates
-from taxonomy.replies import Kind
 from taxonomy.rules.case import Case, called
 from taxonomy.rules.sameness import repeats
 from taxonomy.rules.speeches import repeated_speeches

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 from replay.effects import PROGRAM_KEYS
 from taxonomy.classes import FailureClass, Fault
+from taxonomy.evidence.reading import Act, Turn, leaves
+from taxonomy.evidence.replies import Kind, cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.reading import Act, Turn, leaves
-from taxonomy.replies import Kind, cut
 from taxonomy.rules.case import Case, called
 
 NAME = "malformed calls"

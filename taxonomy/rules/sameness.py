@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from replay.effects import words_of
-from taxonomy.reading import Act, mutates
+from taxonomy.evidence.reading import Act, mutates
 from taxonomy.rules.speeches import alike
 
 _DIGITS = re.compile(r"\d+")

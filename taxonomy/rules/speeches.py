@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from rapidfuzz import fuzz
 
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.reading import Reading, Turn
+from taxonomy.evidence.replies import cut
 from taxonomy.findings import Finding
-from taxonomy.reading import Reading, Turn
-from taxonomy.replies import cut
 from taxonomy.rules.case import said
 
 TIMES = 3

@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterator
 
 from taxonomy.classes import FailureClass, Fault
+from taxonomy.evidence.moments import day_keys
+from taxonomy.evidence.reading import Heard, Turn
+from taxonomy.evidence.replies import cut
+from taxonomy.evidence.seen import fold
 from taxonomy.findings import Evidence, Finding
-from taxonomy.moments import day_keys
-from taxonomy.reading import Heard, Turn
-from taxonomy.replies import cut
 from taxonomy.rules.case import Case
-from taxonomy.seen import fold
 
 NAME = "user left its task"
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.reading import Act, mutates
 from taxonomy.findings import Finding
-from taxonomy.reading import Act, mutates
 from taxonomy.rules.case import Case, called, said
 from taxonomy.rules.gave_up import closes, hands_over, works
 

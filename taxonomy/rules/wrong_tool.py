@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.reading import Act, Turn, leaves, mutates
+from taxonomy.evidence.replies import Kind, cut
+from taxonomy.evidence.schemas import unknown_tool
 from taxonomy.findings import Finding
-from taxonomy.reading import Act, Turn, leaves, mutates
-from taxonomy.replies import Kind, cut
 from taxonomy.rules.case import Case, answered, called
-from taxonomy.schemas import unknown_tool
 
 NAME = "wrong tool"
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from replay.trace import Trace
+from taxonomy.evidence.reading import Reading
 from taxonomy.findings import Finding
-from taxonomy.reading import Reading
 from taxonomy.waste.cache_breaks import CacheBreak, cache_breaks
 from taxonomy.waste.repeats import LoopCost, Redundant, loops, redundant
 from taxonomy.waste.resent import Resent, resent

@@ -16,8 +16,8 @@ from msgspec import Struct
 from replay import canon
 from replay.messages import text
 from replay.trace import Json, Level, Message, Request, Step, Tool
-from taxonomy.moments import moments
-from taxonomy.replies import cut
+from taxonomy.evidence.moments import moments
+from taxonomy.evidence.replies import cut
 
 LIFE_NS = 300 * 1_000_000_000
 LONG_LIFE_NS = 3600 * 1_000_000_000

@@ -13,8 +13,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from replay.messages import text
-from taxonomy.provenance import Index, values
-from taxonomy.reading import Act, Reading, Turn, leaves
+from taxonomy.evidence.provenance import Index, values
+from taxonomy.evidence.reading import Act, Reading, Turn, leaves
 
 _RUN = re.compile(r"\w++(?:[./:\\@-]++\w++)*+")
 _WORD = re.compile(r"\w++")

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from replay.statistics import Rate, rate
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.reading import Act, Reading, Turn, mutates
 from taxonomy.findings import Finding
-from taxonomy.reading import Act, Reading, Turn, mutates
 from taxonomy.waste.spending import cost_of, total
 
 

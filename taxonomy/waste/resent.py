@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from replay.trace import Step, ToolCall
-from taxonomy.reading import Reading
+from taxonomy.evidence.reading import Reading
 from taxonomy.waste.echoes import Echoes
 from taxonomy.waste.sends import Sends, sends, threads_of
 from taxonomy.waste.sizes import How, Size, sizes

@@ -17,7 +17,8 @@ from arc_tui.views.calibration import KEPT
 from arc_tui.views.calibration_tables import short
 from arc_tui.views.results import first_candidate_right, markdown, shipped
 from replay.errors import NotFound
-from taxonomy import gate, ledger
+from taxonomy import ledger
+from taxonomy.calibration import gate
 from taxonomy.classes import FailureClass
 from tests.bench.calibrating import encoded, measured
 from tests.shared import DATA, needs_shared

@@ -20,7 +20,7 @@ from replay.trace import Cost, Header, Json, ModelCall, Outcome
 from taxonomy.classes import Shape
 from taxonomy.findings import Diagnosis, StepScore
 from taxonomy.ledger import open_ledger
-from taxonomy.stats import gold_of, runs_of
+from taxonomy.stats.report import gold_of, runs_of
 from tests.arc_tui.sample import put, scores
 from tests.build import Part, call, error, step, trace
 

@@ -5,7 +5,7 @@ by a ridge that cross-validation chooses. Weights of given scores come from made
 labelled run has any. Every figure is of runs held out of the fit; which features there are was
 decided with these very sets in sight, so figures on other sets may be lower.
 
-Writes `taxonomy/weights.py` and `fixtures/localiser.json`; `--dry` only prints.
+Writes `taxonomy/localiser/weights.py` and `fixtures/localiser.json`; `--dry` only prints.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any
 import msgspec
 
 from replay.statistics import Rate, rate
-from taxonomy.candidates import MOST, WORTH, ranking, shown
-from taxonomy.features import FEATURES
+from taxonomy.calibration.localisation import Hits, Localisation, Run, baselines, localisation
 from taxonomy.ledger import ENGINE
-from taxonomy.localisation import Hits, Localisation, Run, baselines, localisation
+from taxonomy.localiser.candidates import MOST, WORTH, ranking, shown
+from taxonomy.localiser.features import FEATURES
 from taxonomy.shapes import known
 from tests.bench.held_out import (
     EARLY,
@@ -121,7 +121,7 @@ def by_scores() -> list[dict[str, Any]]:
 
 
 def written(weights: Weights, table: Table, sets: Sets) -> str:
-    """The text of `taxonomy/weights.py`."""
+    """The text of `taxonomy/localiser/weights.py`."""
     counts = ", ".join(f"{len(runs)} runs of {name}" for name, runs in sets.items())
     rows = [
         f'    "{each.name}": {weights[each.name]:.2f},  # {each.guess:.2f}: {each.meaning}'
@@ -230,7 +230,7 @@ def main(words: Sequence[str]) -> None:
         print(f"  {feature.name:<14} {weights[feature.name]:5.2f}  guess {feature.guess:.2f}")
     if "--dry" in words:
         return
-    (ROOT / "taxonomy" / "weights.py").write_text(written(weights, table, sets))
+    (ROOT / "taxonomy" / "localiser" / "weights.py").write_text(written(weights, table, sets))
     result = {
         "measured": datetime.now(UTC).date().isoformat(),
         "engine": ENGINE,

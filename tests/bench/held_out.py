@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from taxonomy.candidates import ranking, shown
-from taxonomy.confidence import Reliability, reliability
-from taxonomy.features import FEATURES, SCORES
-from taxonomy.signs import strength
+from taxonomy.calibration.confidence import Reliability, reliability
+from taxonomy.localiser.candidates import ranking, shown
+from taxonomy.localiser.features import FEATURES, SCORES
+from taxonomy.localiser.signs import strength
 from tests.bench.labelled import Labelled, made
 from tests.bench.logit import Choice, fit, log_loss
 

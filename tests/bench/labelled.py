@@ -19,14 +19,14 @@ from arc_tui.places import fixtures
 from replay.store import Store, read
 from replay.store.rows import trace_row
 from replay.trace import Trace
-from taxonomy.candidates import Against
+from taxonomy.calibration.labels import place, read_labels
 from taxonomy.diagnosis import diagnose
-from taxonomy.labels import place, read_labels
 from taxonomy.ledger import open_ledger
+from taxonomy.localiser.candidates import Against
+from taxonomy.localiser.signs import of_scores, signs, strongest
 from taxonomy.rules import findings
 from taxonomy.rules.case import Case
 from taxonomy.scores import rule_scores
-from taxonomy.signs import of_scores, signs, strongest
 from tests.shared import DATA
 
 SHARED = {"whowhen_ag": "whowhen", "trail_swe_bench": "trail_swe"}

@@ -11,14 +11,14 @@ from msgspec import structs
 from replay.store import Store
 from replay.trace import Header, Outcome
 from taxonomy import ledger
-from taxonomy.agreement import Detection
-from taxonomy.calibration import Calibration, calibrate
+from taxonomy.calibration.agreement import Detection
+from taxonomy.calibration.disagreement import Disagreement, disagreements
+from taxonomy.calibration.labelled import labelled_runs
+from taxonomy.calibration.labels import Label, place
+from taxonomy.calibration.pointing import At
+from taxonomy.calibration.report import Calibration, calibrate
 from taxonomy.classes import FailureClass
-from taxonomy.disagreement import Disagreement, disagreements
 from taxonomy.findings import Candidate, Diagnosis, Finding, Signal, StepScore
-from taxonomy.labelled import labelled_runs
-from taxonomy.labels import Label, place
-from taxonomy.pointing import At
 from tests.arc_tui.sample import put
 from tests.build import step, trace
 

@@ -11,13 +11,21 @@ from msgspec import structs
 
 from arc_tui.places import fixtures
 from replay.trace import SourceScore, Trace
-from taxonomy.candidates import ALSO, EVIDENCE, WORTH, confidence, from_scores, ranking, shown
 from taxonomy.diagnosis import diagnose
-from taxonomy.features import FEATURES, NEW_FACTS, SCORE_DROP
+from taxonomy.evidence.reading import Reading
 from taxonomy.findings import Candidate, StepScore
-from taxonomy.reading import Reading
-from taxonomy.signs import Sign, latencies_ns, strongest
-from taxonomy.weights import CONFIDENCE, WEIGHTS
+from taxonomy.localiser.candidates import (
+    ALSO,
+    EVIDENCE,
+    WORTH,
+    confidence,
+    from_scores,
+    ranking,
+    shown,
+)
+from taxonomy.localiser.features import FEATURES, NEW_FACTS, SCORE_DROP
+from taxonomy.localiser.signs import Sign, latencies_ns, strongest
+from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
 from tests.bench.logit import Choice, fit, log_loss, probabilities
 from tests.build import SECOND_NS, START_NS, Part, call, error, step, trace
 

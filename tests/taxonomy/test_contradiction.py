@@ -10,10 +10,10 @@ from replay.formats import tau_bench
 from replay.formats.intake import Source, Tally
 from replay.steps import build
 from replay.trace import Trace
-from taxonomy.claims import sentences, statuses, success, windows
 from taxonomy.diagnosis import diagnose
+from taxonomy.evidence.claims import sentences, statuses, success, windows
+from taxonomy.evidence.moments import day_keys, moments
 from taxonomy.findings import Finding
-from taxonomy.moments import day_keys, moments
 from taxonomy.rules import contradiction
 from taxonomy.rules.case import Case
 from tests.build import call, heard, step, trace

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.derivation import columns, totals, worked_out
+from taxonomy.evidence.derivation import columns, totals, worked_out
 
 
 @pytest.mark.parametrize(

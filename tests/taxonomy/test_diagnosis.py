@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.trace import SourceScore, Trace
-from taxonomy.candidates import EVIDENCE
 from taxonomy.classes import Shape
 from taxonomy.diagnosis import diagnose
 from taxonomy.findings import StepScore
+from taxonomy.localiser.candidates import EVIDENCE
 from taxonomy.rules import findings
 from taxonomy.rules.case import Case
 from taxonomy.scores import ENDED, FITS, FRESH, GROUNDED, READ, VERIFIED, rule_scores

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.facts import facts, new_facts
-from taxonomy.features import (
+from taxonomy.evidence.reading import Reading
+from taxonomy.localiser.facts import facts, new_facts
+from taxonomy.localiser.features import (
     FEATURES,
     first_leap,
     leaps,
@@ -14,8 +15,7 @@ from taxonomy.features import (
     score_drops,
     spree,
 )
-from taxonomy.reading import Reading
-from taxonomy.weights import CONFIDENCE, WEIGHTS
+from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
 from tests.build import call, heard, step, trace
 
 scores = st.lists(st.none() | st.floats(0, 1), max_size=30)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from replay.action import Act
 from taxonomy.classes import Shape
 from taxonomy.cost import Money
-from taxonomy.figures import figures
-from taxonomy.run import Gold, Run
+from taxonomy.stats.figures import figures
+from taxonomy.stats.run import Gold, Run
 
 acts = st.lists(st.builds(Act, tool=st.sampled_from("ab"), arguments=st.none()), max_size=4)
 golds = st.builds(

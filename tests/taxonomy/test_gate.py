@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from replay.store import Store
-from taxonomy.gate import BANDS, EXPIRES_NS, Gate, Pair, achieved, band, gate, keep, standing
+from taxonomy.calibration.gate import (
+    BANDS,
+    EXPIRES_NS,
+    Gate,
+    Pair,
+    achieved,
+    band,
+    gate,
+    keep,
+    standing,
+)
 
 GOOD = [Pair(score / 10, min(1.0, score / 10 + 0.02 * (score % 3))) for score in range(11)]
 

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from replay.store import Store
 from replay.trace import Header
+from taxonomy.evidence.reading import Reading
 from taxonomy.goals import (
     BadGoals,
     Goal,
@@ -21,7 +22,6 @@ from taxonomy.goals import (
     read,
     weighted,
 )
-from taxonomy.reading import Reading
 from tests.build import START_NS, call, step, trace
 
 FILE = """

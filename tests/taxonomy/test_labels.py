@@ -14,8 +14,7 @@ from replay.errors import ArcError
 from replay.store import Store
 from replay.trace import AgentSpan, Header, Outcome
 from taxonomy import ledger
-from taxonomy.classes import CLASSES, FailureClass
-from taxonomy.labels import (
+from taxonomy.calibration.labels import (
     Label,
     Unusable,
     class_named,
@@ -23,7 +22,8 @@ from taxonomy.labels import (
     place,
     read_labels,
 )
-from taxonomy.pointing import At, Places
+from taxonomy.calibration.pointing import At, Places
+from taxonomy.classes import CLASSES, FailureClass
 from tests.arc_tui.sample import put
 from tests.build import call, heard, step, trace
 from tests.shared import DATA, needs_shared

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.localisation import POSITIONS, Run, baselines, distance, hits, localisation
+from taxonomy.calibration.localisation import (
+    POSITIONS,
+    Run,
+    baselines,
+    distance,
+    hits,
+    localisation,
+)
 
 
 def run(decisive: int | tuple[int, ...], *guesses: int, steps: int = 12) -> Run:

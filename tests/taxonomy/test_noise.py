@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from taxonomy.calibration.noise import LENGTHS, cell, trajectories
 from taxonomy.classes import Shape
-from taxonomy.noise import LENGTHS, cell, trajectories
 from taxonomy.shapes import classify
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.trace import Json, Trace
-from taxonomy.provenance import ungrounded, where_from
-from taxonomy.seen import number
+from taxonomy.evidence.provenance import ungrounded, where_from
+from taxonomy.evidence.seen import number
 from tests.build import NOTHING, call, error, step, tool, trace
 
 ORDER = {"order_id": "ORD-77", "email": "ana@shop.test", "total": 1234.5, "placed": "2026-03-10"}

@@ -22,7 +22,6 @@ from taxonomy.decay import (
     variance_amplification,
     variance_reading,
 )
-from taxonomy.figures import figures
 from taxonomy.ledger import open_ledger
 from taxonomy.reliability import (
     flattery,
@@ -32,7 +31,8 @@ from taxonomy.reliability import (
     pass_at,
     pass_hat,
 )
-from taxonomy.stats import runs_of
+from taxonomy.stats.figures import figures
+from taxonomy.stats.report import runs_of
 from tests.shared import DATA, needs_shared
 
 counts = st.integers(1, 7).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.replies import Kind, gist, kind_of, says_failed, unwrapped
-from taxonomy.runtimes import RUNTIMES, Words
+from taxonomy.evidence.replies import Kind, gist, kind_of, says_failed, unwrapped
+from taxonomy.evidence.runtimes import RUNTIMES, Words
 
 
 @pytest.mark.parametrize(

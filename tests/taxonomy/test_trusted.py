@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from replay.store import Store
-from taxonomy import gate
-from taxonomy.agreement import Estimate
+from taxonomy.calibration import gate
+from taxonomy.calibration.agreement import Estimate
 from taxonomy.ledger import open_ledger
 from taxonomy.trusted import trusted_scores
 

@@ -11,8 +11,8 @@ from arc_tui import jobs
 from replay.store import Store, read
 from replay.store.rows import trace_rows
 from replay.trace import Cost, Message, Response, Trace, extend
+from taxonomy.evidence.reading import Reading
 from taxonomy.ledger import open_ledger
-from taxonomy.reading import Reading
 from taxonomy.rules import findings
 from taxonomy.rules.case import Case
 from taxonomy.waste import Resent, waste

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from replay.trace import Json
-from taxonomy.reading import leaves
+from taxonomy.evidence.reading import leaves
 
 MULTIPLE = 9
 """The largest number of times a shown number may count without being shown itself."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from replay.messages import observed
 from replay.trace import Json
-from taxonomy.reading import Act, Reading, leaves, mutates
+from taxonomy.evidence.reading import Act, Reading, leaves, mutates
 
 _CUT = re.compile(r"\btruncated\b|\bomitted\b|output too long|(?:\.\.\.|…)$", re.I)
 

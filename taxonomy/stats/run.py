@@ -1,6 +1,6 @@
 """What do the metrics need of a run? A few numbers, its calls, and gold where there is some.
 
-`taxonomy.stats` makes these from the database; nothing here knows of it.
+`taxonomy.stats.report` makes these from the database; nothing here knows of it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from taxonomy.agreement import (
+from taxonomy.calibration.agreement import (
     Detection,
     Estimate,
     Macro,
@@ -23,13 +23,13 @@ from taxonomy.agreement import (
     pearson,
     spearman,
 )
+from taxonomy.calibration.confidence import Reliability, reliability
+from taxonomy.calibration.gate import Gate, Pair, achieved, band, by_category, gate
+from taxonomy.calibration.labelled import Labelled
+from taxonomy.calibration.labels import By
+from taxonomy.calibration.localisation import Baselines, Localisation, Run, baselines, localisation
 from taxonomy.classes import FailureClass
-from taxonomy.confidence import Reliability, reliability
 from taxonomy.findings import Source
-from taxonomy.gate import Gate, Pair, achieved, band, by_category, gate
-from taxonomy.labelled import Labelled
-from taxonomy.labels import By
-from taxonomy.localisation import Baselines, Localisation, Run, baselines, localisation
 
 BAD = 0.5
 """A step scored lower is bad: the first such step of a run is the plainest guess at its break."""

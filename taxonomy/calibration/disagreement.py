@@ -7,9 +7,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from taxonomy.calibration import scored_at
-from taxonomy.labelled import Labelled
-from taxonomy.labels import Label
+from taxonomy.calibration.labelled import Labelled
+from taxonomy.calibration.labels import Label
+from taxonomy.calibration.report import scored_at
 
 About = Literal["break", "class", "score"]
 

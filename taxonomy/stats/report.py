@@ -20,10 +20,11 @@ from replay.action import Act
 from replay.store import Store
 from replay.store.rows import TraceRow
 from replay.trace import Json
-from taxonomy import grounding, query
+from taxonomy import query
 from taxonomy.cost import Money
 from taxonomy.query import CallMade, StepSign, Verdict
-from taxonomy.run import Gold, Run
+from taxonomy.stats import grounding
+from taxonomy.stats.run import Gold, Run
 
 FAILED_BELOW = 0.5
 """A step whose score is lower, or one of whose calls ended in an error, failed."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from replay.store import Store, notes
-from taxonomy.agreement import Estimate, pearson
+from taxonomy.calibration.agreement import Estimate, pearson
 
 LEAST_R = 0.80
 LEAST_LABELS = 5

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from taxonomy.reading import Reading, Turn
+from taxonomy.evidence.reading import Reading, Turn
 
 _WORD = re.compile(r"[^\W\d_][\w'’-]+|\d[\d,.]*\d|\d")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.S)

@@ -12,9 +12,9 @@ from msgspec import Struct
 from replay.store import Store
 from replay.store.rows import TraceRow, trace_rows
 from taxonomy import ledger
+from taxonomy.calibration.labels import Placed
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Candidate, Diagnosis, Source, StepScore
-from taxonomy.labels import Placed
 
 MEANT = 0.5
 """A finding that states a lower confidence is a hint: it does not count as found."""

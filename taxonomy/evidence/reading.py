@@ -16,7 +16,7 @@ from replay import canon
 from replay.effects import guess, takes_program
 from replay.messages import content_text, results, text, thinking
 from replay.trace import AgentSpan, Context, Json, Message, ModelCall, Step, Tool, ToolCall, Trace
-from taxonomy.replies import Reply, kind_of, read, says_failed, unwrapped
+from taxonomy.evidence.replies import Reply, kind_of, read, says_failed, unwrapped
 
 
 class Act(Struct, frozen=True, eq=False, kw_only=True):

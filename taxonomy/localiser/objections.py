@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from replay.trace import AgentSpan, Json
-from taxonomy.reading import Reading
-from taxonomy.replies import cut
+from taxonomy.evidence.reading import Reading
+from taxonomy.evidence.replies import cut
 from taxonomy.rules.case import Case
 
 _STEPPED_IN = {"denied", "rejected", "interrupt", "interrupted", "rewind", "abandoned"}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from replay.trace import Json, Tool
-from taxonomy.reading import Act, Turn
-from taxonomy.replies import cut
+from taxonomy.evidence.reading import Act, Turn
+from taxonomy.evidence.replies import cut
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator

@@ -16,7 +16,7 @@ from replay.statistics import Rate, rate
 from taxonomy import metrics, reliability
 from taxonomy.metrics import Overlap
 from taxonomy.pairing import Order
-from taxonomy.run import Run
+from taxonomy.stats.run import Run
 
 What: TypeAlias = Literal["all calls", "writing calls", "tool names"]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from replay.statistics import Rate, rate
-from taxonomy.agreement import Confusion, confusion
+from taxonomy.calibration.agreement import Confusion, confusion
 from taxonomy.classes import Shape
 from taxonomy.shapes import Scores, classify, classify_binned
 

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from replay.effects import PROGRAM_KEYS, words_of
 from replay.trace import Json
-from taxonomy.reading import Act, leaves, mutates
-from taxonomy.replies import Kind
+from taxonomy.evidence.reading import Act, leaves, mutates
+from taxonomy.evidence.replies import Kind
 
 Sort = Literal["id", "address", "code", "amount", "path"]
 

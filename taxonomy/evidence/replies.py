@@ -17,7 +17,7 @@ from msgspec import Struct
 from replay.effects import takes_program
 from replay.messages import observed
 from replay.trace import Json, ToolCall
-from taxonomy.runtimes import RUNTIMES, Kind
+from taxonomy.evidence.runtimes import RUNTIMES, Kind
 
 __all__ = ["Kind", "Reply", "cut", "decoded", "gist", "kind_of", "read", "says_failed", "unwrapped"]
 

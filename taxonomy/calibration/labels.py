@@ -21,8 +21,8 @@ from replay.store import Store, read
 from replay.store.rows import TraceRow, trace_rows
 from replay.trace import Json
 from taxonomy import ledger
+from taxonomy.calibration.pointing import At, Names, Places
 from taxonomy.classes import CLASSES, FailureClass
-from taxonomy.pointing import At, Names, Places
 
 By = Literal["people", "rule"]
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from taxonomy.claims import assumes
 from taxonomy.classes import FailureClass, Fault
-from taxonomy.facts import new_facts
-from taxonomy.features import (
+from taxonomy.evidence.claims import assumes
+from taxonomy.evidence.reading import Reading, Turn, mutates
+from taxonomy.evidence.replies import cut
+from taxonomy.findings import Finding, StepScore, most_trusted
+from taxonomy.localiser.facts import new_facts
+from taxonomy.localiser.features import (
     ASSUMPTION,
     BAD_CALL,
     BAD_END,
@@ -35,10 +38,7 @@ from taxonomy.features import (
     score_drops,
     spree,
 )
-from taxonomy.findings import Finding, StepScore, most_trusted
-from taxonomy.objections import objections
-from taxonomy.reading import Reading, Turn, mutates
-from taxonomy.replies import cut
+from taxonomy.localiser.objections import objections
 from taxonomy.rules import cap_hit, contradiction, malformed
 from taxonomy.rules.case import Case, statements
 from taxonomy.scores import FRESH, GROUNDED

@@ -16,11 +16,12 @@ from msgspec import Struct
 
 from replay.compare import PLAIN, Rules
 from replay.statistics import Rate
-from taxonomy import against_gold, cost, decay, grounding, metrics, reliability
-from taxonomy.against_gold import CallFigures
+from taxonomy import cost, decay, metrics, reliability
 from taxonomy.cost import Money
 from taxonomy.decay import WARNINGS, Basis, Decay, Persistence, passing_sizes
-from taxonomy.run import Run
+from taxonomy.stats import against_gold, grounding
+from taxonomy.stats.against_gold import CallFigures
+from taxonomy.stats.run import Run
 
 BENCHMARK = 10
 """Fewer tasks are no benchmark: three passes of one task say nothing of contamination."""

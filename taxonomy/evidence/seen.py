@@ -17,11 +17,11 @@ from typing import Literal
 from msgspec import Struct
 
 from replay.trace import Json
-from taxonomy.derivation import columns, totals, worked_out
-from taxonomy.moments import day_keys, shifted
-from taxonomy.reading import Reading
-from taxonomy.replies import cut, decoded
-from taxonomy.sources import Source, cut_short, plain, sources
+from taxonomy.evidence.derivation import columns, totals, worked_out
+from taxonomy.evidence.moments import day_keys, shifted
+from taxonomy.evidence.reading import Reading
+from taxonomy.evidence.replies import cut, decoded
+from taxonomy.evidence.sources import Source, cut_short, plain, sources
 
 How = Literal["exact", "within", "number", "path", "date", "derived"]
 

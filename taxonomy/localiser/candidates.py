@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from taxonomy.features import SCORES
 from taxonomy.findings import Candidate, Finding, Signal, StepScore
+from taxonomy.localiser.features import SCORES
+from taxonomy.localiser.signs import Sign, of_scores, signs, strongest
+from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
 from taxonomy.rules.case import Case
 from taxonomy.shapes import Scores
-from taxonomy.signs import Sign, of_scores, signs, strongest
-from taxonomy.weights import CONFIDENCE, WEIGHTS
 
 EVIDENCE = 0.4
 """What the signs of a first candidate weigh at least, in log odds: half as likely again as a step

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from replay.trace import Json, Trace
-from taxonomy.identifiers import Sort, to_ground
-from taxonomy.reading import Act, Reading, Turn
-from taxonomy.replies import Kind
-from taxonomy.seen import Index, Origin
+from taxonomy.evidence.identifiers import Sort, to_ground
+from taxonomy.evidence.reading import Act, Reading, Turn
+from taxonomy.evidence.replies import Kind
+from taxonomy.evidence.seen import Index, Origin
 
 __all__ = ["Index", "Origin", "Ungrounded", "Value", "ungrounded", "values", "where_from"]
 
