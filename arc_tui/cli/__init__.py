@@ -29,7 +29,7 @@ COMMANDS: dict[str, str] = {
     "money": "arc_tui.cli.money:money",
     "tag": "arc_tui.cli.tagging:tag",
     "tags": "arc_tui.cli.tagging:tags",
-    "pareto": "arc_tui.cli.tagging:pareto",
+    "pareto": "arc_tui.cli.pareto:pareto",
     "stats": "arc_tui.cli.stats:stats",
     "score": "arc_tui.cli.scoring:score",
     "label": "arc_tui.cli.calibrating:label",

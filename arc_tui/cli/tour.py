@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from arc_tui.cli.common import console
+from arc_tui.cli.pareto import pareto_lines
 from arc_tui.cli.replay_table import print_replay
 from arc_tui.cli.replaying import drained
-from arc_tui.cli.tagging import pareto_lines
 from arc_tui.places import fixtures
 from arc_tui.replaying import Wanted, replaying
 from arc_tui.views.runs import build_runs
