@@ -1,28 +1,70 @@
-"""How often does each class of failure happen? Counts over runs, never over spans."""
+"""How often does each class of failure happen, and whose is it? Counts over runs, never over
+spans."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Literal, get_args
 
+import msgspec
 from msgspec import Struct
 
 from replay.store import Store
-from taxonomy.classes import Fault, class_label
-from taxonomy.query import TagRow, first_tools, outcome_counts, tag_rows
+from taxonomy.classes import FailureClass, Fault, class_label
+from taxonomy.findings import Source
+from taxonomy.owners import Owners, owners_of
+from taxonomy.query import TagRow, first_tools, outcome_counts, run_heads, tag_rows
 
-By = Literal["tool", "model", "variant", "task"]
+By = Literal["tool", "model", "variant", "task", "week", "owner"]
+BYS: tuple[By, ...] = get_args(By)
+
+UNTAGGED = "not yet tagged"
+NO_VALUE = "–"
+"""The part of a run that does not say what it is split by."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class RunBehind(Struct, frozen=True, kw_only=True):
+    """A failed run that a bar counts, and the step it is counted for.
+
+    `by` says so (with `source`); all of these are None where nobody says anything of the run.
+    """
+
+    trace: str
+    step: int | None
+    task: str | None
+    trial: str | None
+    accepted: bool = False
+    source: Source | None = None
+    by: str | None = None
+    why: str | None = None
+    owner: str | None = None
 
 
 class Bar(Struct, frozen=True, kw_only=True):
-    """One bar: runs tagged by someone, and runs a rule or judge suggests it for."""
+    """One bar: runs tagged by someone, and runs a rule or judge suggests it for.
+
+    `part` is the tool, model … the class is split by. `owner` is whose most of its runs are
+    (None: nobody is named), `owners` how many different answers there are. `runs` begin with the
+    tagged ones, then go by task, trial, trace and step.
+    """
 
     label: str
     tagged: int
     suggested: int
+    failure: FailureClass = msgspec.field(name="class")
+    sub: str | None
+    fault: Fault | None
+    part: str | None
+    owner: str | None
+    owners: int
+    runs: tuple[RunBehind, ...]
 
     @property
-    def runs(self) -> int:
+    def count(self) -> int:
         return self.tagged + self.suggested
 
 
@@ -39,50 +81,150 @@ class Pareto(Struct, frozen=True, kw_only=True):
     failed: int
     unknown: int
 
+    @property
+    def all_bars(self) -> tuple[Bar, ...]:
+        return (*self.bars, *self.apart)
 
-def pareto(store: Store, *, by: By | None = None, every: bool = False) -> Pareto:
+
+def pareto(
+    store: Store, *, by: By | None = None, every: bool = False, owners: Owners | None = None
+) -> Pareto:
     """The Pareto over the preferred recordings of all runs.
 
     Each failed run counts once, by its most trusted source and earliest step; with `every`, once
-    for each class said of it. `by` splits a class further.
+    for each class said of it. `by` splits a class further; weeks are in order. Without `owners`
+    nobody is asked whose a failure is.
     """
     said = tag_rows(store, "outcome = 'failed'" + ("" if every else " AND place = 1"))
-    tools = first_tools(store) if by == "tool" else {}
-    own: dict[str, Counter[bool]] = {}
-    other: dict[str, Counter[bool]] = {}
-    for _, label, accepted, agent in {_key(row, by, tools) for row in said}:
-        bars = own if agent else other
-        bars.setdefault(label, Counter())[accepted] += 1
+    named = (None,) * len(said) if owners is None else owners_of(store, said, owners)
+    part = _splitter(store, by)
+    counted: dict[tuple[str, str], tuple[TagRow, str | None, RunBehind]] = {}
+    for row, owner in zip(said, named, strict=True):
+        of = owner or NO_VALUE if by == "owner" else part(row)
+        counted.setdefault((row.run, _label(row, of)), (row, of, _behind(row, owner)))
+    groups: dict[str, list[tuple[TagRow, str | None, RunBehind]]] = {}
+    for (_, label), each in counted.items():
+        groups.setdefault(label, []).append(each)
+    bars = _in_order([_bar(label, group) for label, group in groups.items()], by)
     counts = outcome_counts(store)
     failed = counts.get("failed", 0)
     return Pareto(
-        bars=_bars(own),
-        apart=_bars(other),
+        bars=tuple(bar for bar in bars if is_agents(bar.fault)),
+        apart=tuple(bar for bar in bars if not is_agents(bar.fault)),
         untagged=failed - len({row.run for row in said}),
         failed=failed,
         unknown=counts.get("unknown", 0),
     )
 
 
-def _key(
-    row: TagRow, by: By | None, tools: dict[tuple[str, int], str]
-) -> tuple[str, str, bool, bool]:
+def untagged_runs(store: Store) -> tuple[RunBehind, ...]:
+    """The failed runs nobody says anything of, by task, trial and trace."""
+    said = {row.run for row in tag_rows(store, "outcome = 'failed' AND place = 1")}
+    return tuple(
+        sorted(
+            (
+                RunBehind(trace=run.trace, step=None, task=run.task, trial=run.trial)
+                for run in run_heads(store)
+                if run.outcome == "failed" and run.run not in said
+            ),
+            key=_order,
+        )
+    )
+
+
+def is_agents(fault: Fault | None) -> bool:
+    """Was it the agent's doing, as far as anyone says?"""
+    return fault in (None, Fault.AGENT)
+
+
+def iso_week(start_ns: int | None) -> str:
+    """The week a run began in (UTC), as ISO 8601 writes it: `2026-W47`; `–` where unknown."""
+    if start_ns is None:
+        return NO_VALUE
+    year, week, _ = (_EPOCH + timedelta(microseconds=start_ns // 1000)).isocalendar()
+    return f"{year}-W{week:02}"
+
+
+def failure_label(row: TagRow) -> str:
+    """A failure as a bar that is not split names it: class, sub-label, and whose doing it was."""
     label = class_label(row.failure, row.sub)
+    return label if is_agents(row.fault) else f"{label} ({row.fault})"
+
+
+def _label(row: TagRow, part: str | None) -> str:
+    if part is None:
+        return failure_label(row)
+    label = f"{class_label(row.failure, row.sub)} · {part}"
+    return label if is_agents(row.fault) else f"{label} ({row.fault})"
+
+
+def _splitter(store: Store, by: By | None) -> Callable[[TagRow], str | None]:
+    """Which part of a class a row falls into, None where classes are whole."""
     match by:
         case "tool":
-            label = f"{label} · {tools.get((row.trace, row.step), 'no call')}"
-        case "model" | "variant" | "task":
-            value = {"model": row.models, "variant": row.variant, "task": row.task}[by]
-            label = f"{label} · {value or '–'}"
-        case None:
-            pass
-    agent = row.fault in (None, Fault.AGENT)
-    return row.run, label if agent else f"{label} ({row.fault})", row.accepted, agent
+            tools = first_tools(store)
+            return lambda row: tools.get((row.trace, row.step), "no call")
+        case "model":
+            return lambda row: row.models or NO_VALUE
+        case "variant":
+            return lambda row: row.variant or NO_VALUE
+        case "task":
+            return lambda row: row.task or NO_VALUE
+        case "week":
+            weeks = {run.trace: iso_week(run.start_ns) for run in run_heads(store)}
+            return lambda row: weeks[row.trace]
+        case "owner" | None:
+            return lambda _: None
 
 
-def _bars(counts: dict[str, Counter[bool]]) -> tuple[Bar, ...]:
-    bars = (
-        Bar(label=label, tagged=count[True], suggested=count[False])
-        for label, count in counts.items()
+def _behind(row: TagRow, owner: str | None) -> RunBehind:
+    return RunBehind(
+        trace=row.trace,
+        step=row.step,
+        task=row.task,
+        trial=row.trial,
+        accepted=row.accepted,
+        source=row.source,
+        by=row.by,
+        why=row.why,
+        owner=owner,
     )
-    return tuple(sorted(bars, key=lambda bar: (-bar.runs, bar.label)))
+
+
+def _bar(label: str, group: Sequence[tuple[TagRow, str | None, RunBehind]]) -> Bar:
+    row, part, _ = group[0]
+    runs = sorted((run for _, _, run in group), key=_order)
+    tagged = sum(run.accepted for run in runs)
+    owners = Counter(run.owner for run in runs)
+    owner = min(owners, key=lambda name: (-owners[name], name is None, name or ""))
+    return Bar(
+        label=label,
+        tagged=tagged,
+        suggested=len(runs) - tagged,
+        failure=row.failure,
+        sub=row.sub,
+        fault=row.fault,
+        part=part,
+        owner=owner,
+        owners=len(owners),
+        runs=tuple(runs),
+    )
+
+
+def _order(run: RunBehind) -> tuple[bool, bool, str, str, str, int]:
+    """Tagged first, then by what the run is called."""
+    named = run.task or ""
+    return not run.accepted, run.task is None, named, run.trial or "", run.trace, run.step or 0
+
+
+def _in_order(bars: Sequence[Bar], by: By | None) -> list[Bar]:
+    """Most first; weeks stay with their class, which goes by all of its weeks."""
+    if by != "week":
+        return sorted(bars, key=lambda bar: (-bar.count, bar.label))
+    whole: Counter[tuple[FailureClass, str]] = Counter()
+    for bar in bars:
+        whole[bar.failure, bar.sub or ""] += bar.count
+    return sorted(
+        bars,
+        key=lambda bar: (-whole[bar.failure, bar.sub or ""], bar.failure, bar.sub or "", bar.label),
+    )

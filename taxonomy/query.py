@@ -113,6 +113,27 @@ def outcome_counts(store: Store) -> dict[str, int]:
     return {str(outcome): int(count) for outcome, count in found}
 
 
+class RunHead(NamedTuple):
+    """What a run is called, how it ended and when it began; its preferred recording."""
+
+    trace: str
+    run: str
+    title: str | None
+    task: str | None
+    trial: str | None
+    outcome: str
+    start_ns: int | None
+
+
+def run_heads(store: Store) -> list[RunHead]:
+    """Every run once, in the order of their traces' ids."""
+    found = store.db.execute(
+        "SELECT trace, run, title, task, trial, outcome, start_ns FROM trace_summary"
+        " WHERE preferred ORDER BY trace"
+    )
+    return [RunHead(*row) for row in found]
+
+
 def first_tools(store: Store) -> dict[tuple[str, int], str]:
     """The first tool called at each step, by (trace, step)."""
     found = store.db.execute(

@@ -10,11 +10,11 @@ from textual.reactive import reactive
 from textual.widgets import Static
 
 from arc_tui import format
+from arc_tui.views.failures import NOT_AGENTS
 from arc_tui.views.runs import EMPTY
 from arc_tui.widgets.cells import fit
-from taxonomy.pareto import Bar, Pareto
+from taxonomy.pareto import UNTAGGED, Bar, Pareto
 
-UNTAGGED = "not yet tagged"
 LABEL = 20
 """The widest label at a usual width of the panel; a longer one is cut with `…`."""
 
@@ -48,29 +48,28 @@ class ParetoPanel(VerticalScroll, can_focus=False):
         quiet = self._ink("quiet")
         if not counted.failed:
             return [Text("no failed runs", quiet)]
-        bars = (*counted.bars, *counted.apart)
-        most = max([bar.runs for bar in bars] + [counted.untagged])
+        bars = counted.all_bars
+        most = max([bar.count for bar in bars] + [counted.untagged])
         label = min(max([len(bar.label) for bar in bars] + [len(UNTAGGED)]), LABEL)
         room = width - label - len(str(most)) - 3
         lines = [self._bar(bar, most, label, room, "tagged") for bar in counted.bars]
         if counted.apart:
-            lines += [Text(), Text("not the agent's doing", quiet)]
+            lines += [Text(), Text(NOT_AGENTS, quiet)]
             lines += [self._bar(bar, most, label, room, "apart") for bar in counted.apart]
         if counted.untagged:
-            rest = Bar(label=UNTAGGED, tagged=0, suggested=0)
             blocks = "░" * len(format.bar(counted.untagged / most, room))
-            lines.append(_line(rest.label, label, (blocks, quiet), counted.untagged))
+            lines.append(_line(UNTAGGED, label, (blocks, quiet), counted.untagged))
         lines += [Text(), Text("█ tagged  ▒ suggested by a rule", quiet)]
         if counted.unknown:
             lines.append(Text(f"{counted.unknown} of unknown outcome left out", quiet))
         return lines
 
     def _bar(self, bar: Bar, most: int, label: int, room: int, style: str) -> Text:
-        whole = len(format.bar(bar.runs / most, room))
+        whole = len(format.bar(bar.count / most, room))
         tagged = min(len(format.bar(bar.tagged / most, room)), whole)
         line = _line(bar.label, label, ("█" * tagged, self._ink(style)), None)
         line.append("▒" * (whole - tagged), self._ink("suggested"))
-        return line.append(f" {bar.runs}")
+        return line.append(f" {bar.count}")
 
     def _ink(self, name: str) -> Style:
         return self.get_component_rich_style(f"pareto--{name}", partial=True)

@@ -1,0 +1,93 @@
+"""What a person has set once for all: the file `config.toml`, decoded, checked, never written.
+
+It lies in `ARC_CONFIG_DIR`, else in the platform's folder for settings. Without a file everything
+is at its default. A section is a field of `Config`; what is not known there is an error, because a
+misspelt key that is silently ignored looks like a setting that does not work.
+"""
+
+from __future__ import annotations
+
+import os
+import typing
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from replay.errors import ArcError
+from taxonomy.owners import BadOwner, Owners, owners_from
+
+NAME = "config.toml"
+
+
+class BadConfig(ArcError):
+    """A file of settings that cannot be used; the message names the file and the key."""
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The sections of the file.
+
+    `owners` says whose a class of failure is (`taxonomy.owners` has the names that may stand
+    there). A section with keys of its own is a Struct that forbids unknown fields.
+    """
+
+    owners: dict[str, str] = {}
+
+
+def config_file() -> Path:
+    """Where the file is, or would be."""
+    from platformdirs import user_config_path
+
+    given = os.environ.get("ARC_CONFIG_DIR")
+    folder = Path(given) if given else user_config_path("arc", appauthor=False)
+    return folder / NAME
+
+
+def read_config(file: Path | None = None) -> Config:
+    """The settings in a file (the usual one unless given), the defaults where there is none.
+
+    Raises BadConfig.
+    """
+    file = file or config_file()
+    try:
+        table = msgspec.toml.decode(file.read_bytes())
+    except FileNotFoundError:
+        return Config()
+    except OSError as error:
+        raise BadConfig(f"{file}: cannot be read: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{file}: is no TOML: {error}") from error
+    for wrong in _unknown(table, Config, ""):
+        raise BadConfig(f"{file}: {wrong}")
+    try:
+        return msgspec.convert(table, Config)
+    except msgspec.ValidationError as error:
+        raise BadConfig(f"{file}: {error}") from error
+
+
+def read_owners(file: Path | None = None) -> Owners:
+    """Whose a failure is, as the section `[owners]` says. Raises BadConfig."""
+    file = file or config_file()
+    try:
+        return owners_from(read_config(file).owners)
+    except BadOwner as error:
+        raise BadConfig(f"{file}: [owners] {error.message}", error.hint) from error
+
+
+def _unknown(table: Mapping[str, object], shape: type[Struct], at: str) -> Iterator[str]:
+    """A sentence for each key that a Struct does not know, and for those below its sections."""
+    types = typing.get_type_hints(shape)
+    known = {each.encode_name: types[each.name] for each in msgspec.structs.fields(shape)}
+    for key, value in table.items():
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            meant = f", did you mean {near[0]!r}?" if near else ""
+            yield f"unknown key {at + key!r}{meant} (known: {', '.join(at + k for k in known)})"
+        elif isinstance(value, dict) and _is_section(known[key]):
+            yield from _unknown(value, known[key], f"{at}{key}.")
+
+
+def _is_section(hint: object) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Struct)

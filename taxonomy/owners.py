@@ -1,0 +1,140 @@
+"""Whose is a failure? The team that would mend it, by what people wrote down.
+
+Two places say so: the settings (`[owners]`: a class, a sub-label or a fault → a name) and the goals
+of a task (`taxonomy/goals.py`: a goal → a name). The first of these that says something is taken:
+
+1. the fault, where it is not the agent's: what a harness broke is no team's prompt;
+2. the goal with an owner that covers the step, in the newest version of each file of goals that
+   was kept; of several the weightiest, then the first. It outranks the class: who answers for what
+   the step was for knows the case, who answers for a class knows the kind;
+3. the sub-label (`other / cap hit`), then the class;
+4. `fault:agent`: whatever else the agent did wrong.
+
+None where nobody is named: an owner is never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from replay.errors import ArcError
+from replay.store import Store, notes, read
+from replay.trace import Header, Trace
+from taxonomy.classes import FailureClass, Fault, class_label
+from taxonomy.evidence.reading import Reading, Turn
+from taxonomy.goals import Goals, Seen
+from taxonomy.query import TagRow
+
+FAULT = "fault:"
+_GOALS = "goals:"
+
+
+class BadOwner(ArcError):
+    """An owner given to something that is no class and no fault."""
+
+
+class Owners(Struct, frozen=True, kw_only=True):
+    """Names by what they answer for: a fault, or a class as it is written with its sub-label."""
+
+    by_fault: dict[Fault, str] = {}
+    by_label: dict[str, str] = {}
+
+    def of(
+        self,
+        failure: FailureClass,
+        sub: str | None = None,
+        fault: Fault | None = None,
+        goal: str | None = None,
+    ) -> str | None:
+        """Who a failure belongs to; `goal` is the owner of the goal its step was for."""
+        if fault is not None and fault is not Fault.AGENT:
+            return self.by_fault.get(fault)
+        return (
+            goal
+            or self.by_label.get(class_label(failure, sub))
+            or self.by_label.get(failure.value)
+            or self.by_fault.get(Fault.AGENT)
+        )
+
+
+NOBODY = Owners()
+
+
+def owners_from(named: Mapping[str, str]) -> Owners:
+    """Owners by the keys of the settings: `bad args` or `bad_args`, `other / cap hit`,
+    `fault:harness`. Raises BadOwner naming the key and what is known."""
+    by_fault: dict[Fault, str] = {}
+    by_label: dict[str, str] = {}
+    for key, owner in named.items():
+        if not owner.strip():
+            raise BadOwner(f"{key!r} has no name")
+        kind, _, rest = key.partition(":")
+        if rest and kind.strip().lower() == FAULT[:-1]:
+            by_fault[_fault(key, rest)] = owner.strip()
+        else:
+            by_label[_label(key)] = owner.strip()
+    return Owners(by_fault=by_fault, by_label=by_label)
+
+
+def _fault(key: str, word: str) -> Fault:
+    wanted = word.strip().lower()
+    if wanted not in set(Fault):
+        raise BadOwner(f"{key!r} names no fault", f"faults are {', '.join(Fault)}")
+    return Fault(wanted)
+
+
+def _label(key: str) -> str:
+    """A class as it is written, with its sub-label."""
+    word, slash, sub = key.partition("/")
+    wanted = " ".join(word.lower().replace("_", " ").replace("-", " ").split())
+    if wanted not in set(FailureClass):
+        near = get_close_matches(wanted, list(FailureClass), n=1)
+        meant = f", did you mean {str(near[0])!r}?" if near else ""
+        known = ", ".join([*FailureClass, "other / …", *(FAULT + each for each in Fault)])
+        raise BadOwner(f"{key!r} is no class of failure{meant}", f"known: {known}")
+    return class_label(FailureClass(wanted), sub.strip() or None if slash else None)
+
+
+def owners_of(
+    store: Store, rows: Sequence[TagRow], owners: Owners = NOBODY
+) -> tuple[str | None, ...]:
+    """The owner of each row, None where nobody is named.
+
+    A step is read only where a goal with an owner may cover it.
+    """
+    goals = kept_goals(store)
+    return tuple(
+        owners.of(row.failure, row.sub, row.fault, _goal_owner(store, goals, row)) for row in rows
+    )
+
+
+def kept_goals(store: Store) -> tuple[Goals, ...]:
+    """The version of each file of goals that was first seen last."""
+    newest: dict[str, Seen] = {}
+    for seen in notes.found(store, _GOALS, Seen):
+        held = newest.get(seen.name)
+        if held is None or (held.first_seen_ns, held.digest) < (seen.first_seen_ns, seen.digest):
+            newest[seen.name] = seen
+    return tuple(newest[name].goals for name in sorted(newest))
+
+
+def _goal_owner(store: Store, goals: Sequence[Goals], row: TagRow) -> str | None:
+    head = Header(format="", source_id="", task=row.task)
+    named = [goal for each in goals for goal in each.of(head) if goal.owner]
+    if not named:
+        return None
+    turn = _turn(store, head, row)
+    covering = [goal for goal in named if turn is not None and goal.covers(turn)]
+    return max(covering, key=lambda goal: goal.weight).owner if covering else None
+
+
+def _turn(store: Store, head: Header, row: TagRow) -> Turn | None:
+    """The step of a row as goals read it, None where the recording has none of that number."""
+    step = read.part(store, row.trace, {row.step}).get(row.step)
+    if step is None:
+        return None
+    (turn,) = Reading(Trace(id=row.trace, run=row.run, header=head, spans=(), steps=(step,))).turns
+    return turn

@@ -1,0 +1,79 @@
+"""The file of settings: what may stand in it, and how it says no."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from arc_tui.config import BadConfig, Config, config_file, read_config, read_owners
+from taxonomy.classes import FailureClass, Fault
+from taxonomy.owners import NOBODY
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "config.toml"
+    file.write_text(text)
+    return file
+
+
+def test_without_a_file_everything_is_at_its_default(tmp_path: Path) -> None:
+    assert read_config(tmp_path / "config.toml") == Config()
+    assert read_owners(tmp_path / "config.toml") == NOBODY
+
+
+def test_the_folder_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARC_CONFIG_DIR", str(tmp_path))
+    written(tmp_path, '[owners]\nloop = "Ann"')
+    assert config_file() == tmp_path / "config.toml"
+    assert read_config().owners == {"loop": "Ann"}
+    monkeypatch.delenv("ARC_CONFIG_DIR")
+    assert config_file().parent.name == "arc"
+
+
+def test_owners_of_classes_sub_labels_and_faults(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        "[owners]\n"
+        'bad_args = "tools team"\n'
+        '"other / cap hit" = "ops"\n'
+        'other = "triage"\n'
+        '"fault:harness" = "platform"\n',
+    )
+    owners = read_owners(file)
+    assert owners.of(FailureClass.BAD_ARGS) == "tools team"
+    assert owners.of(FailureClass.OTHER, "cap hit") == "ops"
+    assert owners.of(FailureClass.OTHER, "arithmetic") == "triage"
+    assert owners.of(FailureClass.LOOP) is None
+    assert owners.of(FailureClass.BAD_ARGS, fault=Fault.HARNESS) == "platform"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[owner]\nloop = 'Ann'", "unknown key 'owner', did you mean 'owners'? (known: owners)"),
+        ("colour = 'red'", "unknown key 'colour' (known: owners)"),
+        ("[owners]\nloops = 'Ann'", "[owners] 'loops' is no class of failure, did you mean 'loop'"),
+        ("[owners]\n'fault:cosmos' = 'Ann'", "[owners] 'fault:cosmos' names no fault"),
+        ("[owners]\nloop = ' '", "[owners] 'loop' has no name"),
+        ("[owners]\nloop = 3", "Expected `str`, got `int`"),
+        ("owners = 'Ann'", "Expected `object`, got `str`"),
+        ("[owners", "is no TOML"),
+    ],
+)
+def test_what_cannot_be_used_is_a_sentence_with_the_file_and_the_key(
+    text: str, says: str, tmp_path: Path
+) -> None:
+    file = written(tmp_path, text)
+    with pytest.raises(BadConfig) as caught:
+        read_owners(file)
+    assert caught.value.message.startswith(f"{file}: ")
+    assert says in str(caught.value)
+
+
+def test_bytes_that_are_no_text_and_a_folder_in_its_place_are_said(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadConfig, match="is no TOML"):
+        read_config(tmp_path / "config.toml")
+    with pytest.raises(BadConfig, match="cannot be read"):
+        read_config(tmp_path)

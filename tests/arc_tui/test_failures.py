@@ -1,0 +1,185 @@
+"""`arc pareto`: the bars, the runs behind them, weeks, before and after, and who agrees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from msgspec import structs
+
+from arc_tui.config import BadConfig
+from arc_tui.views.failure_words import agreement, card, sentence
+from arc_tui.views.failures import EMPTY, Asked, FailuresView, build_failures, rows_named
+from replay.errors import NotFound
+from taxonomy.ledger import open_ledger
+from taxonomy.owners import owners_from
+from tests.arc_tui import failures_case, sample
+from tests.arc_tui.test_commands import as_json, run
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("db") / "arc.db"
+    failures_case.put(path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARC_CONFIG_DIR", failures_case.configured(tmp_path / "settings"))
+
+
+def view(db: Path, **asked: Any) -> FailuresView:
+    with open_ledger(db) as store:
+        return build_failures(store, Asked(**asked), owners_from({"loop": "runtime"}))
+
+
+def test_each_bar_stands_with_its_owner_and_others_doing_apart(db: Path) -> None:
+    lines = [line.split() for line in run(db, "pareto").stdout.splitlines()]
+    assert lines[0][:2] + lines[0][3:] == ["hallucinated", "state", "2", "grounding"]
+    assert set(lines[0][2]) == {"█", "▒"}
+    assert ["not", "the", "agent's", "doing"] in lines
+    assert next(line for line in lines if "(user)" in line)[-1] == "simulator"
+    assert (
+        lines[-1]
+        == "5 failed runs, 1 run of unknown outcome left out".replace("1 run of", "1 of").split()
+    )
+
+
+def test_json_has_owner_and_runs_of_each_bar(db: Path) -> None:
+    counted = as_json(db, "pareto")
+    first = counted["bars"][0]
+    assert (first["class"], first["owner"], first["tagged"]) == (
+        "hallucinated state", "grounding", 1,
+    )  # fmt: skip
+    assert [(each["task"], each["trial"], each["step"]) for each in first["runs"]] == [
+        ("26", "1", 3),
+        ("26", "2", 3),
+    ]
+    assert as_json(db, "pareto", "--runs", "h") == first["runs"]
+
+
+def test_the_runs_behind_a_class_are_listed_below_what_it_is(db: Path) -> None:
+    text = run(db, "pareto", "--runs", "hallucinated_state").stdout
+    assert "first fix       force a read before each write" in text
+    assert "2/5 .40" in text
+    assert "ann looked" in text
+    assert "26 · 2" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("w", ["wrong tool"]),
+        ("Wrong Tool", ["wrong tool"]),
+        ("other", ["other / premise not checked (user)"]),
+        ("halluc", ["hallucinated state"]),
+        ("untagged", ["not yet tagged"]),
+        ("loop", []),
+    ],
+)
+def test_a_bar_is_named_by_letter_class_label_or_beginning(
+    name: str, labels: list[str], db: Path
+) -> None:
+    assert [row.label for row in rows_named(view(db), name)] == labels
+    assert run(db, "pareto", "--runs", name).return_value == (0 if labels else 1)
+
+
+def test_a_class_that_is_split_is_all_of_its_bars(db: Path) -> None:
+    labels = [row.label for row in rows_named(view(db, by="tool"), "h")]
+    assert labels == ["hallucinated state · no call"]
+
+
+def test_a_name_that_is_no_bar_says_which_there_are(db: Path) -> None:
+    with pytest.raises(NotFound, match="there are hallucinated state, wrong tool"):
+        run(db, "pareto", "--runs", "nonsense")
+
+
+def test_weeks_are_a_table_with_the_same_figures_as_json(db: Path) -> None:
+    text = run(db, "pareto", "--by", "week").stdout
+    assert [line.split()[0] for line in text.splitlines()[1:3]] == ["2026-W01", "2026-W22"]
+    weeks = as_json(db, "pareto", "--by", "week")["weeks"]
+    assert [(week["week"], week["runs"], week["failed"]["n"]) for week in weeks] == [
+        ("2026-W01", 6, 6),
+        ("2026-W22", 1, 1),
+    ]
+
+
+def test_before_and_after_a_day_says_when_it_is_too_little_to_tell(db: Path) -> None:
+    result = run(db, "pareto", "--since", "2026-05-01")
+    assert result.return_value == 0
+    assert "too few to tell" in result.stdout
+    assert "4/6 .67" in result.stdout
+    failed = as_json(db, "pareto", "--since", "2026-05-01")["failed"]
+    assert (failed["before"]["rate"]["n"], failed["after"]["rate"]["n"]) == (6, 1)
+    assert run(db, "pareto", "--since", "2030-01-01").return_value == 1
+
+
+def test_agreement_names_the_classes_that_are_mixed_up(db: Path) -> None:
+    text = run(db, "pareto", "--agreement").stdout
+    assert "person, rule    same class 1/2 .50" in text
+    assert "apart in 1 run: person wrong tool, rule bad args" in text
+    pair = next(each for each in as_json(db, "pareto", "--agreement") if each["second"] == "rule")
+    assert pair["confusion"]["rows"] == ["wrong tool", "hallucinated state"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--since", "2026-01-01", "--by", "tool"),
+        ("--agreement", "--runs", "g"),
+        ("--by", "week", "--every"),
+    ],
+)
+def test_two_questions_at_once_are_refused(words: tuple[str, ...], db: Path) -> None:
+    with pytest.raises(click.UsageError):
+        run(db, "pareto", *words)
+
+
+def test_a_bad_setting_is_one_sentence_with_its_file(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = failures_case.configured(tmp_path / "wrong", "[ownrs]\nloop = 'Ann'")
+    monkeypatch.setenv("ARC_CONFIG_DIR", folder)
+    with pytest.raises(BadConfig, match=r"config\.toml: unknown key 'ownrs'"):
+        run(db, "pareto")
+
+
+# --- words
+
+
+def test_the_sentence_says_what_to_know_first(db: Path) -> None:
+    assert sentence(view(db)) == (
+        "hallucinated state: 2 of 5 failed runs · 1 not yet tagged · 1 of unknown outcome left out"
+    )
+    assert sentence(EMPTY) == "no failed runs"
+
+
+def test_what_was_not_the_agents_doing_gets_no_advice_on_prompts(db: Path) -> None:
+    shown = view(db)
+    apart = next(row for row in shown.rows if row.of == "apart")
+    labels = dict(card(shown, apart))
+    assert labels["whose"] == "the user's doing: no edit of a prompt helps"
+    assert "first fix" not in labels
+
+
+def test_a_run_nobody_names_has_its_candidate_as_a_hint(tmp_path: Path) -> None:
+    path = tmp_path / "arc.db"
+    spans = sample.failed_run().spans
+    hint = structs.replace(sample.SAID, findings=())
+    sample.put(path, sample.header(None, None, sample.FAILED, title="Hinted\nat"), spans, hint)
+    shown = view(path)
+    (row,) = shown.rows
+    (behind,) = row.runs
+    assert (row.of, behind.step, behind.source, shown.name(behind)) == (
+        "untagged", 3, None, "Hinted ⏎ at",
+    )  # fmt: skip
+    assert "owner" not in dict(card(shown, row))
+
+
+def test_agreement_over_nothing_is_one_line() -> None:
+    assert agreement(()) == (
+        ("", "no run yet of which two of person, judge and rule named a failure"),
+    )

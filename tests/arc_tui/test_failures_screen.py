@@ -1,0 +1,196 @@
+"""The failures screen: what it shows at two sizes, and what its keys do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+from arc_tui.app import ArcApp
+from arc_tui.screens.failures import FailuresScreen
+from arc_tui.screens.runs import RunsScreen
+from arc_tui.screens.trace import TraceScreen
+from taxonomy.classes import FailureClass
+from taxonomy.ledger import open_ledger
+from tests.arc_tui import failures_case
+from tests.screen import matches_golden, rows, settle
+from tests.screen import text as drawn
+
+
+class Opener(ArcApp):
+    """The app over a blank screen."""
+
+    def get_default_screen(self) -> Screen[None]:  # type: ignore[override]
+        return Screen()
+
+
+Opened = tuple[Pilot[None], FailuresScreen]
+
+
+@asynccontextmanager
+async def opened(path: Path, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Opened]:
+    app = Opener(path)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        screen = FailuresScreen(path)
+        app.push_screen(screen)
+        await settle(pilot)
+        await settle(pilot)
+        yield pilot, screen
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Read only."""
+    path = tmp_path_factory.mktemp("db") / "arc.db"
+    failures_case.put(path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARC_CONFIG_DIR", failures_case.configured(tmp_path / "settings"))
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
+def here(screen: FailuresScreen) -> str:
+    return screen.bars.bar.label if screen.bars.bar is not None else ""
+
+
+def focused(screen: FailuresScreen) -> str | None:
+    return screen.focused.id if screen.focused is not None else None
+
+
+def labels(screen: FailuresScreen) -> list[str]:
+    return [row.label for row in screen.bars.bars]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_screen_looks_like_this(db: Path, size: tuple[int, int]) -> None:
+    async with opened(db, size) as (pilot, _):
+        matches_golden(pilot.app, f"failures_{size[0]}x{size[1]}")
+
+
+async def test_the_runs_and_the_card_follow_the_cursor_past_the_heading(db: Path) -> None:
+    async with opened(db, (160, 48)) as (pilot, screen):
+        assert labels(screen)[-3:] == [
+            "not the agent's doing",
+            "other / premise not checked (user)",
+            "not yet tagged",
+        ]
+        screen.bars.cursor = 1
+        await press(pilot, "j")
+        assert here(screen) == "other / premise not checked (user)"
+        assert "the user's doing: no edit of a prompt helps" in drawn(pilot.app)
+        assert "the user asked for another trip" in drawn(pilot.app)
+        await press(pilot, "k")
+        assert here(screen) == "wrong tool"
+        await press(pilot, "G")
+        assert here(screen) == "not yet tagged"
+        assert "░ 31 · 0" in drawn(pilot.app)
+
+
+async def test_enter_goes_to_the_runs_and_opens_one_at_its_step(db: Path) -> None:
+    async with opened(db, (80, 24)) as (pilot, screen):
+        await press(pilot, "enter")
+        assert focused(screen) == "runs"
+        await press(pilot, "j", "enter")
+        run = pilot.app.screen
+        assert isinstance(run, TraceScreen)
+        assert (run.trace, run.step) == (screen.runs.runs[1].trace, 3)
+        await press(pilot, "escape")
+        assert pilot.app.screen is screen
+        await press(pilot, "escape")
+        assert focused(screen) == "bars"
+        await press(pilot, "escape")
+        assert pilot.app.screen is not screen
+
+
+async def test_f_goes_back_to_the_list_with_just_these_runs(db: Path) -> None:
+    app = ArcApp(db)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "P")
+        screen = app.screen
+        assert isinstance(screen, FailuresScreen)
+        behind = {run.trace for run in screen.bars.bars[0].runs}
+        await press(pilot, "f")
+        runs = app.screen
+        assert isinstance(runs, RunsScreen)
+        assert {row.trace for row in runs.shown} == behind
+        assert "hallucinated state" in rows(app)[0]
+        await press(pilot, "escape")
+        assert len(runs.shown) > len(behind)
+
+
+async def test_b_splits_the_bars_and_says_by_what(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await press(pilot, "b")
+        assert "hallucinated state · no call" in labels(screen)
+        assert rows(pilot.app)[0].startswith(" failures by tool  hallucinated state · no call: 2")
+        await press(pilot, "B", "B")
+        assert "hallucinated state · grounding" in labels(screen)
+        await press(pilot, "b")
+        assert labels(screen)[0] == "hallucinated state"
+
+
+async def test_e_counts_every_class_of_a_run(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        assert "bad args" not in labels(screen)
+        screen.bars.cursor = 1
+        await press(pilot, "E")
+        assert "bad args" in labels(screen)
+        assert here(screen) == "wrong tool"
+        assert rows(pilot.app)[0].startswith(" failures every class  ")
+        await press(pilot, "E")
+        assert "bad args" not in labels(screen)
+
+
+async def test_agreement_hides_in_a_narrow_terminal_until_it_is_asked_for(db: Path) -> None:
+    async with opened(db, (80, 24)) as (pilot, _):
+        assert "who agrees with whom" not in drawn(pilot.app)
+        await press(pilot, "a")
+        assert "person, rule   same class 1/2 .50" in drawn(pilot.app)
+        assert "26 · 1" in drawn(pilot.app)
+
+
+async def test_a_tag_given_meanwhile_is_counted_when_the_screen_comes_back(
+    db: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "arc.db"
+    own.write_bytes(db.read_bytes())
+    async with opened(own) as (pilot, screen):
+        await press(pilot, "G", "question_mark")
+        assert pilot.app.screen is not screen
+        with open_ledger(own) as store:
+            trace = screen.bars.bars[-1].runs[0].trace
+            failures_case.tagged(store, trace, 0, FailureClass.LOOP)
+        await press(pilot, "escape")
+        assert "loop" in labels(screen)
+        assert "not yet tagged" not in labels(screen)
+
+
+async def test_a_database_without_failures_says_so(tmp_path: Path) -> None:
+    async with opened(tmp_path / "new.db", (80, 24)) as (pilot, screen):
+        assert "no failed runs here" in drawn(pilot.app)
+        await press(pilot, "enter", "f", "escape")
+        app = pilot.app
+        assert isinstance(app, Opener)
+        assert (pilot.app.screen, labels(screen)) == (screen, [])
+
+
+async def test_a_bad_setting_is_told_on_the_screen(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = failures_case.configured(tmp_path / "wrong", "[ownrs]\nloop = 'Ann'")
+    monkeypatch.setenv("ARC_CONFIG_DIR", folder)
+    async with opened(db, (120, 24)) as (pilot, _):
+        assert "unknown key 'ownrs'" in drawn(pilot.app)

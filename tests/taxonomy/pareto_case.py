@@ -1,0 +1,85 @@
+"""A store of failed and passed runs of two steps each, and what is said of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from replay.store import Store
+from replay.store.write import Writer
+from replay.trace import Batch, Header, Outcome
+from taxonomy import ledger
+from taxonomy.classes import FailureClass, Fault
+from taxonomy.findings import Diagnosis, Finding
+from tests.build import call, step, trace
+
+DAY_NS = 86_400 * 10**9
+MONDAY_NS = 1_767_571_200 * 10**9
+"""2026-01-05 00:00 UTC, the first moment of 2026-W02."""
+
+SPANS = trace(
+    [
+        step("I look.", call("get_order", "shipped", order_id="1")),
+        step("I pay back.", call("refund_order", "done", order_id="1")),
+        "Done.",
+    ]
+).spans
+NO_TIME = tuple(structs.replace(span, start_ns=None, end_ns=None) for span in SPANS)
+
+
+def empty() -> Store:
+    return Store.open(":memory:", ledger.migrations)
+
+
+def put(
+    store: Store,
+    task: str | None,
+    *said: Finding,
+    status: str = "failed",
+    day: int | None = 0,
+    **more: Any,
+) -> str:
+    """A run with what rules suggest of it; `day` counts from that Monday, None has no time."""
+    head = Header(
+        format="built",
+        source_id=f"{task}/{more}/{day}/{status}/{len(said)}",
+        task=task,
+        outcome=Outcome(status=status),  # type: ignore[arg-type]
+        start_ns=None if day is None else MONDAY_NS + day * DAY_NS,
+        **more,
+    )
+    writer = Writer(store)
+    spans = SPANS if day is not None else NO_TIME
+    key = writer.finish(writer.write(Batch(header=head, spans=spans, last=True))).id
+    ledger.keep(
+        store, Diagnosis(trace=key, shape=None, scores=(), findings=said, candidates=()), {}
+    )
+    return key
+
+
+def found(
+    failure: FailureClass, step: int = 0, fault: Fault | None = None, sub: str | None = None
+) -> Finding:
+    return Finding(
+        failure=failure, step=step, why=f"{failure} at {step}", rule="a rule", fault=fault, sub=sub
+    )
+
+
+def tag(
+    store: Store,
+    trace: str,
+    failure: FailureClass,
+    step: int = 0,
+    by: str = "ann",
+    fault: Fault | None = None,
+) -> None:
+    span = f"human-{step}"
+    ledger.tag(
+        store,
+        ledger.Tag(trace=trace, span=span, step=step, failure=failure, by=by, fault=fault),
+    )
+
+
+LOOP, BAD, WRONG = FailureClass.LOOP, FailureClass.BAD_ARGS, FailureClass.WRONG_TOOL
+GAVE_UP, OTHER = FailureClass.GAVE_UP, FailureClass.OTHER
