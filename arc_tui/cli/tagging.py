@@ -1,4 +1,4 @@
-"""`arc tag`, `tags`: what is said of failures, by people and by rules."""
+"""`arc tag`, `tags`: what people and rules say of failures, and what waits for a person's word."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
+from arc_tui.cli.tagging_table import print_agreement, print_cleared, print_queue
 from arc_tui.places import author
+from arc_tui.views.raters import build_raters
 from replay.errors import NotFound
+from replay.store import Store
 from replay.store.rows import step_rows, trace_row
 from taxonomy import ledger
 from taxonomy.classes import CLASSES, FailureClass, Fault, class_label
 from taxonomy.query import TagRow, tag_rows
+from taxonomy.queue import queue
 
 
 def failure_class(word: str) -> FailureClass:
@@ -31,26 +35,36 @@ def failure_class(word: str) -> FailureClass:
 
 @click.command()
 @click.argument("trace")
-@click.argument("step", type=int)
-@click.argument("class_", metavar="CLASS")
+@click.argument("step", type=int, required=False)
+@click.argument("class_", metavar="CLASS", required=False)
 @click.option("--note", help="A sentence to keep with it.")
 @click.option("--sub", help="The sub-label of `other`.")
 @click.option("--fault", type=click.Choice([fault.value for fault in Fault]), help="Whose doing.")
+@click.option("--nothing-wrong", "clear", is_flag=True,
+              help="Nothing is wrong with the run: in place of STEP and CLASS.")  # fmt: skip
 @click.option("--remove", is_flag=True, help="Take the tag back.")
 @db_option
 def tag(
     trace: str,
-    step: int,
-    class_: str,
+    step: int | None,
+    class_: str | None,
     note: str | None,
     sub: str | None,
     fault: str | None,
+    clear: bool,
     remove: bool,
     db: Path | None,
 ) -> int:
-    """Tag a step with a failure class: its name or its letter (w a h g l o)."""
+    """Tag a step with a failure class: its name or its letter (w a h g l o).
+
+    Whose doing it was: the agent's, the user's, the harness's or the check's (--fault).
+    """
+    if clear == (class_ is not None) or (clear and (step is not None or sub or fault)):
+        raise click.UsageError("give a STEP and a CLASS, or --nothing-wrong alone")
     with open_store(db) as store:
         row = trace_row(store, trace)
+        if class_ is None or step is None:
+            return _clear(store, ledger.Clearance(trace=row.trace, by=author(), note=note), remove)
         rows = step_rows(store, row.trace)
         if not 0 <= step < len(rows):
             raise NotFound("step", f"{step} (there are 0 to {len(rows) - 1})")
@@ -67,17 +81,54 @@ def tag(
         if remove:
             return 0 if ledger.untag(store, given) else 1
         ledger.tag(store, given)
-    click.echo(f"{row.trace[:8]} step {step}: {given.failure.value}")
+    whose = f", the {given.fault}'s doing" if given.fault else ""
+    click.echo(f"{row.trace[:8]} step {step}: {given.failure.value}{whose}")
+    return 0
+
+
+def _clear(store: Store, given: ledger.Clearance, remove: bool) -> int:
+    if remove:
+        return 0 if ledger.unclear(store, given) else 1
+    ledger.clear(store, given)
+    click.echo(f"{given.trace[:8]}: nothing wrong")
     return 0
 
 
 @click.command()
 @click.argument("query", nargs=-1)
+@click.option("--queue", "waiting", is_flag=True, help="What you should look at next, in order.")
+@click.option("--agreement", is_flag=True, help="How well people agree, two by two.")
+@click.option("--nothing-wrong", "cleared", is_flag=True,
+              help="The runs of which somebody said that nothing is wrong.")  # fmt: skip
+@click.option("--blind", is_flag=True,
+              help="With --queue: runs that somebody else has a word on and you have not. With"
+              " --agreement: only what was said blind.")  # fmt: skip
 @json_option
 @db_option
-def tags(query: tuple[str, ...], as_json: bool, db: Path | None) -> int:
-    """Every tag and suggestion with its evidence; words of QUERY must occur in a row."""
+def tags(
+    query: tuple[str, ...],
+    waiting: bool,
+    agreement: bool,
+    cleared: bool,
+    blind: bool,
+    as_json: bool,
+    db: Path | None,
+) -> int:
+    """Every tag and suggestion with its evidence; words of QUERY must occur in a row.
+
+    You are ARC_USER, else the name of your account. Exit code 1: there is none.
+    """
+    if sum((waiting, agreement, cleared, bool(query))) > 1:
+        raise click.UsageError("--queue, --agreement, --nothing-wrong and QUERY: ask one of them")
+    if blind and not (waiting or agreement):
+        raise click.UsageError("--blind goes with --queue or with --agreement")
     with open_store(db) as store:
+        if waiting:
+            return print_queue(queue(store, author(), blind=blind), as_json)
+        if agreement:
+            return print_agreement(build_raters(store, blind=blind), as_json)
+        if cleared:
+            return print_cleared(ledger.clearances(store), as_json)
         found = [row for row in tag_rows(store) if _says(row, query)]
     if as_json:
         print_json(found)

@@ -1,8 +1,12 @@
-"""What kind of failure is it? One letter tags the step; what the rules suggest, enter accepts."""
+"""What kind of failure is it, and whose doing? One letter tags the step.
+
+What the rules and judges suggest for the step stands above the classes; enter accepts the one that
+is chosen, with its evidence. Whose doing it was is said by hand: `f` goes round.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from rich.style import Style
@@ -14,6 +18,7 @@ from textual.containers import Vertical
 from textual.geometry import Size
 from textual.getters import query_one
 from textual.message import Message
+from textual.reactive import reactive
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -21,12 +26,17 @@ from typing_extensions import override
 
 from arc_tui import format
 from arc_tui.widgets.cells import fit
-from arc_tui.widgets.why_page import class_name
+from arc_tui.widgets.fault_line import FaultLine
+from arc_tui.widgets.suggestion_list import SuggestionList
 from taxonomy.classes import CLASSES, SUB_LABELS, ClassEntry, FailureClass, Fault
 from taxonomy.findings import Evidence, Finding
+from taxonomy.query import TagRow
 
 INDENT = 24
 """Cells of the letter and the name of a class."""
+
+TALL = 36
+"""Rows of a terminal in which signatures and fixes have room together."""
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -39,11 +49,25 @@ class Choice(Struct, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...] = ()
 
 
+class NothingWrong(Struct, frozen=True, kw_only=True):
+    """What a person said of the run: there is no failure in it."""
+
+    note: str | None = None
+
+
 class ClassRow(Widget):
-    """A class with its letter, its definition and its first fix; a click chooses it."""
+    """A class with its letter, definition, signature and first fix, and who else says it here.
+
+    A click chooses it. Where there is one line below the definition, it is the signature or the
+    fix.
+    """
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"class-row--key", "class-row--name", "class-row--fix"}
+    COMPONENT_CLASSES = {
+        "class-row--key", "class-row--name", "class-row--quiet", "class-row--said",
+    }  # fmt: skip
+
+    signature: reactive[bool] = reactive(False)
 
     class Picked(Message):
         """The row was clicked."""
@@ -52,25 +76,36 @@ class ClassRow(Widget):
             super().__init__()
             self.key = key
 
-    def __init__(self, entry: ClassEntry) -> None:
+    def __init__(self, entry: ClassEntry, said: str = "") -> None:
         super().__init__()
         self._entry = entry
+        self._said = said
 
     def render(self) -> Text:
         entry, room = self._entry, self.content_size.width - INDENT
+        said = f"  {self._said}" if self._said else ""
         line = Text.assemble(
             (f" {entry.key} ", self._ink("key")),
             (f" {entry.name.value:<{INDENT - 4}}", self._ink("name")),
-            fit(entry.definition, room),
+            fit(entry.definition, room - len(said)),
+            (said, self._ink("said")),
         )
-        if entry.fix != format.UNKNOWN:
-            fix = fit(f"fix: {entry.fix}", room)
-            line.append(f"\n{' ' * INDENT}").append(fix, self._ink("fix"))
+        for words in self._below():
+            line.append(f"\n{' ' * INDENT}").append(fit(words, room), self._ink("quiet"))
         return line
+
+    def _below(self) -> Sequence[str]:
+        entry = self._entry
+        if entry.fix == format.UNKNOWN:
+            return ()
+        signature, fix = f"sign: {entry.signature}", f"fix:  {entry.fix}"
+        if self.app.size.height >= TALL:
+            return signature, fix
+        return (signature,) if self.signature else (fix,)
 
     @override
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return 1 if self._entry.fix == format.UNKNOWN else 2
+        return 1 + len(self._below())
 
     def _ink(self, name: str) -> Style:
         return self.get_component_rich_style(f"class-row--{name}", partial=True)
@@ -79,8 +114,31 @@ class ClassRow(Widget):
         self.post_message(self.Picked(self._entry.key))
 
 
-class TagPicker(ModalScreen[Choice | None]):
-    """The classes by letter, the suggestion at this step, a note."""
+class NothingRow(Widget):
+    """That nothing is wrong, said of the whole run."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {"nothing-row--key", "nothing-row--name"}
+
+    class Picked(Message):
+        """The row was clicked."""
+
+    def render(self) -> Text:
+        key = self.get_component_rich_style("nothing-row--key", partial=True)
+        name = self.get_component_rich_style("nothing-row--name", partial=True)
+        room = self.content_size.width - INDENT
+        words = fit("said of the whole run: no failure is to be seen in it", room)
+        return Text.assemble((" n ", key), (f" {'nothing wrong':<{INDENT - 4}}", name), words)
+
+    def on_click(self, _: events.Click) -> None:
+        self.post_message(self.Picked())
+
+
+class TagPicker(ModalScreen[Choice | NothingWrong | None]):
+    """The suggestions at this step, the classes by letter, whose doing, a note.
+
+    Nobody else's word is shown where `suggested` and `tags` are empty, as in a blind pass.
+    """
 
     HELP = "tag a step"
 
@@ -90,8 +148,24 @@ class TagPicker(ModalScreen[Choice | None]):
                     show=False, tooltip=entry.definition)
             for entry in CLASSES
         ),
+        Binding("n", "clear", "nothing wrong", id="tag.nothing", show=False,
+                tooltip="Say of the whole run that nothing is wrong with it"),
+        Binding("f", "fault", "whose doing", id="tag.fault", show=False,
+                tooltip="Whose doing it was: the agent's, the user's, the harness's, the check's"),
         Binding("enter", "accept", "accept the suggestion", id="tag.accept", show=False,
-                tooltip="Tag the step with what the rules suggest, evidence included"),
+                tooltip="Tag the step with the suggestion that is chosen, evidence included"),
+        Binding("down", "choose(1)", "next suggestion", id="tag.next", show=False,
+                tooltip="Choose the next suggestion"),
+        Binding("up", "choose(-1)", "suggestion before", id="tag.before", show=False,
+                tooltip="Choose the suggestion before"),
+        *(
+            Binding(str(place), f"choose_at({place - 1})", f"suggestion {place}",
+                    id=f"tag.suggestion_{place}", show=False,
+                    tooltip=f"Choose suggestion {place}")
+            for place in range(1, 10)
+        ),
+        Binding("space", "signs", "signs or fixes", id="tag.signs", show=False,
+                tooltip="Show what each class looks like, or what to try first"),
         Binding("tab", "note", "write a note", id="tag.note", show=False,
                 tooltip="Write a note to keep with the tag, then choose a letter"),
         Binding("escape", "leave", "no tag", id="tag.leave", show=False,
@@ -101,18 +175,24 @@ class TagPicker(ModalScreen[Choice | None]):
     AUTO_FOCUS = ""
     note = query_one("#note", Input)
     sub = query_one("#sub", Input)
+    suggestions = query_one(SuggestionList)
+    fault = query_one(FaultLine)
 
-    def __init__(self, step: int, suggested: Finding | None) -> None:
+    def __init__(
+        self, step: int, suggested: Sequence[Finding] = (), tags: Iterable[TagRow] = ()
+    ) -> None:
         super().__init__()
         self._step = step
-        self._suggested = suggested
+        self._suggested = tuple(suggested)
+        self._said = said_of(self._suggested, tags)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="picker"):
-            if self._suggested is not None:
-                yield Static(suggestion(self._suggested), id="suggestion", markup=False)
+            yield SuggestionList(self._suggested)
             for entry in CLASSES:
-                yield ClassRow(entry)
+                yield ClassRow(entry, self._said.get(entry.name, ""))
+            yield NothingRow()
+            yield FaultLine()
             yield Input(placeholder="a note to keep with it (tab, then a letter)", id="note",
                         compact=True)  # fmt: skip
             yield Static(sub_labels(), id="labels", markup=False)
@@ -120,11 +200,22 @@ class TagPicker(ModalScreen[Choice | None]):
                         compact=True)  # fmt: skip
 
     def on_mount(self) -> None:
-        self.query_one("#picker").border_title = f"tag step {self._step}"
+        box = self.query_one("#picker")
+        box.border_title = f"tag step {self._step}"
+        tall = self.app.size.height >= TALL
+        self.set_class(tall, "-tall")
+        if not tall:
+            box.border_subtitle = "space: signs or fixes"
+        self._show_fault()
         self._ask_sub(False)
 
     def _ask_sub(self, asking: bool) -> None:
         self.set_class(asking, "-sub")
+
+    def _show_fault(self) -> None:
+        """A suggestion brings its own until a person says another."""
+        found = self.suggestions.chosen
+        self.fault.suggested = found.fault if found is not None else None
 
     def action_pick(self, key: str) -> None:
         entry = next(entry for entry in CLASSES if entry.key == key)
@@ -132,16 +223,34 @@ class TagPicker(ModalScreen[Choice | None]):
             self._ask_sub(True)
             self.sub.focus()
         else:
-            self.dismiss(Choice(failure=entry.name, note=self._note))
+            self.dismiss(Choice(failure=entry.name, fault=self.fault.said, note=self._note))
+
+    def action_clear(self) -> None:
+        self.dismiss(NothingWrong(note=self._note))
+
+    def action_fault(self) -> None:
+        self.fault.turn()
+
+    def action_choose(self, places: int) -> None:
+        self.suggestions.move(places)
+        self._show_fault()
+
+    def action_choose_at(self, place: int) -> None:
+        self.suggestions.go_to(place)
+        self._show_fault()
+
+    def action_signs(self) -> None:
+        for row in self.query(ClassRow):
+            row.signature = not row.signature
 
     def action_accept(self) -> None:
-        found = self._suggested
+        found = self.suggestions.chosen
         if found is not None:
             self.dismiss(
                 Choice(
                     failure=found.failure,
                     sub=found.sub,
-                    fault=found.fault,
+                    fault=self.fault.accepted,
                     note=self._note,
                     evidence=found.evidence,
                 )
@@ -162,6 +271,9 @@ class TagPicker(ModalScreen[Choice | None]):
     def _note(self) -> str | None:
         return self.note.value.strip() or None
 
+    def on_nothing_row_picked(self, _: NothingRow.Picked) -> None:
+        self.action_clear()
+
     def on_class_row_picked(self, event: ClassRow.Picked) -> None:
         self.action_pick(event.key)
 
@@ -170,8 +282,24 @@ class TagPicker(ModalScreen[Choice | None]):
         if event.input is self.note:
             self.set_focus(None)
         else:
-            sub = sub_label(event.value)
-            self.dismiss(Choice(failure=FailureClass.OTHER, sub=sub, note=self._note))
+            self.dismiss(
+                Choice(
+                    failure=FailureClass.OTHER,
+                    sub=sub_label(event.value),
+                    fault=self.fault.said,
+                    note=self._note,
+                )
+            )
+
+
+def said_of(suggested: Iterable[Finding], tags: Iterable[TagRow]) -> dict[FailureClass, str]:
+    """Who says which class of the step, people first: `ada, rule?`."""
+    said: dict[FailureClass, dict[str, None]] = {}
+    for tag in tags:
+        said.setdefault(tag.failure, {})[format.one_line(tag.by)] = None
+    for found in suggested:
+        said.setdefault(found.failure, {})["suggested"] = None
+    return {failure: ", ".join(names) for failure, names in said.items()}
 
 
 def sub_label(typed: str) -> str | None:
@@ -184,18 +312,3 @@ def sub_label(typed: str) -> str | None:
 
 def sub_labels() -> Text:
     return Text("   ".join(f"{place} {label}" for place, label in enumerate(SUB_LABELS, 1)))
-
-
-def suggestion(found: Finding) -> Text:
-    """The suggestion with its evidence, and the key that accepts it."""
-    name = class_name(found.failure, found.sub)
-    line = Text.assemble(("enter", "bold"), f"  {name}: {format.one_line(found.why)}")
-    return Text("\n").join([line, *_evidence(found)])
-
-
-def _evidence(found: Finding) -> Iterator[Text]:
-    for each in found.evidence[:4]:
-        place = f"  {format.one_line(each.place)}" if each.place else ""
-        yield Text(f"       {format.one_line(each.role):<10} {format.one_line(each.text)}{place}")
-    if len(found.evidence) > 4:
-        yield Text(f"       … {len(found.evidence) - 4} more under Why")

@@ -1,0 +1,41 @@
+"""Into the tagging queue, from any screen that has runs to tag."""
+
+from __future__ import annotations
+
+from textual.message import Message
+
+from arc_tui.places import author
+from arc_tui.screens.base import ArcScreen
+from arc_tui.views.queue import Visit, nothing_waits
+from taxonomy.queue import Queue, queue
+
+
+class Queueing(ArcScreen):
+    """Opens the queue. The action of a screen that has runs to tag."""
+
+    class QueueRead(Message):
+        """What waits was read."""
+
+        def __init__(self, queue: Queue) -> None:
+            super().__init__()
+            self.queue = queue
+
+    class Entered(Message):
+        """A queue is to be walked from its first run."""
+
+        def __init__(self, visit: Visit) -> None:
+            super().__init__()
+            self.visit = visit
+
+    def action_queue(self, blind: bool) -> None:
+        by = author()
+        self.ask(lambda store: queue(store, by, blind=blind), self.QueueRead, group="queue")
+
+    def on_queueing_queue_read(self, event: QueueRead) -> None:
+        if event.queue.waiting:
+            self.enter(Visit(queue=event.queue))
+        else:
+            self.say(nothing_waits(event.queue))
+
+    def enter(self, visit: Visit) -> None:
+        self.post_message(self.Entered(visit))

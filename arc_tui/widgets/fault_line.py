@@ -1,0 +1,69 @@
+"""Whose doing was it? The four, the one that counts now between brackets."""
+
+from __future__ import annotations
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from taxonomy.classes import Fault
+
+ORDER = (Fault.AGENT, Fault.USER, Fault.HARNESS, Fault.CHECK)
+
+MEANING = {
+    Fault.AGENT: "an edit of the prompt may help",
+    Fault.USER: "the user, or who played the user, went wrong",
+    Fault.HARNESS: "serving, tools or the frame around the agent failed",
+    Fault.CHECK: "the check wants what the task never said",
+}
+
+
+class FaultLine(Widget):
+    """The agent until a person turns to another; a suggestion keeps its own unless they do."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {
+        "fault-line--key", "fault-line--here", "fault-line--quiet",
+    }  # fmt: skip
+
+    suggested: reactive[Fault | None] = reactive(None)
+    turned: reactive[Fault | None] = reactive(None)
+
+    @property
+    def said(self) -> Fault:
+        """Of a class that a person names."""
+        return self.turned or Fault.AGENT
+
+    @property
+    def accepted(self) -> Fault:
+        """Of a suggestion that a person accepts."""
+        return self.turned or self.suggested or Fault.AGENT
+
+    def turn(self) -> None:
+        """To the next of the four."""
+        self.turned = ORDER[(ORDER.index(self.said) + 1) % len(ORDER)]
+
+    def render(self) -> Text:
+        quiet = self._ink("quiet")
+        line = Text.assemble((" f ", self._ink("key")), " whose doing  ")
+        for fault in ORDER:
+            if fault is self.said:
+                line.append(f"[{fault.value}]", self._ink("here"))
+            else:
+                line.append(f" {fault.value} ", quiet)
+        line.append(f"  {self._meaning()}", quiet)
+        line.truncate(self.content_size.width, overflow="ellipsis")
+        return line
+
+    def _meaning(self) -> str:
+        if self.accepted is not self.said:
+            return f"enter keeps the suggestion's: {self.accepted.value}"
+        return MEANING[self.said]
+
+    def _ink(self, name: str) -> Style:
+        return self.get_component_rich_style(f"fault-line--{name}", partial=True)
+
+    def on_click(self, _: events.Click) -> None:
+        self.turn()

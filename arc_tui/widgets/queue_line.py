@@ -1,0 +1,56 @@
+"""The first line of a run that is opened from the queue: where in it, and the keys that go on."""
+
+from __future__ import annotations
+
+from rich.style import Style
+from rich.text import Text
+from textual.geometry import Size
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from arc_tui.widgets.cells import spread
+
+KEYS = (
+    "t tag  o nothing wrong  s skip  B {other}  esc leaves ",
+    "t tag  o none  s skip  B {other} ",
+)
+GO_ON = ("s next  u take back  B {other}  esc leaves ", "s next  u take back ")
+"""The keys before a blind word was given or without one, and after it; shorter for less room."""
+
+
+class QueueLine(Widget):
+    """Place and reason; once a blind word was given, what others said beside it."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {"queue-line--place", "queue-line--quiet", "queue-line--same",
+                         "queue-line--other"}  # fmt: skip
+
+    place: reactive[str] = reactive("")
+    blind: reactive[bool] = reactive(False)
+    compared: reactive[tuple[str, ...]] = reactive((), layout=True)
+    agreed: reactive[bool] = reactive(False)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        del container, viewport, width
+        return 1 + len(self.compared)
+
+    def render(self) -> Text:
+        width = self.content_size.width
+        place = Text(f" {self.place}", self._ink("place"))
+        lines = [
+            spread(place, Text(self._keys(width - place.cell_len - 2), self._ink("quiet")), width)
+        ]
+        for words in self.compared:
+            line = Text(f" {words}", self._ink("same" if self.agreed else "other"))
+            line.truncate(width, overflow="ellipsis")
+            lines.append(line)
+        return Text("\n").join(lines)
+
+    def _keys(self, room: int) -> str:
+        """As much about the keys as has room."""
+        other = "not blind" if self.blind else "blind"
+        said = (words.format(other=other) for words in (GO_ON if self.compared else KEYS))
+        return next((words for words in said if len(words) <= room), "")
+
+    def _ink(self, name: str) -> Style:
+        return self.get_component_rich_style(f"queue-line--{name}", partial=True)

@@ -1,0 +1,99 @@
+"""What rules and judges suggest for a step: a line each, the chosen one with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+from textual import events
+from textual.geometry import Size
+from textual.reactive import reactive
+from textual.widget import Widget
+from typing_extensions import override
+
+from arc_tui import format
+from arc_tui.widgets.cells import fit
+from taxonomy.classes import Fault, class_label
+from taxonomy.findings import Evidence, Finding
+
+LOW = 30
+"""Rows of a terminal below which less evidence is shown."""
+
+ROLE = 10
+MEANT = 0.5
+"""A finding that states a lower confidence is a hint, and says so."""
+
+
+class SuggestionList(Widget):
+    """No line where nothing is suggested. `enter` stands before the one it would accept."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {"suggestion-list--key", "suggestion-list--quiet"}
+
+    place: reactive[int] = reactive(0, layout=True)
+
+    def __init__(self, found: Sequence[Finding]) -> None:
+        super().__init__()
+        self._found = tuple(found)
+        self.display = bool(found)
+
+    @property
+    def chosen(self) -> Finding | None:
+        return self._found[self.place] if self._found else None
+
+    def move(self, places: int) -> None:
+        if self._found:
+            self.place = (self.place + places) % len(self._found)
+
+    def go_to(self, place: int) -> None:
+        if place < len(self._found):
+            self.place = place
+
+    @override
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(list(self._lines(width)))
+
+    def render(self) -> Text:
+        return Text("\n").join(self._lines(self.content_size.width))
+
+    def _lines(self, width: int) -> Iterator[Text]:
+        key = self.get_component_rich_style("suggestion-list--key", partial=True)
+        quiet = self.get_component_rich_style("suggestion-list--quiet", partial=True)
+        several = len(self._found) > 1
+        for place, found in enumerate(self._found):
+            here = place == self.place
+            number = f"{place + 1} " if several and place < 9 else ""
+            head = f"{'enter' if here else '':<7}{number}"
+            line = Text.assemble((head, key), suggestion(found))
+            line.truncate(width, overflow="ellipsis")
+            yield line
+            if here:
+                most = 2 if self.app.size.height < LOW else 4
+                yield from (Text(words, quiet) for words in evidence(found.evidence, most, width))
+
+    def on_click(self, event: events.Click) -> None:
+        """A line of a suggestion chooses it; one of evidence belongs to the chosen."""
+        evidence_lines = self.content_size.height - len(self._found)
+        line = event.y - self.gutter.top
+        if line > self.place:
+            line = max(line - evidence_lines, self.place)
+        self.go_to(line)
+
+
+def suggestion(found: Finding) -> str:
+    """A suggestion on one line: what, why, whose doing where it is not the agent's."""
+    name = format.one_line(class_label(found.failure, found.sub))
+    whose = f" · the {found.fault}'s doing" if found.fault not in (None, Fault.AGENT) else ""
+    hint = " · a hint" if found.confidence is not None and found.confidence < MEANT else ""
+    return f"{name}: {format.one_line(found.why)}{whose}{hint}"
+
+
+def evidence(found: Sequence[Evidence], most: int, width: int) -> Iterator[str]:
+    """What it rests on, a line each, and how much more there is."""
+    shown = found if len(found) <= most + 1 else found[:most]
+    for each in shown:
+        place = f"  {format.one_line(each.place)}" if each.place else ""
+        role, text = format.one_line(each.role), format.one_line(each.text)
+        yield fit(f"{'':<7}{role:<{ROLE}} {text}{place}", width).rstrip()
+    if len(found) > len(shown):
+        yield f"{'':<7}… {len(found) - len(shown)} more under Why"
