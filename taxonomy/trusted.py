@@ -1,14 +1,20 @@
 """Which scores may be used without asking anyone? People's, and of a judge only what was checked.
 
-A set of a judge's scores counts on its own only while its calibration stands. Of several such sets
-of one trace the one that scored most steps is taken: modes, models and rubrics are never mixed.
+A set of a judge's scores counts on its own only while its calibration stands, and for runs of the
+categories it was checked on. In mode `window` that is decided item by item: the score is the share
+of yes among the items that passed, None where none of them was decided. Of several such sets of
+one trace the one that scored most steps is taken: modes, models and rubrics are never mixed.
 """
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from replay.store import Store
+from replay.store.rows import trace_rows
 from taxonomy import ledger
-from taxonomy.calibration.gate import standing
+from taxonomy.calibration.gate import counts_by_item, own_category, standing
+from taxonomy.calibration.item_gate import standing_items
 from taxonomy.findings import StepScore
 
 
@@ -17,12 +23,29 @@ def trusted_scores(
 ) -> tuple[StepScore, ...]:
     """The scores of a trace, or of one step, that screens and measures rest on, by step."""
     sets = ledger.judge_sets(store, trace)
-    passed = [by for by in sets if _passed(store, by, now_ns)]
+    passed = [by for by in sets if _passed(store, by, trace, now_ns)]
     chosen = max(passed, key=lambda by: (sets[by], by), default=None)
     scores = ledger.all_scores(store, trace, step)
-    return tuple(each for each in scores if each.source != "judge" or each.by == chosen)
+    kept = tuple(each for each in scores if each.source != "judge" or each.by == chosen)
+    if chosen is None or not counts_by_item(chosen):
+        return kept
+    items = standing_items(store, chosen, now_ns)
+    return tuple(over(each, items) if each.by == chosen else each for each in kept)
 
 
-def _passed(store: Store, by: str, now_ns: int) -> bool:
+def over(score: StepScore, trusted: frozenset[str]) -> StepScore:
+    """The score over the trusted items alone; the others are not in it."""
+    items = tuple(each for each in score.items if each.name in trusted)
+    held = [each.held for each in items if each.held is not None]
+    return structs.replace(score, items=items, value=sum(held) / len(held) if held else None)
+
+
+def _passed(store: Store, by: str, trace: str, now_ns: int) -> bool:
+    if counts_by_item(by):
+        return bool(standing_items(store, by, now_ns))
     gate = standing(store, by, now_ns)
-    return gate is not None and gate.passed
+    return gate is not None and gate.covers(_category(store, trace))
+
+
+def _category(store: Store, trace: str) -> str | None:
+    return next(map(own_category, trace_rows(store, "trace = ?", [trace], every=True)), None)

@@ -2,46 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
+from msgspec import structs
 
 from arc_tui import format, jobs
-from arc_tui.cli.calibration_table import print_audit, print_calibration, print_noise
+from arc_tui.cli.calibration_table import (
+    print_audit,
+    print_calibration,
+    print_drift,
+    print_noise,
+)
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
 from arc_tui.jobs import diagnose_one
 from arc_tui.places import author
-from arc_tui.views.calibration import CalibrationView, build_audit, build_calibration
+from arc_tui.trusting import keep_verdicts
+from arc_tui.views.calibration import (
+    CalibrationView,
+    build_audit,
+    build_calibration,
+    labels_of,
+)
+from arc_tui.views.drift import build_drift, unchecked
 from replay.errors import no_step
 from replay.store import Store
 from replay.store.handle import now_ns
 from replay.store.rows import step_rows, trace_row
 from taxonomy import ledger
-from taxonomy.calibration import gate
 from taxonomy.calibration.audit import SHARE
 from taxonomy.calibration.noise import noise_table
+from taxonomy.calibration.opinions import Opinion, give, opinion
+from taxonomy.calibration.rubric_items import item_named, item_names
 
 
 @click.command()
-@click.option("--labels", type=click.Path(dir_okay=False, path_type=Path),
-              help="A label file; without it, the tags and scores kept here.")  # fmt: skip
+@click.option(
+    "--labels",
+    type=click.Path(dir_okay=False, path_type=Path),
+    multiple=True,
+    help="A label file, again for another; without it, what people said here.",
+)
+@click.option("--drift", is_flag=True, help="What changed with a judge's model, rubric, template.")
 @click.option("--noise", is_flag=True, help="How noise and length blur the shape of a run.")
 @click.option("--audit", is_flag=True, help="The runs to look at again: a sample nobody chose.")
-@click.option("--share", type=click.FloatRange(0, 1, min_open=True), default=SHARE,
-              show_default=True, help="The share of runs in the audit sample.")  # fmt: skip
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=SHARE,
+    show_default=True,
+    help="The share of runs in the audit sample.",
+)
 @json_option
 @db_option
 def calibrate(
-    labels: Path | None, noise: bool, audit: bool, share: float, as_json: bool, db: Path | None
+    labels: tuple[Path, ...],
+    drift: bool,
+    noise: bool,
+    audit: bool,
+    share: float,
+    as_json: bool,
+    db: Path | None,
 ) -> int:
     """Hold rules, judge and localiser against labels, beside blind baselines.
 
-    Without --labels the labels are the tags and scores that people gave here. Labels made by a rule
-    are shown apart, as conformance. Exit code 1: no label points at a run of the database.
+    Without --labels the labels are what people said here: tags, runs found clean, scores, rubric
+    items. Labels made by a rule are shown apart, as conformance. Exit code 1: no label points at a
+    run of the database; with --drift, no judge has scored anything.
     """
-    if sum((labels is not None, noise, audit)) > 1:
-        raise click.UsageError("--labels, --noise and --audit are three questions: ask one")
+    if sum((bool(labels) or drift, noise, audit)) > 1:
+        raise click.UsageError("--labels (with --drift), --noise and --audit: ask one")
     if noise:
         cells = list(noise_table())
         print_json(cells) if as_json else print_noise(console(), cells)
@@ -51,20 +82,23 @@ def calibrate(
             chosen = build_audit(store, share)
             print_json(chosen) if as_json else print_audit(console(), chosen)
             return 0 if chosen.rows else 1
+        if drift:
+            source, said, _ = labels_of(store, labels)
+            moved = build_drift(store, source, said, now_ns())
+            print_json(moved) if as_json else print_drift(console(), moved)
+            return 0 if moved.sets else 1
         view = _calibrated(store, labels)
     print_json(view) if as_json else print_calibration(console(), view)
     return 0 if view.parts else 1
 
 
-def _calibrated(store: Store, labels: Path | None) -> CalibrationView:
-    """The view, with what the rules say today; gates that people's labels decide are kept."""
+def _calibrated(store: Store, labels: tuple[Path, ...]) -> CalibrationView:
+    """The view, with what the rules say today; verdicts that people's labels decide are kept."""
     _drain(jobs.diagnose_new(store))
-    view = build_calibration(store, labels, now_ns())
-    for part in view.parts:
-        if part.figures.made_by == "people":
-            for verdict in part.figures.gates:
-                gate.keep(store, verdict)
-    return view
+    now = now_ns()
+    view = build_calibration(store, labels, now)
+    keep_verdicts(store, view, now)
+    return structs.replace(view, unchecked=unchecked(store, now))
 
 
 def _drain(work: Iterable[object]) -> None:
@@ -72,40 +106,94 @@ def _drain(work: Iterable[object]) -> None:
         pass
 
 
+ANSWERS = {"yes": True, "no": False, "?": None}
+
+
+def _answers(given: tuple[str, ...]) -> dict[str, bool | None]:
+    """`NAME=yes` as the item's name and what was said, None to take an answer back."""
+    found: dict[str, bool | None] = {}
+    for text in given:
+        word, mark, answer = text.rpartition("=")
+        name = item_named(word)
+        if not mark or answer.strip().lower() not in ANSWERS:
+            raise click.UsageError(f"--item {text}: write NAME=yes, NAME=no or NAME=?")
+        if name is None:
+            raise click.UsageError(
+                f"--item {text}: no rubric item {word!r}; {', '.join(item_names())}"
+            )
+        found[name] = ANSWERS[answer.strip().lower()]
+    return found
+
+
 @click.command()
 @click.argument("trace")
 @click.argument("step", type=int)
 @click.argument("score", type=click.FloatRange(0, 1), required=False)
+@click.option(
+    "--item",
+    "items",
+    multiple=True,
+    metavar="NAME=yes|no|?",
+    help="Did a rubric item hold? Repeatable; ? takes the answer back.",
+)
 @click.option("--note", help="A sentence to keep with it.")
-@click.option("--remove", is_flag=True, help="Take your score back.")
+@click.option("--remove", is_flag=True, help="Take back what you said of the step.")
 @db_option
 def label(
-    trace: str, step: int, score: float | None, note: str | None, remove: bool, db: Path | None
+    trace: str,
+    step: int,
+    score: float | None,
+    items: tuple[str, ...],
+    note: str | None,
+    remove: bool,
+    db: Path | None,
 ) -> int:
     """Score a step from 0 to 1, for `arc calibrate` to hold the judge against.
 
     0–.2 not achieved · .3–.5 partial · .6–.8 achieved with caveats · .9–1 fully, verifiably.
+
+    --item says whether a rubric item held, with a score or without: tool choice, arguments
+    grounded, result read, state re-verified, ended well; of the rules' own, call fits and nothing
+    repeated.
     """
-    if remove == (score is not None):
-        raise click.UsageError("give a SCORE from 0 to 1, or --remove alone")
+    if remove == (score is not None or bool(items)):
+        raise click.UsageError("give a SCORE from 0 to 1, an --item, or --remove alone")
+    answers = _answers(items)
     with open_store(db) as store:
         row = trace_row(store, trace)
         rows = step_rows(store, row.trace)
         if not 0 <= step < len(rows):
             raise no_step(step, len(rows))
-        if score is None:
+        before = opinion(store, row.trace, step, author())
+        if before is None:
+            before = Opinion(trace=row.trace, span=rows[step].span, step=step, by=author())
+        said = _revised(before, score, answers, note)
+        if remove or said.empty:
             removed = ledger.unscore_step(store, row.trace, step, author())
             diagnose_one(store, row.trace)
             return 0 if removed else 1
-        given = ledger.HumanScore(
-            trace=row.trace,
-            span=rows[step].span,
-            step=step,
-            value=score,
-            by=author(),
-            note=note,
-        )
-        ledger.score_step(store, given)
+        give(store, said)
         diagnose_one(store, row.trace)
-    click.echo(f"{row.trace[:8]} step {step}: {format.score(score)}")
+    click.echo(f"{row.trace[:8]} step {step}: {_told(said)}")
     return 0
+
+
+def _revised(
+    before: Opinion, score: float | None, answers: Mapping[str, bool | None], note: str | None
+) -> Opinion:
+    """An opinion with what is said now. A new score takes the old one's note away."""
+    items = {**before.items, **answers}
+    kept = before.note if score is None else None
+    return structs.replace(
+        before,
+        value=before.value if score is None else score,
+        items={name: held for name, held in items.items() if held is not None},
+        note=note or kept,
+    )
+
+
+def _told(said: Opinion) -> str:
+    score = [] if said.value is None else [format.score(said.value)]
+    return " · ".join(
+        (*score, *(f"{name} {'yes' if held else 'no'}" for name, held in said.items.items()))
+    )

@@ -11,7 +11,11 @@ from rich.text import Text
 from arc_tui import format
 from arc_tui.cli.common import print_table
 from arc_tui.views.calibration import TITLES, AuditView, CalibrationView, Part
-from arc_tui.views.calibration_tables import Table, noise_tables, tables
+from arc_tui.views.calibration_tables import Table
+from arc_tui.views.drift import DriftView
+from arc_tui.views.drift_tables import drift_tables, unchecked_line
+from arc_tui.views.noise_tables import noise_tables
+from arc_tui.views.trust_tables import part_tables
 from taxonomy.calibration.disagreement import Disagreement
 from taxonomy.calibration.labels import Unusable
 from taxonomy.calibration.noise import Cell
@@ -25,6 +29,8 @@ def print_calibration(out: Console, view: CalibrationView) -> None:
     used = f"{view.placed} of {format.count(view.read, 'label')} point at a run of this database"
     out.print(Text(f"{format.one_line(view.source)}: {used}"), soft_wrap=True)
     _print_unusable(out, view.unusable)
+    for each in view.unchecked:
+        out.print(Text(format.one_line(unchecked_line(each)), "yellow"), soft_wrap=True)
     for part in view.parts:
         _print_part(out, part)
 
@@ -32,7 +38,7 @@ def print_calibration(out: Console, view: CalibrationView) -> None:
 def _print_unusable(out: Console, unusable: Sequence[Unusable]) -> None:
     for each in unusable[:WORST]:
         line = None if each.line is None else f"line {each.line}:"
-        said = " ".join(filter(None, ("left out:", line, each.trace, each.why)))
+        said = " ".join(filter(None, ("left out:", each.file, line, each.trace, each.why)))
         out.print(Text(format.one_line(said), "yellow"), soft_wrap=True)
     _more(out, len(unusable) - WORST)
 
@@ -40,11 +46,23 @@ def _print_unusable(out: Console, unusable: Sequence[Unusable]) -> None:
 def _print_part(out: Console, part: Part) -> None:
     figures = part.figures
     counts = f"{format.count(figures.labels, 'label')} on {format.count(figures.runs, 'run')}"
-    weak = f", {figures.weak} of them weak" if figures.weak else ""
+    strengths = ", ".join(f"{count} {name}" for name, count in part.strengths.items())
+    said = f"{TITLES[figures.made_by]}: {counts}{f' ({strengths})' if strengths else ''}"
     out.print()
-    out.print(Text(f"{TITLES[figures.made_by]}: {counts}{weak}", "bold"), soft_wrap=True)
-    print_tables(out, tables(figures))
+    out.print(Text(format.one_line(said), "bold"), soft_wrap=True)
+    if part.prompted:
+        out.print(Text(prompted_line(part), "yellow"), soft_wrap=True)
+    print_tables(out, part_tables(part))
     _print_worst(out, part.disagreements)
+
+
+def prompted_line(part: Part) -> str:
+    """What tags are worth that were given after the rules' word was seen."""
+    return (
+        f"{part.prompted} of {format.count(part.placed_here, 'tag')} and runs found clean were"
+        " given beside the rules' suggestions, which makes the rules look better than they are;"
+        " a blind pass does not"
+    )
 
 
 def print_tables(out: Console, found: Iterable[Table]) -> None:
@@ -91,6 +109,14 @@ def _more(out: Console, count: int) -> None:
 def print_noise(out: Console, cells: Sequence[Cell]) -> None:
     """Both rules, by noise and length."""
     print_tables(out, noise_tables(cells))
+
+
+def print_drift(out: Console, view: DriftView) -> None:
+    """The sets and how each stands, then every two of one mode."""
+    counted = f"{format.count(len(view.sets), 'set')} of judges' scores"
+    said = f"{counted}, and {format.one_line(view.source)}: {format.count(view.labels, 'step')}"
+    out.print(Text(f"{said} that people scored or answered items of", "bold"), soft_wrap=True)
+    print_tables(out, drift_tables(view))
 
 
 def print_audit(out: Console, view: AuditView) -> None:

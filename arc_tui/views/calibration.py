@@ -5,18 +5,24 @@ People's labels and labels made by a rule are two parts, never one figure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
+from arc_tui.views.drift import Unchecked, unchecked
 from replay.store import Store
 from replay.store.rows import trace_rows
 from taxonomy import ledger
 from taxonomy.calibration.audit import audit_sample
 from taxonomy.calibration.disagreement import Disagreement, disagreements
-from taxonomy.calibration.labelled import labelled_runs
+from taxonomy.calibration.gate import counts_by_item
+from taxonomy.calibration.item_gate import ItemGate, item_gate
+from taxonomy.calibration.items import ItemAgreement, item_agreements
+from taxonomy.calibration.labelled import Labelled, labelled_runs
 from taxonomy.calibration.labels import By, Label, Unusable, kept_labels, place, read_labels
+from taxonomy.calibration.opinions import opinions
 from taxonomy.calibration.report import Calibration, calibrate
 
 KEPT = "tags and scores kept here"
@@ -29,19 +35,32 @@ TITLES: dict[By, str] = {
 
 
 class Part(Struct, frozen=True, eq=False, kw_only=True):
-    """Every figure on the labels of one kind, and every point of difference, worst first."""
+    """Every figure on the labels of one kind, and every point of difference, worst first.
+
+    `strengths` counts the labels that state one; `prompted` those that were given here after the
+    suggestions were seen, of `placed_here` tags and runs found clean. `item_gates` are of judges.
+    """
 
     figures: Calibration
     disagreements: tuple[Disagreement, ...]
+    items: tuple[ItemAgreement, ...] = ()
+    item_gates: tuple[ItemGate, ...] = ()
+    strengths: dict[str, int] = {}
+    placed_here: int = 0
+    prompted: int = 0
 
 
 class CalibrationView(Struct, frozen=True, eq=False, kw_only=True):
-    """Everything the calibration screen draws. `read` counts labels, those of no use included."""
+    """Everything the calibration screen draws. `read` counts labels, those of no use included.
+
+    `unchecked` are the judges' latest sets, a mode, that no verdict stands for today.
+    """
 
     source: str
     read: int
     parts: tuple[Part, ...]
     unusable: tuple[Unusable, ...]
+    unchecked: tuple[Unchecked, ...] = ()
 
     @property
     def placed(self) -> int:
@@ -51,15 +70,26 @@ class CalibrationView(Struct, frozen=True, eq=False, kw_only=True):
 EMPTY = CalibrationView(source="", read=0, parts=(), unusable=())
 
 
-def build_calibration(store: Store, labels: Path | None, now_ns: int = 0) -> CalibrationView:
-    """Judgements against the labels of a file, or against what people said in the database.
+def build_calibration(
+    store: Store, labels: Path | Sequence[Path] | None, now_ns: int = 0
+) -> CalibrationView:
+    """Judgements against the labels of files, or against what people said in the database.
 
-    Raises ArcError where the file cannot be read or holds no label.
+    Raises ArcError where a file cannot be read or none holds a label.
     """
-    if labels is None:
-        return compared(store, KEPT, kept_labels(store), now_ns=now_ns)
-    said, broken = read_labels(labels)
-    return compared(store, labels.name, said, broken, now_ns)
+    source, said, broken = labels_of(store, labels)
+    return compared(store, source, said, broken, now_ns)
+
+
+def labels_of(
+    store: Store, labels: Path | Sequence[Path] | None
+) -> tuple[str, tuple[Label, ...], tuple[Unusable, ...]]:
+    """What the source is called, its labels, and the lines that are none. Raises ArcError."""
+    paths = [labels] if isinstance(labels, Path) else list(labels or ())
+    if not paths:
+        return KEPT, kept_labels(store), ()
+    said, broken = read_labels(*paths)
+    return ", ".join(dict.fromkeys(path.name for path in paths)), said, broken
 
 
 def compared(
@@ -76,13 +106,31 @@ def compared(
         own = [each for each in placed if each.label.made_by == made_by]
         runs = labelled_runs(store, own)
         if runs:
-            figures = calibrate(made_by, runs, now_ns)
-            parts.append(Part(figures=figures, disagreements=disagreements(runs)))
+            parts.append(_part(made_by, runs, now_ns))
     return CalibrationView(
         source=source,
         read=len(labels) + len(broken),
         parts=tuple(parts),
         unusable=(*broken, *lost),
+        unchecked=unchecked(store, now_ns),
+    )
+
+
+def _part(made_by: By, runs: Sequence[Labelled], now_ns: int) -> Part:
+    items = item_agreements(runs)
+    labels = [each.label for run in runs for each in run.labels]
+    return Part(
+        figures=calibrate(made_by, runs, now_ns),
+        disagreements=disagreements(runs),
+        items=items,
+        item_gates=tuple(
+            item_gate(each, now_ns)
+            for each in items
+            if each.source == "judge" and counts_by_item(each.by)
+        ),
+        strengths=dict(Counter(label.strength for label in labels if label.strength)),
+        placed_here=sum(label.blind is not None for label in labels),
+        prompted=sum(label.blind is False for label in labels),
     )
 
 
@@ -129,7 +177,8 @@ def build_audit(store: Store, share: float) -> AuditView:
 def _seen_by(store: Store) -> dict[str, set[str]]:
     said: Iterable[tuple[str, str]] = (
         *((tag.trace, tag.by) for tag in ledger.human_tags(store)),
-        *((score.trace, score.by) for score in ledger.human_scores(store)),
+        *((each.trace, each.by) for each in ledger.clearances(store)),
+        *((each.trace, each.by) for each in opinions(store)),
     )
     found: dict[str, set[str]] = {}
     for trace, by in said:

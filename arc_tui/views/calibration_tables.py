@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -11,9 +10,7 @@ from arc_tui import format
 from replay.statistics import Rate
 from taxonomy.calibration.agreement import Estimate
 from taxonomy.calibration.confidence import Reliability
-from taxonomy.calibration.gate import Gate
 from taxonomy.calibration.localisation import Hits
-from taxonomy.calibration.noise import Cell
 from taxonomy.calibration.report import Calibration, ClassTable
 
 HITS = ("n", "exact", "±1", "±3", "±5", "top 3", "mean distance")
@@ -24,6 +21,7 @@ IN_HINDSIGHT = (
 )
 ALL_RUNS = "an abstention is a miss over all runs and has no distance; `answered` leaves it out"
 EVERY_CLASS = "the labels of a run are taken to name every class it shows"
+ONLY_JUDGES = "used all the same: only a judge has to pass"
 
 
 class Table(Struct, frozen=True, kw_only=True):
@@ -42,6 +40,12 @@ def short(value: float | None) -> str:
     text = f"{value:.2f}"
     text = "0.00" if text == "-0.00" else text
     return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+
+
+def signed(value: float) -> str:
+    """A difference: `+.05`, `-.10`, `.00`."""
+    text = short(value)
+    return f"+{text}" if value >= 0.005 else text
 
 
 def share(rate: Rate) -> str:
@@ -66,7 +70,7 @@ def estimate(found: Estimate) -> str:
 
 
 def tables(figures: Calibration) -> Iterator[Table]:
-    """Every table that the labels give."""
+    """Every table of where runs broke and which class they show."""
     if figures.decisive:
         yield localisation_table(figures)
         yield reliability_table("candidate", figures.candidates)
@@ -74,8 +78,6 @@ def tables(figures: Calibration) -> Iterator[Table]:
         yield class_table(found)
     if figures.classes and figures.findings.bins:
         yield reliability_table("finding", figures.findings)
-    if figures.scores:
-        yield score_table(figures)
 
 
 # --- where it broke
@@ -162,82 +164,7 @@ def class_table(found: ClassTable) -> Table:
     return Table(
         title=f"which class, by {found.source}, per {found.per}: "
         f"{format.count(found.n, found.per)}",
-        columns=("", "labelled", "found", "precision", "recall", "true negatives", "F1", "κ"),
+        columns=("", "labelled", "found", "precision", "recall (TPR)", "TNR", "F1", "κ"),
         rows=rows,
         notes=(macro, *neither, EVERY_CLASS),
-    )
-
-
-# --- scores
-
-
-def score_table(figures: Calibration) -> Table:
-    """A row a source of scores, and a category of tasks where several are known."""
-    rows = tuple(
-        (
-            each.by,
-            each.category or "all",
-            str(each.r.n),
-            estimate(each.r),
-            estimate(each.rho),
-            estimate(each.kappa),
-            counted(each.achieved.recall),
-            counted(each.achieved.specificity),
-            f"{each.bias:+.2f}",
-        )
-        for each in figures.scores
-    )
-    return Table(
-        title="which score",
-        columns=("by", "tasks", "n", "r", "ρ", "κ of bands", "TPR", "TNR", "bias"),
-        rows=rows,
-        notes=tuple(map(gate_line, figures.gates)),
-    )
-
-
-def gate_line(gate: Gate) -> str:
-    """Whether scores may be used without a look, and what is missing."""
-    if gate.passed:
-        return f"{gate.by}: may be trusted for 30 days, r {estimate(gate.r)}"
-    return f"{gate.by}: not to be trusted: {'; '.join(gate.missing)}"
-
-
-# --- shapes by noise
-
-
-def noise_tables(cells: Sequence[Cell]) -> Iterator[Table]:
-    """A table a rule: by noise and length the share right, unclear and wrong; then confusion."""
-    for rule, own in groupby(cells, key=lambda cell: cell.rule):
-        found = list(own)
-        yield Table(
-            title=f"shape by the {rule} rule: made runs of each shape, by noise and length",
-            columns=("σ", "steps", "right", "unclear", "wrong"),
-            rows=tuple(
-                (
-                    short(cell.sigma),
-                    str(cell.steps),
-                    counted(cell.right),
-                    counted(cell.unclear),
-                    counted(cell.wrong),
-                )
-                for cell in found
-            ),
-        )
-        yield _confusion(rule, found)
-
-
-def _confusion(rule: str, cells: Sequence[Cell]) -> Table:
-    """Every cell of a rule together: the true shape down, what was said across."""
-    first = cells[0].confusion
-    sums = [
-        [sum(cell.confusion.counts[row][column] for cell in cells)
-         for column in range(len(first.columns))]
-        for row in range(len(first.rows))
-    ]  # fmt: skip
-    return Table(
-        title=f"true shape (down) and what the {rule} rule says, all of them together",
-        columns=("", *first.columns),
-        rows=tuple(
-            (name, *map(str, counts)) for name, counts in zip(first.rows, sums, strict=True)
-        ),
     )

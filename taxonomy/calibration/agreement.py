@@ -77,6 +77,36 @@ def ranks(values: Sequence[float]) -> list[float]:
     return found
 
 
+def mean_difference(before: Sequence[float], after: Sequence[float]) -> Estimate:
+    """The mean of (after - before) for values in 0..1, with Student's t interval.
+
+    None without pairs. Fewer than three pairs, and differences that never vary, leave no spread to
+    take an interval from: the widest is given.
+    """
+    differences = [b - a for a, b in zip(before, after, strict=True)]
+    n = len(differences)
+    if not n:
+        return Estimate(value=None, n=0)
+    middle = math.fsum(differences) / n
+    squares = math.fsum((each - middle) ** 2 for each in differences)
+    if n < 3 or squares < 1e-24:
+        return Estimate(value=middle, n=n)
+    half = _student(n - 1) * math.sqrt(squares / (n - 1) / n)
+    return Estimate(value=middle, n=n, low=max(-1.0, middle - half), high=min(1.0, middle + half))
+
+
+def _student(freedom: int) -> float:
+    """Student's t of a two-sided interval at 95 %, by the expansion around the normal quantile
+    (Abramowitz and Stegun 26.7.5): 3 % too small at two degrees of freedom, .3 % at four."""
+    terms = (
+        Z**3 + Z,
+        5 * Z**5 + 16 * Z**3 + 3 * Z,
+        3 * Z**7 + 19 * Z**5 + 17 * Z**3 - 15 * Z,
+    )
+    parts = (4 * freedom, 96 * freedom**2, 384 * freedom**3)
+    return Z + sum(term / part for term, part in zip(terms, parts, strict=True))
+
+
 def kappa(pairs: Iterable[tuple[Hashable, Hashable]]) -> Estimate:
     """Cohen's kappa, its interval by the asymptotic standard error of Fleiss, Cohen and Everitt
     (1969).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -11,7 +11,8 @@ from taxonomy.calibration.labelled import Labelled
 from taxonomy.calibration.labels import Label
 from taxonomy.calibration.report import scored_at
 
-About = Literal["break", "class", "score"]
+About = Literal["break", "class", "score", "item"]
+ORDER: tuple[About, ...] = get_args(About)
 
 UNLABELLED = "not labelled"
 
@@ -35,19 +36,19 @@ class Disagreement(Struct, frozen=True, kw_only=True):
 
 
 def disagreements(runs: Sequence[Labelled]) -> tuple[Disagreement, ...]:
-    """All of them: breaks, then classes, then scores; in each the farthest off first, and what was
-    missed before what nobody labelled."""
+    """All of them: breaks, then classes, scores, rubric items; in each the farthest off first, and
+    what was missed before what nobody labelled."""
     found = [
         *(each for run in runs for each in _breaks(run)),
         *(each for run in runs for each in _classes(run)),
         *(each for run in runs for each in _scores(run)),
+        *(each for run in runs for each in _items(run)),
     ]
     return tuple(sorted(found, key=_worst_first))
 
 
 def _worst_first(each: Disagreement) -> tuple[int, bool, float, bool]:
-    place = ("break", "class", "score").index(each.about)
-    return place, each.off is None, -(each.off or 0), each.labelled == UNLABELLED
+    return ORDER.index(each.about), each.off is None, -(each.off or 0), each.labelled == UNLABELLED
 
 
 def _breaks(run: Labelled) -> Iterator[Disagreement]:
@@ -115,6 +116,34 @@ def _scores(run: Labelled) -> Iterator[Disagreement]:
                 off=abs(other - each.label.score),
                 **_said(each.label),
             )
+
+
+def _items(run: Labelled) -> Iterator[Disagreement]:
+    """A source answers a rubric item otherwise than a person did."""
+    for score in run.scores:
+        if score.source == "human":
+            continue
+        answers = {item.name: item for item in score.items if item.held is not None}
+        for each in run.labels:
+            if each.step != score.step:
+                continue
+            for name, held in each.label.items.items():
+                answer = answers.get(name)
+                if answer is not None and answer.held != held:
+                    because = f" ({answer.because})" if answer.because else ""
+                    yield Disagreement(
+                        about="item",
+                        trace=run.row.trace,
+                        step=each.step,
+                        labelled=f"{name}: {_yes(held)}",
+                        found=f"{_yes(not held)}{because} · {score.by}",
+                        off=None,
+                        **_said(each.label),
+                    )
+
+
+def _yes(held: bool) -> str:
+    return "yes" if held else "no"
 
 
 def _said(label: Label) -> dict[str, str | None]:

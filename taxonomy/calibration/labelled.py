@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-import msgspec
 from msgspec import Struct
 
 from replay.store import Store
 from replay.store.rows import TraceRow, trace_rows
 from taxonomy import ledger
+from taxonomy.calibration.gate import own_category
 from taxonomy.calibration.labels import Placed
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Candidate, Diagnosis, Source, StepScore
@@ -66,11 +66,19 @@ class Labelled(Struct, frozen=True, eq=False, kw_only=True, dict=True):
             if score.by == by and score.source != "human" and score.value is not None
         }
 
+    def answered(self, by: str) -> dict[int, dict[str, bool | None]]:
+        """The rubric items of one source by step; None where it left an item undecided."""
+        return {
+            score.step: {item.name: item.held for item in score.items}
+            for score in self.scores
+            if score.by == by and score.source != "human"
+        }
+
     @cached_property
     def category(self) -> str | None:
         """The category of the task, as the labels or the trace's own have it."""
         said = next((each.label.category for each in self.labels if each.label.category), None)
-        return said or msgspec.json.decode(self.row.labels or b"{}").get("category")
+        return said or own_category(self.row)
 
 
 def meant(found: ledger.Suggested) -> bool:

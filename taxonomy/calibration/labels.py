@@ -1,27 +1,30 @@
 """What was said of runs by others, and which trace and step does each word point at?
 
-A label file is JSON Lines, a label a line: `{trace, at, class, score, decisive, by}` and, kept and
-shown, `strength`, `note`, `category` and whatever else stands there. `trace` is the id of a trace
-or the end of its source path, with `#item` for one run of several; `at` is a span, a message or a
-step, counted from 0, or null for the whole run. A line that cannot be read, and a label that
-points nowhere, is a value with its reason: nothing is dropped in silence.
+A label file is JSON Lines, a label a line: `{trace, at, class, score, items, decisive, by}` and,
+kept and shown, `strength`, `note`, `category` and whatever else stands there. `trace` is the id of
+a trace or the end of its source path, with `#item` for one run of several; `at` is a span, a
+message or a step, counted from 0, or null for the whole run. `items` says which rubric items held
+at a step: `{"arguments grounded": true}`, null nothing. A line that cannot be read, and a label
+that points nowhere, is a value with its reason: nothing is dropped in silence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.errors import ArcError
 from replay.store import Store, read
 from replay.store.rows import TraceRow, trace_rows
 from replay.trace import Json
 from taxonomy import ledger
+from taxonomy.calibration.opinions import opinions
 from taxonomy.calibration.pointing import At, Names, Places
+from taxonomy.calibration.rubric_items import item_named, item_names
 from taxonomy.classes import CLASSES, FailureClass
 
 By = Literal["people", "rule"]
@@ -34,14 +37,16 @@ conformance to the rule that made them, not accuracy."""
 class Label(Struct, frozen=True, kw_only=True):
     """What one line says. `at` None: the whole run; `classes` () none, None nothing said.
 
-    `line` counts from 1, None for a label that stands in the database. `extra` holds keys of the
-    line that mean nothing here.
+    `line` counts from 1, None for a label that stands in the database; `file` is named where there
+    were several. `blind` is known of what stands in the database: was it said before what others,
+    rules and judges said was seen? `extra` holds keys of the line that mean nothing here.
     """
 
     trace: str
     at: At | None = None
     classes: tuple[FailureClass, ...] | None = None
     score: float | None = None
+    items: dict[str, bool] = {}
     decisive: bool | None = None
     by: str | None = None
     strength: str | None = None
@@ -49,6 +54,8 @@ class Label(Struct, frozen=True, kw_only=True):
     category: str | None = None
     extra: dict[str, Json] = {}
     line: int | None = None
+    file: str | None = None
+    blind: bool | None = None
 
     @property
     def made_by(self) -> By:
@@ -63,6 +70,7 @@ class Unusable(Struct, frozen=True, kw_only=True):
     trace: str | None
     why: str
     line: int | None = None
+    file: str | None = None
 
 
 class Placed(Struct, frozen=True, kw_only=True):
@@ -76,30 +84,36 @@ class Placed(Struct, frozen=True, kw_only=True):
 # --- reading
 
 
-def read_labels(path: Path) -> tuple[tuple[Label, ...], tuple[Unusable, ...]]:
-    """The labels of a file, and the lines that hold none.
+def read_labels(*paths: Path) -> tuple[tuple[Label, ...], tuple[Unusable, ...]]:
+    """The labels of files, and the lines that hold none; a file named twice is read once.
 
-    Raises ArcError where the file cannot be read or holds no label at all.
+    Raises ArcError where a file cannot be read, and where none of them holds a label.
     """
+    files = tuple(dict.fromkeys(paths))
+    found: list[Label] = []
+    unusable: list[Unusable] = []
+    for path in files:
+        name = path.name if len(files) > 1 else None
+        for said in _labels(path, name):
+            found.append(said) if isinstance(said, Label) else unusable.append(said)
+    if not found:
+        first = f": line {unusable[0].line} {unusable[0].why}" if unusable else ""
+        names = ", ".join(map(str, files))
+        holds = "holds" if len(files) == 1 else "hold"
+        raise ArcError(f"{names}: {holds} no label{first}", 'a label is {"trace": …, "at": …, …}')
+    return tuple(found), tuple(unusable)
+
+
+def _labels(path: Path, name: str | None) -> Iterator[Label | Unusable]:
+    """What each line of a file says; `name` is what the file is called."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ArcError(f"{path}: cannot be read: {why}", "name a file of labels") from error
-    found: list[Label] = []
-    unusable: list[Unusable] = []
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        said = _label(line, number)
-        if isinstance(said, Label):
-            found.append(said)
-        else:
-            unusable.append(said)
-    if not found:
-        first = f": line {unusable[0].line} {unusable[0].why}" if unusable else ""
-        raise ArcError(f"{path}: holds no label{first}", 'a label is {"trace": …, "at": …, …}')
-    return tuple(found), tuple(unusable)
+        if line.strip():
+            yield structs.replace(_label(line, number), file=name)
 
 
 def class_named(word: str) -> FailureClass | None:
@@ -118,6 +132,7 @@ class _Line(Struct, kw_only=True):
     at: At | None = None
     class_: list[str] | str | None = msgspec.field(name="class", default=None)
     score: float | None = None
+    items: dict[str, bool | None] | None = None
     decisive: bool | None = None
     by: str | None = None
     strength: str | None = None
@@ -147,6 +162,7 @@ def _label(line: bytes, number: int) -> Label | Unusable:
         at=known.at,
         classes=None if classes is None else tuple(each for each in classes if each is not None),
         score=known.score,
+        items=_items(known),
         decisive=known.decisive,
         by=known.by,
         strength=known.strength,
@@ -164,7 +180,20 @@ def _wrong(known: _Line) -> str | None:
     at = known.at
     if at is not None and [at.span, at.message, at.step].count(None) != 2:
         return "names not exactly one of span, message and step"
+    unknown = [word for word in known.items or () if item_named(word) is None]
+    if unknown:
+        return (
+            f"answers no rubric item we know: {unknown[0]!r} (there are {', '.join(item_names())})"
+        )
+    if known.items and at is None:
+        return "answers rubric items of a whole run: they are asked of a step"
     return None
+
+
+def _items(known: _Line) -> dict[str, bool]:
+    """The items that a line answers, by their names."""
+    named = ((item_named(word), held) for word, held in (known.items or {}).items())
+    return {name: held for name, held in named if name is not None and held is not None}
 
 
 def _first_word(text: str | None) -> str:
@@ -172,21 +201,39 @@ def _first_word(text: str | None) -> str:
 
 
 def kept_labels(store: Store) -> tuple[Label, ...]:
-    """What people said in the database itself: their tags and their scores of steps.
+    """What people said in the database itself: tags, runs they found nothing wrong with, and what
+    else they said of steps.
 
     A tag says nothing of whether its step was decisive.
     """
     tags = (
         Label(
-            trace=tag.trace, at=At(step=tag.step), classes=(tag.failure,), by=tag.by, note=tag.note
+            trace=tag.trace,
+            at=At(step=tag.step),
+            classes=(tag.failure,),
+            by=tag.by,
+            note=tag.note,
+            blind=tag.blind,
         )
         for tag in ledger.human_tags(store)
     )
-    scores = (
-        Label(trace=each.trace, at=At(step=each.step), score=each.value, by=each.by, note=each.note)
-        for each in ledger.human_scores(store)
+    cleared = (
+        Label(trace=each.trace, classes=(), by=each.by, note=each.note, blind=each.blind)
+        for each in ledger.clearances(store)
     )
-    return (*tags, *scores)
+    said = (
+        Label(
+            trace=each.trace,
+            at=At(step=each.step),
+            score=each.value,
+            items=each.items,
+            by=each.by,
+            note=each.note,
+        )
+        for each in opinions(store)
+        if not each.empty
+    )
+    return (*tags, *cleared, *said)
 
 
 # --- placing
@@ -212,7 +259,9 @@ def place(store: Store, labels: Iterable[Label]) -> tuple[tuple[Placed, ...], tu
             else:
                 step = None if label.at is None else steps[label.at]
                 placed.append(Placed(label=label, trace=key, step=step))
-    return tuple(placed), tuple(sorted(unusable, key=lambda each: each.line or 0))
+    return tuple(placed), tuple(
+        sorted(unusable, key=lambda each: (each.file or "", each.line or 0))
+    )
 
 
 def _steps(store: Store, row: TraceRow, places: Sequence[At]) -> dict[At, int | None]:
@@ -224,7 +273,7 @@ def _steps(store: Store, row: TraceRow, places: Sequence[At]) -> dict[At, int | 
 
 
 def _lost(label: Label, why: str) -> Unusable:
-    return Unusable(trace=label.trace, line=label.line, why=why)
+    return Unusable(trace=label.trace, line=label.line, file=label.file, why=why)
 
 
 def _which(found: int) -> str:

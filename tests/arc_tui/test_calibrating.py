@@ -17,9 +17,16 @@ from arc_tui.views.calibration import KEPT
 from arc_tui.views.calibration_tables import short
 from arc_tui.views.results import first_candidate_right, markdown, shipped
 from replay.errors import NotFound
+from replay.store.handle import now_ns
+from replay.store.rows import trace_rows
 from taxonomy import ledger
 from taxonomy.calibration import gate
+from taxonomy.calibration.opinions import opinions
 from taxonomy.classes import FailureClass
+from taxonomy.findings import Item
+from taxonomy.judge import kept
+from taxonomy.judge.bench import Judged
+from taxonomy.trusted import trusted_scores
 from tests.bench.calibrating import encoded, measured
 from tests.shared import DATA, needs_shared
 
@@ -106,7 +113,8 @@ class TestLabels:
         assert f"where it broke: {len(FAILED)} runs with a decisive step" in text
         assert "the best possible in hindsight" in text
         assert "best constant step (" in text
-        assert "true negatives" in text
+        assert "recall (TPR)" in text
+        assert "TNR" in text
         assert "worst disagreements, " in text
 
     def test_labels_of_a_rule_are_conformance_in_a_part_of_their_own(
@@ -155,6 +163,38 @@ class TestPeople:
             jobs.diagnose_one(store, key)
             assert len(ledger.human_scores(store)) == 1
 
+    def test_items_are_answered_beside_a_score_or_alone_and_taken_back(self, db: Path) -> None:
+        name = FAILED[0]
+        said = run(label, "--db", db, name, 1, "--item", "arguments_grounded=no")
+        assert said.stdout.endswith("step 1: arguments grounded no\n")
+        run(label, "--db", db, name, 1, "0.3", "--note", "invented", "--item", "result read=yes")
+        run(label, "--db", db, name, 1, "--item", "tool choice=no", "--item", "result read=?")
+        with ledger.open_ledger(db) as store:
+            (kept,) = opinions(store)
+        assert (kept.value, kept.note) == (0.3, "invented")
+        assert kept.items == {"arguments grounded": False, "tool choice": False}
+        for item in kept.items:
+            run(label, "--db", db, name, 1, "--item", f"{item}=?")
+        run(label, "--db", db, name, 1, "--remove")
+        with ledger.open_ledger(db) as store:
+            assert list(opinions(store)) == []
+
+    def test_an_answer_that_is_taken_back_leaves_nothing_behind(self, db: Path) -> None:
+        run(label, "--db", db, FAILED[0], 1, "--item", "tool choice=no")
+        assert run(label, "--db", db, FAILED[0], 1, "--item", "tool choice=?").return_value == 0
+        assert run(label, "--db", db, FAILED[0], 1, "--item", "tool choice=?").return_value == 1
+        with ledger.open_ledger(db) as store:
+            assert list(opinions(store)) == []
+
+    @pytest.mark.parametrize(
+        ("item", "why"),
+        [("charm=yes", "no rubric item 'charm'; tool choice"), ("tool choice", "write NAME=yes"),
+         ("tool choice=perhaps", "write NAME=yes")],
+    )  # fmt: skip
+    def test_what_is_no_answer_to_an_item_is_refused(self, db: Path, item: str, why: str) -> None:
+        with pytest.raises(click.UsageError, match=why):
+            run(label, "--db", db, FAILED[0], 1, "--item", item)
+
     @pytest.mark.parametrize("arguments", [["1"], ["1", "0.4", "--remove"], ["1", "1.5"]])
     def test_what_is_no_score_is_refused(self, db: Path, arguments: list[str]) -> None:
         with pytest.raises(click.UsageError):
@@ -193,8 +233,140 @@ class TestPeople:
         assert not kept.passed
         assert kept.checked_ns > 0
 
+    def test_a_run_found_clean_is_a_label_and_one_given_beside_suggestions_is_told(
+        self, db: Path
+    ) -> None:
+        with ledger.open_ledger(db) as store:
+            for row, blind in zip(trace_rows(store), (True, False), strict=False):
+                given = ledger.Clearance(trace=row.trace, by="mei", blind=blind)
+                ledger.clear(store, given)
+        (part,) = as_json(calibrate, "--db", db)["parts"]
+        assert part["figures"]["classes"][0]["n"] == 2
+        assert (part["placed_here"], part["prompted"]) == (2, 1)
+        assert (
+            "1 of 2 tags and runs found clean were given beside"
+            in run(calibrate, "--db", db).stdout
+        )
+
     def test_nobody_said_anything_is_a_no(self, db: Path) -> None:
         assert run(calibrate, "--db", db).return_value == 1
+
+
+PEOPLE = (0.9, 0.9, 0.6, 0.4, 0.1, 0.2, 0.7, 0.5)
+"""A person's scores of eight steps, over all four bands."""
+
+
+class TestJudges:
+    """A judge whose template changed: scores of both, and what people said of the same steps."""
+
+    OLD, NEW = "judge:step:m:1-aaaaaaaa", "judge:step:m:1-bbbbbbbb"
+    WINDOW = "judge:window:m:1-aaaaaaaa"
+
+    def places(self, db: Path) -> list[tuple[str, int]]:
+        """As many steps as people scored, of runs long enough."""
+        with ledger.open_ledger(db) as store:
+            rows = trace_rows(store)
+        return [(row.trace, step) for row in rows for step in range(row.steps)][: len(PEOPLE)]
+
+    def judge(self, db: Path, by: str, *values: float, held: bool | None = None) -> None:
+        with ledger.open_ledger(db) as store:
+            for (key, step), value in zip(self.places(db), values, strict=True):
+                items = (Item(name="arguments grounded", held=value > 0.5, because="seen"),)
+                said = Judged(step=step, span="s", samples=(value,), items=items)
+                kept.keep(store, key, by, [said])
+
+    def people(self, db: Path, folder: Path) -> Path:
+        lines = [
+            {"trace": key, "at": {"step": step}, "score": score, "by": "mei",
+             "items": {"arguments grounded": score > 0.5}}
+            for (key, step), score in zip(self.places(db), PEOPLE, strict=True)
+        ]  # fmt: skip
+        path = folder / "people.jsonl"
+        path.write_text("\n".join(map(json.dumps, lines)))
+        return path
+
+    def test_a_judge_that_follows_people_is_trusted_and_the_rules_look_again(
+        self, db: Path, tmp_path: Path
+    ) -> None:
+        self.judge(db, self.OLD, *PEOPLE)
+        text = run(calibrate, "--db", db, "--labels", self.people(db, tmp_path)).stdout
+        assert f"{self.OLD}: may be trusted for 30 days, r 1.00" in text
+        with ledger.open_ledger(db) as store:
+            key = self.places(db)[0][0]
+            assert any(each.by == self.OLD for each in trusted_scores(store, key, now_ns()))
+
+    def test_another_template_is_not_calibrated_until_it_was_held_against_labels(
+        self, db: Path, tmp_path: Path
+    ) -> None:
+        self.judge(db, self.OLD, *PEOPLE)
+        labels = self.people(db, tmp_path)
+        run(calibrate, "--db", db, "--labels", labels)
+        self.judge(db, self.NEW, *(1 - value for value in PEOPLE))
+        other = tmp_path / "other.jsonl"
+        other.write_text(json.dumps({"trace": self.places(db)[0][0], "class": ["loop"]}))
+        text = run(calibrate, "--db", db, "--labels", other).stdout
+        assert f"{self.NEW}: not calibrated since the template changed" in text
+        (line,) = as_json(calibrate, "--db", db, "--labels", other)["unchecked"]
+        assert (line["since"], line["changed"]) == (self.OLD, ["template"])
+
+        view = as_json(calibrate, "--db", db, "--labels", labels, "--drift")
+        (moved,) = view["drifts"]
+        assert (moved["before"], moved["after"]) == (self.OLD, self.NEW)
+        assert moved["r"]["value"] == pytest.approx(-1)
+        assert moved["people_before"]["r"]["value"] == pytest.approx(1)
+        assert moved["people_after"]["r"]["value"] == pytest.approx(-1)
+        assert [row["trust"]["state"] for row in view["sets"]] == ["trusted", "never calibrated"]
+        text = run(calibrate, "--db", db, "--labels", labels, "--drift").stdout
+        assert f"the template changed: {self.OLD} → {self.NEW}" in text
+        assert f"{self.NEW}: not calibrated since the template changed" in text
+        assert "r with people, before → after" in text
+
+        assert "not calibrated" not in run(calibrate, "--db", db, "--labels", labels).stdout
+        states = [
+            row["trust"]["state"] for row in as_json(calibrate, "--db", db, "--drift")["sets"]
+        ]
+        assert states == ["trusted", "not trusted"]
+
+    def test_a_window_is_trusted_item_by_item(self, db: Path, tmp_path: Path) -> None:
+        self.judge(db, self.WINDOW, *PEOPLE)
+        labels = self.people(db, tmp_path)
+        (part,) = as_json(calibrate, "--db", db, "--labels", labels)["parts"]
+        judged = [each for each in part["items"] if each["by"] == self.WINDOW]
+        assert [(each["item"], each["agreed"]["value"]) for each in judged] == [
+            ("arguments grounded", 1.0)
+        ]
+        assert part["item_gates"][0]["missing"][0] == "4 of at least 5 labels say yes"
+        text = run(calibrate, "--db", db, "--labels", labels).stdout
+        assert "which rubric item" in text
+        assert f"{self.WINDOW}, arguments grounded: not to be trusted: 4 of at least 5" in text
+        assert "mode window counts by its rubric items" in text
+
+    def test_labels_of_a_rule_decide_no_trust(self, db: Path, tmp_path: Path) -> None:
+        self.judge(db, self.OLD, *PEOPLE)
+        path = self.people(db, tmp_path)
+        path.write_text(path.read_text().replace('"mei"', '"mechanical"'))
+        text = run(calibrate, "--db", db, "--labels", path).stdout
+        assert "labels that a rule made decide nobody's trust" in text
+        assert "may be trusted" not in text
+        with ledger.open_ledger(db) as store:
+            assert gate.kept(store, self.OLD) is None
+
+    def test_no_judge_has_nothing_to_drift(self, db: Path) -> None:
+        done = run(calibrate, "--db", db, "--drift")
+        assert done.return_value == 1
+        assert "no judge has scored anything here" in done.stdout
+
+    def test_several_files_are_one_set_of_labels(self, db: Path, tmp_path: Path) -> None:
+        first, second = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+        first.write_text(json.dumps({"trace": FAILED[0], "class": ["loop"], "strength": "weak"}))
+        second.write_text('oops\n{"trace": "' + FAILED[1] + '", "class": []}')
+        view = as_json(calibrate, "--db", db, "--labels", first, "--labels", second)
+        assert (view["source"], view["read"]) == ("one.jsonl, two.jsonl", 3)
+        assert view["parts"][0]["figures"]["runs"] == 2
+        assert view["parts"][0]["strengths"] == {"weak": 1}
+        text = run(calibrate, "--db", db, "--labels", first, "--labels", second).stdout
+        assert "left out: two.jsonl line 1: is no label" in text
+        assert "2 labels on 2 runs (1 weak)" in text
 
 
 class TestOtherQuestions:

@@ -13,6 +13,7 @@ from taxonomy.calibration.agreement import (
     detection,
     kappa,
     macro_f1,
+    mean_difference,
     pearson,
     ranks,
     spearman,
@@ -73,6 +74,34 @@ class TestCorrelation:
             assert -1 <= found.low <= found.value + 1e-12
             assert found.value - 1e-12 <= found.high <= 1
             assert pearson(other, one).value == pytest.approx(found.value, abs=1e-9)
+
+
+class TestMeanDifference:
+    def test_the_textbook_pairs_have_student_s_interval(self) -> None:
+        before = [0.50, 0.60, 0.40, 0.70, 0.50]
+        after = [0.60, 0.65, 0.55, 0.70, 0.70]
+        found = mean_difference(before, after)
+        assert found.n == 5
+        # mean .1, standard deviation .0791, t(4) 2.776: half width .0982
+        assert [found.value, found.low, found.high] == pytest.approx(
+            [0.1, 0.0018, 0.1982], abs=1e-3
+        )
+
+    @pytest.mark.parametrize("n", [1, 2, 9])
+    def test_equal_differences_and_fewer_than_three_have_the_widest_interval(self, n: int) -> None:
+        found = mean_difference([0.2] * n, [0.3] * n)
+        assert found.value == pytest.approx(0.1)
+        assert (found.low, found.high) == (-1.0, 1.0)
+
+    @given(scores)
+    def test_it_is_total_and_turns_with_its_sides(self, pairs: list[tuple[float, float]]) -> None:
+        one, other = columns(pairs)
+        found, turned = mean_difference(one, other), mean_difference(other, one)
+        if found.value is None:
+            assert not pairs
+        else:
+            assert found.value == -(turned.value or 0.0)
+            assert -1 <= found.low <= found.value <= found.high <= 1
 
 
 class TestKappa:

@@ -13,12 +13,16 @@ from replay.trace import Header, Outcome
 from taxonomy import ledger
 from taxonomy.calibration.agreement import Detection
 from taxonomy.calibration.disagreement import Disagreement, disagreements
+from taxonomy.calibration.items import item_agreements
 from taxonomy.calibration.labelled import labelled_runs
 from taxonomy.calibration.labels import Label, place
 from taxonomy.calibration.pointing import At
 from taxonomy.calibration.report import Calibration, calibrate
 from taxonomy.classes import FailureClass
-from taxonomy.findings import Candidate, Diagnosis, Finding, Signal, StepScore
+from taxonomy.findings import Candidate, Diagnosis, Finding, Item, Signal, StepScore
+from taxonomy.judge import kept
+from taxonomy.judge.bench import Judged
+from taxonomy.scores import GROUNDED, VERIFIED
 from tests.arc_tui.sample import put
 from tests.build import step, trace
 
@@ -196,7 +200,11 @@ class TestWhichScore:
         assert [even.category, odd.category] == ["even", "odd"]
         assert (even.achieved.tp, even.achieved.tn) == (3, 5)
         (gate,) = figures.gates
-        assert gate.missing == ("odd: 1 of 5 labels", "odd: labels in 1 of 4 bands")
+        assert gate.missing == (
+            "odd: 1 of at least 5 labels",
+            "odd: labels in 1 of at least 3 bands (not achieved)",
+        )
+        assert gate.covers("even")
 
     def test_a_score_of_the_run_is_held_against_the_mean_of_its_steps(self, store: Store) -> None:
         figures, (found,) = measured(store, at("silent", score=0.4))
@@ -210,6 +218,60 @@ class TestWhichScore:
         ledger.score_step(store, given)
         figures, _ = measured(store, at("hit", 3, score=0.1))
         assert [each.by for each in figures.scores] == ["made"]
+
+
+class TestWhichItem:
+    """The judge answers two items of run `hit`; a person answers them too, here and there."""
+
+    BY = "judge:window:m:1-aaaaaaaa"
+
+    def judge(self, store: Store, *answers: tuple[str, bool | None]) -> None:
+        """The judge's answer to an item at step 0, 1, …"""
+        placed, _ = place(store, [at("hit")])
+        given = [
+            Judged(
+                step=step,
+                span=f"s{step}",
+                samples=(0.5,),
+                items=(Item(name=name, held=held, because="seen"),),
+            )
+            for step, (name, held) in enumerate(answers)
+        ]
+        kept.keep(store, placed[0].trace, self.BY, given)
+
+    def test_an_item_has_its_own_kappa_true_positive_and_true_negative_rate(
+        self, store: Store
+    ) -> None:
+        answers = (True, True, True, False, False, True, None)
+        people = (True, True, True, False, False, False, True)
+        self.judge(store, *((GROUNDED, each) for each in answers))
+        labels = [at("hit", step, items={GROUNDED: held}) for step, held in enumerate(people)]
+        placed, _ = place(store, labels)
+        (found,) = item_agreements(labelled_runs(store, placed))
+        assert (found.by, found.item, found.labels, found.undecided) == (self.BY, GROUNDED, 7, 1)
+        assert (found.yes.value, found.agreed.value) == (3 / 6, 5 / 6)
+        assert (found.held.recall.value, found.held.recall.n) == (1.0, 3)
+        assert (found.held.specificity.value, found.held.specificity.n) == (2 / 3, 3)
+        assert found.held.kappa.value == pytest.approx(2 / 3)
+
+    def test_an_item_that_a_source_never_answers_is_none_of_its_items(self, store: Store) -> None:
+        self.judge(store, (GROUNDED, True), (GROUNDED, False))
+        labels = [at("hit", 0, items={GROUNDED: True, VERIFIED: True})]
+        placed, _ = place(store, labels)
+        assert [each.item for each in item_agreements(labelled_runs(store, placed))] == [GROUNDED]
+
+    def test_answers_that_part_are_disagreements_with_their_reason(self, store: Store) -> None:
+        self.judge(store, (GROUNDED, True), (GROUNDED, False))
+        labels = [at("hit", step, items={GROUNDED: False}, note="made up") for step in (0, 1)]
+        _, (found,) = measured(store, *labels)
+        assert (found.about, found.step, found.note) == ("item", 0, "made up")
+        assert found.labelled == "arguments grounded: no"
+        assert found.found == f"yes (seen) · {self.BY}"
+
+    def test_an_answer_alone_is_no_score(self, store: Store) -> None:
+        self.judge(store, (GROUNDED, True))
+        figures, _ = measured(store, at("hit", 0, items={GROUNDED: True}))
+        assert (figures.scores, figures.gates, figures.classes) == ((), (), ())
 
 
 class TestDisagreements:

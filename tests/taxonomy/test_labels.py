@@ -22,8 +22,11 @@ from taxonomy.calibration.labels import (
     place,
     read_labels,
 )
+from taxonomy.calibration.opinions import Opinion, give, opinion
 from taxonomy.calibration.pointing import At, Places
+from taxonomy.calibration.rubric_items import item_named, item_names
 from taxonomy.classes import CLASSES, FailureClass
+from taxonomy.scores import GROUNDED, VERIFIED
 from tests.arc_tui.sample import put
 from tests.build import call, heard, step, trace
 from tests.shared import DATA, needs_shared
@@ -68,6 +71,29 @@ class TestReading:
         assert [label.classes for label in labels] == [(), None, None]
         assert [label.line for label in labels] == [1, 3, 4]
 
+    def test_items_have_their_names_and_null_says_nothing_of_one(self, tmp_path: Path) -> None:
+        said = {"Arguments_Grounded": True, "state_reverified": False, "call fits": None}
+        path = file(tmp_path, {"trace": "a", "at": {"step": 1}, "items": said})
+        (label,), unusable = read_labels(path)
+        assert unusable == ()
+        assert label.items == {GROUNDED: True, VERIFIED: False}
+
+    @pytest.mark.parametrize("name", item_names())
+    def test_an_item_has_its_name_with_spaces_or_underscores(self, name: str) -> None:
+        assert item_named(name) == item_named(name.replace(" ", "_").upper()) == name
+        assert item_named(f"no {name}") is None
+
+    def test_several_files_are_read_together_and_each_trouble_names_its_file(
+        self, tmp_path: Path
+    ) -> None:
+        good, bad = file(tmp_path, {"trace": "a"}), tmp_path / "bad.jsonl"
+        bad.write_text("oops\n")
+        labels, unusable = read_labels(good, bad, good)
+        assert [(label.trace, label.file) for label in labels] == [("a", "labels.jsonl")]
+        assert [(each.file, each.line) for each in unusable] == [("bad.jsonl", 1)]
+        with pytest.raises(ArcError, match=r"bad\.jsonl: holds no label: line 1"):
+            read_labels(bad)
+
     @pytest.mark.parametrize("entry", CLASSES, ids=[entry.name for entry in CLASSES])
     def test_a_class_has_its_name_its_underscored_name_and_its_letter(self, entry: Any) -> None:
         for word in (entry.name.value, entry.name.replace(" ", "_"), entry.key, entry.name.upper()):
@@ -83,6 +109,12 @@ class TestReading:
             ('{"trace": "a", "at": {"step": 1, "message": 1}}', "names not exactly one"),
             ('{"at": null}', "is no label"),
             ('{"trace": "a", "decisive": "yes"}', "is no label"),
+            (
+                '{"trace": "a", "at": {"step": 1}, "items": {"charm": true}}',
+                "answers no rubric item we know: 'charm' (there are tool choice, ",
+            ),
+            ('{"trace": "a", "at": {"step": 1}, "items": {"tool choice": 1}}', "is no label"),
+            ('{"trace": "a", "items": {"tool choice": true}}', "are asked of a step"),
             ('{"trace": "a"', "is no label"),
             ("[1]", "is no label"),
         ],
@@ -236,6 +268,29 @@ class TestKept:
         placed, unusable = place(store, labels)
         assert [each.step for each in placed] == [1, 1]
         assert unusable == ()
+
+    def test_a_run_that_a_person_found_clean_is_a_label_of_no_class(self, store: Store) -> None:
+        key = store.db.execute("SELECT min(key) FROM trace").fetchone()[0]
+        ledger.clear(store, ledger.Clearance(trace=key, by="mei", blind=True))
+        (label,) = kept_labels(store)
+        assert (label.at, label.classes, label.by, label.blind) == (None, (), "mei", True)
+
+    def test_answers_to_items_stand_beside_a_score_or_alone(self, store: Store) -> None:
+        key, span = store.db.execute(
+            "SELECT trace, span FROM steps WHERE step = 1 ORDER BY trace LIMIT 1"
+        ).fetchone()
+        alone = Opinion(trace=key, span=span, step=1, by="ana", items={GROUNDED: False})
+        both = Opinion(
+            trace=key, span=span, step=1, by="mei", value=0.4, items={VERIFIED: True}, note="so"
+        )
+        for each in (alone, both):
+            give(store, each)
+        assert opinion(store, key, 1, "mei") == both
+        assert opinion(store, key, 0, "mei") is None
+        assert [(x.score, x.items, x.note) for x in kept_labels(store)] == [
+            (None, {GROUNDED: False}, None),
+            (0.4, {VERIFIED: True}, "so"),
+        ]
 
     def test_a_second_score_of_one_person_replaces_the_first_and_another_s_stands_beside(
         self, store: Store

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from replay.store import Store
-from taxonomy.calibration import gate
+from replay.trace import Header, Outcome
+from taxonomy.calibration import gate, item_gate
 from taxonomy.calibration.agreement import Estimate
+from taxonomy.findings import Item, StepScore
 from taxonomy.ledger import open_ledger
+from taxonomy.scores import GROUNDED, READ, VERIFIED
 from taxonomy.trusted import trusted_scores
+from tests.arc_tui.sample import put
+from tests.build import trace
 
 TRACE, DAY_NS = "0123456789abcdef", 24 * 3600 * 10**9
 
@@ -60,8 +67,125 @@ def test_a_judge_that_failed_its_check_is_left_out(store: Store) -> None:
 
 def test_sets_of_a_judge_are_never_mixed(store: Store) -> None:
     scored(store, "judge:step:m:1", "judge", 3)
-    scored(store, "judge:window:m:1", "judge", 2)
+    scored(store, "judge:run:m:1", "judge", 2)
     checked(store, "judge:step:m:1")
-    checked(store, "judge:window:m:1")
+    checked(store, "judge:run:m:1")
     assert names(store) == {"judge:step:m:1"}
     assert names(store, step=0) == {"judge:step:m:1"}
+
+
+class TestItems:
+    """In mode `window` an item counts only while its own verdict stands."""
+
+    BY = "judge:window:m:1"
+    ITEMS = (
+        Item(name=GROUNDED, held=True, because="seen [1]"),
+        Item(name=READ, held=False, because="ignored [2]"),
+        Item(name=VERIFIED, held=None),
+    )
+
+    def given(self, store: Store) -> None:
+        scored(store, self.BY, "judge", 1)
+        items = msgspec.json.encode(self.ITEMS).decode()
+        store.db.table("score").update((TRACE, 0, "judge", self.BY), {"items": items})
+
+    def passed(self, store: Store, *items: str, at_ns: int = 0) -> None:
+        kappa = Estimate(value=0.8, low=0.6, high=0.9, n=40)
+        for item in items:
+            verdict = item_gate.ItemGate(
+                by=self.BY, item=item, kappa=kappa, missing=(), checked_ns=at_ns
+            )
+            item_gate.keep_item(store, verdict)
+
+    def score(self, store: Store, now_ns: int = DAY_NS) -> StepScore | None:
+        return next(iter(trusted_scores(store, TRACE, now_ns)), None)
+
+    def test_without_a_verdict_on_an_item_nothing_counts(self, store: Store) -> None:
+        self.given(store)
+        checked(store, self.BY)
+        assert self.score(store) is None
+
+    def test_the_score_is_the_share_of_yes_among_the_items_that_passed(self, store: Store) -> None:
+        self.given(store)
+        self.passed(store, GROUNDED)
+        found = self.score(store)
+        assert found is not None
+        assert (found.value, [item.name for item in found.items]) == (1.0, [GROUNDED])
+        self.passed(store, READ)
+        found = self.score(store)
+        assert found is not None
+        assert found.value == 0.5
+
+    def test_items_that_passed_and_were_not_decided_give_no_score(self, store: Store) -> None:
+        self.given(store)
+        self.passed(store, VERIFIED)
+        found = self.score(store)
+        assert found is not None
+        assert found.value is None
+
+    def test_each_item_expires_by_itself(self, store: Store) -> None:
+        self.given(store)
+        self.passed(store, GROUNDED)
+        self.passed(store, READ, at_ns=20 * DAY_NS)
+        found = self.score(store, now_ns=31 * DAY_NS)
+        assert found is not None
+        assert [item.name for item in found.items] == [READ]
+        assert self.score(store, now_ns=51 * DAY_NS) is None
+
+    def test_too_few_labels_take_no_trust_away_that_stands(self, store: Store) -> None:
+        self.passed(store, GROUNDED)
+        for enough, standing in ((False, {GROUNDED}), (True, set())):
+            verdict = item_gate.ItemGate(
+                by=self.BY,
+                item=GROUNDED,
+                kappa=Estimate(value=None, n=1),
+                missing=("1 of at least 5 labels say no",),
+                enough=enough,
+                checked_ns=1,
+            )
+            item_gate.keep_item(store, verdict)
+            assert item_gate.standing_items(store, self.BY, DAY_NS) == standing
+
+    def test_another_template_has_no_verdict(self, store: Store) -> None:
+        self.passed(store, GROUNDED)
+        assert item_gate.standing_items(store, self.BY, DAY_NS) == {GROUNDED}
+        assert item_gate.standing_items(store, "judge:window:m:2", DAY_NS) == frozenset()
+        assert item_gate.standing_items(store, "judge:window:m", DAY_NS) == frozenset()
+
+
+class TestCategories:
+    BY = "judge:step:m:1"
+
+    def verdict(self, store: Store) -> None:
+        r = Estimate(value=0.9, low=0.8, high=0.95, n=50)
+        gate.keep(
+            store,
+            gate.Gate(
+                by=self.BY,
+                r=r,
+                missing=("code: 2 of at least 5 labels",),
+                categories=(
+                    gate.CategoryGate(category="code", r=r, missing=("2 of at least 5 labels",)),
+                    gate.CategoryGate(category="shop", r=r, missing=()),
+                ),
+            ),
+        )
+
+    @pytest.mark.parametrize(
+        ("category", "counts"), [("shop", True), ("code", False), ("travel", False), (None, False)]
+    )
+    def test_a_judge_counts_where_the_category_of_the_run_passed(
+        self, tmp_path: Path, category: str | None, counts: bool
+    ) -> None:
+        path = tmp_path / "arc.db"
+        labels = {"category": category} if category else {}
+        head = Header(
+            format="built", source_id="r", path="/r.json", outcome=Outcome(), labels=labels
+        )
+        key = put(path, head, trace(["One.", "Two."]).spans)
+        with open_ledger(path) as store:
+            row = {"trace": key, "span": "s", "step": 0, "value": 0.5, "source": "judge"}
+            store.db.table("score").insert({**row, "by": self.BY, "items": "[]"})
+            self.verdict(store)
+            judged = [s for s in trusted_scores(store, key, DAY_NS) if s.source == "judge"]
+        assert bool(judged) == counts
