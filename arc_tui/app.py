@@ -21,8 +21,15 @@ from arc_tui.screens.runs import RunsScreen
 from arc_tui.widgets.run_table import RunTable
 
 if TYPE_CHECKING:
+    from arc_tui.screens.failures import FailuresScreen
+    from arc_tui.screens.money import MoneyScreen
+    from arc_tui.screens.queue import Queueing
     from arc_tui.screens.replay import ReplayScreen
     from arc_tui.screens.trace import TraceScreen
+    from arc_tui.screens.walking import Walking
+    from arc_tui.views.queue import Visit
+    from arc_tui.widgets.calibration_worst import CalibrationWorst
+    from arc_tui.widgets.failure_runs import FailureRuns
     from replay.edit import Edit
 
 DARK = Theme(
@@ -115,13 +122,20 @@ class ArcApp(App[None]):
     """The debugger over one database."""
 
     TITLE = "arc"
-    CSS_PATH = [
-        "arc.tcss",
-        "screens/runs.tcss",
-        "screens/trace.tcss",
-        "screens/replay.tcss",
-        "screens/free.tcss",
-        "screens/help.tcss",
+    CSS_PATH = [  # as whole paths: those of a subclass would be looked for beside its file
+        Path(__file__).parent / name
+        for name in (
+            "arc.tcss",
+            "screens/runs.tcss",
+            "screens/trace.tcss",
+            "screens/replay.tcss",
+            "screens/free.tcss",
+            "screens/help.tcss",
+            "screens/money.tcss",
+            "screens/queue.tcss",
+            "screens/failures.tcss",
+            "screens/calibration.tcss",
+        )
     ]
     COMMANDS = {Keys}
     ENABLE_COMMAND_PALETTE = True
@@ -168,9 +182,61 @@ class ArcApp(App[None]):
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def on_run_table_opened(self, event: RunTable.Opened) -> None:
+        self._open(event.trace)
+
+    def on_failure_runs_opened(self, event: FailureRuns.Opened) -> None:
+        self._open(event.trace, event.step)
+
+    def on_calibration_worst_opened(self, event: CalibrationWorst.Opened) -> None:
+        self._open(event.trace, event.step)
+
+    def on_money_screen_opened(self, event: MoneyScreen.Opened) -> None:
+        """Back to the run it was asked of, at the step."""
         from arc_tui.screens.trace import TraceScreen
 
-        self.push_screen(TraceScreen(self.path, event.trace))
+        self.pop_screen()
+        if isinstance(self.screen, TraceScreen) and self.screen.trace == event.trace:
+            self.screen.go_to(event.step)
+        else:
+            self._open(event.trace, event.step)
+
+    def _open(self, trace: str, step: int | None = None) -> None:
+        from arc_tui.screens.trace import TraceScreen
+
+        self.push_screen(TraceScreen(self.path, trace, step))
+
+    def on_queueing_entered(self, event: Queueing.Entered) -> None:
+        self.push_screen(self._walked(event.visit))
+
+    def on_walking_moved(self, event: Walking.Moved) -> None:
+        """The next run of the queue takes the place of the one before."""
+        self.switch_screen(self._walked(event.visit))
+
+    def _walked(self, visit: Visit) -> TraceScreen:
+        from arc_tui.screens.trace import TraceScreen
+
+        return TraceScreen(self.path, visit.here.trace, visit.here.step, visit)
+
+    def on_runs_screen_failures_wanted(self) -> None:
+        from arc_tui.screens.failures import FailuresScreen
+
+        self.push_screen(FailuresScreen(self.path))
+
+    def on_failures_screen_runs_wanted(self, event: FailuresScreen.RunsWanted) -> None:
+        """Back to the list, which shows just these."""
+        self.pop_screen()
+        if isinstance(self.screen, RunsScreen):
+            self.screen.show_only(event.label, event.traces)
+
+    def on_runs_screen_calibration_wanted(self) -> None:
+        from arc_tui.screens.calibration import CalibrationScreen
+
+        self.push_screen(CalibrationScreen(self.path))
+
+    def on_trace_screen_money_requested(self, event: TraceScreen.MoneyRequested) -> None:
+        from arc_tui.screens.money import MoneyScreen
+
+        self.push_screen(MoneyScreen(self.path, event.trace_id))
 
     def on_trace_screen_replay_requested(self, event: TraceScreen.ReplayRequested) -> None:
         from arc_tui.screens.replay import ReplayScreen

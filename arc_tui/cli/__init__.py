@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "pareto": "arc_tui.cli.pareto:pareto",
     "stats": "arc_tui.cli.stats:stats",
     "score": "arc_tui.cli.scoring:score",
+    "vary": "arc_tui.cli.varying:vary",
     "label": "arc_tui.cli.calibrating:label",
     "calibrate": "arc_tui.cli.calibrating:calibrate",
     "replay": "arc_tui.cli.replaying:replay",

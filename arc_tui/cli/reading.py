@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from msgspec import structs
 from rich.text import Text
 
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
@@ -31,7 +32,10 @@ def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
             detail = build_step(store, view.run.trace, step)
         except IndexError as error:
             raise no_step(step, view.run.steps) from error
-        print_json(detail) if as_json else print_step(console(), detail)
+        from arc_tui.views.origins import Ground  # reads values: not for a look at a whole trace
+
+        detail = structs.replace(detail, grounds=Ground(store, view.run.trace).under(step))
+        print_json(detail) if as_json else print_step(console(), view, detail)
 
 
 @click.command()

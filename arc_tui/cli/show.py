@@ -9,6 +9,8 @@ from arc_tui import format
 from arc_tui.views.step import Said, Seen, StepView
 from arc_tui.views.trace import TraceView
 from arc_tui.views.tree import TreeRow, visible
+from arc_tui.widgets.document import INDENT, LABEL, Document, Fold
+from arc_tui.widgets.why_page import why_page
 from taxonomy.classes import class_label
 
 LONG = 2000
@@ -67,7 +69,7 @@ def _tree_line(row: TreeRow, view: TraceView) -> Text:
     return line
 
 
-def print_step(out: Console, view: StepView) -> None:
+def print_step(out: Console, trace: TraceView, view: StepView) -> None:
     """Why, what was new in the request, what was said, what came back."""
     row = view.row
     out.print(
@@ -78,13 +80,8 @@ def print_step(out: Console, view: StepView) -> None:
     )
     for reason in view.reasons:
         out.print(f"  {reason}", style="dim")
-    for finding in view.findings:
-        _head(out, f"{class_label(finding.failure, finding.sub)}? {format.one_line(finding.why)}")
-        for each in finding.evidence:
-            out.print(_pair(each.role, f"{format.one_line(each.text)}  {each.place}"))
-    for item in view.items:
-        if item.held is not None:
-            out.print(_pair("✓" if item.held else "✗", f"{item.name} {item.because}"))
+    _head(out, "why")
+    _print_document(out, why_page(trace, view))
     _head(out, f"request · {view.earlier_line}")
     for said in view.new:
         _print_said(out, said)
@@ -95,6 +92,18 @@ def print_step(out: Console, view: StepView) -> None:
         _head(out, "observations")
     for seen in view.observations:
         _print_seen(out, seen)
+
+
+def _print_document(out: Console, document: Document) -> None:
+    """A page of the app, its folds open."""
+    for item in document:
+        if isinstance(item, Fold):
+            _print_document(out, item.inside())
+            continue
+        text = Text(" " * (item.indent + INDENT))
+        text.append(f"{item.label:<{LABEL}}" if item.label else "", "dim")
+        text.append(_long(item.text), "bold" if item.style in ("head", "candidate") else "")
+        out.print(text.append(f"   {item.aside}" if item.aside else "", "dim"), soft_wrap=True)
 
 
 def _head(out: Console, text: str) -> None:

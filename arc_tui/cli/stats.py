@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+import datetime
 import math
+from collections import Counter
 from pathlib import Path
 
 import click
 from msgspec import structs
-from rich.console import Console
-from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
-from arc_tui.views.stats import (
-    COMPARE,
-    HEAD,
-    NOT_INDEPENDENT,
-    Ask,
-    Group,
-    build_stats,
-    cells,
-    cheapest,
-)
-from arc_tui.views.stats_lines import Line, lines
+from arc_tui.cli.stats_table import name_of, print_stats
+from arc_tui.views.runs import run_rows
+from arc_tui.views.stats import Ask, StatsView, build_stats
 from replay.compare.rules import rules_from
+from replay.store import Store
+from taxonomy import goals as goal_files
+from taxonomy.stats import holding, injections
 
-COLUMNS = {"variant": "variant", "model": "models", "task": "task"}
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+COLUMNS = {"variant": "variant", "model": "models", "task": "task", "week": "week"}
 """What `--by` may name, and the column of a run it is."""
 
 
@@ -53,7 +50,7 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> tuple[fl
     "--by",
     callback=_columns,
     metavar="COLUMNS",
-    help="A row for each variant, model or task, or several: `variant,task`.",
+    help="A row for each variant, model, task or week, or several: `variant,task`.",
 )
 @click.option(
     "--buckets",
@@ -68,8 +65,15 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> tuple[fl
     metavar="PATH=RULE",
     help="How an argument is compared with gold: `*.**=casefold`; repeatable.",
 )
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="Before this day against since.")
+@click.option("--hold-out", is_flag=True, help="Hold out a fifth of the tasks from now on.")
+@click.option("--release", is_flag=True, help="Hold out nothing any more.")
+@click.option("--all", "every", is_flag=True, help="Count the tasks held out like all others.")
 @click.option("--held-out", metavar="QUERY", help="The runs of tasks kept out of tuning.")
 @click.option("--production", metavar="QUERY", help="Runs whose shapes to compare with.")
+@click.option("--goals", "goals_file", type=_FILE, help="A TOML file with goals and their weights.")
+@click.option("--injections", "injected", type=_FILE, help="JSON lines: errors put into runs.")
+@click.option("--signals", is_flag=True, help="Read all sessions for what their users did.")
 @json_option
 @db_option
 def stats(
@@ -77,8 +81,15 @@ def stats(
     by: tuple[str, ...],
     buckets: tuple[float, ...],
     rules: tuple[str, ...],
+    since: datetime.datetime | None,
+    hold_out: bool,
+    release: bool,
+    every: bool,
     held_out: str | None,
     production: str | None,
+    goals_file: Path | None,
+    injected: Path | None,
+    signals: bool,
     as_json: bool,
     db: Path | None,
 ) -> int:
@@ -86,6 +97,8 @@ def stats(
 
     Words of QUERY choose runs as in `arc ls`. What cannot be computed says why.
     """
+    if hold_out and release:
+        raise click.UsageError("--hold-out begins it, --release ends it: give one")
     ask = Ask(
         query=" ".join(query),
         by=by,
@@ -93,55 +106,70 @@ def stats(
         rules=rules_from(rules),
         held_out=held_out,
         production=production,
+        every=every,
+        since=since.date() if since is not None else None,
+        injections=injections.read(injected) if injected is not None else (),
+        goals=goal_files.read(goals_file) if goals_file is not None else None,
+        goals_name=goals_file.name if goals_file is not None else "",
+        signals=signals,
     )
     with open_store(db) as store:
-        groups = build_stats(store, ask)
+        if hold_out or release:
+            return _hold(store, ask, release=release, as_json=as_json)
+        view = build_stats(store, ask)
     if as_json:
-        print_json(_plain(groups) if by else _plain(groups)[0] if groups else {})
-    elif not groups:
-        words = ask.query
-        click.echo(f"no run matches {words!r}" if words else "no runs yet", err=True)
-    elif by:
-        _print_groups(console(), groups)
+        print_json(_plain(view, ask))
+    elif view.groups:
+        print_stats(console(), view, grouped=bool(ask.by))
     else:
-        _print_figures(console(), groups[0])
-    return 0 if groups else 1
+        click.echo(_nothing(view, ask), err=True)
+    return 0 if view.groups else 1
 
 
-def _plain(groups: tuple[Group, ...]) -> list[dict[str, object]]:
-    """The figures of each group, its columns beside them where there are groups."""
-    return [
+def _nothing(view: StatsView, ask: Ask) -> str:
+    if view.hidden is not None:
+        return "all of these runs are of held-out tasks; --all counts them"
+    return f"no run matches {ask.query!r}" if ask.query else "no runs yet"
+
+
+def _hold(store: Store, ask: Ask, *, release: bool, as_json: bool) -> int:
+    """Choose the tasks to hold out, or hold out none, and say which."""
+    if release:
+        holding.release(store)
+        click.echo("no task is held out any more", err=True)
+        return 0
+    rows = run_rows(store, ask.query)
+    found = holding.hold(store, rows)
+    if as_json:
+        print_json(found)
+        return 0 if found.tasks else 1
+    tasks = holding.strata(rows)
+    if not found.tasks:
+        click.echo(f"{format.count(len(tasks), 'task')}: too few to hold any out", err=True)
+        return 1
+    held = Counter(found.strata.values())
+    of = Counter({**tasks, **found.strata}.values())
+    print_table(
+        console(),
+        ["held-out task", "type and difficulty"],
+        [[name_of(task), name_of(stratum)] for task, stratum in found.strata.items()],
+    )
+    shares = ", ".join(f"{name or 'no label'} {held[name]} of {of[name]}" for name in sorted(of))
+    click.echo(
+        f"{len(found.tasks)} of {format.count(sum(of.values()), 'task')} held out ({shares});"
+        " `arc stats` shows of them the gap alone",
+        err=True,
+    )
+    return 0
+
+
+def _plain(view: StatsView, ask: Ask) -> object:
+    """The figures as they were asked for: of all runs, a list of groups, or with what is beside."""
+    groups = [
         ({"group": each.group} if each.group else {}) | structs.asdict(each.figures)
-        for each in groups
+        for each in view.groups
     ]
-
-
-def _print_figures(out: Console, group: Group) -> None:
-    table: list[list[Text | str]] = []
-    last = ""
-    for line in lines(group.figures):
-        table.append([line.of if line.of != last else "", *_cells(line)])
-        last = line.of
-    print_table(out, ["", "figure", "value", "95 %", "n", ""], table)
-    out.print(Text(NOT_INDEPENDENT, "dim"), soft_wrap=True)
-
-
-def _cells(line: Line) -> list[Text | str]:
-    return [line.name, line.value, line.interval, line.n, Text(line.note, "dim")]
-
-
-def _print_groups(out: Console, groups: tuple[Group, ...]) -> None:
-    best = cheapest(groups)
-    names = list(groups[0].group)
-    table: list[list[Text | str]] = [
-        [*(_name(each.group[name]) for name in names), *cells(each, best)] for each in groups
-    ]
-    print_table(out, [*names, *HEAD], table)
-    out.print(Text(f"{NOT_INDEPENDENT}\n{COMPARE}", "dim"), soft_wrap=True)
-    warnings = {each.figures.decay_warning for each in groups} - {None}
-    for warning in sorted(map(str, warnings)):
-        out.print(Text(f"GDS and MOP: {warning}", "yellow"), soft_wrap=True)
-
-
-def _name(value: str | None) -> str:
-    return format.cut(format.one_line(value), 32) or format.UNKNOWN
+    figures: object = groups if ask.by else groups[0] if groups else {}
+    if view.hidden is None and view.trend is None:
+        return figures
+    return {"figures": figures, "held_out_tasks": view.hidden, "trend": view.trend}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from msgspec import structs
@@ -15,8 +16,8 @@ from textual.reactive import reactive
 from textual.worker import Worker, WorkerState
 
 from arc_tui import format
-from arc_tui.screens.base import ArcScreen
 from arc_tui.screens.importing import ImportEnded, Importing, ImportMoved
+from arc_tui.screens.queue import Queueing
 from arc_tui.views.arrangement import Arrangement
 from arc_tui.views.runs import EMPTY, RunRow, RunsView, build_runs
 from arc_tui.widgets.headline import Headline
@@ -36,7 +37,7 @@ NARROW = 100
 """Below this many columns the failures hide behind the table."""
 
 
-class RunsScreen(ArcScreen):
+class RunsScreen(Queueing):
     """Runs at the left, failures at the right."""
 
     HELP = "runs"
@@ -47,8 +48,16 @@ class RunsScreen(ArcScreen):
                 tooltip="Show only runs that say these words; field:word asks one column"),
         Binding("f", "failed", "failed only", id="runs.failed",
                 tooltip="Show failed runs only, or all again"),
-        Binding("p", "failures", "failures", id="runs.failures",
+        Binding("p", "panel", "panel", id="runs.panel",
                 tooltip="Show or hide how often each class of failure happens"),
+        Binding("P", "failures", "failures", id="runs.failures",
+                tooltip="Why the runs fail, how often, whose it is, and the runs behind each bar"),
+        Binding("T", "queue(False)", "tag queue", id="runs.queue",
+                tooltip="Walk the runs that want a tag of yours"),
+        Binding("B", "queue(True)", "blind", id="runs.blind", show=False,
+                tooltip="Walk runs that others tagged, their tags hidden"),
+        Binding("c", "calibration", "how right", id="runs.calibration",
+                tooltip="How right rules, judge and localiser are, against labels"),
         Binding("s", "sort", "sort", id="runs.sort",
                 tooltip="Sort by outcome, task, steps, cost, time, or as imported"),
         Binding("v", "columns", "columns", id="runs.columns",
@@ -80,6 +89,12 @@ class RunsScreen(ArcScreen):
         def __init__(self, shown: tuple[RunRow, ...]) -> None:
             super().__init__()
             self.shown = shown
+
+    class FailuresWanted(Message):
+        """The screen of failures is asked for."""
+
+    class CalibrationWanted(Message):
+        """The screen of calibration is asked for."""
 
     def __init__(self, path: Path, imports: tuple[Path, ...] = ()) -> None:
         super().__init__(path)
@@ -158,8 +173,11 @@ class RunsScreen(ArcScreen):
             return "no runs yet, the import goes on"
         if not self.view.rows:
             return NO_RUNS
-        failed = "failed " if self.arrangement.failed_only else ""
-        return f"no {failed}run says {format.one_line(self.arrangement.words)}; escape shows all"
+        wanted = self.arrangement
+        failed = "failed " if wanted.failed_only else ""
+        kind = f" of {format.one_line(wanted.kind)!r}" if wanted.kind else ""
+        says = f" says {format.one_line(wanted.words)}" if wanted.words else ""
+        return f"no {failed}run{kind}{says}; escape shows all"
 
     def _say_head(self) -> None:
         view, wanted = self.view, self.arrangement
@@ -177,6 +195,7 @@ class RunsScreen(ArcScreen):
             (" arc ", "bold"), f"  {format.one_line(view.database)}   ", " · ".join(facts)
         )
         chosen = [
+            format.one_line(wanted.kind),
             f"filter {wanted.words!r}" if wanted.words else "",
             "failed only" if wanted.failed_only else "",
             f"by {wanted.order}" if wanted.order else "",
@@ -223,9 +242,21 @@ class RunsScreen(ArcScreen):
     def action_columns(self) -> None:
         self.table.next_columns()
 
-    def action_failures(self) -> None:
+    def action_panel(self) -> None:
         """The panel hides in a narrow terminal until it is asked for, else the other way."""
         self.toggle_class("-toggled")
+
+    def action_failures(self) -> None:
+        self.post_message(self.FailuresWanted())
+
+    def action_calibration(self) -> None:
+        self.post_message(self.CalibrationWanted())
+
+    def show_only(self, kind: str, traces: Collection[str]) -> None:
+        """List just these runs, which `kind` names; escape shows all again."""
+        self.arrangement = Arrangement(
+            order=self.arrangement.order, only=frozenset(traces), kind=kind
+        )
 
     def action_refresh(self) -> None:
         self.load()

@@ -1,11 +1,13 @@
 """The trace screen: lanes over steps, the tree of spans, one step in full, tags.
 
 The tree owns the place: it says which step its cursor shows, lanes and detail follow. A step is
-loaded in a worker; while one key is held only the last step asked for is shown.
+loaded in a worker; while one key is held only the last step asked for is shown. What only the whole
+run can tell of a step follows when its reasons are looked at.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -18,7 +20,7 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.screens.finding import Finding
-from arc_tui.screens.tagging import Tagging
+from arc_tui.screens.walking import Walking
 from arc_tui.views import step as steps
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView, build_step
@@ -26,23 +28,27 @@ from arc_tui.views.trace import TraceView, build_trace
 from arc_tui.widgets.detail import NAMES, Detail, Tabs
 from arc_tui.widgets.key_bar import KeyBar
 from arc_tui.widgets.lanes import Lanes
-from arc_tui.widgets.page import Page
+from arc_tui.widgets.placed_page import PlacedPage
 from arc_tui.widgets.prompt_line import PromptLine
 from arc_tui.widgets.span_tree import SpanTree
 from arc_tui.widgets.trace_head import TraceHead
 from replay.store.rows import StepRow
-from taxonomy import findings
 
 if TYPE_CHECKING:
-    from arc_tui.views.origins import OriginsView
+    from arc_tui.views.grounds import Grounds
+    from arc_tui.views.origins import Ground
+    from arc_tui.views.queue import Visit
+    from replay.store import Store
 
 STEP = Binding.Group("step", compact=True)
 CANDIDATE = Binding.Group("candidate", compact=True)
 ERROR = Binding.Group("error", compact=True)
 AGAIN = Binding.Group("again", compact=True)
 
+WHY = NAMES.index("Why")
 
-class TraceScreen(Finding, Tagging):
+
+class TraceScreen(Finding, Walking):
     """One run, from its shape down to the words of one step."""
 
     HELP = "a run"
@@ -77,6 +83,10 @@ class TraceScreen(Finding, Tagging):
                 tooltip="Go to the step before that says it"),
         Binding("z", "zoom", "zoom", id="trace.zoom",
                 tooltip="Show only the fifteen steps on either side in the lanes, or all again"),
+        Binding("S", "whose(1)", "whose score", id="trace.whose",
+                tooltip="Show the scores of each source alone, or the best of all again"),
+        Binding("M", "money", "money", id="trace.money",
+                tooltip="Where the money of this run went, and what of it brought nothing"),
         Binding("y", "copy", "copy", id="trace.copy",
                 tooltip="Copy the step as Markdown"),
         Binding("F", "free", "free replay", id="trace.free",
@@ -103,8 +113,9 @@ class TraceScreen(Finding, Tagging):
     detail: reactive[StepView] = reactive(steps.EMPTY, repaint=False)
     tab: reactive[int] = reactive(0, repaint=False)
     zoom: reactive[bool] = reactive(False, repaint=False)
+    whose: reactive[int] = reactive(0, repaint=False)
 
-    page = query_one(Page)
+    page = query_one(PlacedPage)
 
     class Loaded(Message):
         """The trace was read."""
@@ -120,12 +131,13 @@ class TraceScreen(Finding, Tagging):
             super().__init__()
             self.detail = detail
 
-    class OriginsKnown(Message):
-        """Where the values of a step came from."""
+    class GroundsKnown(Message):
+        """What a step rests on was found; `asked`: a person wants to see where values came from."""
 
-        def __init__(self, view: OriginsView) -> None:
+        def __init__(self, grounds: Grounds, *, asked: bool) -> None:
             super().__init__()
-            self.view = view
+            self.grounds = grounds
+            self.asked = asked
 
     class ReplayRequested(Message):
         """The model is to be asked again; with `edit`, after what it was told was edited.
@@ -147,9 +159,30 @@ class TraceScreen(Finding, Tagging):
             self.trace_id = trace_id
             self.step = step
 
+    class MoneyRequested(Message):
+        """It is asked where the money of the run went."""
+
+        def __init__(self, trace_id: str) -> None:
+            super().__init__()
+            self.trace_id = trace_id
+
+    def __init__(
+        self, path: Path, trace: str, at: int | None = None, visit: Visit | None = None
+    ) -> None:
+        """Opens at step `at`, else at the first candidate of a failed run, else at the start.
+
+        With a `visit` it is one of the runs of the tagging queue.
+        """
+        super().__init__(path, trace)
+        self.visit = visit
+        self._at = at
+        self._ground: Ground | None = None
+
     def compose(self) -> ComposeResult:
         yield TraceHead().data_bind(TraceScreen.view)
-        yield Lanes(id="lanes").data_bind(TraceScreen.view, TraceScreen.step, TraceScreen.zoom)
+        yield Lanes(id="lanes").data_bind(
+            TraceScreen.view, TraceScreen.step, TraceScreen.zoom, TraceScreen.whose
+        )
         with Container(id="body"):
             yield SpanTree(id="spans").data_bind(TraceScreen.view, TraceScreen.found)
             yield Detail(id="detail").data_bind(
@@ -165,17 +198,20 @@ class TraceScreen(Finding, Tagging):
 
     def on_trace_screen_loaded(self, event: Loaded) -> None:
         """A failed run opens at its first candidate with the reasons in front."""
-        view = self.view = event.view
+        view = self.view = self.shown(event.view)
         self.refresh_bindings()
         opens_at = view.marked[0] if view.run.outcome == "failed" and view.marked else 0
-        self.tab = NAMES.index("Why" if view.marked else "Response")
+        opens_at = self._at if self._at is not None else opens_at
+        self.tab = WHY if view.marked else NAMES.index("Response")
         self.call_later(self.spans.go_to, opens_at)
 
     def on_span_tree_step_shown(self, event: SpanTree.StepShown) -> None:
         self.step = event.step
-        rows, said = self.view.steps, self.view.diagnosis
+        rows, said, blind = self.view.steps, self.view.diagnosis, self.view.blind
         self.ask(
-            lambda store: build_step(store, self.trace, event.step, rows=rows, said=said),
+            lambda store: build_step(
+                store, self.trace, event.step, rows=rows, said=said, blind=blind
+            ),
             self.StepLoaded,
             group="step",
         )
@@ -183,6 +219,41 @@ class TraceScreen(Finding, Tagging):
     def on_trace_screen_step_loaded(self, event: StepLoaded) -> None:
         if event.detail.row.step == self.spans.step:
             self.detail = event.detail
+            self._look_deeper()
+
+    def watch_tab(self) -> None:
+        self._look_deeper()
+
+    def _look_deeper(self) -> None:
+        """Ask what the step rests on, where its reasons are looked at and it is not known."""
+        known = self.detail is steps.EMPTY or self.detail.grounds is not None
+        if self.tab == WHY and not known and not self.view.blind:
+            self._find_grounds(asked=False)
+
+    def _find_grounds(self, *, asked: bool) -> None:
+        step = self.spans.step
+
+        def find(store: Store) -> Grounds:
+            from arc_tui.views.origins import Ground  # reads the whole run: not for a first frame
+
+            if self._ground is None:
+                self._ground = Ground(store, self.trace)
+            return self._ground.under(step)
+
+        self.ask(
+            find,
+            lambda found: self.GroundsKnown(found, asked=asked),
+            group="asked grounds" if asked else "grounds",
+        )
+
+    def on_trace_screen_grounds_known(self, event: GroundsKnown) -> None:
+        if event.asked:
+            self._show_origins(event.grounds)
+        elif event.grounds.step == self.detail.row.step:
+            self.detail = structs.replace(self.detail, grounds=event.grounds)
+
+    def on_placed_page_followed(self, event: PlacedPage.Followed) -> None:
+        self.spans.go_to(event.step)
 
     def on_lanes_picked(self, event: Lanes.Picked) -> None:
         self.spans.go_to(event.step)
@@ -193,20 +264,12 @@ class TraceScreen(Finding, Tagging):
     def on_span_tree_chosen(self) -> None:
         self.page.focus()
 
-    def on_tagging_tagged(self, event: Tagging.Tagged) -> None:
+    def on_tagging_tagged(self, event: Walking.Tagged) -> None:
         self.view = structs.replace(self.view, tags=event.tags)
         self.refresh_bindings()
 
-    @property
-    def run(self) -> str:
-        return self.view.run.run
-
     def step_here(self) -> StepRow | None:
         return self.view.steps[self.spans.step] if self.view.steps else None
-
-    def suggested_here(self) -> findings.Finding | None:
-        said = self.view.diagnosis.findings if self.view.diagnosis else ()
-        return next((found for found in said if found.step == self.spans.step), None)
 
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -220,8 +283,10 @@ class TraceScreen(Finding, Tagging):
                 return self.can_undo or None
             case "repeat":
                 return self.can_repeat or None
+            case "whose":
+                return len(self.view.scorers) > 1 or None
             case _:
-                return True
+                return super().check_action(action, parameters)
 
     def action_step(self, direction: int) -> None:
         self.spans.go_to(self.spans.step + direction)
@@ -241,6 +306,12 @@ class TraceScreen(Finding, Tagging):
     def action_zoom(self) -> None:
         self.zoom = not self.zoom
 
+    def action_whose(self, direction: int) -> None:
+        self.whose = (self.whose + direction) % (len(self.view.scorers) + 1)
+
+    def action_money(self) -> None:
+        self.post_message(self.MoneyRequested(self.trace))
+
     def action_back(self) -> None:
         if self.focused is not self.spans:
             self.spans.focus()
@@ -248,22 +319,18 @@ class TraceScreen(Finding, Tagging):
             self.dismiss()
 
     def action_origins(self) -> None:
-        from arc_tui.views.origins import build_origins  # reads arguments: not for a first frame
+        self._find_grounds(asked=True)
 
-        step = self.spans.step
-        self.ask(
-            lambda store: build_origins(store, self.trace, step), self.OriginsKnown, group="origins"
-        )
-
-    def on_trace_screen_origins_known(self, event: OriginsKnown) -> None:
+    def _show_origins(self, grounds: Grounds) -> None:
         from arc_tui.widgets.origins_box import OriginsBox
 
-        if not event.view.values:
-            self.say(f"step {event.view.step} calls nothing with a value")
+        if not grounds.values:
+            self.say(f"step {grounds.step} calls nothing with a value")
             return
-        self.app.push_screen(OriginsBox(event.view, self.page.value), self._go)
+        self.app.push_screen(OriginsBox(grounds, self.page.value), self.go_to)
 
-    def _go(self, step: int | None) -> None:
+    def go_to(self, step: int | None) -> None:
+        """Show a step; None stays where it is."""
         if step is not None:
             self.spans.go_to(step)
 

@@ -28,15 +28,20 @@ ORDERS: dict[str, Callable[[RunRow], Any]] = {
 
 
 class Arrangement(Struct, frozen=True, kw_only=True):
-    """What a person chose to see. `order` is a name of `ORDERS`, "" the order of import."""
+    """What a person chose to see. `order` is a name of `ORDERS`, "" the order of import.
+
+    `only` are the traces of one kind, which `kind` names; None is all of them.
+    """
 
     words: str = ""
+    only: frozenset[str] | None = None
+    kind: str = ""
     failed_only: bool = False
     order: str = ""
 
     @property
     def everything(self) -> bool:
-        return not self.words and not self.failed_only
+        return not self.words and not self.failed_only and self.only is None
 
     def next_order(self) -> str:
         """The order after this one, round and round."""
@@ -48,6 +53,8 @@ class Arrangement(Struct, frozen=True, kw_only=True):
         wanted = (
             row
             for row in rows
-            if (row.outcome == "failed" or not self.failed_only) and matches(row, self.words)
+            if (self.only is None or row.trace in self.only)
+            and (row.outcome == "failed" or not self.failed_only)
+            and matches(row, self.words)
         )
         return tuple(sorted(wanted, key=ORDERS[self.order])) if self.order else tuple(wanted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from arc_tui import format
 from arc_tui.views.runs import RunRow
+from arc_tui.views.step import is_hint
 from arc_tui.views.trace import TraceView, build_trace
 from replay.store import Store
 from replay.trace import NO_TOOLS
@@ -59,7 +60,9 @@ def _candidate(candidate: Candidate, said: Diagnosis) -> list[str]:
     lines = [f"- step {candidate.step}: {_phrase(candidate.why)} ({candidate.accuracy})"]
     for finding in said.findings:
         if finding.step == candidate.step:
-            lines.append(f"  {class_label(finding.failure, finding.sub)}: {_phrase(finding.why)}")
+            unsure = " (a hint)" if is_hint(finding) else ""
+            name = f"{class_label(finding.failure, finding.sub)}{unsure}"
+            lines.append(f"  {name}: {_phrase(finding.why)}")
             lines += [
                 f"    {each.role}: {_phrase(each.text)} [{each.place or 'step ' + str(each.step)}]"
                 for each in finding.evidence[:4]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from arc_tui import format
-from arc_tui.views.step import CallView, Said, Seen, StepView
+from arc_tui.views.step import CallView, Said, Seen, StepView, is_hint
 
 
 def step_markdown(view: StepView) -> str:
@@ -16,7 +16,8 @@ def step_markdown(view: StepView) -> str:
         f"{format.one_line(row.model) or 'model unknown'}, fidelity {view.fidelity.value}",
     ]
     for finding in view.findings:
-        parts.append(f"**{finding.failure.value}?** {format.one_line(finding.why)}")
+        unsure = " (a hint)" if is_hint(finding) else ""
+        parts.append(f"**{finding.failure.value}?** {format.one_line(finding.why)}{unsure}")
         parts += [
             f"- {format.one_line(each.role)}: {format.one_line(each.text)}"
             f" ({format.one_line(each.place) or f'step {each.step}'})"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 
+from arc_tui.views.money_wasted import Wasted, wasted
 from replay.store import Store, read
 from replay.store.rows import trace_row
 from replay.trace import Trace
 from taxonomy import ledger
+from taxonomy.findings import Finding
 from taxonomy.routing import Predicate, WhatIf, everything, read_only, short, what_if
 from taxonomy.waste import (
     CacheBreak,
@@ -35,11 +38,15 @@ _WHERE: dict[Where, str] = {
 
 
 class MoneyView(Struct, frozen=True, eq=False, kw_only=True):
-    """What `arc money` says of a trace. `route` None: no what-if was asked for."""
+    """What `arc money` says of a trace. `route` None: no what-if was asked for.
+
+    `wasted` is how much of it likely brought nothing; the lists say where.
+    """
 
     trace: str
     name: str
     spending: Spending
+    wasted: Wasted
     cache_breaks: tuple[CacheBreak, ...]
     resent: tuple[Resent, ...]
     loops: tuple[LoopCost, ...]
@@ -58,13 +65,25 @@ def build_money(
 ) -> MoneyView:
     """The money of a trace, with what it would cost routed to another model. Raises NotFound."""
     row = trace_row(store, name)
-    trace = read.load(store, row.trace)
+    title = " / ".join(filter(None, (row.task, row.trial))) or row.title or row.source_id
     said = ledger.diagnosis(store, row.trace)
-    found = waste(trace, said.findings if said is not None else ())
+    return money_of(read.load(store, row.trace), title, said.findings if said else (), route, where)
+
+
+def money_of(
+    trace: Trace,
+    name: str,
+    findings: Sequence[Finding],
+    route: str | None = None,
+    where: Where = "all",
+) -> MoneyView:
+    """The money of a trace that is called `name`; `findings` say what its loops are."""
+    found = waste(trace, findings)
     return MoneyView(
-        trace=row.trace,
-        name=" / ".join(filter(None, (row.task, row.trial))) or row.title or row.source_id,
+        trace=trace.id,
+        name=name,
         spending=found.spending,
+        wasted=wasted(found),
         cache_breaks=found.cache_breaks,
         resent=found.resent,
         loops=found.loops,

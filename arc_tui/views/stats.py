@@ -5,26 +5,25 @@ All figures of one group are lines of `arc_tui.views.stats_lines`.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from arc_tui import format
 from arc_tui.views.runs import RunRow, run_rows
-from arc_tui.views.stats_lines import interval, money, share
 from replay.compare import PLAIN, Rules
-from replay.statistics import Rate
 from replay.store import Store
-from taxonomy import cost
-from taxonomy.cost import Money
+from taxonomy.goals import Goals, first_seen
+from taxonomy.stats import holding as holding_of
+from taxonomy.stats import proxies
 from taxonomy.stats import report as stats
-from taxonomy.stats.figures import Figures, figures
-
-NOT_INDEPENDENT = (
-    "intervals are Wilson's, 95 %, and take all that is counted for independent; runs of one task"
-    " and calls of one run are not: there the truth is less certain"
-)
-COMPARE = "variants are compared at cost per resolved task, never at cost per run"
+from taxonomy.stats.figures import Figures, Held, figures
+from taxonomy.stats.goal_figures import GoalRun, goal_figures, goal_runs
+from taxonomy.stats.holding import Holding
+from taxonomy.stats.injections import Injection
+from taxonomy.stats.run import Run
+from taxonomy.stats.trend import Change, changes, start_of
+from taxonomy.wording import varied
 
 
 class Group(Struct, frozen=True, eq=False, kw_only=True):
@@ -34,10 +33,46 @@ class Group(Struct, frozen=True, eq=False, kw_only=True):
     figures: Figures
 
 
+class Hidden(Struct, frozen=True, kw_only=True):
+    """The tasks held out, among the runs that were asked for, and how many runs they have.
+
+    `since` is the day the first was held out. Where `shown`, they are counted all the same.
+    """
+
+    tasks: int
+    runs: int
+    since: str
+    shown: bool
+
+
+class Trend(Struct, frozen=True, kw_only=True):
+    """Before and since a day (UTC). `undated` runs of unknown start are on neither side."""
+
+    since: str
+    before_runs: int
+    since_runs: int
+    undated: int
+    changes: tuple[Change, ...]
+
+
+class StatsView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything `arc stats` prints: a group for each value of the columns asked for.
+
+    `hidden` None: no task of these runs is held out. `trend` None: no day was named.
+    """
+
+    groups: tuple[Group, ...]
+    hidden: Hidden | None
+    trend: Trend | None
+
+
 class Ask(Struct, frozen=True, kw_only=True):
     """What `arc stats` was asked: which runs, in which groups, measured how.
 
-    `held_out` and `production` are queries too, None where not given.
+    `held_out` and `production` are queries too, None where not given; `every` counts the tasks
+    held out like all others. `since` names the day of a change, `injections` errors put in on
+    purpose, `goals` (from the file `goals_name`) what runs should achieve. `signals` reads runs
+    through for what their users did, however many they are.
     """
 
     query: str = ""
@@ -46,70 +81,117 @@ class Ask(Struct, frozen=True, kw_only=True):
     rules: Rules = PLAIN
     held_out: str | None = None
     production: str | None = None
+    every: bool = False
+    since: datetime.date | None = None
+    injections: tuple[Injection, ...] = ()
+    goals: Goals | None = None
+    goals_name: str = ""
+    signals: bool = False
 
 
-def build_stats(store: Store, ask: Ask) -> tuple[Group, ...]:
-    """A group for each value of the columns of `by` (one for none); () where no run matches."""
-    kept = None if ask.held_out is None else _traces(run_rows(store, ask.held_out))
+def build_stats(store: Store, ask: Ask) -> StatsView:
+    """A group for each value of the columns of `by` (one for none); none where no run matches.
+
+    Raises NotFound where an injection names a run that is needed and not there.
+    """
     production = () if ask.production is None else run_rows(store, ask.production)
-    apart = _traces(production)
-    rows = [row for row in run_rows(store, ask.query) if row.trace not in apart]
-    runs = stats.runs_of(store, rows)
-    compared = stats.runs_of(store, production)
-    return tuple(
-        Group(
+    compared = _traces(production)
+    asked = tuple(row for row in run_rows(store, ask.query) if row.trace not in compared)
+    holding = holding_of.held(store)
+    visible, apart = holding_of.parted(asked, holding.tasks)
+    split = _split(store, ask, apart)
+    shown = asked if ask.every else visible
+    known = _Known(store, ask, shown, () if ask.every else apart, production, split)
+    by_group = stats.grouped(shown, ask.by)
+    return StatsView(
+        groups=tuple(known.group(key, own) for key, own in by_group.items()),
+        hidden=_hidden(apart, holding, shown=ask.every),
+        trend=None if ask.since is None else known.trend(ask.since),
+    )
+
+
+def _split(store: Store, ask: Ask, apart: Sequence[RunRow]) -> Held | None:
+    """Whose the held-out tasks are: a query's, those that are kept, or nobody's."""
+    if ask.held_out is not None:
+        return Held("yours", _traces(run_rows(store, ask.held_out)))
+    return Held("kept", _traces(apart)) if apart else None
+
+
+def _hidden(apart: Sequence[RunRow], holding: Holding, *, shown: bool) -> Hidden | None:
+    if not apart:
+        return None
+    tasks = len({row.task for row in apart})
+    return Hidden(tasks=tasks, runs=len(apart), since=str(holding.since), shown=shown)
+
+
+class _Known:
+    """The numbers of all runs asked for, read once for every group of them."""
+
+    def __init__(
+        self,
+        store: Store,
+        ask: Ask,
+        rows: Sequence[RunRow],
+        apart: Sequence[RunRow],
+        production: Sequence[RunRow],
+        split: Held | None,
+    ) -> None:
+        self._ask = ask
+        self._rows = rows
+        self._split = split
+        self._runs = stats.runs_of(store, rows)
+        self._apart = stats.runs_of(store, apart)
+        self._apart_by_group = stats.grouped(apart, ask.by)
+        self._production = stats.runs_of(store, production)
+        self._recovery = stats.recovered(store, ask.injections) if ask.injections else None
+        traces = _traces(rows)
+        self._varied = [each for each in varied.kept(store) if each.trace in traces]
+        signs = proxies.read_signs(store, rows, however_many=ask.signals)
+        self._signs = signs or {}
+        telling = () if signs is not None else rows
+        self._unread = _traces([row for row in telling if row.format in proxies.FORMATS])
+        self._goal_runs: Sequence[GoalRun] = ()
+        if ask.goals is not None:
+            seen = first_seen(store, ask.goals, ask.goals_name)
+            self._goal_runs = goal_runs(store, rows, ask.goals, seen)
+
+    def group(self, key: tuple[str | None, ...], own: frozenset[str]) -> Group:
+        ask = self._ask
+        apart = self._apart_by_group.get(key, frozenset())
+        signs = [self._signs[trace] for trace in sorted(own) if trace in self._signs]
+        version = ask.goals.version if ask.goals is not None else ""
+        return Group(
             group=dict(zip(ask.by, key, strict=True)),
             figures=figures(
-                [run for run in runs if run.trace in own],
+                [run for run in self._runs if run.trace in own],
                 edges=ask.edges,
                 rules=ask.rules,
-                held_out=kept,
-                production=compared,
+                held_out=self._split,
+                apart=[run for run in self._apart if run.trace in apart],
+                production=self._production,
+                recovery=self._recovery,
+                varied=[each for each in self._varied if each.trace in own],
+                proxies=proxies.proxies(signs, len(self._unread & own)),
+                goals=goal_figures([r for r in self._goal_runs if r.trace in own], version),
             ),
         )
-        for key, own in stats.grouped(rows, ask.by).items()
-    )
+
+    def trend(self, since: datetime.date) -> Trend:
+        """All runs of before and since a day, whatever group they are in."""
+        border = start_of(since)
+        starts = {row.trace: row.start_ns for row in self._rows}
+        sides: dict[bool | None, list[Run]] = {True: [], False: [], None: []}
+        for run in self._runs:
+            start = starts[run.trace]
+            sides[None if start is None else start >= border].append(run)
+        return Trend(
+            since=since.isoformat(),
+            before_runs=len(sides[False]),
+            since_runs=len(sides[True]),
+            undated=len(sides[None]),
+            changes=changes(sides[False], sides[True], self._signs),
+        )
 
 
 def _traces(rows: Collection[RunRow]) -> frozenset[str]:
     return frozenset(row.trace for row in rows)
-
-
-HEAD = ("runs", "passed", "95 %", "pass@1", "pass^k", "flattery", "call F1", "GDS", "MOP",
-        "a run", "a resolved task", "× cheapest")  # fmt: skip
-
-
-def cells(group: Group, cheapest: Money) -> list[str]:
-    """A group under `HEAD`, its figures in the same words as the lines."""
-    found = group.figures
-    last = found.headline
-    calls = found.calls[0].f1 if found.calls else None
-    times = cost.times_cheaper(found.cost.per_resolved, cheapest)
-    return [
-        str(found.runs),
-        share(found.outcome.rate.value),
-        interval(found.outcome.rate),
-        _in_brief(found.repeated[0].pass_one, "") if last else format.UNKNOWN,
-        _in_brief(last.pass_hat, f", k = {last.k}") if last else format.UNKNOWN,
-        f"{last.flattery:.2f}" if last and last.k > 1 and last.flattery else format.UNKNOWN,
-        _in_brief(calls, "") if calls else format.UNKNOWN,
-        share(found.decay.graceful),
-        found.decay.onset or format.UNKNOWN,
-        money(found.cost.per_run),
-        money(found.cost.per_resolved),
-        f"{times:.2f}" if times is not None else format.UNKNOWN,
-    ]
-
-
-def _in_brief(rate: Rate, more: str) -> str:
-    """A rate with its interval and n in one cell."""
-    if rate.value is None:
-        return format.UNKNOWN
-    return f"{rate.value:.3f} ({interval(rate)}, n = {rate.n}{more})"
-
-
-def cheapest(groups: Sequence[Group]) -> Money:
-    """The lowest cost per resolved task that is known in full."""
-    known = [group.figures.cost.per_resolved for group in groups]
-    whole = [each for each in known if each.cost_complete and each.cost_usd is not None]
-    return min(whole, key=lambda each: each.cost_usd or 0.0, default=cost.NOTHING_KNOWN)

@@ -1,4 +1,4 @@
-"""Every figure of some runs as a line: its value, its interval, what it counted, and a note.
+"""Every figure of some runs as a line, in the order of the table.
 
 What cannot be computed stays in its place as unknown, with the reason in one line.
 """
@@ -7,27 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from arc_tui import format
-from replay.statistics import Rate
+from arc_tui.views import stats_trust as trust
+from arc_tui.views.stats_line import Line, all_runs, joined, money, rate_line, share
 from taxonomy import decay
-from taxonomy.cost import Money
 from taxonomy.reliability import Repeated
 from taxonomy.stats.against_gold import CallFigures
-from taxonomy.stats.figures import BENCHMARK, Figures
-from taxonomy.stats.grounding import HELD_OUT, PRODUCTION
-
-
-class Line(Struct, frozen=True, kw_only=True):
-    """One figure in words; `of` names the part of the table, `n` what was counted."""
-
-    of: str
-    name: str
-    value: str = format.UNKNOWN
-    interval: str = ""
-    n: str = ""
-    note: str = ""
+from taxonomy.stats.figures import Figures
 
 
 def lines(found: Figures) -> Iterator[Line]:
@@ -36,44 +22,29 @@ def lines(found: Figures) -> Iterator[Line]:
     yield from _calls(found)
     yield from _decay(found)
     yield from _steps(found)
-    yield from _trust(found)
-    yield from _shapes(found)
+    yield from trust.goals(found)
+    yield from trust.trust(found)
+    yield from trust.wordings(found)
+    yield from trust.shapes(found)
+    yield from trust.users(found)
     yield from _costs(found)
-
-
-def _rate(of: str, name: str, rate: Rate, counted: str, note: str = "") -> Line:
-    """A line of a rate, unknown where nothing was counted."""
-    if rate.value is None:
-        return Line(of=of, name=name, note=note)
-    return Line(
-        of=of,
-        name=name,
-        value=share(rate.value),
-        interval=interval(rate),
-        n=format.count(rate.n, counted),
-        note=note,
-    )
-
-
-def _and(*notes: str | None) -> str:
-    return " · ".join(note for note in notes if note)
 
 
 def _outcome(found: Figures) -> Iterator[Line]:
     unknown = found.outcome.unknown
     left_out = f"{format.count(unknown, 'run')} of unknown outcome left out" if unknown else None
     by = f"by {', '.join(map(format.one_line, found.verifiers))}" if found.verifiers else None
-    yield _rate("outcome", "passed", found.outcome.rate, "run", _and(by, left_out))
+    yield rate_line("outcome", "passed", found.outcome.rate, "run", joined(by, left_out))
     if not found.repeated:
         yield Line(of="trials", name="pass^k", note="no run with an outcome names its task")
     taskless = f"{format.count(found.taskless, 'run')} without a task" if found.taskless else None
     for each in found.repeated:
         first = each.k == 1
-        how = _and(_trials(found), taskless, _sampling(found)) if first else _left_out(each)
-        yield _rate("trials", f"pass^{each.k}", each.pass_hat, "task", how)
+        how = joined(_trials(found), taskless, _sampling(found)) if first else _left_out(each)
+        yield rate_line("trials", f"pass^{each.k}", each.pass_hat, "task", how)
         if not first:
             times = f"flattery × {each.flattery:.2f}" if each.flattery is not None else None
-            yield _rate("trials", f"pass@{each.k}", each.pass_at, "task", _and(times))
+            yield rate_line("trials", f"pass@{each.k}", each.pass_at, "task", joined(times))
     if len(found.repeated) == 1:
         yield Line(of="trials", name="pass^2", note="no task has two trials")
 
@@ -110,31 +81,27 @@ def _calls(found: Figures) -> Iterator[Line]:
     if found.plans:
         verdicts = ", ".join(f"{words} {count}" for words, count in found.plans.items())
         yield Line(
-            of="plan", name="plan and execution", value="", n=_runs(found.plans), note=verdicts
+            of="plan", name="plan and execution", value="", n=all_runs(found.plans), note=verdicts
         )
     if found.look_at:
         verdicts = ", ".join(f"{words} {count}" for words, count in found.look_at.items())
         yield Line(
-            of="pyramid", name="look first at", value="", n=_runs(found.look_at), note=verdicts
+            of="pyramid", name="look first at", value="", n=all_runs(found.look_at), note=verdicts
         )
-
-
-def _runs(counts: dict[str, int]) -> str:
-    return format.count(sum(counts.values()), "run")
 
 
 def _call_lines(each: CallFigures) -> Iterator[Line]:
     order = _ORDERS[each.order]
     if each.what == "tool names":
         note = "gold's tools named in its order, arguments aside"
-        yield _rate("plan", "plan F1", each.f1, "task", note)
-        yield _rate("plan", "plan recall", each.recall, "gold call")
+        yield rate_line("plan", "plan F1", each.f1, "task", note)
+        yield rate_line("plan", "plan recall", each.recall, "gold call")
         return
     of = "calls" if each.what == "all calls" else "writes"
-    yield _rate(of, "tool-call F1", each.f1, "task", order)
+    yield rate_line(of, "tool-call F1", each.f1, "task", order)
     if each.order == "any":
-        yield _rate(of, "precision", each.precision, "call")
-        yield _rate(of, "recall", each.recall, "gold call")
+        yield rate_line(of, "precision", each.precision, "call")
+        yield rate_line(of, "recall", each.recall, "gold call")
 
 
 _BASES: dict[decay.Basis, str] = {
@@ -149,8 +116,8 @@ def _decay(found: Figures) -> Iterator[Line]:
     curve = found.decay
     basis = f"by {_BASES[found.decay_basis]}"
     for at, bucket in enumerate(curve.buckets):
-        note = _and(basis, found.decay_warning, _unsized(curve)) if at == 0 else ""
-        yield _rate("length", f"pass@1 {bucket.label}", bucket.passed, "run", note)
+        note = joined(basis, found.decay_warning, _unsized(curve)) if at == 0 else ""
+        yield rate_line("length", f"pass@1 {bucket.label}", bucket.passed, "run", note)
     if len(curve.buckets) < 2:
         yield Line(of="length", name="GDS, VAF, MOP", note="needs tasks of two lengths")
         return
@@ -179,72 +146,10 @@ def _unsized(curve: decay.Decay) -> str | None:
 def _steps(found: Figures) -> Iterator[Line]:
     after, calm = found.persistence.after_failure, found.persistence.after_success
     note = "a step fails where a call ends in an error or its score is under .5"
-    yield _rate("errors", "fails after a failure", after, "step", note)
-    yield _rate("errors", "fails otherwise", calm, "step")
-    none = "" if found.recovery.n else "no run has the label `injected` (the step of the error)"
-    yield _rate("errors", "recovery rate", found.recovery, "injected error", none)
-
-
-def _trust(found: Figures) -> Iterator[Line]:
-    kept = found.held_out
-    if kept is None or kept.gap is None:
-        yield Line(of="trust", name="held-out gap", note="no tasks on both sides of a split")
-    else:
-        whose = f"{kept.gap.reading}, if those {kept.kept_out.n} tasks were kept out of tuning"
-        if kept.split == "arc's own":
-            whose += f" (a split by digest, {float(HELD_OUT):.0%}; --held-out names yours)"
-        yield Line(
-            of="trust",
-            name="held-out gap",
-            value=f"{kept.gap.value:+.3f}",
-            interval=f"{kept.gap.low:+.3f} to {kept.gap.high:+.3f}",
-            n=f"{kept.others.n} against {kept.kept_out.n} tasks",
-            note=whose,
-        )
-    if found.contaminated is None:
-        why = f"needs three runs of a benchmark of {BENCHMARK} tasks or more"
-        yield Line(of="trust", name="contamination", note=why)
-    else:
-        yield Line(
-            of="trust",
-            name="contamination",
-            value="risk: retire it" if found.contaminated else "no sign",
-            n=format.count(len(found.series), "run of it", "runs of it"),
-            note=f"above .92 three times in a row; last {share(found.series[-1].value)}",
-        )
-    if not found.wordings:
-        why = "no runs with the label `paraphrase_of`"
-        yield Line(of="trust", name="surface variation", note=why)
-    for each in found.wordings:
-        spread = each.spread
-        yield Line(
-            of="trust",
-            name=f"surface variation {format.cut(format.one_line(each.task), 24)}",
-            value=f"range {spread.range:.3f}",
-            n=format.count(spread.n, "wording"),
-            note=f"{spread.reading}; variance {spread.variance:.3f}"
-            f" ({spread.population_variance:.3f} of the population)",
-        )
-
-
-def _shapes(found: Figures) -> Iterator[Line]:
-    counts = ", ".join(f"{name} {count}" for name, count in found.shapes.items())
-    if not counts:
-        yield Line(of="shapes", name="of the runs", note="no run has a shape")
-        return
-    yield Line(of="shapes", name="of the runs", value="", n=_runs(found.shapes), note=counts)
-    far = found.production
-    if far is None:
-        why = "no production runs with a shape (--production QUERY names them)"
-        yield Line(of="shapes", name="against production", note=why)
-        return
-    few = f"fewer than {PRODUCTION} production runs" if far.runs[1] < PRODUCTION else None
-    yield Line(
-        of="shapes",
-        name="against production",
-        value=f"{far.points[far.widest]:+.0f} points",
-        n=f"{far.runs[0]} against {far.runs[1]} runs",
-        note=_and(f"{far.widest}: {far.reading}", f"{far.total:.0f} points in all", few),
+    yield rate_line("errors", "fails after a failure", after, "step", note)
+    yield rate_line("errors", "fails otherwise", calm, "step")
+    yield rate_line(
+        "errors", "recovery rate", found.recovery.rate, "injected error", trust.recovery(found)
     )
 
 
@@ -252,7 +157,7 @@ def _costs(found: Figures) -> Iterator[Line]:
     costs = found.cost
     missing = costs.runs - costs.priced
     unpriced = f"{format.count(missing, 'run')} of unknown cost" if missing else None
-    note = _and(unpriced)
+    note = joined(unpriced)
     runs, steps = format.count(costs.runs, "run"), format.count(costs.steps, "step")
     yield Line(of="cost", name="all runs", value=money(costs.total), n=runs, note=note)
     yield Line(of="cost", name="a run", value=money(costs.per_run), n=runs)
@@ -266,19 +171,3 @@ def _costs(found: Figures) -> Iterator[Line]:
     )
     cached = "" if costs.from_cache is not None else "no run says what it read from a cache"
     yield Line(of="cost", name="input from cache", value=share(costs.from_cache), note=cached)
-
-
-# --- how a figure looks
-
-
-def share(value: float | None) -> str:
-    """A rate or a mean in 0..1 to three digits."""
-    return format.UNKNOWN if value is None else f"{value:.3f}"
-
-
-def interval(rate: Rate) -> str:
-    return f"{rate.low:.3f}–{rate.high:.3f}" if rate.n else ""
-
-
-def money(amount: Money) -> str:
-    return format.usd(amount.cost_usd, complete=amount.cost_complete)

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, convert, structs
 
+from arc_tui.views.grounds import Grounds
+from arc_tui.views.scorers import Scorer, scorers
 from replay.messages import calls, new_since, observed, prose, results, text, thinking
 from replay.store import Store, read
 from replay.store.handle import now_ns
@@ -16,6 +18,9 @@ from replay.trace import Json, Level, Message, Step, ToolCall
 from taxonomy import ledger
 from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
 from taxonomy.trusted import trusted_scores
+
+SURE = 0.5
+"""A finding less sure than this is a hint: shown beside its step, counted nowhere."""
 
 
 class CallView(Struct, frozen=True, kw_only=True):
@@ -46,8 +51,19 @@ class Seen(Struct, frozen=True, kw_only=True):
     duration_ns: int | None
 
 
+class Scored(Struct, frozen=True, kw_only=True):
+    """A score of the step and who gave it."""
+
+    who: Scorer
+    score: StepScore
+
+
 class StepView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the detail tabs of one step draw.
+
+    `agent` is who took the step, where the source says. `score` is the one that counts, `scores`
+    are all there are, most trusted first. `grounds` are where the values of its calls came from,
+    None until the whole run was read for that.
 
     `earlier` holds the leading messages that the step before it (in its thread; `before` is its
     number) saw too, `new` the rest. `tools` is None where it is not known what was offered.
@@ -69,6 +85,9 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
     response: Said | None
     observations: tuple[Seen, ...]
     raw: str
+    agent: str | None = None
+    scores: tuple[Scored, ...] = ()
+    grounds: Grounds | None = None
 
     @property
     def earlier_line(self) -> str:
@@ -120,11 +139,12 @@ def build_step(
     *,
     rows: Sequence[StepRow] | None = None,
     said: Diagnosis | None = None,
+    blind: bool = False,
 ) -> StepView:
     """The step of that number. Raises NotFound for the trace, IndexError for the step.
 
     A screen that holds the trace gives its `rows` and what is `said` of it; they are read where
-    `rows` is None.
+    `rows` is None. `blind` leaves out the scores.
     """
     if rows is None:
         rows, said = step_rows(store, trace), ledger.diagnosis(store, trace)
@@ -134,8 +154,8 @@ def build_step(
     before = next((r.step for r in reversed(rows[:index]) if r.thread == row.thread), None)
     loaded = read.part(store, trace, {index} | ({before} if before is not None else set()))
     step, earlier = loaded[index], loaded.get(before if before is not None else -1)
-    scores = trusted_scores(store, trace, now_ns(), index)
-    return _view(trace, row, step, earlier, said, scores)
+    shown = _view(trace, row, step, earlier, said)
+    return shown if blind else _scored(store, shown)
 
 
 def _view(
@@ -144,7 +164,6 @@ def _view(
     step: Step,
     earlier: Step | None,
     said: Diagnosis | None,
-    scores: Sequence[StepScore],
 ) -> StepView:
     request = step.ask.request
     previous = earlier.ask.request if earlier is not None else None
@@ -158,7 +177,8 @@ def _view(
         reasons=step.ask.fidelity.reasons,
         findings=tuple(f for f in (said.findings if said else ()) if f.step == row.step),
         signals=_signals(said, row.step),
-        score=most_trusted(scores).get(row.step, next(iter(scores), None)),
+        score=None,
+        agent=step.ask.agent,
         system=text(request.system) if request.system is not None else None,
         system_changed=previous is not None and previous.system != request.system,
         tools=None if request.tools is None else tuple(tool.name for tool in request.tools),
@@ -170,11 +190,32 @@ def _view(
     )
 
 
+def _scored(store: Store, view: StepView) -> StepView:
+    """The view with everyone's scores of the step."""
+    now, step = now_ns(), view.row.step
+    trusted = trusted_scores(store, view.trace, now, step)
+    every = ledger.all_scores(store, view.trace, step)
+    by = {(score.source, score.by): score for score in every}
+    return structs.replace(
+        view,
+        score=most_trusted(trusted).get(step, next(iter(trusted), None)),
+        scores=tuple(
+            Scored(who=who, score=by[who.source, who.by])
+            for who in scorers(store, every, trusted, now)
+        ),
+    )
+
+
 def _signals(said: Diagnosis | None, index: int) -> tuple[Signal, ...]:
     for candidate in said.candidates if said else ():
         if candidate.step == index:
             return candidate.signals
     return ()
+
+
+def is_hint(finding: Finding) -> bool:
+    """Is a finding too unsure to be counted?"""
+    return finding.confidence is not None and finding.confidence < SURE
 
 
 def say(message: Message) -> Said:

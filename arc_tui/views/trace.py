@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, structs
 
 from arc_tui.views.runs import NO_RUN, RunRow, run_row
+from arc_tui.views.scorers import Scorer, scorers
 from arc_tui.views.tree import Branch, branches
 from replay.store import Store
 from replay.store.handle import now_ns
 from replay.store.rows import StepRow, span_rows, step_rows, trace_row
 from taxonomy import ledger
 from taxonomy.classes import Shape
-from taxonomy.findings import Candidate, Diagnosis, Signal, StepScore, most_trusted
+from taxonomy.findings import TRUST, Candidate, Diagnosis, Signal, StepScore, most_trusted
 from taxonomy.query import TagRow, tag_rows, verdict
 from taxonomy.trusted import trusted_scores
 
 
 class Lane(Struct, frozen=True, eq=False, kw_only=True):
-    """A figure over the steps. `values` None where a step has none; `note` says where all lack.
+    """A figure over the steps. `values` None where a step has none.
 
+    `note` says whose the figure is, or why all steps lack it.
     `worst` is which end of the scale is bad: a bin shows its worst value.
     """
 
@@ -33,7 +37,11 @@ class Lane(Struct, frozen=True, eq=False, kw_only=True):
 
 
 class TraceView(Struct, frozen=True, eq=False, kw_only=True):
-    """Everything the trace screen draws but the step under the cursor."""
+    """Everything the trace screen draws but the step under the cursor.
+
+    `lanes` begin with the best known score; `scored` has a lane for each of the `scorers` alone.
+    `blind`: what others and the rules say of the run is left out.
+    """
 
     run: RunRow
     steps: tuple[StepRow, ...]
@@ -41,6 +49,9 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True):
     tree: tuple[Branch, ...]
     diagnosis: Diagnosis | None
     tags: tuple[TagRow, ...]
+    scorers: tuple[Scorer, ...] = ()
+    scored: tuple[Lane, ...] = ()
+    blind: bool = False
 
     @property
     def marked(self) -> tuple[int, ...]:
@@ -53,6 +64,10 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True):
         """Steps with an error in the model call or one of its tools."""
         return tuple(row.step for row in self.steps if row.errors)
 
+    def lanes_by(self, whose: int) -> tuple[Lane, ...]:
+        """The lanes with the scores of one of the `scorers`; 0 are the best known of all."""
+        return (self.scored[whose - 1], *self.lanes[1:]) if whose else self.lanes
+
 
 EMPTY = TraceView(run=NO_RUN, steps=(), lanes=(), tree=(), diagnosis=None, tags=())
 
@@ -62,13 +77,34 @@ def build_trace(store: Store, name: str) -> TraceView:
     row = trace_row(store, name)
     steps = tuple(step_rows(store, row.trace))
     found = ledger.diagnosis(store, row.trace)
+    now = now_ns()
+    trusted = trusted_scores(store, row.trace, now)
+    judged = ledger.judge_sets(store, row.trace)  # nobody else's scores are ever set aside
+    every = ledger.all_scores(store, row.trace) if judged else trusted
+    by = scorers(store, every, trusted, now)
     return TraceView(
         run=run_row(row, verdict(store, row.trace)),
         steps=steps,
-        lanes=lanes(steps, trusted_scores(store, row.trace, now_ns())),
+        lanes=lanes(steps, trusted),
         tree=branches(span_rows(store, row.trace)),
         diagnosis=found,
         tags=build_tags(store, row.run),
+        scorers=by,
+        scored=tuple(_lane_of(each, steps, every) for each in by),
+    )
+
+
+def blinded(view: TraceView) -> TraceView:
+    """The view as someone sees it who is to judge for themselves: without what was said of it."""
+    return structs.replace(
+        view,
+        run=structs.replace(view.run, shape=None, why=None, why_step=None, warnings=()),
+        lanes=lanes(view.steps, ()),
+        diagnosis=None,
+        tags=(),
+        scorers=(),
+        scored=(),
+        blind=True,
     )
 
 
@@ -123,17 +159,12 @@ def build_break(store: Store, name: str) -> BreakView:
     )
 
 
-def lanes(steps: tuple[StepRow, ...], scores: tuple[StepScore, ...]) -> tuple[Lane, ...]:
+def lanes(steps: Sequence[StepRow], scores: Sequence[StepScore]) -> tuple[Lane, ...]:
     """Score, latency, tokens and cost over the steps; the score is the most trusted one."""
-    by_step = most_trusted(scores)
-    source = next(iter(sorted({score.source for score in by_step.values()})), "")
+    best = most_trusted(scores)
+    sources = sorted({score.source for score in best.values()}, key=TRUST.index)
     return (
-        Lane(
-            name="score",
-            values=tuple(_value(by_step.get(row.step)) for row in steps),
-            worst="low",
-            note=f"by {source}" if source else "no scores",
-        ),
+        _score_lane(steps, best.values(), f"by {', else '.join(sources)}"),
         Lane(
             name="latency",
             values=tuple(_seconds(row.latency_ns) for row in steps),
@@ -155,8 +186,20 @@ def lanes(steps: tuple[StepRow, ...], scores: tuple[StepScore, ...]) -> tuple[La
     )
 
 
-def _value(score: StepScore | None) -> float | None:
-    return None if score is None else score.value
+def _lane_of(who: Scorer, steps: Sequence[StepRow], scores: Sequence[StepScore]) -> Lane:
+    own = [each for each in scores if (each.source, each.by) == (who.source, who.by)]
+    return _score_lane(steps, own, f"by {who.name}")
+
+
+def _score_lane(steps: Sequence[StepRow], scores: Iterable[StepScore], by: str) -> Lane:
+    values = {score.step: score.value for score in scores}
+    known = any(value is not None for value in values.values())
+    return Lane(
+        name="score",
+        values=tuple(values.get(row.step) for row in steps),
+        worst="low",
+        note=by if known else "no scores",
+    )
 
 
 def _seconds(ns: int | None) -> float | None:

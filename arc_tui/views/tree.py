@@ -88,9 +88,9 @@ class _Builder:
         return self.rows(self._below.get(agent, []))
 
     def rows(self, spans: Sequence[SpanRow]) -> tuple[Branch, ...]:
-        shown = [span for span in spans if span.span_id not in self._asked]
-        shown.sort(key=lambda span: (span.step is None, span.step or 0, span.seq))
-        return tuple(_folded([self.branch(span) for span in shown]))
+        shown = [(self.branch(span), span.seq) for span in spans if span.span_id not in self._asked]
+        shown.sort(key=lambda each: (_first_step(each[0]), each[1]))
+        return tuple(_folded([branch for branch, _ in shown]))
 
     def branch(self, span: SpanRow) -> Branch:
         match span.kind:
@@ -154,9 +154,22 @@ def _names(acts: Sequence[SpanRow]) -> str:
     return ", ".join(dict.fromkeys(act.name for act in acts))
 
 
+def _first_step(branch: Branch) -> int:
+    """The first step that a row shows or holds, -1 for what comes before every step."""
+    if branch.role in ("thread", "other") and branch.below:
+        return min(map(_first_step, branch.below))
+    return -1 if branch.step is None else branch.step
+
+
 def _steps(below: Sequence[Branch]) -> str:
-    count = sum(branch.count for branch in below if branch.role in ("step", "repeat"))
+    count = _count(below)
     return f"{count} step" if count == 1 else f"{count} steps"
+
+
+def _count(below: Sequence[Branch]) -> int:
+    """The steps among some rows, those within rows of the harness included."""
+    own = sum(branch.count for branch in below if branch.role in ("step", "repeat"))
+    return own + sum(_count(branch.below) for branch in below if branch.role == "other")
 
 
 def _folded(rows: Sequence[Branch]) -> Iterator[Branch]:

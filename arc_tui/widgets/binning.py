@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from arc_tui.format import spark
+from arc_tui.format import one_line, spark
 from arc_tui.views.trace import Lane
 
 WIDEST = 3
@@ -121,6 +121,12 @@ def scale(lane: Lane) -> tuple[float, float]:
     return 0.0, max((value for value in lane.values if value is not None), default=0.0)
 
 
-def missing(lanes: Sequence[Lane]) -> str:
-    """One line for the lanes without any data, "" where all have some."""
-    return " · ".join(f"{lane.name} {lane.note}" for lane in lanes if lane.empty)
+def notes(lanes: Sequence[Lane]) -> str:
+    """One line: whose the score is, and the lanes without any data."""
+    said = (f"{lane.name} {lane.note}" for lane in lanes if lane.note and _worth(lane))
+    return one_line(" · ".join(said))
+
+
+def _worth(lane: Lane) -> bool:
+    """A note on a figure everyone knows the source of is worth a line only where it is missing."""
+    return lane.empty or lane.name == "score"

@@ -13,15 +13,19 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from arc_tui import format
 from arc_tui.views import step as steps
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView
 from arc_tui.views.trace import TraceView
 from arc_tui.widgets.document import EMPTY
-from arc_tui.widgets.page import Page
 from arc_tui.widgets.pages import PAGES
+from arc_tui.widgets.placed_page import PlacedPage
 
 NAMES = tuple(PAGES)
+
+AGENT = 24
+"""Cells of the name of who took a step."""
 
 
 class Tabs(Widget):
@@ -51,7 +55,11 @@ class Tabs(Widget):
         return line
 
     def _place(self) -> str:
-        return f"step {self.step.row.step} " if self.step is not steps.EMPTY else ""
+        """Which step it is, and who took it where the source says."""
+        if self.step is steps.EMPTY:
+            return ""
+        who = format.cut(format.one_line(self.step.agent), AGENT)
+        return f"step {self.step.row.step} {f'· {who} ' if who else ''}"
 
     def _tabs(self) -> Iterator[tuple[int, int, str]]:
         """(index, column, text) of each tab; the number of observations beside their name."""
@@ -75,11 +83,15 @@ class Detail(Vertical):
     step: reactive[StepView] = reactive(steps.EMPTY, repaint=False)
     tab: reactive[int] = reactive(0, repaint=False)
 
-    page = query_one(Page)
+    page = query_one(PlacedPage)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: tuple[str, int, int] | None = None
 
     def compose(self) -> ComposeResult:
         yield Tabs().data_bind(Detail.step, Detail.tab)
-        yield Page()
+        yield PlacedPage()
 
     def watch_view(self) -> None:
         self._show()
@@ -91,7 +103,12 @@ class Detail(Vertical):
         self._show()
 
     def _show(self) -> None:
-        if self.is_mounted and self.step is not steps.EMPTY:
-            self.page.document = PAGES[NAMES[self.tab]](self.view, self.step)
-        elif self.is_mounted:
+        if not self.is_mounted:
+            return
+        if self.step is steps.EMPTY:
             self.page.document = EMPTY
+            return
+        shown = (self.step.trace, self.step.row.step, self.tab)
+        made = PAGES[NAMES[self.tab]](self.view, self.step)
+        self.page.show(made, again=shown == self._shown)
+        self._shown = shown

@@ -1,9 +1,13 @@
-"""Score, latency, tokens and cost over the steps: one column a step, the cursor in all of them."""
+"""Score, latency, tokens and cost over the steps: one column a step, the cursor in all of them.
+
+The score is the best known of each step, or one scorer's own; a line says whose.
+"""
 
 from __future__ import annotations
 
 from itertools import repeat
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual import events
@@ -16,8 +20,8 @@ from typing_extensions import override
 
 from arc_tui import format
 from arc_tui.views.trace import EMPTY, Lane, TraceView
-from arc_tui.widgets.binning import Bins, Drawn, draw, fit_steps, missing, spikes
-from arc_tui.widgets.cells import fit, spread
+from arc_tui.widgets.binning import Bins, Drawn, draw, fit_steps, notes, spikes
+from arc_tui.widgets.cells import fit, spread, wrap
 from arc_tui.widgets.rows import strip
 
 ZOOMED = 20
@@ -28,7 +32,10 @@ GUTTER = 18
 
 
 class Lanes(Widget):
-    """A lane a figure that is known, marks under them, one line for what is not known."""
+    """A lane a figure that is known, marks under them, one line for what else is to be known.
+
+    `whose` is 0 for the best score of each step, else the place of one of the view's scorers.
+    """
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES = {
@@ -38,7 +45,8 @@ class Lanes(Widget):
 
     view: reactive[TraceView] = reactive(EMPTY, layout=True)
     step: reactive[int] = reactive(0)
-    zoom: reactive[bool] = reactive(False)
+    zoom: reactive[bool] = reactive(False, layout=True)
+    whose: reactive[int] = reactive(0, layout=True)
 
     class Picked(Message):
         """A column was clicked."""
@@ -52,29 +60,43 @@ class Lanes(Widget):
         self._shown: tuple[Lane, ...] = ()
         self._spikes: tuple[frozenset[int], ...] = ()
         self._errors: tuple[int, ...] = ()
-        self._missing = ""
+        self._notes = ""
         self._drawn: tuple[Drawn, ...] = ()
         self._drawn_in: Bins | None = None
 
-    def watch_view(self, view: TraceView) -> None:
-        self._shown = tuple(lane for lane in view.lanes if not lane.empty)
+    def watch_view(self) -> None:
+        self._take()
+
+    def watch_whose(self) -> None:
+        self._take()
+
+    def _take(self) -> None:
+        lanes = self.view.lanes_by(self.whose)
+        self._shown = tuple(lane for lane in lanes if not lane.empty)
         self._spikes = tuple(map(spikes, self._shown))
-        self._errors = view.errors
-        self._missing = missing(view.lanes)
+        self._errors = self.view.errors
+        self._notes = notes(lanes)
         self._drawn_in = None
 
     @override
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self._shown) + 1 + (bool(self._missing) and not self._missing_fits)
+        return len(self._shown) + 1 + len(self._below())
+
+    def _below(self) -> list[str]:
+        """The notes as lines under the others, none where they fit beside the marks."""
+        if not self._notes or self._notes_fit:
+            return []
+        return [self._notes[start:end] for start, end in wrap(self._notes, self._width)]
 
     @property
     def _width(self) -> int:
         return self.content_size.width
 
     @property
-    def _missing_fits(self) -> bool:
-        """Has the line under the lanes room for what is not known?"""
-        return GUTTER + self.bins().width + ZOOMED + len(self._missing) < self._width
+    def _notes_fit(self) -> bool:
+        """Has the line under the lanes room for the notes?"""
+        zoomed = ZOOMED if self.zoom else 2
+        return GUTTER + self.bins().width + zoomed + cell_len(self._notes) < self._width
 
     def bins(self) -> Bins:
         """Which steps stand in which columns now."""
@@ -88,7 +110,8 @@ class Lanes(Widget):
         elif y == len(self._shown):
             line = self._marks()
         else:
-            line = Text(self._missing, self._ink("name"))
+            below = self._below()[y - len(self._shown) - 1 :]
+            line = Text(below[0] if below else "", self._ink("name"))
         return strip(line, self._width, self.rich_style)
 
     def _draw(self) -> Bins:
@@ -128,8 +151,8 @@ class Lanes(Widget):
             line.append(cell, style + self._ink("cursor") if column == here else style)
         if self.zoom:
             line.append(f"  steps {bins.first}–{bins.last - 1}", self._ink("name"))
-        if self._missing_fits:
-            line = spread(line, Text.assemble((self._missing, self._ink("name"))), self._width)
+        if self._notes_fit:
+            line = spread(line, Text.assemble((self._notes, self._ink("name"))), self._width)
         return line
 
     def _ink(self, name: str) -> Style:

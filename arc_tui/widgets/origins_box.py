@@ -12,12 +12,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from arc_tui import format
-from arc_tui.views.origins import OriginsView, ValueRow
+from arc_tui.views.grounds import Grounds, ValueRow
 from arc_tui.widgets.cells import fit
 from arc_tui.widgets.rows import RowList
 from replay.trace import Json
-
-NOWHERE = "no message or observation contains it"
 
 
 class ValueList(RowList):
@@ -39,17 +37,9 @@ class ValueList(RowList):
         row = self.values[index]
         path = Text(fit(format.one_line(row.path), 24) + "  ", self.ink("value-list--path"))
         line = Text.assemble(path, fit(format.one_line(str(row.value)), max(width // 3, 12)), "  ")
-        if row.origin is None:
-            return line.append(f"✗ {NOWHERE}", self.ink("value-list--nowhere"))
-        return line.append(where(row), self.ink("value-list--place"))
-
-
-def where(row: ValueRow) -> str:
-    """The place of an origin in a few words."""
-    if row.origin is None:
-        return NOWHERE
-    step = f"step {row.origin.step}, " if row.origin.step is not None else ""
-    return f"{step}{format.one_line(row.origin.place)}"
+        if row.known == "nowhere":
+            return line.append(f"✗ {row.where}", self.ink("value-list--nowhere"))
+        return line.append(format.one_line(row.where), self.ink("value-list--place"))
 
 
 class OriginsBox(ModalScreen[int | None]):
@@ -67,7 +57,7 @@ class OriginsBox(ModalScreen[int | None]):
     rows = query_one(ValueList)
     said = query_one("#origin", Static)
 
-    def __init__(self, view: OriginsView, at: Json | None) -> None:
+    def __init__(self, view: Grounds, at: Json | None) -> None:
         super().__init__()
         self._view = view
         self._at = at
@@ -91,18 +81,19 @@ class OriginsBox(ModalScreen[int | None]):
     def _say(self) -> None:
         row = self._view.values[self.rows.cursor]
         text = Text(f"{format.one_line(str(row.value))}\n", "bold")
-        if row.origin is None:
-            text = Text.assemble(text, (f"{NOWHERE} before step {self._view.step}", ""))
+        where = format.one_line(row.where)
+        if row.known != "shown":
+            text = Text.assemble(text, f"before step {self._view.step}: {where}")
         else:
-            text = Text.assemble(text, f"first in {where(row)} ({row.origin.how})\n",
-                                 (format.plain(row.origin.text), "dim"))  # fmt: skip
+            text = Text.assemble(text, f"first in {where} ({row.how})\n",
+                                 (format.plain(row.text), "dim"))  # fmt: skip
         self.said.update(text)
 
     def action_jump(self) -> None:
         """A prompt or the user's first words are shown by step 0."""
-        origin = self._view.values[self.rows.cursor].origin
-        if origin is not None:
-            self.dismiss(origin.step or 0)
+        row = self._view.values[self.rows.cursor]
+        if row.known == "shown":
+            self.dismiss(row.step or 0)
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
@@ -11,6 +13,9 @@ from arc_tui import format
 from arc_tui.views.runs import RunRow
 from arc_tui.views.trace import EMPTY, TraceView
 from arc_tui.widgets.cells import spread
+
+_PROVIDER = re.compile(r"[^\s,/]+/(?=[^\s,])")
+"""What stands before a model's own name: there is no room for it in a head line."""
 
 REST, SHORTEST = 70, 28
 """Cells kept for outcome, size and model beside a long title, and those a title keeps."""
@@ -43,14 +48,15 @@ class TraceHead(Widget):
     def _what(self, row: RunRow) -> Text:
         warned = "warned" if row.outcome == "passed" and row.warnings else row.outcome
         mark = format.outcome_mark(row.outcome, warned=bool(row.warnings)).plain
-        ended = format.one_line(row.outcome_value) or row.outcome
+        ended = f"{mark} {format.one_line(row.outcome_value) or row.outcome}"
+        ended = "outcome unknown" if row.outcome == "unknown" else ended
         return Text.assemble(
             " ",
             (format.cut(title(row), max(self.content_size.width - REST, SHORTEST)), "bold"),
             " · ",
-            (f"{mark} {ended}", self._ink(warned)),
+            (ended, self._ink(warned)),
             f" · {format.count(row.steps, 'step')}",
-            f" · {format.one_line(row.models) or 'model unknown'}",
+            f" · {_PROVIDER.sub('', format.one_line(row.models)) or 'model unknown'}",
         )
 
     def _break(self) -> Text:
@@ -73,8 +79,10 @@ def title(row: RunRow) -> str:
     """What a run is called where there is room for it."""
     if row.task is None:
         return format.one_line(row.title or row.source_id)
-    trial = f" · trial {format.one_line(row.trial)}" if row.trial else ""
-    return format.one_line(row.task) + trial
+    task, trial = format.one_line(row.task), format.one_line(row.trial)
+    if not trial:
+        return task
+    return trial if trial.startswith(f"{task}_") else f"{task} · trial {trial}"
 
 
 def figures(row: RunRow) -> str:
@@ -90,6 +98,8 @@ def figures(row: RunRow) -> str:
 
 def nothing(view: TraceView) -> str:
     """What is said where there is no candidate."""
+    if view.blind:
+        return "a blind pass: what others say is hidden"
     if view.diagnosis is None:
         return "the rules have not looked at this run yet"
     warned = f"; {format.one_line(view.run.warnings[0])}" if view.run.warnings else ""

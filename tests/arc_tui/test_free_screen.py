@@ -28,13 +28,13 @@ from replay.edit import Edit
 from replay.free.stub import Stub
 from replay.store import stubs
 from taxonomy.ledger import open_ledger
+from tests.arc_tui import opening
 from tests.arc_tui.free_case import READ, REFUND, TOUR, V4, WITHDRAWN, put_account, put_tour
+from tests.arc_tui.opening import looks_like, until
 from tests.messages_api import MessagesApi, demo_policy
 from tests.replay.live_case import clean_environment
 from tests.screen import matches_golden, rows, settle
 from tests.screen import text as drawn
-
-SIZES = [(80, 24), (120, 40)]
 
 Opened = tuple[Pilot[None], FreeScreen]
 
@@ -62,13 +62,10 @@ async def opened(
     edit: Edit | None = V4,
     trace: str = TOUR,
     model: str | None = None,
-    step: int = 0,
+    below: bool = False,
 ) -> AsyncIterator[Opened]:
-    app = ArcApp(db)
-    async with app.run_test(size=size, notifications=True) as pilot:
-        screen = FreeScreen(db, trace, step, edit, model)
-        app.push_screen(screen)
-        await settle(pilot)
+    screen = FreeScreen(db, trace, 0, edit, model)
+    async with opening.opened(screen, size, below=below) as pilot:
         yield pilot, screen
 
 
@@ -93,51 +90,44 @@ def status(screen: FreeScreen) -> str:
     return screen.stage.view.status
 
 
-async def until(pilot: Pilot[None], said: str) -> None:
-    """Wait for words on the screen: a worker that asks a person ends only with the answer."""
-    for _ in range(1000):
-        if said in drawn(pilot.app):
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(drawn(pilot.app))
-
-
 # --- what it looks like
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_it_looks_like_this_while_it_goes_on(db: Path, size: tuple[int, int]) -> None:
-    with open_ledger(db) as store:
+async def test_it_looks_like_this_at_a_miss_where_a_stub_is_written_and_while_it_goes_on(
+    db: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.db"  # what it keeps is not to be found by the screen
+    other.write_bytes(db.read_bytes())
+    with open_ledger(other) as store:
         first = next(freeing(store, FreeWanted(trace=TOUR, edit=V4)))
-    async with opened(db, size) as (pilot, screen):
+    assert first.stop is None
+    async with opened(db) as (pilot, screen):
+        await looks_like(pilot, "free_miss")
+        await press(pilot, "s")
+        await looks_like(pilot, "free_stub")
+        await press(pilot, "escape")
         screen.stage = structs.replace(screen.stage, at="asking")
         await settle(pilot)
         screen.post_message(FreeMoved(first))
         await settle(pilot)
         await settle(pilot)
-        assert first.stop is None
-        matches_golden(pilot.app, f"free_going_{size[0]}x{size[1]}")
+        await looks_like(pilot, "free_going")
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_it_looks_like_this_where_it_stopped_at_a_miss(
-    db: Path, size: tuple[int, int]
+async def test_it_looks_like_this_when_it_is_finished_and_offers_no_key_that_does_nothing(
+    db: Path,
 ) -> None:
-    async with opened(db, size) as (pilot, _):
-        matches_golden(pilot.app, f"free_miss_{size[0]}x{size[1]}")
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_it_looks_like_this_when_it_is_finished(db: Path, size: tuple[int, int]) -> None:
-    async with opened(db, size, edit=None) as (pilot, _):
-        matches_golden(pilot.app, f"free_finished_{size[0]}x{size[1]}")
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_a_stub_looks_like_this_where_it_is_written(db: Path, size: tuple[int, int]) -> None:
-    async with opened(db, size) as (pilot, _):
-        await press(pilot, "s")
-        matches_golden(pilot.app, f"free_stub_{size[0]}x{size[1]}")
+    async with opened(db, edit=None) as (pilot, screen):
+        await looks_like(pilot, "free_finished")
+        offered = {
+            active.binding.action
+            for active in pilot.app.screen.active_bindings.values()
+            if active.enabled
+        }
+        assert not offered & {"stub", "forget", "stale", "stop"}
+        await press(pilot, "s", "d", "A", "x")
+        assert pilot.app.screen is screen
+        assert screen.stage.at == "done"
 
 
 async def test_an_answer_beyond_the_road_looks_like_this(db: Path) -> None:
@@ -216,19 +206,6 @@ async def test_a_stub_is_changed_and_forgotten_where_it_answered(db: Path) -> No
         assert screen.stage.view.rows[4].got[0].text is None
 
 
-async def test_keys_that_do_nothing_are_not_offered(db: Path) -> None:
-    async with opened(db, edit=None) as (pilot, screen):
-        offered = {
-            active.binding.action
-            for active in pilot.app.screen.active_bindings.values()
-            if active.enabled
-        }
-        assert not offered & {"stub", "forget", "stale", "stop"}
-        await press(pilot, "s", "d", "A", "x")
-        assert pilot.app.screen is screen
-        assert screen.stage.at == "done"
-
-
 # --- stale answers
 
 
@@ -251,13 +228,17 @@ async def test_a_stale_answer_is_allowed_after_it_was_asked_and_taken_back(tmp_p
 # --- running again, another model, a server
 
 
-async def test_it_runs_again_on_what_is_kept(db: Path) -> None:
+async def test_it_runs_again_on_what_is_kept_in_any_theme_and_width(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         digest = screen.stage.view.digest
         assert "5 asked, 0 kept" in drawn(pilot.app)
         await press(pilot, "r")
         assert "0 asked, 5 kept" in drawn(pilot.app)
         assert screen.stage.view.digest == digest
+        pilot.app.theme = "arc-light"
+        await pilot.resize_terminal(160, 48)
+        await settle(pilot)
+        assert 'get_order(order_id="1039")' in drawn(pilot.app)
 
 
 async def test_a_server_is_asked_only_under_a_limit_which_holds_for_the_screen(
@@ -343,7 +324,7 @@ def test_a_limit_is_what_is_left_of_it() -> None:
 
 
 async def test_enter_shows_an_answer_in_full_and_escape_goes_back_step_by_step(db: Path) -> None:
-    async with opened(db, (80, 24)) as (pilot, screen):
+    async with opened(db, (80, 24), below=True) as (pilot, screen):
         await press(pilot, "g", "enter")
         assert focused(screen) == "answer"
         assert "what it did" not in drawn(pilot.app)
@@ -397,10 +378,3 @@ async def test_trouble_stands_where_the_sentence_would(db: Path) -> None:
     async with opened(db, edit=None, trace="nothing") as (pilot, screen):
         assert screen.stage.at == "failed"
         assert "nothing" in rows(pilot.app)[0]
-
-
-async def test_the_light_theme_and_a_wide_terminal_draw_it_too(db: Path) -> None:
-    async with opened(db, (160, 48)) as (pilot, _):
-        pilot.app.theme = "arc-light"
-        await settle(pilot)
-        assert 'get_order(order_id="1039")' in drawn(pilot.app)

@@ -40,16 +40,15 @@ from replay.store import edits
 from replay.trace import NO_SYSTEM, NO_TOOLS, Fidelity, Level, ModelCall, Outcome
 from taxonomy.ledger import open_ledger
 from tests import build
-from tests.arc_tui import sample
+from tests.arc_tui import opening, sample
+from tests.arc_tui.opening import looks_like, until
 from tests.messages_api import MessagesApi, message, text
-from tests.screen import matches_golden, rows, settle
+from tests.screen import rows, settle
 from tests.screen import text as drawn
 
 TOUR = "shop-many-wishes-v5-0"
 BREAK = 4
 V4 = (fixtures() / "demo/prompts/v4.md").read_text()
-SIZES = [(80, 24), (120, 40)]
-
 Opened = tuple[Pilot[None], ReplayScreen]
 
 
@@ -73,13 +72,15 @@ def db(bundled: Path, tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def opened(
-    db: Path, size: tuple[int, int] = (120, 40), *, trace: str = TOUR, step: int = BREAK
+    db: Path,
+    size: tuple[int, int] = (120, 40),
+    *,
+    trace: str = TOUR,
+    step: int = BREAK,
+    below: bool = False,
 ) -> AsyncIterator[Opened]:
-    app = ArcApp(db)
-    async with app.run_test(size=size, notifications=True) as pilot:
-        screen = ReplayScreen(db, trace, step)
-        app.push_screen(screen)
-        await settle(pilot)
+    screen = ReplayScreen(db, trace, step)
+    async with opening.opened(screen, size, below=below) as pilot:
         yield pilot, screen
 
 
@@ -90,15 +91,6 @@ async def ask(pilot: Pilot[None], screen: ReplayScreen, prompt: str = V4) -> Non
     await until(pilot, NAME)
     await pilot.press("enter")
     await settle(pilot)
-
-
-async def until(pilot: Pilot[None], said: str) -> None:
-    """Wait for words on the screen: a worker that asks a person ends only with the answer."""
-    for _ in range(1000):
-        if said in drawn(pilot.app):
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(drawn(pilot.app))
 
 
 def said(pilot: Pilot[None]) -> str:
@@ -135,35 +127,25 @@ def under_way(posted: list[ReplayView], done: int) -> ReplayView:
 # --- what it looks like
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_it_looks_like_this_before_anything_is_asked(db: Path, size: tuple[int, int]) -> None:
-    async with opened(db, size) as (pilot, _):
-        matches_golden(pilot.app, f"replay_before_{size[0]}x{size[1]}")
-
-
 @pytest.mark.usefixtures("every_view")
-@pytest.mark.parametrize("size", SIZES)
-async def test_it_looks_like_this_while_it_asks(db: Path, size: tuple[int, int]) -> None:
-    posted = views(db, Edit(name="v4", changes=(SetSystem(V4),)))
-    async with opened(db, size) as (pilot, screen):
+async def test_it_looks_like_this_before_anything_is_asked_and_while_it_asks(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await looks_like(pilot, "replay_before")
+        posted = views(db, Edit(name="v4", changes=(SetSystem(V4),)))
         screen.edit_pane.put(V4)
         await pilot.press("tab")
         screen.post_message(ReplayMoved(under_way(posted, 5)))
         await settle(pilot)
-        matches_golden(pilot.app, f"replay_during_{size[0]}x{size[1]}")
+        await looks_like(pilot, "replay_during")
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_it_looks_like_this_afterwards(db: Path, size: tuple[int, int]) -> None:
-    async with opened(db, size) as (pilot, screen):
+async def test_it_looks_like_this_afterwards_in_any_theme_and_width(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
         await ask(pilot, screen)
-        matches_golden(pilot.app, f"replay_after_{size[0]}x{size[1]}")
-
-
-async def test_the_light_theme_and_a_wide_terminal_draw_it_too(db: Path) -> None:
-    async with opened(db, (160, 48)) as (pilot, screen):
+        await looks_like(pilot, "replay_after")
         pilot.app.theme = "arc-light"
-        await ask(pilot, screen)
+        await pilot.resize_terminal(160, 48)
+        await settle(pilot)
         assert 'get_order(order_id="1039")' in drawn(pilot.app)
 
 
@@ -188,6 +170,12 @@ async def test_submitting_another_prompt_shows_where_it_departs(db: Path) -> Non
         await pilot.press("r")
         await settle(pilot)
         assert (screen.stage.view.asked, screen.stage.at) == (0, "done")
+        await pilot.press("j", "j", "enter", "G")
+        await settle(pilot)
+        assert focused(screen) == "step"
+        shown = drawn(pilot.app)
+        assert '{"order_id":"1055"}' in shown
+        assert "the edited agent would not have been here: it" in shown
 
 
 async def test_an_unchanged_prompt_asks_control_alone(db: Path) -> None:
@@ -224,29 +212,6 @@ async def test_several_texts_edited_make_one_edit(db: Path) -> None:
             SetMessage(7, "I will read the order first."),
         )
         assert screen.stage.view.differs
-
-
-async def test_the_diff_takes_the_editors_place_and_gives_it_back(db: Path) -> None:
-    async with opened(db) as (pilot, screen):
-        screen.edit_pane.put(V4)
-        await pilot.press("f2")
-        await settle(pilot)
-        assert "+Customers write to you about their" in drawn(pilot.app)
-        assert focused(screen) == "diff"
-        await pilot.press("d")
-        await settle(pilot)
-        assert focused(screen) == "area"
-
-
-async def test_the_step_under_the_cursor_stands_below_in_full(db: Path) -> None:
-    async with opened(db) as (pilot, screen):
-        await ask(pilot, screen)
-        await pilot.press("j", "j", "enter", "G")
-        await settle(pilot)
-        assert focused(screen) == "step"
-        shown = drawn(pilot.app)
-        assert '{"order_id":"1055"}' in shown
-        assert "the edited agent would not have been here: it" in shown
 
 
 async def test_tab_turns_from_the_editor_to_the_result_in_a_narrow_terminal(db: Path) -> None:
@@ -401,7 +366,7 @@ async def test_the_trace_screen_opens_it_at_the_step_under_its_cursor(
 
 
 async def test_an_edit_nobody_asked_about_is_not_left_by_one_key(db: Path) -> None:
-    async with opened(db) as (pilot, screen):
+    async with opened(db, below=True) as (pilot, screen):
         screen.edit_pane.put("Be brief.")
         await pilot.press("escape")
         assert screen.is_current
@@ -412,8 +377,16 @@ async def test_an_edit_nobody_asked_about_is_not_left_by_one_key(db: Path) -> No
 # --- how often to ask
 
 
-async def test_another_number_of_samples_is_foreseen_and_asked(db: Path) -> None:
+async def test_a_number_of_samples_is_taken_foreseen_and_asked_and_nothing_else(db: Path) -> None:
     async with opened(db) as (pilot, screen):
+        await pilot.press("f6")
+        await pilot.pause()
+        answer(pilot, "plenty")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "'plenty' is neither auto nor a number" in drawn(pilot.app)
+        await pilot.press("escape")
+        assert screen.wish.sampling == AUTO
         await pilot.press("f6")
         await pilot.pause()
         answer(pilot, "1")
@@ -426,18 +399,6 @@ async def test_another_number_of_samples_is_foreseen_and_asked(db: Path) -> None
         assert screen.stage.view.asked == 16
         assert "One sample: a look." in drawn(pilot.app)
         assert "┃" not in drawn(pilot.app)
-
-
-async def test_what_is_no_number_of_samples_is_not_taken(db: Path) -> None:
-    async with opened(db) as (pilot, screen):
-        await pilot.press("f6")
-        await pilot.pause()
-        answer(pilot, "plenty")
-        await pilot.press("enter")
-        await pilot.pause()
-        assert "'plenty' is neither auto nor a number" in drawn(pilot.app)
-        await pilot.press("escape")
-        assert screen.wish.sampling == AUTO
 
 
 async def test_asking_afresh_asks_again_what_is_kept(db: Path) -> None:
@@ -492,6 +453,25 @@ async def test_why_steps_drop_out_is_said_before_anything_is_asked(tmp_path: Pat
 # --- the edit
 
 
+async def test_the_diff_takes_the_editors_place_and_gives_it_back_with_all_its_letters(
+    db: Path,
+) -> None:
+    async with opened(db) as (pilot, screen):
+        screen.edit_pane.put(V4)
+        await pilot.press("f2")
+        await settle(pilot)
+        assert "+Customers write to you about their" in drawn(pilot.app)
+        assert focused(screen) == "diff"
+        await pilot.press("d")
+        await settle(pilot)
+        assert focused(screen) == "area"
+        await pilot.press("ctrl+home", "question_mark")
+        assert screen.edit_pane.text.startswith("?")
+        await pilot.press("f1")
+        await pilot.pause()
+        assert "keys here" in drawn(pilot.app)
+
+
 async def test_each_text_is_undone_on_its_own(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         pane = screen.edit_pane
@@ -508,15 +488,6 @@ async def test_each_text_is_undone_on_its_own(db: Path) -> None:
         pane.area.redo()
         await pilot.pause()
         assert pane.texts["system prompt"] == "Be brief."
-
-
-async def test_in_the_editor_f1_is_help_and_a_question_mark_is_a_letter(db: Path) -> None:
-    async with opened(db) as (pilot, screen):
-        await pilot.press("question_mark")
-        assert screen.edit_pane.text.startswith("?")
-        await pilot.press("f1")
-        await pilot.pause()
-        assert "keys here" in drawn(pilot.app)
 
 
 async def test_an_observation_is_edited_like_a_text(db: Path) -> None:
@@ -599,7 +570,7 @@ async def test_a_constraint_shows_in_the_prompt_it_is_added_to(db: Path) -> None
         assert edit.changes == (SetSystem("Be kind."), InjectConstraint("Never guess."))
 
 
-async def test_effort_is_a_change_beside_the_texts(db: Path) -> None:
+async def test_effort_and_a_model_of_its_own_are_changes_beside_the_texts(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await pilot.press("f9")
         await pilot.pause()
@@ -609,10 +580,6 @@ async def test_effort_is_a_change_beside_the_texts(db: Path) -> None:
         await settle(pilot)
         assert screen.stage.draft.also == (SetEffort("medium"),)
         assert "also: effort set to medium" in drawn(pilot.app)
-
-
-async def test_the_edited_arm_can_be_asked_of_another_model(db: Path) -> None:
-    async with opened(db) as (pilot, screen):
         await pilot.press("f9")
         await pilot.pause()
         await pilot.press("down", "down", "enter")
@@ -652,10 +619,8 @@ async def test_free_replay_is_wanted_of_an_app_that_offers_it(
         wanted.append(event)
 
     monkeypatch.setattr(ArcApp, "on_replay_screen_free_wanted", follow, raising=False)
-    async with ArcApp(db).run_test(size=(120, 40)) as pilot:
-        screen = ReplayScreen(db, TOUR, BREAK, free=free)
-        pilot.app.push_screen(screen)
-        await settle(pilot)
+    screen = ReplayScreen(db, TOUR, BREAK, free=free)
+    async with opening.opened(screen) as pilot:
         screen.edit_pane.put("Be brief.")
         await pilot.press("f12")
         await pilot.pause()

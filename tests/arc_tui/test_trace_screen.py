@@ -16,7 +16,9 @@ from arc_tui.screens.trace import TraceScreen
 from arc_tui.widgets.detail import NAMES
 from arc_tui.widgets.lanes import GUTTER, Lanes
 from arc_tui.widgets.run_table import RunTable
+from replay.store.rows import step_rows
 from replay.trace import Outcome
+from taxonomy import ledger
 from taxonomy.classes import FailureClass
 from taxonomy.ledger import open_ledger
 from taxonomy.query import TagRow, tag_rows
@@ -237,6 +239,53 @@ async def test_p_says_where_a_value_came_from_and_enter_goes_there(db: Path, key
         await press(pilot, "enter")
         assert screen.is_current
         assert screen.step < 4
+
+
+async def test_enter_on_evidence_of_another_step_goes_there(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        await press(pilot, "enter")
+        screen.page.cursor = 3
+        await press(pilot, "enter")
+        assert screen.step == 2
+        assert screen.page.has_focus
+
+
+async def test_s_shows_the_scores_of_each_source_and_says_whose(db: Path, key: str) -> None:
+    with open_ledger(db) as store:
+        rows_ = step_rows(store, key)
+        ledger.score_step(
+            store,
+            ledger.HumanScore(trace=key, span=rows_[2].span, step=2, value=0.4, by="ada"),
+        )
+    async with opened(db, key) as (pilot, screen):
+        assert "score by human, else rule" in text(pilot.app)
+        await press(pilot, "S")
+        assert "score by human · ada" in text(pilot.app)
+        assert screen.whose == 1
+        await press(pilot, "S", "S")
+        assert "score by human, else rule" in text(pilot.app)
+
+
+async def test_what_a_step_rests_on_joins_its_reasons(db: Path, key: str) -> None:
+    async with opened(db, key) as (pilot, screen):
+        screen.spans.go_to(5)
+        await settle(pilot)
+        assert "✗ reservation_id  NQNUSR" in text(pilot.app)
+
+
+async def test_m_asks_where_the_money_went(db: Path, key: str) -> None:
+    posted: list[Message] = []
+    app = ArcApp(db)
+    async with app.run_test(message_hook=posted.append) as pilot:
+        await settle(pilot)
+        app.push_screen(TraceScreen(db, key, at=7))
+        await settle(pilot)
+        assert isinstance(app.screen, TraceScreen)
+        assert app.screen.step == 7, "opened at the step that was asked for"
+        app.screen.action_money()
+        await settle(pilot)
+    asked = [each for each in posted if isinstance(each, TraceScreen.MoneyRequested)]
+    assert {each.trace_id for each in asked} == {key}
 
 
 async def test_p_on_a_step_without_calls_says_so(db: Path, key: str) -> None:

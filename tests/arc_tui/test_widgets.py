@@ -11,7 +11,7 @@ from textual.app import App, ComposeResult
 
 from arc_tui.views.trace import Lane
 from arc_tui.widgets import document
-from arc_tui.widgets.binning import DROP, draw, fit_steps, missing, spikes
+from arc_tui.widgets.binning import DROP, draw, fit_steps, notes, spikes
 from arc_tui.widgets.cells import fit, spread, wrap
 from arc_tui.widgets.document import Block, Fold, lay_out, row_text, value
 from arc_tui.widgets.json_ink import tokens
@@ -86,13 +86,14 @@ def test_spikes_follow_the_published_thresholds_where_they_are_worth_a_look() ->
     assert spikes(lane("tokens", 10, 20, 1000)) == {2}, "from 10 to 20 is nothing beside 1000"
 
 
-def test_lanes_without_data_are_said_once() -> None:
+def test_whose_score_it_is_and_lanes_without_data_are_said_once() -> None:
     lanes = (
-        lane("score", 1.0),
+        Lane(name="score", values=(1.0,), worst="low", note="by human, else rule"),
         Lane(name="latency", values=(None,), worst="high", note="not recorded"),
+        Lane(name="tokens", values=(7.0,), worst="high", note="not recorded"),
         Lane(name="cost", values=(None,), worst="high", note="unknown"),
     )
-    assert missing(lanes) == "latency not recorded · cost unknown"
+    assert notes(lanes) == "score by human, else rule · latency not recorded · cost unknown"
 
 
 def shown(items: tuple[document.Item, ...], width: int, *opened: str) -> list[str]:

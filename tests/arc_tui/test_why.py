@@ -1,0 +1,303 @@
+"""Why a step is suspect: every score side by side, hints as hints, where values came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from arc_tui.views.origins import Ground
+from arc_tui.views.step import StepView, build_step
+from arc_tui.views.trace import Lane, TraceView, blinded, build_trace
+from arc_tui.widgets.document import Block, Fold, Item
+from arc_tui.widgets.placed import Placed
+from arc_tui.widgets.why_page import why_page
+from replay.store import Store
+from replay.store.handle import now_ns
+from taxonomy import goals, ledger
+from taxonomy.calibration import gate
+from taxonomy.calibration.agreement import Estimate
+from taxonomy.calibration.item_gate import ItemGate, keep_item
+from taxonomy.classes import FailureClass, Fault
+from taxonomy.findings import Evidence, Finding, Signal
+from taxonomy.findings import Item as RubricItem
+from taxonomy.goals import Goal, Goals, Task
+from taxonomy.judge import kept
+from taxonomy.judge.bench import Judged
+from taxonomy.judge.kept import ScoreSet
+from tests.arc_tui import sample
+from tests.build import call, step, trace
+
+WINDOW = ScoreSet(mode="window", model="claude-haiku", rubric="1-abcd1234").by
+OTHER = ScoreSet(mode="step", model="other", rubric="1-ffff0000").by
+BAND = ScoreSet(mode="step", model="claude-haiku", rubric="1-ffff0000").by
+HINT = Finding(
+    failure=FailureClass.WRONG_TOOL, step=4, why="another tool fits better", rule="better tool",
+    confidence=0.3,
+)  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    path = tmp_path / "arc.db"
+    said = structs.replace(
+        sample.SAID,
+        findings=(*sample.SAID.findings, HINT),
+        published=5,
+        published_votes=(Signal(name="score drop", weight=1.0, phrase="score 0.50 → 0.25"),),
+    )
+    sample.put(path, sample.header("26", "1", sample.FAILED), sample.failed_run().spans, said)
+    return ledger.open_ledger(path)
+
+
+def judge(store: Store, by: str, values: dict[int, float]) -> None:
+    view = build_trace(store, "last")
+    kept.keep(
+        store,
+        view.run.trace,
+        by,
+        [
+            Judged(
+                step=at,
+                span=view.steps[at].span,
+                samples=(value,),
+                items=(
+                    RubricItem(name="tool choice", held=True, because="it had to look [2]"),
+                    RubricItem(name="result read", held=False, because="it says else [3]"),
+                    RubricItem(name="termination", held=None),
+                ),
+            )
+            for at, value in values.items()
+        ],
+    )
+
+
+def person(store: Store, at: int, value: float) -> None:
+    view = build_trace(store, "last")
+    given = ledger.HumanScore(
+        trace=view.run.trace, span=view.steps[at].span, step=at, value=value, by="ada",
+        note="half of it",
+    )  # fmt: skip
+    ledger.score_step(store, given)
+
+
+def passes(store: Store, by: str, at_ns: int | None = None) -> None:
+    at = now_ns() if at_ns is None else at_ns
+    verdict = gate.Gate(by=by, r=Estimate(value=0.9, n=60), missing=(), checked_ns=at)
+    gate.keep(store, verdict)
+
+
+def lines(items: tuple[Item, ...]) -> list[str]:
+    """What the page says, each block on a line, its folds open."""
+    found: list[str] = []
+    for item in items:
+        if isinstance(item, Fold):
+            found += [item.line, *lines(item.inside())]
+        else:
+            found.append("  ".join(filter(None, (item.label, item.text, item.aside))))
+    return found
+
+
+def why(store: Store, at: int, *, deeply: bool = True) -> list[str]:
+    view, detail = at_step(store, at)
+    if deeply:
+        detail = structs.replace(detail, grounds=Ground(store, view.run.trace).under(at))
+    return lines(why_page(view, detail))
+
+
+def at_step(store: Store, at: int) -> tuple[TraceView, StepView]:
+    view = build_trace(store, "last")
+    return view, build_step(store, view.run.trace, at, rows=view.steps, said=view.diagnosis)
+
+
+def score(lanes: tuple[Lane, ...]) -> Lane:
+    assert lanes[0].name == "score"
+    return lanes[0]
+
+
+# --- whose score
+
+
+def test_the_lane_shows_the_most_trusted_score_and_says_whose(store: Store) -> None:
+    person(store, 2, 0.4)
+    lane = score(build_trace(store, "last").lanes)
+    assert lane.values[2:4] == (0.4, 0.25)
+    assert lane.note == "by human, else rule"
+
+
+def test_a_judge_that_is_not_calibrated_is_a_lane_of_its_own_and_in_no_other(store: Store) -> None:
+    judge(store, WINDOW, {2: 0.1, 3: 0.9})
+    view = build_trace(store, "last")
+    assert score(view.lanes).values[2:4] == (1.0, 0.25)
+    assert [who.name for who in view.scorers] == [
+        "judge claude-haiku · window · not calibrated",
+        "rule · rubric",
+    ]
+    alone = score(view.lanes_by(1))
+    assert alone.values[2:5] == (0.1, 0.9, None)
+    assert alone.note == "by judge claude-haiku · window · not calibrated"
+    assert view.lanes_by(1)[1:] == view.lanes[1:]
+
+
+def test_a_calibrated_judge_counts_and_one_that_failed_says_what_it_lacks(store: Store) -> None:
+    judge(store, BAND, {2: 0.1})
+    judge(store, OTHER, {2: 0.7})
+    passes(store, BAND)
+    weak = gate.Gate(
+        by=OTHER,
+        r=Estimate(value=0.5, n=60),
+        missing=("r 0.50 is under 0.80",),
+        checked_ns=now_ns(),
+    )
+    gate.keep(store, weak)
+    view = build_trace(store, "last")
+    assert score(view.lanes).values[2] == 0.1
+    said = {who.model: (who.checked, who.used) for who in view.scorers if who.source == "judge"}
+    assert said == {
+        "claude-haiku": ("calibrated, r 0.90 on 60 labels", True),
+        "other": ("not calibrated: r 0.50 is under 0.80", False),
+    }
+
+
+def test_a_calibration_that_has_expired_says_so(store: Store) -> None:
+    judge(store, BAND, {2: 0.1})
+    passes(store, BAND, at_ns=1)
+    view = build_trace(store, "last")
+    assert view.scorers[0].checked == "calibration expired"
+    assert score(view.lanes).values[2] == 1.0
+
+
+def test_a_judge_calibrated_for_some_items_counts_on_those_alone(store: Store) -> None:
+    judge(store, WINDOW, {3: 0.5})
+    kappa = Estimate(value=0.8, n=40, low=0.6)
+    keep_item(store, ItemGate(by=WINDOW, item="tool choice", kappa=kappa, missing=(),
+                              checked_ns=now_ns()))  # fmt: skip
+    assert score(build_trace(store, "last").lanes).values[3] == 1.0
+    (head,) = (line for line in why(store, 3) if line.startswith("score 0.50"))
+    assert "calibrated for tool choice" in head
+    assert "counts as 1.00, on the items it is calibrated for" in head
+
+
+def test_all_scores_of_a_step_stand_side_by_side_with_what_is_behind_them(store: Store) -> None:
+    person(store, 3, 0.5)
+    judge(store, WINDOW, {3: 0.9})
+    said = why(store, 3)
+    heads = [line for line in said if line.startswith("score ") and "drop" not in line]
+    assert heads == [
+        "score 0.50  human · ada · the one that counts",
+        "score 0.90  judge claude-haiku · window · not calibrated · rubric 1-abcd1234"
+        " · counts nowhere",
+        "score 0.25  rule · rubric",
+    ]
+    assert "· note  half of it" in said
+    assert "✓ tool choice  it had to look [2]" in said
+    assert "✗ result read  it says else [3]" in said
+    assert "· undecided: termination" in said
+    assert "· samples  0.90" in said
+
+
+# --- what speaks against a step
+
+
+def test_a_hint_is_marked_and_does_not_count_as_speaking_against_the_step(store: Store) -> None:
+    said = why(store, 4)
+    assert said[0].startswith("nothing stands out at this step, but a hint; c goes to")
+    assert "wrong tool?  a hint, counted nowhere, by better tool, 30% sure" in said
+
+
+def test_a_step_with_nothing_against_it_says_so_in_one_line(store: Store) -> None:
+    said = why(store, 1, deeply=False)
+    assert said[0] == "nothing stands out at this step; c goes to the candidate at step 3"
+
+
+def test_the_published_rule_shows_its_votes_where_it_names_the_step(store: Store) -> None:
+    assert "the published rule names this step" in why(store, 5)
+    assert "score 0.50 → 0.25  score drop" in why(store, 5)
+    assert "the published rule names this step" not in why(store, 3)
+    assert any(line.startswith("published  names step 5") for line in why(store, 3))
+
+
+def test_a_tag_says_who_gave_it_and_whose_doing_it_was(store: Store) -> None:
+    view = build_trace(store, "last")
+    given = ledger.Tag(
+        trace=view.run.trace, span=view.steps[3].span, step=3, failure=FailureClass.OTHER,
+        by="grace", sub="missing step", fault=Fault.HARNESS,
+    )  # fmt: skip
+    ledger.tag(store, given)
+    assert why(store, 3)[0] == "tagged other / missing step  by grace, whose doing: harness"
+
+
+def test_evidence_from_another_step_leads_there(store: Store) -> None:
+    view, detail = at_step(store, 3)
+    placed = {item.label: item.goes for item in why_page(view, detail) if isinstance(item, Placed)}
+    assert placed == {"says": None, "observed": 2, "told": None}
+
+
+def test_long_evidence_may_be_opened_and_is_never_cut(store: Store) -> None:
+    view, detail = at_step(store, 3)
+    long = Evidence(role="says", text="x" * 9000, step=2)
+    finding = structs.replace(sample.BELIEF, evidence=(long,))
+    page = why_page(view, structs.replace(detail, findings=(finding,)))
+    block = next(item for item in page if isinstance(item, Block) and item.label == "says")
+    assert len(block.text) == 9000
+    assert block.key
+    assert block.hidden
+
+
+# --- what a step rests on
+
+
+def test_each_value_says_where_it_was_shown_or_that_nothing_had(store: Store) -> None:
+    assert "reservation_id  IFOYYZ  user message" in why(store, 4)
+    said = why(store, 5)
+    assert "values in its calls  1 of 1 from nowhere" in said
+    assert "✗ reservation_id  NQNUSR  no message or observation contains it" in said
+
+
+def test_a_value_from_an_observation_leads_to_its_step(tmp_path: Path) -> None:
+    run = trace(
+        [
+            step(call("find", {"order": "ORD-9912"}, name="Mei")),
+            step(call("refund", "done", order="ORD-9912", reason="it broke on the way")),
+        ],
+        task="Refund Mei's order.",
+    )
+    path = tmp_path / "arc.db"
+    sample.put(path, sample.header("1", "0", sample.FAILED), run.spans, sample.HEALTHY)
+    with ledger.open_ledger(path) as store:
+        view, detail = at_step(store, 1)
+        detail = structs.replace(detail, grounds=Ground(store, view.run.trace).under(1))
+        page = why_page(view, detail)
+        placed = [item for item in page if isinstance(item, Placed)]
+        assert [(item.text, item.goes) for item in placed] == [("order  ORD-9912", 0)]
+        assert "1 value its own to choose (enter)" in lines(page)
+        assert "reason  it broke on the way  the model's own to choose" in lines(page)
+
+
+def test_goals_that_cover_a_step_are_named_with_their_weight(store: Store) -> None:
+    goal = Goal(text="Reads before it speaks", weight=3, owner="desk", tool="get_*")
+    kept_goals = Goals(task=(Task(match="26", goal=(goal,)),))
+    goals.first_seen(store, kept_goals, "goals.toml")
+    said = why(store, 2)
+    place = said.index("goals it serves")
+    assert said[place + 1].startswith("Reads before it speaks  weight 3 · owner desk · goals.toml")
+    assert "set after the run" in said[place + 1]
+    assert "goals it serves" not in why(store, 4)
+    last = max(at for at in range(12) if "goals it serves" in why(store, at))
+    assert any("its last step" in line for line in why(store, last))
+
+
+# --- blind
+
+
+def test_a_blind_view_holds_nothing_that_was_said_of_the_run(store: Store) -> None:
+    person(store, 3, 0.5)
+    view = blinded(build_trace(store, "last"))
+    detail = build_step(store, view.run.trace, 3, rows=view.steps, said=None, blind=True)
+    said = lines(why_page(view, detail))
+    assert said == [
+        "a blind pass: what others and the rules say is hidden until you have said what you see"
+    ]
+    assert (view.marked, view.tags, view.scorers, view.run.why) == ((), (), (), None)
+    assert score(view.lanes).empty
