@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -19,28 +19,49 @@ from replay.statistics import Rate
 from taxonomy import cost, decay, metrics, reliability
 from taxonomy.cost import Money
 from taxonomy.decay import WARNINGS, Basis, Decay, Persistence, passing_sizes
-from taxonomy.stats import against_gold, grounding
+from taxonomy.stats import against_gold, grounding, injections
 from taxonomy.stats.against_gold import CallFigures
+from taxonomy.stats.goal_figures import GoalFigures
+from taxonomy.stats.injections import Recovery
+from taxonomy.stats.proxies import NOTHING_KEPT, Proxies
 from taxonomy.stats.run import Run
+from taxonomy.wording.varied import Varied
 
 BENCHMARK = 10
 """Fewer tasks are no benchmark: three passes of one task say nothing of contamination."""
 
 
+Split: TypeAlias = Literal["kept", "yours", "arc's own"]
+"""Who holds tasks out: remembered by `arc stats --hold-out`, named in a query, or nobody yet."""
+
+
+class Held(Struct, frozen=True):
+    """The traces of the tasks held out, and by whom."""
+
+    split: Split
+    traces: frozenset[str]
+
+
 class HeldOut(Struct, frozen=True, kw_only=True):
     """pass@1 of the tasks held out beside the others. `split` says who held them out."""
 
-    split: Literal["yours", "arc's own"]
+    split: Split
     kept_out: Rate
     others: Rate
     gap: grounding.Gap | None
 
 
 class Wording(Struct, frozen=True, kw_only=True):
-    """The spread over the paraphrases of one task."""
+    """The spread over the wordings of one task.
+
+    `by` names who answered and who judged where `arc vary` asked; "" for runs that a harness made.
+    `reading` is that of the spread, or that no wording fails.
+    """
 
     task: str
     spread: grounding.Surface
+    reading: str
+    by: str = ""
 
 
 class CostFigures(Struct, frozen=True, kw_only=True):
@@ -84,13 +105,15 @@ class Figures(Struct, frozen=True, kw_only=True):
     decay_basis: Basis
     decay_warning: str | None
     persistence: Persistence
-    recovery: Rate
+    recovery: Recovery
     held_out: HeldOut | None
     contaminated: bool | None
     series: tuple[Rate, ...]
     wordings: tuple[Wording, ...]
     shapes: dict[str, int]
     production: grounding.Distance | None
+    proxies: Proxies
+    goals: GoalFigures | None
     cost: CostFigures
 
     @property
@@ -105,14 +128,20 @@ def figures(
     *,
     edges: Sequence[float] = (),
     rules: Rules = PLAIN,
-    held_out: Collection[str] | None = None,
+    held_out: Held | None = None,
+    apart: Sequence[Run] = (),
     production: Sequence[Run] = (),
+    recovery: Recovery | None = None,
+    varied: Sequence[Varied] = (),
+    proxies: Proxies = NOTHING_KEPT,
+    goals: GoalFigures | None = None,
 ) -> Figures:
     """The figures of some runs.
 
     `edges` bound the buckets of the decay curve, `rules` say what counts in arguments, `held_out`
-    names the traces of the tasks kept out of tuning (None: a split of our own), `production` are
-    runs to compare the shapes with.
+    names the traces of the tasks kept out of tuning (None: a split of our own); those of them that
+    are in nothing but the gap are `apart`. `production` are runs to compare the shapes with,
+    `recovery` that of errors told of elsewhere, `varied` tasks that were asked in other words.
     """
     basis, sizes = _sizes(runs)
     series = _series(runs)
@@ -132,15 +161,15 @@ def figures(
         decay_basis=basis,
         decay_warning=WARNINGS.get(basis),
         persistence=decay.persistence(run.failed_steps for run in runs),
-        recovery=grounding.recovery_rate(
-            run.corrected_after for run in runs if run.injected is not None
-        ),
-        held_out=_held_out(runs, held_out),
+        recovery=recovery if recovery is not None else _recovery(runs),
+        held_out=_held_out([*runs, *apart], held_out),
         contaminated=grounding.contaminated([each.value for each in series]),
         series=series,
-        wordings=_wordings(runs),
+        wordings=(*_asked_again(varied), *_wordings(runs)),
         shapes=shapes,
         production=grounding.distance(shapes, _shapes(production)),
+        proxies=proxies,
+        goals=goals,
         cost=_cost(runs),
     )
 
@@ -177,18 +206,27 @@ def _pass_one(runs: Iterable[Run]) -> Rate:
     return reliability.mean_rate(shares)
 
 
-def _held_out(runs: Sequence[Run], chosen: Collection[str] | None) -> HeldOut | None:
+def _recovery(runs: Iterable[Run]) -> Recovery:
+    """Of the runs that say where an error was put in."""
+    injected = [run for run in runs if run.injected is not None]
+    return Recovery(
+        rate=grounding.recovery_rate(run.corrected_after for run in injected),
+        elsewhere=sum(run.injected not in injections.PLACES for run in injected),
+    )
+
+
+def _held_out(runs: Sequence[Run], held: Held | None) -> HeldOut | None:
     strata = {run.task: run.stratum for run in runs if run.task is not None}
-    if chosen is None:
+    if held is None:
         tasks: Collection[str] = grounding.held_out(strata)
     else:
-        tasks = {run.task for run in runs if run.task is not None and run.trace in chosen}
+        tasks = {run.task for run in runs if run.task is not None and run.trace in held.traces}
     kept = _pass_one(run for run in runs if run.task in tasks)
     others = _pass_one(run for run in runs if run.task not in tasks)
     if not kept.n or not others.n:
         return None
     return HeldOut(
-        split="arc's own" if chosen is None else "yours",
+        split="arc's own" if held is None else held.split,
         kept_out=kept,
         others=others,
         gap=grounding.held_out_gap(others, kept),
@@ -213,8 +251,18 @@ def _wordings(runs: Iterable[Run]) -> tuple[Wording, ...]:
     for task, wordings in scores.items():
         spread = grounding.surface_variation([statistics.fmean(each) for each in wordings.values()])
         if spread is not None:
-            found.append(Wording(task=task, spread=spread))
+            found.append(Wording(task=task, spread=spread, reading=spread.reading))
     return tuple(found)
+
+
+def _asked_again(varied: Iterable[Varied]) -> Iterator[Wording]:
+    """What `arc vary` came to, where it came to anything."""
+    for each in varied:
+        spread, reading = each.surface, each.reading
+        if spread is not None and reading is not None:
+            samples = "one sample" if each.samples == 1 else f"{each.samples} samples"
+            by = f"{each.model}, judged by {each.judge}, {samples} each"
+            yield Wording(task=each.task or each.trace[:8], spread=spread, reading=reading, by=by)
 
 
 def _shapes(runs: Iterable[Run]) -> dict[str, int]:

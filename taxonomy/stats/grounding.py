@@ -6,10 +6,13 @@ counts. Every function is total; where there is too little to say anything the a
 
 from __future__ import annotations
 
+import itertools
 import math
+import random
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -65,19 +68,23 @@ class Gap(Struct, frozen=True, kw_only=True):
 def held_out_gap(trained_on: Rate, kept_out: Rate) -> Gap | None:
     """The held-out gap: under .05 healthy, to .10 watch, over it pause and investigate.
 
-    The interval is Newcombe's (1998, method 10) from the Wilson intervals of the two rates. The
-    reading is of the value; with few tasks the interval holds others. None where a side is empty.
+    The reading is of the value; with few tasks the interval holds others. None where a side is
+    empty.
     """
-    one, other = trained_on.value, kept_out.value
-    if one is None or other is None:
+    found = gap_between(trained_on, kept_out)
+    if found is None:
         return None
-    gap = one - other
-    return Gap(
-        value=gap,
-        low=gap - math.hypot(one - trained_on.low, kept_out.high - other),
-        high=gap + math.hypot(trained_on.high - one, other - kept_out.low),
-        reading=_gap_reading(gap),
-    )
+    return Gap(value=found[0], low=found[1], high=found[2], reading=_gap_reading(found[0]))
+
+
+def gap_between(one: Rate, other: Rate) -> tuple[float, float, float] | None:
+    """(one minus other, low, high), 95 % by Newcombe (1998, method 10) from the Wilson intervals
+    of the two; None where a side is empty."""
+    if one.value is None or other.value is None:
+        return None
+    gap = one.value - other.value
+    low = gap - math.hypot(one.value - one.low, other.high - other.value)
+    return gap, low, gap + math.hypot(one.high - one.value, other.value - other.low)
 
 
 def _gap_reading(gap: float) -> Literal["healthy", "watch", "surface inflation"]:
@@ -143,6 +150,38 @@ def surface_variation(scores: Scores) -> Surface | None:
         if spread < 0.08
         else "undecided",
     )
+
+
+SHUFFLES = 2_000
+
+
+def by_chance(samples: Sequence[Sequence[float]]) -> float | None:
+    """How often chance alone spreads the means of the wordings at least so far.
+
+    A permutation test: `samples` of all wordings are dealt out again `SHUFFLES` times, in an order
+    that is the same every time. None where no wording has two samples, or fewer than two any.
+    """
+    groups = tuple(tuple(each) for each in samples if each)
+    return None if len(groups) < 2 or max(map(len, groups)) < 2 else _shuffled(groups)
+
+
+@lru_cache(maxsize=64)
+def _shuffled(groups: tuple[tuple[float, ...], ...]) -> float:
+    pool = [value for each in groups for value in each]
+    ends = list(itertools.accumulate(map(len, groups)))
+    seen = _range_of_means(pool, ends) - 1e-9
+    dealt = random.Random(0)
+    hits = 0
+    for _ in range(SHUFFLES):
+        dealt.shuffle(pool)
+        hits += _range_of_means(pool, ends) >= seen
+    return (hits + 1) / (SHUFFLES + 1)
+
+
+def _range_of_means(pool: Sequence[float], ends: Sequence[int]) -> float:
+    starts = [0, *ends[:-1]]
+    means = [sum(pool[a:b]) / (b - a) for a, b in zip(starts, ends, strict=True)]
+    return max(means) - min(means)
 
 
 # --- errors put in on purpose

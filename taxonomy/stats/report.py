@@ -18,13 +18,16 @@ import msgspec
 from replay import effects
 from replay.action import Act
 from replay.store import Store
-from replay.store.rows import TraceRow
+from replay.store.rows import TraceRow, trace_row
 from replay.trace import Json
 from taxonomy import query
 from taxonomy.cost import Money
 from taxonomy.query import CallMade, StepSign, Verdict
 from taxonomy.stats import grounding
+from taxonomy.stats.holding import stratum_of
+from taxonomy.stats.injections import Injection, Recovery, recovery
 from taxonomy.stats.run import Gold, Run
+from taxonomy.stats.trend import week_of
 
 FAILED_BELOW = 0.5
 """A step whose score is lower, or one of whose calls ended in an error, failed."""
@@ -74,7 +77,7 @@ def _run(
     return Run(
         trace=row.trace,
         task=task_of(row),
-        stratum=" · ".join(filter(None, map(labels.get, ("task_type", "difficulty")))),
+        stratum=stratum_of(labels),
         series=series_of(row),
         steps=row.steps,
         passed=None if row.outcome == "unknown" else row.outcome == "passed",
@@ -236,9 +239,34 @@ def _whole(text: str | None) -> int | None:
 def grouped(
     rows: Iterable[TraceRow], by: Collection[str]
 ) -> dict[tuple[str | None, ...], frozenset[str]]:
-    """The traces of each value of some columns, sorted by it; those without a value last."""
+    """The traces of each value of some columns, sorted by it; those without a value last.
+
+    A column is one of a row, or `week`, the ISO week of its start.
+    """
     found: dict[tuple[str | None, ...], set[str]] = {}
     for row in rows:
-        found.setdefault(tuple(getattr(row, name) for name in by), set()).add(row.trace)
+        found.setdefault(tuple(_column(row, name) for name in by), set()).add(row.trace)
     order = sorted(found, key=lambda key: [(each is None, _natural(each)) for each in key])
     return {key: frozenset(found[key]) for key in order}
+
+
+def _column(row: TraceRow, name: str) -> str | None:
+    value: str | None = week_of(row.start_ns) if name == "week" else getattr(row, name)
+    return value
+
+
+# --- errors put in on purpose, told of elsewhere
+
+
+def recovered(store: Store, given: Sequence[Injection]) -> Recovery:
+    """The recovery rate over a file of injections; runs are looked up by the name it gives them.
+
+    Raises NotFound where a correction is left out and there is no such run to look at.
+    """
+    open_ = {each.run for each in given if each.corrected_after is msgspec.UNSET}
+    traces = {name: trace_row(store, name).trace for name in sorted(open_)}
+    signs = query.step_signs(store, traces.values())
+    scores = {
+        name: [_score(sign) for sign in signs.get(trace, ())] for name, trace in traces.items()
+    }
+    return recovery(given, scores)

@@ -142,7 +142,7 @@ class TestCandidates:
         )
         first = diagnose(made).candidates[0]
         assert first.step == 0
-        assert {"error", "first action"} <= {signal.name for signal in first.signals}
+        assert "error" in {signal.name for signal in first.signals}
 
 
 class TestWarnings:

@@ -9,6 +9,7 @@ import pytest
 from replay.store import Store
 from taxonomy.calibration.gate import (
     BANDS,
+    BY_ITEM,
     EXPIRES_NS,
     Gate,
     Pair,
@@ -21,13 +22,15 @@ from taxonomy.calibration.gate import (
 
 GOOD = [Pair(score / 10, min(1.0, score / 10 + 0.02 * (score % 3))) for score in range(11)]
 
+OPPOSITE = [Pair(pair.human, 1 - pair.other) for pair in GOOD]
+
 
 class TestGate:
     def test_scores_that_follow_people_s_over_the_whole_range_pass(self) -> None:
         assert gate("judge", GOOD).passed
 
     def test_a_weak_r_does_not_pass_and_says_how_weak(self) -> None:
-        found = gate("judge", [Pair(pair.human, 1 - pair.other) for pair in GOOD])
+        found = gate("judge", OPPOSITE)
         assert not found.passed
         assert found.missing == (f"r {found.r.value:.2f} is under 0.80",)
 
@@ -35,7 +38,35 @@ class TestGate:
         shop = [pair._replace(category="shop") for pair in GOOD]
         code = [Pair(0.9, 0.9, "code"), Pair(0.95, 0.92, "code")]
         missing = gate("judge", [*shop, *code]).missing
-        assert missing == ("code: 2 of 5 labels", "code: labels in 1 of 4 bands")
+        assert missing == (
+            "code: 2 of at least 5 labels",
+            "code: labels in 1 of at least 3 bands (achieved)",
+        )
+
+    def test_every_category_needs_an_r_of_its_own(self) -> None:
+        """Told apart by category alone, the scores of either say nothing within it."""
+        easy = [Pair(0.9 - 0.1 * at, 0.9 + 0.01 * at, "easy") for at in range(8)]
+        hard = [Pair(0.7 - 0.1 * at, 0.1 + 0.01 * at, "hard") for at in range(8)]
+        found = gate("judge", [*easy, *hard])
+        assert not found.passed
+        assert [each.passed for each in found.categories] == [False, False]
+        assert "easy: r -1.00 is under 0.80" in found.missing
+
+    def test_a_category_passes_alone_and_one_that_nobody_labelled_does_not(self) -> None:
+        shop = [pair._replace(category="shop") for pair in GOOD]
+        found = gate("judge", [*shop, Pair(0.9, 0.9, "code")])
+        covered = {name: found.covers(name) for name in ("shop", "code", "travel", None)}
+        assert covered == {"shop": True, "code": False, "travel": False, None: False}
+
+    def test_runs_without_a_category_are_a_category(self) -> None:
+        assert gate("judge", GOOD).covers(None)
+        assert not gate("judge", GOOD).covers("shop")
+        assert gate("judge", [*GOOD, Pair(0.9, 0.9, "code")]).covers(None)
+
+    def test_scores_that_are_a_share_of_items_pass_nothing_as_a_whole(self) -> None:
+        found = gate("judge:window:m:1", GOOD)
+        assert found.missing == (BY_ITEM,)
+        assert (found.r.value or 0) > 0.9
 
     def test_no_labels_pass_nothing(self) -> None:
         found = gate("judge", [])
@@ -64,7 +95,19 @@ class TestGate:
     def test_a_later_verdict_replaces_the_earlier_one(self, tmp_path: Path) -> None:
         with Store.open(tmp_path / "arc.db") as store:
             keep(store, gate("judge", GOOD, checked_ns=1))
-            keep(store, gate("judge", GOOD[:2], checked_ns=2))
+            keep(store, gate("judge", OPPOSITE, checked_ns=2))
             found = standing(store, "judge", 3)
             assert found is not None
             assert not found.passed
+
+    def test_too_few_labels_take_no_trust_away_that_stands(self, tmp_path: Path) -> None:
+        with Store.open(tmp_path / "arc.db") as store:
+            keep(store, gate("judge", GOOD, checked_ns=1))
+            keep(store, gate("judge", OPPOSITE[:2], checked_ns=2))
+            found = standing(store, "judge", 3)
+            assert found is not None
+            assert found.passed
+            keep(store, gate("judge", OPPOSITE[:2], checked_ns=1 + EXPIRES_NS))
+            later = standing(store, "judge", 2 + EXPIRES_NS)
+            assert later is not None
+            assert not later.passed

@@ -1,0 +1,96 @@
+"""Tasks that are kept out of sight while anything is fitted to the others.
+
+Chosen once (`grounding.held_out`), by name, and remembered: a task that has been looked at is no
+held-out task any more, so what is held stays held, and tasks that come later only fill the share.
+By name, because a prompt tuned on a task of one source is tuned on it wherever else it is recorded.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from replay.store import Store, notes
+from replay.store.handle import now_ns
+from replay.store.rows import TraceRow
+from taxonomy.stats import grounding
+
+Row = TypeVar("Row", bound=TraceRow)
+
+_NOTE = "held out"
+
+
+class Holding(Struct, frozen=True, kw_only=True):
+    """The tasks held out: for each its stratum, and since when (ns since the epoch)."""
+
+    strata: dict[str, str] = {}
+    since_ns: dict[str, int] = {}
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        return frozenset(self.strata)
+
+    @property
+    def since(self) -> datetime.date | None:
+        """The day the first of them was held out, None where none is."""
+        first = min(self.since_ns.values(), default=None)
+        if first is None:
+            return None
+        return datetime.datetime.fromtimestamp(first / 1e9, datetime.UTC).date()
+
+
+def held(store: Store) -> Holding:
+    """What is held out; empty where nothing is."""
+    return next(iter(notes.found(store, _NOTE, Holding)), Holding())
+
+
+def hidden(store: Store) -> frozenset[str]:
+    """The names of the tasks held out: lists and everything that is fitted leave them out."""
+    return held(store).tasks
+
+
+def hold(store: Store, rows: Iterable[TraceRow]) -> Holding:
+    """Hold out a fifth of the tasks of these runs, spread over their strata, and remember it.
+
+    What was held out before stays so, whether these runs have it or not.
+    """
+    before = held(store)
+    known = strata(rows)
+    chosen = grounding.held_out({**before.strata, **known}, already=before.tasks)
+    now = now_ns()
+    after = Holding(
+        strata={task: known.get(task, before.strata.get(task, "")) for task in sorted(chosen)},
+        since_ns={task: before.since_ns.get(task, now) for task in sorted(chosen)},
+    )
+    notes.keep(store, _NOTE, after)
+    return after
+
+
+def release(store: Store) -> None:
+    """Hold out nothing any more."""
+    notes.keep(store, _NOTE, Holding())
+
+
+def parted(rows: Sequence[Row], tasks: frozenset[str]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """(the runs to be seen, those of the tasks held out)."""
+    shown = tuple(row for row in rows if row.task not in tasks)
+    return shown, tuple(row for row in rows if row.task in tasks)
+
+
+def strata(rows: Iterable[TraceRow]) -> dict[str, str]:
+    """Type and difficulty of each task in one word, "" where no run of it says either."""
+    found: dict[str, str] = {}
+    for row in rows:
+        if row.task is not None:
+            labels = msgspec.json.decode(row.labels, type=dict[str, str])
+            found[row.task] = found.get(row.task) or stratum_of(labels)
+    return found
+
+
+def stratum_of(labels: Mapping[str, str]) -> str:
+    """The labels `task_type` and `difficulty`, "" where there is neither."""
+    return " · ".join(filter(None, map(labels.get, ("task_type", "difficulty"))))
