@@ -97,6 +97,20 @@ def effect_probability(
     )
 
 
+@lru_cache(maxsize=4096)
+def greater_probability(hits: int, n: int, other_hits: int, other_n: int) -> float:
+    """How likely the first rate is the greater one, after these counts; ½ where none are.
+
+    The same posteriors as `effect_probability`; half of an equal cell counts.
+    """
+    below = 0.0
+    found = 0.0
+    for weight, other in zip(_posterior(hits, n), _posterior(other_hits, other_n), strict=True):
+        found += weight * (below + other / 2)
+        below += other
+    return found
+
+
 @lru_cache(maxsize=1024)
 def _posterior(hits: int, n: int) -> tuple[float, ...]:
     """Beta(hits + ½, misses + ½) as weights of the cells of the grid."""

@@ -1,0 +1,149 @@
+"""Which parts of one change broke it? The hunks of a changed text as versions.
+
+A change of a prompt is cut into hunks; a version has the old text with some of them applied. With
+the first one, the first two and so on they are versions in an order, and a search finds the hunk
+that broke it, in the company of those before it. Then it is tried alone: where it is not enough, it
+stays in, and those before it are searched for what it needs beside it. A change whose hunks work
+against each other is not in such an order; the search says so then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from msgspec import Struct, structs
+
+from replay.bisection.result import Found
+from replay.bisection.search import USUAL, Outcome, Settings, search
+
+Chosen = frozenset[int]
+"""The hunks that are applied, by their numbers."""
+
+
+class Hunk(Struct, frozen=True, kw_only=True):
+    """A run of changed lines. `at` counts the old text's lines before it, from 0."""
+
+    at: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def hunks(old: str, new: str) -> tuple[Hunk, ...]:
+    """The changes between two texts, in the order of the text."""
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    return tuple(
+        Hunk(at=i, old=tuple(before[i:j]), new=tuple(after[k:m]))
+        for kind, i, j, k, m in matcher.get_opcodes()
+        if kind != "equal"
+    )
+
+
+def applied(old: str, parts: Sequence[Hunk], chosen: Collection[int]) -> str:
+    """The old text with some of the hunks."""
+    lines = old.splitlines(keepends=True)
+    for number in sorted(chosen, reverse=True):
+        part = parts[number]
+        lines[part.at : part.at + len(part.old)] = part.new
+    return "".join(lines)
+
+
+class HunkWish(NamedTuple):
+    """A sample that is wanted: the `sample`-th of the text with these hunks."""
+
+    chosen: Chosen
+    sample: int
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """One search: over the first hunks of `order`, beside `kept`; what it came to."""
+
+    kept: Chosen
+    order: tuple[int, ...]
+    found: Found
+
+
+class Culprits(Struct, frozen=True, kw_only=True):
+    """`hunks` together break it, in the order of the text; () where none can be named.
+
+    `enough`: they do so alone, without the others. `parts` are the searches that led there.
+    """
+
+    hunks: tuple[int, ...]
+    enough: bool
+    parts: tuple[Part, ...]
+
+    @property
+    def samples(self) -> int:
+        return sum(part.found.samples + part.found.more for part in self.parts)
+
+
+HunkSteps = Generator[tuple[HunkWish, ...], Sequence[Outcome], Culprits]
+
+
+def search_hunks(many: int, settings: Settings = USUAL) -> HunkSteps:
+    """Find the hunks, of so many, that break it. Yields samples wanted, is sent their outcomes."""
+    taken: dict[Chosen, int] = {}
+    parts: list[Part] = []
+    kept: Chosen = frozenset()
+    order = tuple(range(many))
+    while True:
+        left = settings.most - sum(part.found.samples + part.found.more for part in parts)
+        part = yield from _searched(kept, order, structs.replace(settings, most=left), taken)
+        parts.append(part)
+        if part.found.status != "found" or part.found.first_bad is None:
+            return _culprits(kept, parts)
+        place = part.found.first_bad - 1
+        kept |= {order[place]}
+        order = order[:place]
+        if not order:
+            return _culprits(kept, parts, enough=True)
+        alone = yield from _alone(kept, settings, taken)
+        parts.append(alone)
+        if alone.found.status == "found":
+            return _culprits(kept, parts, enough=True)
+
+
+def _searched(
+    kept: Chosen, order: tuple[int, ...], settings: Settings, taken: dict[Chosen, int]
+) -> Generator[tuple[HunkWish, ...], Sequence[Outcome], Part]:
+    """A search over `kept` with none, one, two … of the hunks of `order`."""
+    texts = [kept.union(order[:count]) for count in range(len(order) + 1)]
+    found = yield from _translated(texts, settings, taken)
+    return Part(kept=kept, order=order, found=found)
+
+
+def _alone(
+    kept: Chosen, settings: Settings, taken: dict[Chosen, int]
+) -> Generator[tuple[HunkWish, ...], Sequence[Outcome], Part]:
+    """Are these hunks enough, without any other?"""
+    checkless = structs.replace(settings, check=False)
+    found = yield from _translated([frozenset(), kept], checkless, taken)
+    return Part(kept=frozenset(), order=tuple(sorted(kept)), found=found)
+
+
+def _translated(
+    texts: Sequence[Chosen], settings: Settings, taken: dict[Chosen, int]
+) -> Generator[tuple[HunkWish, ...], Sequence[Outcome], Found]:
+    """A search over texts; every sample of a text is a fresh one, also of one searched before."""
+    under_way = search(len(texts), settings)
+    wishes = next(under_way)
+    while True:
+        outcomes = yield tuple(_fresh(texts[wish.version], taken) for wish in wishes)
+        try:
+            wishes = under_way.send(outcomes)
+        except StopIteration as ended:
+            found: Found = ended.value
+            return found
+
+
+def _fresh(chosen: Chosen, taken: dict[Chosen, int]) -> HunkWish:
+    sample = taken.get(chosen, 0)
+    taken[chosen] = sample + 1
+    return HunkWish(chosen, sample)
+
+
+def _culprits(kept: Chosen, parts: Sequence[Part], *, enough: bool = False) -> Culprits:
+    return Culprits(hunks=tuple(sorted(kept)), enough=enough, parts=tuple(parts))

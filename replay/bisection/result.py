@@ -1,0 +1,45 @@
+"""What a search came to."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+Status: TypeAlias = Literal["found", "no change", "reversed", "non-monotone", "budget", "censored"]
+"""`no change`: the ends do not differ. `reversed`: the first version is the worse one.
+`non-monotone`: some version does not fit one change. `budget`: the samples ran out before the
+confidence was reached. `censored`: an end gives no answer that can be judged."""
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """The samples of one version: `bad` of `n` that could be judged, and `censored` others."""
+
+    bad: int
+    n: int
+    censored: int
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """`first_bad` is the most likely first bad version, None where none can be named.
+
+    `among` are the versions that cannot be told apart from it, itself included (a version that
+    gives no answer leaves two). `confidence` is the posterior of `among`; `likely[c]` that of
+    version `c`, `likely[0]` that nothing changed. `worse` is how likely the last version is worse
+    than the first, by the samples of these two alone; `verified`
+    whether fresh samples of the two neighbours said the same, None where they were not asked.
+    `samples` counts those of the search, `more` those of its checks.
+    """
+
+    status: Status
+    first_bad: int | None
+    among: tuple[int, ...]
+    confidence: float
+    likely: tuple[float, ...]
+    worse: float
+    seen: tuple[Seen, ...]
+    samples: int
+    more: int
+    rounds: int
+    verified: bool | None = None
+    misfits: tuple[int, ...] = ()

@@ -1,0 +1,133 @@
+"""A search over noisy versions: what it names, how sure it says it is, and what it costs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from replay.bisection.change_point import NO_CHANGE, Tally, next_versions, posterior
+from replay.bisection.result import Found
+from replay.bisection.search import Outcome, Settings, Wish, search
+
+Answer = Callable[[Wish], Outcome]
+
+
+def run(versions: int, answer: Answer, settings: Settings | None = None) -> Found:
+    going = search(versions, settings or Settings())
+    try:
+        wishes = next(going)
+        while True:
+            wishes = going.send([answer(wish) for wish in wishes])
+    except StopIteration as ended:
+        found: Found = ended.value
+        return found
+
+
+def noisy(first_bad: int, good: float, bad: float, seed: int) -> Answer:
+    """Samples of one change; the same sample always shows the same."""
+
+    def answer(wish: Wish) -> bool:
+        rate = bad if wish.version >= first_bad else good
+        return random.Random(f"{seed} {wish.version} {wish.sample}").random() < rate
+
+    return answer
+
+
+class TestChangePoint:
+    def test_it_knows_nothing_but_its_prior_before_any_sample(self) -> None:
+        likely = posterior(Tally(5))
+        assert likely[0] == pytest.approx(NO_CHANGE)
+        assert likely[1:] == pytest.approx([(1 - NO_CHANGE) / 4] * 4)
+
+    def test_counts_on_either_side_name_the_place(self) -> None:
+        tally = Tally(4)
+        for version, bad in enumerate((0, 0, 9, 9)):
+            tally.add(version, bad, 9)
+        likely = posterior(tally)
+        assert max(range(4), key=lambda c: likely[c]) == 2
+        assert likely[2] > 0.99
+
+    def test_a_sample_that_tells_most_lies_between_the_sides(self) -> None:
+        tally = Tally(9)
+        tally.add(0, 0, 5)
+        tally.add(8, 5, 5)
+        (version,) = next_versions(tally, 1)
+        assert 2 <= version <= 6
+        assert version not in next_versions(tally, 1, apart={version})
+
+    def test_a_batch_spreads_instead_of_asking_one_version_four_times(self) -> None:
+        tally = Tally(33)
+        tally.add(0, 0, 5)
+        tally.add(32, 5, 5)
+        assert len(set(next_versions(tally, 4))) >= 3
+
+
+class TestSearch:
+    @pytest.mark.parametrize("first_bad", [1, 2, 7, 15])
+    def test_without_noise_it_names_the_version_in_a_few_samples(self, first_bad: int) -> None:
+        found = run(16, lambda wish: wish.version >= first_bad, Settings(at_once=1))
+        assert (found.status, found.first_bad, found.verified) == ("found", first_bad, True)
+        assert found.samples <= 14
+
+    @pytest.mark.parametrize("rates", [(0.1, 0.8), (0.3, 0.8)])
+    def test_it_is_right_as_often_as_it_says(self, rates: tuple[float, float]) -> None:
+        good, bad = rates
+        settings = Settings(at_once=1, check=False)
+        found = [
+            (run(16, noisy(1 + seed % 15, good, bad, seed), settings), 1 + seed % 15)
+            for seed in range(150)
+        ]
+        named = [(each, truth) for each, truth in found if each.status == "found"]
+        assert len(named) >= 135
+        assert all(each.confidence >= 0.95 for each, _ in named)
+        assert sum(each.first_bad == truth for each, truth in named) / len(named) >= 0.93
+
+    def test_noise_without_a_change_names_no_culprit(self) -> None:
+        found = [run(16, noisy(99, 0.3, 0.3, seed), Settings(check=False)) for seed in range(60)]
+        assert sum(each.status == "found" for each in found) <= 3
+        assert sum(each.status == "no change" for each in found) >= 45
+
+    def test_the_other_way_round_is_said_and_names_nobody(self) -> None:
+        found = run(8, lambda wish: wish.version < 3)
+        assert (found.status, found.first_bad) == ("reversed", None)
+
+    def test_a_spot_far_from_the_boundary_gives_a_second_change_away(self) -> None:
+        found = run(9, lambda wish: wish.version in (2, 5, 6, 7, 8), Settings(at_once=1))
+        assert found.status == "non-monotone"
+        assert found.misfits
+        assert min(seen.n for seen in found.seen) >= 6, "then every version is looked at"
+
+    def test_a_version_that_gives_nothing_to_judge_stays_beside_its_neighbour(self) -> None:
+        found = run(9, lambda wish: None if wish.version == 5 else wish.version >= 5)
+        assert found.status == "found"
+        assert found.among == (5, 6)
+
+    def test_an_end_that_gives_nothing_to_judge_ends_the_search(self) -> None:
+        found = run(9, lambda wish: None if wish.version == 8 else False)
+        assert (found.status, found.samples) == ("censored", 4)
+
+    def test_the_limit_is_kept_and_what_is_known_by_then_is_told(self) -> None:
+        found = run(64, noisy(20, 0.1, 0.8, 1), Settings(most=15))
+        assert (found.status, found.samples) == ("budget", 15)
+        assert sum(seen.n for seen in found.seen) == 15
+        assert found.confidence < 0.95
+
+    def test_a_sample_is_never_wanted_twice_and_the_same_answers_lead_the_same_way(self) -> None:
+        asked: list[list[Wish]] = []
+        for _ in range(2):
+            wishes: list[Wish] = []
+
+            def answer(wish: Wish, wishes: list[Wish] = wishes) -> Outcome:
+                wishes.append(wish)
+                return noisy(5, 0.1, 0.8, 3)(wish)
+
+            run(12, answer)
+            asked.append(wishes)
+        assert asked[0] == asked[1]
+        assert len(set(asked[0])) == len(asked[0])
+
+    def test_two_versions_are_only_held_against_each_other(self) -> None:
+        found = run(2, lambda wish: wish.version == 1)
+        assert (found.status, found.first_bad) == ("found", 1)
