@@ -2,8 +2,10 @@
 
 A step is one model call in one thread with the tool calls it asked for. Steps are numbered from 0
 over the whole trace by (start, order in the source): the same number on screen, on the command
-line, in JSON and in labels. Works on any value with the few fields of `Node`, so that the store
-can number rows without loading what they say.
+line, in JSON and in labels. A span that only groups calls of a model (a framework's `Step 3`)
+belongs to the first of them, unless it is the root of the run; any other that nobody asked for to
+the nearest step before. Works on any value with the few fields of `Node`, so that the store can
+number rows without loading what they say.
 """
 
 from __future__ import annotations
@@ -118,6 +120,7 @@ def _steps_of(
 ) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     latest: int | None = None
+    first = _first_below(by_id, number)
     for node in ordered:
         latest = number.get(node.id, latest)
         asked = number.get(node.asked_by or "")
@@ -126,8 +129,21 @@ def _steps_of(
             found[node.id] = asked
         elif above is not None and above.kind == "tool":  # a sub-agent: the step that delegated
             found[node.id] = number.get(above.asked_by or "", latest)
+        elif node.kind == "other" and (above is not None or first.get(node.id) != 0):
+            found[node.id] = first.get(node.id, latest)
         else:
             found[node.id] = latest
+    return found
+
+
+def _first_below(by_id: dict[str, Node], number: dict[str, int]) -> dict[str, int]:
+    """The first step below each span that has any."""
+    found: dict[str, int] = {}
+    for ask, step in number.items():
+        above = by_id.get(by_id[ask].parent or "")
+        while above is not None and above.id not in found:
+            found[above.id] = step
+            above = by_id.get(above.parent or "")
     return found
 
 

@@ -122,6 +122,8 @@ SUB_LABELS: tuple[str, ...] = (
     "verified nothing",
     "serving error",
     "user left its task",
+    "check never ran",
+    "check wants the unsaid",
 )
 """A starter list for `other`; any text is allowed."""
 

@@ -1,8 +1,9 @@
-"""What lies beside a trace: task, trial and outcome that the trace itself does not carry.
+"""What lies beside a trace: task, trial, outcome and check that the trace itself does not carry.
 
 Read in this order, each filling only what is still unknown: `result.json` (Harbor) and
 `reward.txt` in the trial's folder, a row of `index.jsonl` that names the file, and the named
-groups of `--task-from` over the path.
+groups of `--task-from` over the path. What the check printed and which of its tests failed is kept
+as reference, where a judge never looks: it tells the outcome.
 """
 
 from __future__ import annotations
@@ -15,20 +16,30 @@ import msgspec
 from msgspec import Struct, structs
 
 from replay.errors import BadTrace
+from replay.formats.fields import known, listed, obj
 from replay.formats.intake import Source
-from replay.trace import Batch, Header, Outcome
+from replay.trace import Batch, Header, Json, Outcome
 
 _FIELDS = ("task", "trial", "variant", "agent")
 
+_PRINTED = 20_000
+"""Characters kept of what a check printed: its end, where the failures stand."""
+
 
 class Sidecar(Struct, frozen=True, kw_only=True):
-    """What was found; `fill` puts it where the source was silent."""
+    """What was found; `fill` puts it where the source was silent.
+
+    `reference` joins the trace's own, name by name: `check` holds what the check of the run
+    `printed` and its `tests` (name to status), `ended_by` the exception that ended the trial,
+    `asked` the task's text.
+    """
 
     task: str | None = None
     trial: str | None = None
     variant: str | None = None
     agent: str | None = None
     outcome: Outcome = Outcome()
+    reference: dict[str, Json] = {}
 
     @classmethod
     def beside(cls, source: Source, task_from: str | None = None) -> Sidecar:
@@ -41,16 +52,18 @@ class Sidecar(Struct, frozen=True, kw_only=True):
 
     def under(self, other: Sidecar) -> Sidecar:
         """This one, with `other` where this one is silent."""
-        known = {name: getattr(self, name) or getattr(other, name) for name in _FIELDS}
+        fields = {name: getattr(self, name) or getattr(other, name) for name in _FIELDS}
         outcome = self.outcome if self.outcome.status != "unknown" else other.outcome
-        return Sidecar(**known, outcome=outcome)
+        reference = {**other.reference, **self.reference}
+        return Sidecar(**fields, outcome=outcome, reference=reference)
 
     def fill(self, batch: Batch) -> Batch:
         header = batch.header
-        known = {name: getattr(header, name) or getattr(self, name) for name in _FIELDS}
+        fields = {name: getattr(header, name) or getattr(self, name) for name in _FIELDS}
         silent = header.outcome.status == "unknown" and self.outcome.status != "unknown"
         outcome = self.outcome if silent else header.outcome
-        filled: Header = structs.replace(header, **known, outcome=outcome)
+        reference = {**self.reference, **(header.reference or {})} or None
+        filled: Header = structs.replace(header, **fields, outcome=outcome, reference=reference)
         return structs.replace(batch, header=filled)
 
 
@@ -71,8 +84,40 @@ def _harbor(path: Path) -> Sidecar:
             trial=_text(result.get("trial_name")),
             agent=_text(info.get("name")),
             outcome=rewarded(value, "verifier"),
+            reference=known(
+                check=known(printed=_printed(folder), tests=_tests(folder)),
+                ended_by=_exception(obj(result.get("exception_info"))),
+            ),
         )
     return Sidecar()
+
+
+def _printed(folder: Path) -> str | None:
+    """What the verifier printed, its beginning left out where that is long."""
+    for place in (folder / "verifier" / "test-stdout.txt", folder / "test-stdout.txt"):
+        try:
+            text = place.read_text(errors="replace")
+        except OSError:
+            continue
+        over = len(text) - _PRINTED
+        return text if over <= 0 else f"[{over} characters before this left out]\n{text[over:]}"
+    return None
+
+
+def _tests(folder: Path) -> dict[str, Json]:
+    """The tests of the verifier's report by name, with their status."""
+    for place in (folder / "verifier" / "ctrf.json", folder / "ctrf.json"):
+        tests = listed(obj(_object(place).get("results")).get("tests"))
+        found = {str(obj(test).get("name")): _text(obj(test).get("status")) for test in tests}
+        if found:
+            return dict(found)
+    return {}
+
+
+def _exception(info: dict[str, Any]) -> str | None:
+    """`AgentTimeoutError: Agent execution timed out after 900.0 seconds`."""
+    parts = (_text(info.get("exception_type")), _text(info.get("exception_message")))
+    return ": ".join(part for part in parts if part) or None
 
 
 def _reward(folder: Path) -> float | None:
@@ -110,7 +155,7 @@ def _index(path: Path) -> Sidecar:
 
 
 def _row(row: dict[str, Any]) -> Sidecar:
-    resolved = row.get("is_resolved")
+    resolved, mode = row.get("is_resolved"), row.get("failure_mode")
     outcome = rewarded(row.get("reward"), "index.jsonl")
     if isinstance(resolved, bool):
         outcome = Outcome(
@@ -121,6 +166,11 @@ def _row(row: dict[str, Any]) -> Sidecar:
         trial=_text(row.get("trial")),
         variant=_text(row.get("variant") or row.get("model")),
         outcome=outcome,
+        reference=known(
+            check=known(tests=obj(row.get("tests"))),
+            ended_by=_text(mode) if mode not in ("unset", "none") else None,
+            asked=_text(row.get("instruction")),
+        ),
     )
 
 

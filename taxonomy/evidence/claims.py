@@ -7,7 +7,7 @@ plan or a promise claims nothing. Pure text; whether a claim is true is for the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from msgspec import Struct
@@ -95,11 +95,14 @@ _STATUS = re.compile(
 
 
 _ASSUMES = re.compile(
-    r"\b(?:let(?:'|’)?s assume|(?:i|we)(?:'|’)?(?: will|ll| can)? assume|assuming|suppose"
+    r"\b(?:let(?:(?:'|’)?s| us) assume|(?:i|we)(?:'|’)?(?: will|ll| can)? assume|assuming|suppose"
     r"|i(?:'|’)?ll guess|my guess|for (?:the )?demonstration|simulat(?:e|ed|ing)"
     r"|hypothetical(?:ly)?|placeholder|made-up|mock(?:ed)? (?:data|response)|example data|dummy)\b",
     re.I,
 )
+
+_STEM = 6
+"""So many letters tell a word of the table in any of its forms."""
 
 
 class Window(Struct, frozen=True, kw_only=True):
@@ -141,13 +144,18 @@ def success(sentence: str) -> str | None:
     return claim["verb"].lower() if claim and not _TROUBLE.search(sentence) else None
 
 
-def assumes(text: str) -> str | None:
-    """The sentence in which a text says that it assumes or invents, None where it does not."""
-    match = _ASSUMES.search(text)
-    if match is None:
-        return None
-    start = max(text.rfind(mark, 0, match.start()) for mark in ".!?\n") + 1
-    return text[start : match.end() + 60].strip()
+def assumes(text: str, told: Sequence[str] = ()) -> str | None:
+    """The sentence in which a text says that it assumes or invents, None where it does not.
+
+    A word that was `told` (texts in small letters) is the task's, not the model's: one may be asked
+    to simulate, or to put in placeholders.
+    """
+    for match in _ASSUMES.finditer(text):
+        stem = match[0].lower().split()[-1][:_STEM]
+        if not any(stem in each for each in told):
+            start = max(text.rfind(mark, 0, match.start()) for mark in ".!?\n") + 1
+            return text[start : match.end() + 60].strip()
+    return None
 
 
 def statuses(sentence: str) -> Iterator[tuple[str, str]]:

@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from replay import canon
 from replay.effects import guess, takes_program
-from replay.messages import content_text, results, text, thinking
-from replay.trace import AgentSpan, Context, Json, Message, ModelCall, Step, Tool, ToolCall, Trace
+from replay.messages import text, thinking
+from replay.trace import AgentSpan, Json, ModelCall, Step, Tool, ToolCall, Trace
+from taxonomy.evidence.listening import Heard, is_person, listened, observes, speaker
 from taxonomy.evidence.replies import Reply, kind_of, read, says_failed, unwrapped
 
 
@@ -37,15 +38,13 @@ class Act(Struct, frozen=True, eq=False, kw_only=True):
         return self.span.extra.get("cut") == "arguments"
 
 
-class Heard(Struct, frozen=True, eq=False, kw_only=True):
-    """A message new to the model at a step, that is neither its own nor a tool's result."""
-
-    role: str
-    text: str
-
-
 class Turn(Struct, frozen=True, eq=False, kw_only=True):
-    """A step as rules read it. `observer` where the speaker is a terminal rather than a model."""
+    """A step as rules read it.
+
+    `heard` is what people and the harness said since the step before, `overheard` what the other
+    speakers of a group chat did: to this one their words are observations. `observer` where the
+    speaker is a terminal or a person rather than a model.
+    """
 
     index: int
     thread: str
@@ -55,10 +54,8 @@ class Turn(Struct, frozen=True, eq=False, kw_only=True):
     acts: tuple[Act, ...]
     heard: tuple[Heard, ...]
     observer: bool
+    overheard: tuple[Heard, ...] = ()
 
-
-_NOT_HEARD = {"assistant", "tool", "function", "tool-call"}
-_OBSERVER = re.compile(r"terminal|console|executor|sandbox|environment", re.I)
 
 _OBSERVATION = re.compile(
     r"\s*(?:call id: \S+\s*)?(?:observation|execution logs|exit ?code|error:|<returncode>|output:"
@@ -128,23 +125,44 @@ class Reading:
         return turn.acts if turn.acts or written is None else (written,)
 
     def reports(self) -> Iterator[tuple[Turn, Reply]]:
-        """What came back to code a turn wrote into its text: a terminal's turn, or a message."""
+        """What came back to code a turn wrote into its text: a terminal's turn, or a message.
+
+        In a group chat others may speak before the terminal does: what it shows came of the last
+        code since it spoke before.
+        """
         for turns in self.threads.values():
+            wrote: Turn | None = None
             for turn, after in pairwise(turns):
-                if turn.observer or turn.acts:
+                if turn.observer:
+                    wrote = None
                     continue
-                words = after.said if after.observer else _observation(after.heard)
+                if program(turn.said):
+                    wrote = turn
+                words = "" if turn.acts else _shown(after)
                 if words:
-                    words = unwrapped(words)
-                    failed = says_failed(words) or bool(_RUN_FAILED.search(words[:_REPORT]))
-                    kind = kind_of(words, shell=True) if failed else None
-                    yield turn, Reply(text=words, failed=failed, kind=kind)
+                    yield (wrote or turn) if after.observer else turn, _report(words)
+
+
+def _shown(after: Turn) -> str:
+    """The output of code that a turn shows or was shown, "" for none."""
+    if not after.observer:
+        return _observation(after.heard)
+    terminal = not is_person(after.ask.agent)
+    return after.said if terminal or _OBSERVATION.match(after.said) else ""
+
+
+def _report(words: str) -> Reply:
+    words = unwrapped(words)
+    failed = says_failed(words) or bool(_RUN_FAILED.search(words[:_REPORT]))
+    return Reply(text=words, failed=failed, kind=kind_of(words, shell=True) if failed else None)
 
 
 def _turns(steps: tuple[Step, ...]) -> Iterator[Turn]:
     seen: set[int] = set()
+    group = {name for step in steps if (name := speaker(step.ask.agent))}
     for step in steps:
         message = step.ask.response.message
+        heard, overheard = listened(step.ask, group, seen)
         yield Turn(
             index=step.index,
             thread=step.thread,
@@ -152,12 +170,9 @@ def _turns(steps: tuple[Step, ...]) -> Iterator[Turn]:
             said=text(message).strip() if message is not None else "",
             thought=thinking(message).strip() if message is not None else "",
             acts=tuple(_act(step.index, span) for span in step.acts),
-            heard=tuple(
-                Heard(role=message.role, text=words)
-                for message in unseen(step.ask.request.context, seen)
-                if message.role not in _NOT_HEARD and (words := spoken(message))
-            ),
-            observer=bool(step.ask.agent and _OBSERVER.search(step.ask.agent)),
+            heard=heard,
+            observer=observes(step.ask.agent),
+            overheard=overheard,
         )
 
 
@@ -184,37 +199,6 @@ def _act(step: int, span: ToolCall) -> Act:
     return Act(
         step=step, span=span, reply=read(span), key=f"{span.name} {canon.canonical(arguments)}"
     )
-
-
-def unseen(context: Context | None, seen: set[int]) -> list[Message]:
-    """The messages of a context that `seen` does not hold, oldest first; they join it.
-
-    `seen` holds the identities of messages, which the contexts of one trace share.
-    """
-    found: list[Message] = []
-    while context is not None:
-        if id(context) in seen:
-            break
-        seen.add(id(context))
-        if id(context.message) not in seen:
-            seen.add(id(context.message))
-            found.append(context.message)
-        context = context.parent
-    found.reverse()
-    return found
-
-
-def spoken(message: Message) -> str:
-    """The words of a message without the tool results it carries."""
-    if not results(message):
-        return text(message).strip()
-    content = message.body.get("content")
-    if not isinstance(content, list):
-        return ""
-    words = [
-        block for block in content if isinstance(block, dict) and block.get("type") != "tool_result"
-    ]
-    return content_text(words).strip()
 
 
 def mutates(span: ToolCall) -> bool | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
@@ -111,6 +112,11 @@ class Index:
             or self._derived(wanted, step, text)
         )
 
+    def unseen(self, step: int, lines: Sequence[str]) -> list[str]:
+        """The lines that stood in nothing shown before `step` answered, white space aside."""
+        texts = [self._text(at) for at, each in enumerate(self.sources) if each.visible <= step]
+        return [line for line in lines if not any(fold(line) in text for text in texts)]
+
     def _found(self, at: int | None, step: int, how: How, text: str) -> Origin | None:
         if at is None or self.sources[at].visible > step:
             return None
@@ -201,16 +207,17 @@ class Index:
         priced = self._prices.get(units)
         if priced is not None and self.sources[priced].visible <= step:
             return self._working(priced, f"100 × {units}")
-        shown = [
+        visible = (
             (float(text), at)
-            for text, at in self._numbers.items()
+            for text, at in reversed(self._numbers.items())
             if self.sources[at].visible <= step and len(text) <= 12
-        ][-RECENT:]
+        )
+        shown = [*islice(visible, RECENT)][::-1]
         working = worked_out(target, shown)
         if working is not None:
             return self._working(working.at, working.formula)
-        for at, source in enumerate(self.sources):
-            formula = totals(target, self._columns[at]) if source.visible <= step else None
+        for at, named in self._columns:
+            formula = totals(target, named) if self.sources[at].visible <= step else None
             if formula is not None:
                 return self._working(at, formula)
         return None
@@ -222,9 +229,15 @@ class Index:
         )
 
     @cached_property
-    def _columns(self) -> list[Mapping[str, Sequence[float]]]:
-        """The columns of numbers of each source; read only when a sum is looked for."""
-        return [columns(decoded(source.text)) if source.span else {} for source in self.sources]
+    def _columns(self) -> list[tuple[int, Mapping[str, Sequence[float]]]]:
+        """The columns of numbers of the sources that have any; read only when a sum is looked
+        for."""
+        found = (
+            (at, columns(decoded(source.text)))
+            for at, source in enumerate(self.sources)
+            if source.span
+        )
+        return [(at, named) for at, named in found if named]
 
     @cached_property
     def _respelled(self) -> dict[str, int]:

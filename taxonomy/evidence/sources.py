@@ -1,7 +1,8 @@
 """What was a run shown, by whom, and from which step on?
 
 Prompts, tool definitions, people's words and what calls returned, in the order in which they came
-into view; what a call wrote itself counts from when it worked. Model output is no source.
+into view; what a call wrote itself counts from when it worked. Model output is no source, except
+to the other speakers of a group chat.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ def sources(reading: Reading) -> list[Source]:
         found.extend(
             Source(visible=turn.index, text=heard.text, place=f"{heard.role} message")
             for heard in turn.heard
+        )
+        found.extend(
+            Source(visible=turn.index, text=other.text, place=f"words of {other.role}")
+            for other in turn.overheard
         )
         found.extend(source for act in turn.acts for source in _shown_by(act))
     return found

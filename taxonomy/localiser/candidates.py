@@ -2,7 +2,9 @@
 
 A run is one choice among its steps: each step's signs add up, each feature once, by the weights
 in `weights`, and the softmax of the sums is how likely each step is the break, as far as those
-features tell. How often such a step was right on labelled runs is its confidence. A run in which
+features tell. Only so many rivals count: a hundred steps with nothing against them must not drown
+the one that has, nor a stated confidence, learnt on short runs, mean another thing in a long one.
+How often such a step was right on labelled runs is its confidence. A run in which
 no step has enough against it has no candidate, and that is an answer.
 """
 
@@ -12,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from taxonomy.findings import Candidate, Finding, Signal, StepScore
-from taxonomy.localiser.features import SCORES
+from taxonomy.localiser.features import POINTERS, SCORES
 from taxonomy.localiser.signs import Sign, of_scores, signs, strongest
 from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
 from taxonomy.rules.case import Case
@@ -32,6 +34,10 @@ WORTH = 0.05
 """A first candidate that is right less often than once in twenty is not worth a look."""
 
 MOST = 3
+
+RIVALS = 20
+"""So many steps, those with most against them, share the likelihood; more than the labelled runs
+that confidence was learnt on have."""
 
 Against = Mapping[int, Mapping[str, Sign]]
 
@@ -83,12 +89,13 @@ def shown(
 def ranking(
     against: Against, choices: Sequence[int], weights: Mapping[str, float]
 ) -> list[tuple[int, float]]:
-    """(step, likelihood) of each of `choices`, best first, the earlier on a tie."""
+    """(step, likelihood among the best `RIVALS`) of each of `choices`, best first, the earlier on
+    a tie."""
     sums = {step: _weight(against.get(step, {}), weights) for step in choices}
     top = max(sums.values(), default=0.0)
     odds = {step: math.exp(each - top) for step, each in sums.items()}
-    whole = math.fsum(odds.values())
     ranked = sorted(odds, key=lambda step: (-odds[step], step))
+    whole = math.fsum(odds[step] for step in ranked[:RIVALS])
     return [(step, odds[step] / whole) for step in ranked]
 
 
@@ -122,7 +129,15 @@ def _candidate(
     return Candidate(
         step=step,
         weight=round(_weight(named, weights), 3),
-        why=signals[0].phrase if signals else "",
+        why=_why(signals),
         signals=tuple(signal for signal in signals if signal.weight > 0),
         confidence=confidence(chance, table),
     )
+
+
+def _why(signals: Sequence[Signal]) -> str:
+    """The weightiest sign; one that tells nothing of what went wrong is said to be no more."""
+    if not signals:
+        return ""
+    phrase = signals[0].phrase
+    return f"by its place only: {phrase}" if signals[0].name in POINTERS else phrase

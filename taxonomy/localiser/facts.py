@@ -1,8 +1,9 @@
 """How much does a step say that it cannot have read? Numbers and names new to the run.
 
 A fact is a number of two digits or more, or a name: a capitalised word that does not open a
-sentence. It is new where no message, result or prompt before contains its word. Code is left out.
-A new fact may be true: it only shows that the model spoke from memory.
+sentence. It is new where no message, result or prompt before contains its word. Code is left out,
+and what a step reads out: the text of a page or a file behind the words that announce it. A new
+fact may be true: it only shows that the model spoke from memory.
 """
 
 from __future__ import annotations
@@ -18,6 +19,15 @@ _BULLET = re.compile(r"^\s*(?:#+|\d+[.)]|[-*•])\s*")
 _MARKUP = re.compile(r"[*_`]+")
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+")
 
+_READS_OUT = re.compile(
+    r"^.{0,80}\b(?:screenshot|viewport|metadata|ocr|page (?:text|content)|contents? of"
+    r"|(?:following|full) text|search results?|observation"
+    r"|(?:tool|command|execution|console) (?:output|result))\b"
+    r".{0,120}:",
+    re.M | re.I,
+)
+"""How a step announces what it shows rather than says: a page, a file, a result."""
+
 _SHORTEST = 2
 """A name has more letters than this, a number at least as many figures."""
 
@@ -25,11 +35,29 @@ _SHORTEST = 2
 def new_facts(reading: Reading) -> Iterator[tuple[Turn, tuple[str, ...]]]:
     """Each turn with the facts it says that nothing before it contains, terminals left out."""
     seen = _words([reading.trace.header.task or ""])
-    for turn in reading.turns:
-        seen |= _words(_read_by(turn))
+    for turn, texts in told(reading):
+        seen |= _words(texts)
         if not turn.observer:
-            yield turn, tuple(fact for fact in facts(turn.said) if fact.lower() not in seen)
+            yield turn, tuple(fact for fact in facts(_own(turn.said)) if fact.lower() not in seen)
         seen |= _words([turn.said, *(act.reply.text for act in turn.acts)])
+
+
+def told(reading: Reading) -> Iterator[tuple[Turn, list[str]]]:
+    """Each turn with the prompts and the words of others that are new to the run at it."""
+    systems: set[int] = set()
+    for turn in reading.turns:
+        texts = [each.text for each in (*turn.heard, *turn.overheard)]
+        system = turn.ask.request.system
+        if system is not None and id(system) not in systems:
+            systems.add(id(system))
+            texts.append(str(system.body.get("content") or ""))
+        yield turn, texts
+
+
+def _own(text: str) -> str:
+    """A text up to what it reads out."""
+    read_out = _READS_OUT.search(text)
+    return text[: read_out.start()] if read_out else text
 
 
 def facts(text: str) -> tuple[str, ...]:
@@ -46,14 +74,6 @@ def facts(text: str) -> tuple[str, ...]:
                 if is_fact:
                     found.setdefault(word)
     return tuple(found)
-
-
-def _read_by(turn: Turn) -> Iterator[str]:
-    system = turn.ask.request.system
-    if system is not None:
-        yield str(system.body.get("content") or "")
-    for heard in turn.heard:
-        yield heard.text
 
 
 def _words(texts: Iterable[str]) -> set[str]:

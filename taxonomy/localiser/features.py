@@ -33,6 +33,10 @@ SCORE_DROP = "score drop"
 LOW_SCORE = "low score"
 
 
+POINTERS = frozenset({FIRST_ACTION, LAST_CHANCE, GROWTH})
+"""Features of a step's place and size, which say nothing of what went wrong there."""
+
+
 class Feature(Struct, frozen=True, kw_only=True):
     """One row of the table. `guess` is the weight a person gave it, in log odds."""
 
@@ -82,7 +86,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(name=LAST_CHANCE, meaning="the last step that changed something", guess=0.5),
     Feature(
         name=GROWTH,
-        meaning="writes much more, for the first time; less: context, cost, latency",
+        meaning="writes much more for once, or the context leaps; half: cost, latency",
         guess=0.5,
     ),
     Feature(

@@ -14,7 +14,7 @@ from taxonomy.evidence.claims import assumes
 from taxonomy.evidence.reading import Reading, Turn, mutates
 from taxonomy.evidence.replies import cut
 from taxonomy.findings import Finding, StepScore, most_trusted
-from taxonomy.localiser.facts import new_facts
+from taxonomy.localiser.facts import new_facts, told
 from taxonomy.localiser.features import (
     ASSUMPTION,
     BAD_CALL,
@@ -64,8 +64,12 @@ _OF_RULE = {
 _WEAK = 0.25
 _LATER = 0.2
 _CUT_OFF_STRENGTH = 0.7
+_NEARLY_ALL = 0.8
 _GROWTH_STRENGTH = 0.5
 _SPIKE_STRENGTH = 0.25
+
+_NOT_OF_A_STEP = {Fault.USER, Fault.CHECK}
+"""Faults of what stands outside the run: no step of it is to blame."""
 
 _CUT_OFF = {"length", "context", "filter", "error"}
 _CODE = "```"
@@ -117,7 +121,7 @@ def of_scores(scores: Scores) -> Iterator[Sign]:
 
 
 def _signs(case: Case, found: Sequence[Finding], scores: Sequence[StepScore]) -> Iterator[Sign]:
-    yield from _findings([each for each in found if each.fault is not Fault.USER])
+    yield from _findings([each for each in found if each.fault not in _NOT_OF_A_STEP])
     yield from _rubric(score for score in scores if score.source == "rule")
     yield from _errors(case.reading)
     yield from _words(case.reading)
@@ -178,8 +182,11 @@ def _failures(reading: Reading) -> Iterator[tuple[int, str]]:
 
 def _words(reading: Reading) -> Iterator[Sign]:
     """What a step says: that it assumes, that it was cut off, what it cannot have read."""
-    for turn in reading.turns:
-        words = None if turn.observer else next(filter(None, map(assumes, statements(turn))), None)
+    heard = [(reading.trace.header.task or "").lower()]
+    for turn, texts in told(reading):
+        heard += map(str.lower, texts)
+        said = () if turn.observer else (assumes(each, heard) for each in statements(turn))
+        words = next(filter(None, said), None)
         if words is not None:
             yield Sign(turn.index, ASSUMPTION, f"assumes instead of looking: “{cut(words, 50)}”")
         if turn.ask.response.stop in _CUT_OFF:
@@ -188,17 +195,21 @@ def _words(reading: Reading) -> Iterator[Sign]:
     for turn, facts in new_facts(reading):
         if facts:
             shown = ", ".join(facts[:3])
-            phrase = f"names {len(facts)} things not read before: {cut(shown, 40)}"
+            things = "thing" if len(facts) == 1 else "things"
+            phrase = f"names {len(facts)} {things} not read before: {cut(shown, 40)}"
             yield Sign(turn.index, NEW_FACTS, phrase, spree(len(facts)))
 
 
 def _course(reading: Reading) -> Iterator[Sign]:
-    """The first step that acts, and the last that changed something."""
-    acting = (turn for turn in reading.turns if _acts(turn))
-    first = next(acting, None)
-    if first is not None:
-        what = "action" if first.acts else "code"
-        yield Sign(first.index, FIRST_ACTION, f"the first {what} of the run")
+    """The first step that acts, and the last that changed something.
+
+    Where nearly every step acts, to be the first of them says nothing.
+    """
+    own = [turn for turn in reading.turns if not turn.observer]
+    acting = [turn for turn in own if _acts(turn)]
+    if acting and (acting[0] is not own[0] or len(acting) < _NEARLY_ALL * len(own)):
+        what = "action" if acting[0].acts else "code"
+        yield Sign(acting[0].index, FIRST_ACTION, f"the first {what} of the run")
     changed = [
         (turn.index, act.name)
         for turn in reading.turns
@@ -220,17 +231,26 @@ def _leaps(reading: Reading) -> Iterator[Sign]:
     asks = [turn.ask for turn in reading.turns]
     tokens = [ask.usage.input_tokens if ask.usage is not None else None for ask in asks]
     costs = [ask.cost.usd if ask.cost is not None else None for ask in asks]
-    for turns in reading.threads.values():
-        own = [turn for turn in turns if not turn.observer]
+    for own in _by_speaker(reading):
         longer = first_leap([_length(turn) for turn in own], _SPIKE)
         if longer is not None:
             place, times = longer
-            yield Sign(own[place].index, GROWTH, f"the first step to say much more: × {times:.1f}")
+            phrase = f"the first step to say much more: × {times:.1f}"
+            yield Sign(own[place].index, GROWTH, phrase, _GROWTH_STRENGTH)
     for step, times in leaps(tokens, _GROWTH):
         yield Sign(step, GROWTH, f"context × {times:.1f}", _GROWTH_STRENGTH)
     for what, values in (("latency", latencies_ns(reading)), ("cost", costs)):
         for step, times in leaps(values, _SPIKE):
             yield Sign(step, GROWTH, f"{what} × {times:.1f}", _SPIKE_STRENGTH)
+
+
+def _by_speaker(reading: Reading) -> Iterable[list[Turn]]:
+    """The turns of each speaker of each thread: in a group chat one talks more than another."""
+    found: dict[tuple[str, str | None], list[Turn]] = {}
+    for turn in reading.turns:
+        if not turn.observer:
+            found.setdefault((turn.thread, turn.ask.agent), []).append(turn)
+    return found.values()
 
 
 def _length(turn: Turn) -> int:

@@ -10,32 +10,31 @@ from __future__ import annotations
 
 # fmt: off
 WEIGHTS: dict[str, float] = {
-    "unfounded": 2.50,  # 2.50: acts on what nothing it saw contains, or says what a result denies
+    "unfounded": 2.49,  # 2.50: acts on what nothing it saw contains, or says what a result denies
     "bad call": 2.47,  # 2.50: a call malformed, refused for its arguments, or of the wrong tool
     "repeats": 1.50,  # 1.50: a loop begins; a quarter where one call brings nothing new
     "bad end": 1.53,  # 1.50: gives up or was cut off; less where a cap ended the run
     "other finding": 1.50,  # 1.50: any other finding of the rules
     "first finding": 1.47,  # 1.50: the earliest finding that is no bad end
-    "error": 0.93,  # 1.00: a call or code fails for the first time; a fifth later
-    "assumption": 0.97,  # 1.00: says that it assumes, simulates or makes up
+    "error": 0.94,  # 1.00: a call or code fails for the first time; a fifth later
+    "assumption": 1.01,  # 1.00: says that it assumes, simulates or makes up
     "new facts": 1.02,  # 1.00: says numbers and names that nothing before contains
-    "objection": 1.01,  # 1.00: a person stepped in or objected right after
-    "first action": 0.54,  # 0.50: the first step that acts: writes code or changes something
+    "objection": 1.00,  # 1.00: a person stepped in or objected right after
+    "first action": 0.59,  # 0.50: the first step that acts: writes code or changes something
     "last chance": 0.50,  # 0.50: the last step that changed something
-    "growth": 0.60,  # 0.50: writes much more, for the first time; less: context, cost, latency
+    "growth": 0.56,  # 0.50: writes much more for once, or the context leaps; half: cost, latency
     "score drop": 5.80,  # 4.00: a trusted score falls against those before it, and stays
     "low score": 1.82,  # 2.00: the first trusted score below a half
 }
 """By feature: its weight in log odds, then the guess by hand, and what it means."""
 
 CONFIDENCE: tuple[tuple[float, float], ...] = (
-    (0.00, 0.01),
-    (0.02, 0.07),
-    (0.05, 0.13),
-    (0.10, 0.17),
-    (0.20, 0.31),
+    (0.00, 0.02),
+    (0.02, 0.03),
+    (0.05, 0.16),
+    (0.20, 0.37),
     (0.30, 0.42),
-    (0.55, 0.49),
+    (0.55, 0.52),
 )
 # fmt: on
 """(from this likelihood on, how often right), of candidates in runs held out."""

@@ -19,6 +19,7 @@ from taxonomy.rules import (
     bad_args,
     better_tool,
     cap_hit,
+    check,
     contradiction,
     denied,
     gave_up,
@@ -47,6 +48,7 @@ RULES: tuple[Rule, ...] = (
     gave_up.find,
     cap_hit.find,
     strayed_user.find,
+    check.find,
     unverified.find,
     better_tool.find,
 )

@@ -50,8 +50,11 @@ def find(case: Case) -> Iterator[Finding]:
 
 
 def refusal(case: Case, turn: Turn, act: Act) -> str | None:
-    """Why a call's arguments are bad, None where they are not known to be."""
-    if act.span.arguments is None and act.span.arguments_raw:
+    """Why a call's arguments are bad, None where they are not known to be.
+
+    Arguments that the source cut are held to no syntax and no schema, only to their refusal.
+    """
+    if act.span.arguments is None and act.span.arguments_raw and not act.cut:
         return f"arguments of {act.name} do not parse"
     function = misused(act)
     if function:

@@ -1,9 +1,9 @@
 """Other, cap hit or serving error: the run was stopped by something else than itself.
 
 Reads what the source says of its end: a limit, a subtype, an exit status on the run's own span, an
-error that names one, the stop reason of the last answer. Where the last call of the model came
-back as an error of its service, the fault is the harness's. That a run merely ends after a call
-says nothing.
+error that names one, the stop reason of the last answer, the exception that ended its trial. Where
+the last call of the model came back as an error of its service, the fault is the harness's. That a
+run merely ends after a call says nothing.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ _SERVED_WORDS = re.compile(r"\s*(?:api error|request failed)\b[: (]", re.I)
 """An answer that is no answer: the runner put the service's error into the model's mouth."""
 
 SERVING = "serving error"
+
+_CHECKS = re.compile(r"verif|test|grad|scor", re.I)
+"""Exceptions of the check, which came after the run."""
 
 _STOPS = {
     "length": "the answer was cut at the token limit",
@@ -105,12 +108,22 @@ def cap(case: Case, last: Turn) -> tuple[str, Evidence] | None:
         if span is not None and span.error and _CAPS.search(span.error):
             words = cut(span.error, 60)
             return f"stopped: {words}", _told(words, span.id, "error")
+    ended_by = _ended_by(case)
+    if _CAPS.search(ended_by):
+        return f"stopped: {cut(ended_by, 60)}", _told(cut(ended_by), None, "the trial's record")
     stop = last.ask.response.stop
     if stop in _STOPS:
         return _STOPS[stop], _told(stop, last.ask.id, "stop reason")
     if root is not None and "tool_names" in root.extra and "result_subtype" not in root.extra:
         return "cut off: the stream has no closing line", _told("no result", root.id, "stream")
     return None
+
+
+def _ended_by(case: Case) -> str:
+    """The exception that ended the trial, where its record lies beside the run; "" for a check's
+    own."""
+    told = (case.trace.header.reference or {}).get("ended_by")
+    return told if isinstance(told, str) and not _CHECKS.match(told) else ""
 
 
 def _words(value: Json) -> str:
@@ -120,5 +133,5 @@ def _words(value: Json) -> str:
     return cut(" ".join(str(leaf) for _, leaf in leaves(value) if leaf is not None), 60)
 
 
-def _told(words: str, span: str, place: str) -> Evidence:
+def _told(words: str, span: str | None, place: str) -> Evidence:
     return Evidence(role="told", text=words, span=span, place=place)

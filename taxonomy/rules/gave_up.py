@@ -214,8 +214,10 @@ def _after_failure(case: Case, thread: Sequence[Turn]) -> Turn | None:
 
 
 def _attended(thread: Sequence[Turn]) -> bool:
-    """Did somebody speak to the run after its beginning?"""
-    return any(heard.role == "user" for turn in thread[1:] for heard in turn.heard)
+    """Did somebody speak to the run after its beginning, a person or another of its group?"""
+    return any(
+        turn.overheard or any(heard.role == "user" for heard in turn.heard) for turn in thread[1:]
+    )
 
 
 def _announces(sentence: str) -> bool:

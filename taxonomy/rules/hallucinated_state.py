@@ -1,8 +1,9 @@
 """Hallucinated state: acts on an id, a file or an amount that nothing it saw contains.
 
 A value counts where it needs an origin and has none (`provenance`); a reply that says "not found"
-makes it stronger. So does a model that acts in text and writes the observation itself. Where a
-run passed, the value was a lucky guess: a warning, not a failure.
+makes it stronger. So does a model that acts in text and writes the observation itself, and one
+that patches a file by lines that it never read. Where a run passed, the value was a lucky guess: a
+warning, not a failure.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from collections.abc import Iterator, Sequence
 
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
+from taxonomy.evidence.patches import Claimed, claimed
 from taxonomy.evidence.provenance import Value
-from taxonomy.evidence.reading import Act
+from taxonomy.evidence.reading import Act, Turn, leaves
 from taxonomy.evidence.replies import Kind, cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.case import Case, answered, called, said
 
 NAME = "hallucinated state"
+
+FEWEST = 3
+MADE_UP = 0.8
+"""So many lines of a patch, and this share of them, must stand in nothing the run had seen."""
 
 _CITED = 3
 _ACTION = re.compile(r"^(?:action|code)\s*:", re.I | re.M)
@@ -40,6 +46,7 @@ def find(case: Case) -> Iterator[Finding]:
     found.sort(key=lambda values: (not missed(values[0]), values[0].act.step))
     yield from (_finding(case, values) for values in found)
     yield from _invented(case)
+    yield from _unread(case)
 
 
 def _invented(case: Case) -> Iterator[Finding]:
@@ -57,6 +64,35 @@ def _invented(case: Case) -> Iterator[Finding]:
                 evidence=(said(turn, turn.said[reply.start() :]),),
             )
             return
+
+
+def _unread(case: Case) -> Iterator[Finding]:
+    """The first patch of lines that the run had not read, as far as all it read is known."""
+    if not case.index.knows_task:
+        return
+    for turn in case.reading.turns:
+        if case.index.cut_from is not None and case.index.cut_from <= turn.index:
+            return
+        patch = None if turn.observer else _patch(turn)
+        made_up = case.index.unseen(turn.index, patch.lines) if patch is not None else []
+        if patch and len(made_up) >= max(FEWEST, MADE_UP * len(patch.lines)):
+            what = patch.path.rpartition("/")[2] or "a file"
+            yield Finding(
+                failure=FailureClass.HALLUCINATED_STATE,
+                step=turn.index,
+                span=turn.ask.id,
+                why=f"patches {what} by {len(made_up)} lines that stand in nothing it saw",
+                rule=NAME,
+                evidence=tuple(said(turn, line) for line in made_up[:_CITED]),
+            )
+            return
+
+
+def _patch(turn: Turn) -> Claimed | None:
+    """The longest patch that a turn writes, into its words or its calls."""
+    texts = [leaf for act in turn.acts for _, leaf in leaves(act.span.arguments)]
+    patches = (claimed(text) for text in (turn.said, *texts) if isinstance(text, str))
+    return max(filter(None, patches), key=lambda patch: len(patch.lines), default=None)
 
 
 def missed(value: Value) -> bool:

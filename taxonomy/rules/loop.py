@@ -33,6 +33,9 @@ VARIATIONS = 8
 STUCK = 4
 """So many are enough where the error says more than a few words."""
 
+MANY = 5
+"""A loop so many times as long as another is the one to look at."""
+
 _DIGITS = re.compile(r"\d+")
 _WAITING = re.compile(r"running|in progress|pending|not ready|queued|please wait", re.I)
 _STATUS = re.compile(r"wait|sleep|poll|status|progress|check|output|refresh", re.I)
@@ -80,10 +83,13 @@ def _again(left: Act, right: Act) -> bool:
 
 
 def _first(*found: Iterator[list[Act]]) -> Iterator[Finding]:
-    """The finding of the run of repeats that begins earliest."""
+    """The finding of the run of repeats that begins earliest; one that the run got out of gives
+    way to one many times as long."""
     runs = [run for each in found for run in each if _in_turn(run)]
     if runs:
-        yield _finding(min(runs, key=lambda run: (run[0].step, -len(run))))
+        longest = max(map(len, runs))
+        lasting = (run for run in runs if len(run) * MANY >= longest)
+        yield _finding(min(lasting, key=lambda run: (run[0].step, -len(run))))
 
 
 def _in_turn(run: Sequence[Act]) -> bool:

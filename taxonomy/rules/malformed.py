@@ -1,8 +1,9 @@
 """Other, malformed calls: the run's calls came out garbled, so no prompt was ever put to the test.
 
 A model served with the wrong template, a parser that drops arguments, tokens of the serving layer
-in the text: calls are empty, a lone brace, a no-op. Where that is so from the start and for much
-of the run, the fault is the harness's, and no edit of a prompt can answer it.
+in the text: calls are empty, a lone brace, a no-op, or the same stray sign opens argument after
+argument. Where that is so from the start and for much of the run, the fault is the harness's, and
+no edit of a prompt can answer it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,12 @@ _LEAKED = re.compile(
 _SIGNS = " \t\r\n:;,.{}()[]\"'`\\|&<>/-"
 _NOTHING = {"", "none", "null", "undefined"}
 _STRAY = re.compile(r"\s*[:;,}\])]\s*\S|.*[{}:]\s*(?:true|false|null|\d+)\}", re.S)
-_STRAY_START = re.compile(r"\s*(?:[:,]\s|\};?(?:\s|$))")
+_STRAY_START = re.compile(r"\s*(?:[:,]\s|\}(?!\}))")
+_OPENS = re.compile(r"\s*([>:;,|)}\]=])")
+"""A sign that a value of any sort hardly begins with."""
+
+SORTS = 2
+"""Arguments of so many names must open with one sign: in one argument it may be its syntax."""
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -52,11 +58,28 @@ def find(case: Case) -> Iterator[Finding]:
 
 def garbled(acts: Sequence[Act]) -> list[Act]:
     """The malformed calls of a run full of them from the start, none of any other."""
-    bad = [act for act in acts if malformed(act)]
-    half = acts[: (len(acts) + 1) // 2]
-    early = sum(map(malformed, half))
+    prefixed = _prefixed(acts)
+    bad = [act for act in acts if malformed(act) or act.span.id in prefixed]
+    half = {act.span.id for act in acts[: (len(acts) + 1) // 2]}
+    early = sum(act.span.id in half for act in bad)
     many = len(bad) >= max(FEWEST, SHARE * len(acts)) and early >= SHARE * len(half)
     return bad if many else []
+
+
+def _prefixed(acts: Sequence[Act]) -> set[str]:
+    """The calls in which an argument opens with the stray sign that opens most of the run's."""
+    opened: dict[str, dict[str, set[str]]] = {}
+    for act in acts:
+        for path, value in leaves(act.span.arguments):
+            sign = _OPENS.match(value) if isinstance(value, str) and not act.cut else None
+            if sign is not None:
+                opened.setdefault(sign[1], {}).setdefault(path, set()).add(act.span.id)
+    found: set[str] = set()
+    for by_path in opened.values():
+        calls = set().union(*by_path.values())
+        if len(by_path) >= SORTS and len(calls) >= max(FEWEST + 1, SHARE * len(acts)):
+            found |= calls
+    return found
 
 
 def malformed(act: Act) -> bool:

@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator
 
 from taxonomy.classes import FailureClass, Fault
+from taxonomy.evidence.listening import Heard
 from taxonomy.evidence.moments import day_keys
-from taxonomy.evidence.reading import Heard, Turn
+from taxonomy.evidence.reading import Turn
 from taxonomy.evidence.replies import cut
 from taxonomy.evidence.seen import fold
 from taxonomy.findings import Evidence, Finding

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench import app, importing, listing, replaying, spending
+from tests.bench import app, diagnosing, importing, listing, replaying, spending
 from tests.bench.measure import Row
 
 GROUPS: dict[str, Callable[[Path], Iterator[Row]]] = {
@@ -20,6 +20,7 @@ GROUPS: dict[str, Callable[[Path], Iterator[Row]]] = {
     "spending": spending.rows,
     "listing": listing.rows,
     "import": importing.rows,
+    "diagnosis": diagnosing.rows,
     "app": app.rows,
 }
 

@@ -1,0 +1,185 @@
+"""Other, check at fault: the run failed by a check that never ran, or that wants the unsaid.
+
+Reads what the source keeps of the check beside the run (`replay.formats.sidecar`): what it printed
+and which of its tests failed. A check never ran where it printed no result of any test and says
+why its runner could not start. It wants the unsaid where every error it printed is of a file, a
+name or an argument that stands nowhere in the task, in what the run saw, or in what it wrote; by
+the names of its tests alone, that is half sure. The value a test expects is no such thing: an
+answer need not stand in the question. The fault is the check's: no edit of a prompt helps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from replay.effects import words_of
+from replay.trace import Json
+from taxonomy.classes import FailureClass, Fault
+from taxonomy.evidence.replies import cut
+from taxonomy.evidence.sources import plain
+from taxonomy.findings import Evidence, Finding
+from taxonomy.rules.case import Case
+from taxonomy.rules.gave_up import ending
+
+NAME = "check at fault"
+NEVER_RAN = "check never ran"
+UNSAID = "check wants the unsaid"
+
+RUNNER_MISSING = 0.7
+"""Confidence where the runner was not found and nothing says why: the run may have removed it."""
+
+BY_NAME = 0.5
+"""Confidence of a test's name alone."""
+
+_RAN = re.compile(
+    r"\bcollected \d+ item|\b\d+ (?:passed|failed)\b|^Ran \d+ tests?|\btest result: "
+    r"|^(?:not )?ok \d|\bTests?: +\d|--- (?:PASS|FAIL)|^(?-i:PASS|FAIL)(?-i:ED)?\b"
+    r"|AssertionError|\bassert(?:ion)? failed",
+    re.M | re.I,
+)
+"""Any test runner's word that a test ran."""
+
+_NO_NETWORK = re.compile(
+    r"^.*(?:curl: \(\d+\)|could ?n(?:o|')t (?:resolve host|connect)"
+    r"|failed to (?:connect|download|fetch)|network is unreachable|no route to host"
+    r"|temporary failure in name resolution|connection (?:refused|reset|timed out)"
+    r"|unable to (?:fetch|locate package)).*$",
+    re.M | re.I,
+)
+_NO_RUNNER = re.compile(
+    r"^.*(?:\b\w+: (?:line )?\d+: \S+: (?:command )?not found|: command not found"
+    r"|no module named '?(?:pytest|unittest|nose\w*|tox)\b|cannot execute).*$",
+    re.M | re.I,
+)
+
+_ERROR = re.compile(r"^E +(\w*(?:Error|Exception)\b.*|assert .*)$", re.M)
+"""How pytest prints what ended a test."""
+
+_WANTED = re.compile(
+    r"(?:No such file or directory|FileNotFoundError)\W+'(?P<path>[^'\n]+)'"
+    r"|\b[Ff]ile '?(?P<file>/\S+?)'? (?:does not exist|not found|was not created)"
+    r"|cannot import name '(?P<name>\w+)'|has no attribute '(?P<attribute>\w+)'"
+    r"|unexpected keyword argument '(?P<argument>\w+)'"
+)
+_OWN = re.compile(r"^/(?:tests?|logs?|tmp)/")
+"""Places of the check itself."""
+
+_SAID_OF_TESTS = frozenset(
+    "test tests case output outputs check checks verify valid invalid correct correctly exists"
+    " exist created create content contents file files format have with error errors raises raise"
+    " returns result results structure value values works passes properly expected success"
+    " successful basic simple".split()
+)
+"""Words of a test's name that say how it tests, not what."""
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """At most one finding, at the last step of a failed run."""
+    told = _check(case)
+    if not case.reading.failed or not told or not case.reading.main:
+        return
+    printed = told.get("printed")
+    text = printed if isinstance(printed, str) else ""
+    tests = told.get("tests")
+    statuses = tests if isinstance(tests, dict) else {}
+    if not statuses and text and not _RAN.search(text):
+        yield from _never_ran(case, text)
+    elif _complete(case):
+        yield from _unsaid(case, text, statuses)
+
+
+def _check(case: Case) -> Mapping[str, Json]:
+    told = (case.trace.header.reference or {}).get("check")
+    return told if isinstance(told, dict) else {}
+
+
+def _never_ran(case: Case, text: str) -> Iterator[Finding]:
+    network = [match[0].strip() for match in _NO_NETWORK.finditer(text)]
+    runner = [match[0].strip() for match in _NO_RUNNER.finditer(text)]
+    if network or runner:
+        lines = [*network[:1], *runner[-1:]]
+        why = f"no test ran: {cut(lines[-1], 60)}"
+        sure = None if network and runner else RUNNER_MISSING
+        yield _finding(case, NEVER_RAN, why, lines, sure)
+
+
+def _unsaid(case: Case, text: str, tests: Mapping[str, Json]) -> Iterator[Finding]:
+    """Errors of a check, all of which are of things that nobody named."""
+    errors = [match[1] for match in _ERROR.finditer(text) if not match[1].startswith("assert")]
+    wanted = [_wanted(error) for error in errors]
+    known = _known(case)
+    if not known:
+        return
+    if errors and all(each and each.lower() not in known for each in wanted):
+        what = ", ".join(dict.fromkeys(map(str, wanted)))
+        why = f"its check wants {cut(what, 40)}, which stands nowhere in the task"
+        yield _finding(case, UNSAID, why, errors[:3], None)
+    elif not text:
+        yield from _unsaid_by_name(case, tests, known)
+
+
+def _wanted(error: str) -> str:
+    """The file or name that an error misses, "" where it misses none, or one of the check's."""
+    match = _WANTED.search(error)
+    if match is None or _OWN.match(match["path"] or match["file"] or ""):
+        return ""
+    path = match["path"] or match["file"] or ""
+    return path.rpartition("/")[2] or match["name"] or match["attribute"] or match["argument"] or ""
+
+
+def _unsaid_by_name(case: Case, tests: Mapping[str, Json], known: str) -> Iterator[Finding]:
+    """The only tests that failed, of several, are named for what nobody mentioned."""
+    failed = [name for name, status in tests.items() if status == "failed"]
+    if not failed or 2 * len(failed) >= len(tests):
+        return
+    subjects = [_subjects(name, known) for name in failed]
+    if all(subjects):
+        what = ", ".join(dict.fromkeys(word for words in subjects for word in words))
+        why = f"only {cut(failed[0], 40)} failed, and the task says nothing of {cut(what, 30)}"
+        yield _finding(case, UNSAID, why, failed[:3], BY_NAME)
+
+
+def _subjects(name: str, known: str) -> list[str]:
+    """The words of a test's name that nothing known contains, its cases left out."""
+    words = words_of(name.partition("[")[0].partition(" ")[0].rpartition("::")[2])
+    telling = [word for word in words if len(word) > 3 and word.isalpha()]
+    return [w for w in telling if w not in _SAID_OF_TESTS and w.removesuffix("s")[:7] not in known]
+
+
+def _known(case: Case) -> str:
+    """All that the run was told, saw, said and wrote, in small letters; "" without the task."""
+    asked = (case.trace.header.reference or {}).get("asked")
+    if not isinstance(asked, str) and not case.index.knows_task:
+        return ""
+    found = [asked if isinstance(asked, str) else ""]
+    found += [source.text for source in case.index.sources]
+    found += [text for turn in case.reading.turns for text in (turn.said, turn.thought)]
+    found += [plain(act.span.arguments) for act in case.reading.acts]
+    return "\n".join(found).lower()
+
+
+def _complete(case: Case) -> bool:
+    """Did the run end by itself, and not by giving up?"""
+    last = case.reading.main[-1]
+    return not last.acts and bool(last.said) and ending(case) is None
+
+
+def _finding(
+    case: Case, sub: str, why: str, lines: Sequence[str], confidence: float | None
+) -> Finding:
+    last = case.reading.main[-1]
+    return Finding(
+        failure=FailureClass.OTHER,
+        sub=sub,
+        fault=Fault.CHECK,
+        step=last.index,
+        span=last.ask.id,
+        why=why,
+        rule=NAME,
+        confidence=confidence,
+        evidence=tuple(
+            Evidence(role="told", text=cut(line, 240), place="what the check printed")
+            for line in lines
+        ),
+    )
