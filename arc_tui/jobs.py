@@ -18,6 +18,7 @@ from replay.store import Store, read
 from replay.store.handle import now_ns
 from replay.store.write import Finished, Writer
 from taxonomy import ledger
+from taxonomy.calibration.trust import counts_until
 from taxonomy.diagnosis import diagnose
 from taxonomy.trusted import trusted_scores
 
@@ -76,8 +77,25 @@ def import_paths(
 ) -> Generator[Progress | ImportReport, None, None]:
     """Import files and folders (`-` is standard input), then diagnose what is new.
 
-    Yields progress; the last value is the report. A file that was named, or that a format claims,
-    and cannot be read is an error in the report, and the others are imported all the same.
+    Yields progress; the last value is the report.
+    """
+    report = yield from take_in(store, paths, format=format, task_from=task_from, replace=replace)
+    yield from diagnose_new(store)
+    yield report
+
+
+def take_in(
+    store: Store,
+    paths: Iterable[Path],
+    *,
+    format: str | None = None,
+    task_from: str | None = None,
+    replace: bool = False,
+) -> Generator[Progress, None, ImportReport]:
+    """Import files and folders, undiagnosed; yields progress and returns the report.
+
+    A file that was named, or that a format claims, and cannot be read is an error in the report,
+    and the others are imported all the same.
     """
     chosen = formats.named(format) if format else None
     named, found = _sources(paths)
@@ -102,8 +120,7 @@ def import_paths(
         report = yield from _import_file(writer, source, claimed, task_from, now)
         traces += len(report.traces)
         reports.append(report)
-    yield from diagnose_new(store)
-    yield ImportReport(files=tuple(reports), skipped=tuple(skipped))
+    return ImportReport(files=tuple(reports), skipped=tuple(skipped))
 
 
 def _import_file(
@@ -172,7 +189,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def diagnose_new(store: Store) -> Iterator[Progress]:
-    """Let the rules look at every trace they have not seen as it is now."""
+    """Let the rules look at every trace they have not seen as it is, or whose scores ran out."""
     waiting = ledger.undiagnosed(store)
     for done, key in enumerate(waiting):
         yield Progress(done=done, total=len(waiting), path="diagnosis", traces=done)
@@ -181,11 +198,10 @@ def diagnose_new(store: Store) -> Iterator[Progress]:
 
 def diagnose_one(store: Store, key: str) -> None:
     """Diagnose one trace and keep what is said."""
-    trace = read.load(store, key)
+    trace, now = read.load(store, key), now_ns()
     given = tuple(
-        score
-        for score in trusted_scores(store, key, now_ns())
-        if score.source in ("human", "judge")
+        score for score in trusted_scores(store, key, now) if score.source in ("human", "judge")
     )
     said = diagnose(trace, read.scores(store, key), given)
-    ledger.keep(store, said, {step.index: step.ask.id for step in trace.steps})
+    spans = {step.index: step.ask.id for step in trace.steps}
+    ledger.keep(store, said, spans, until_ns=counts_until(store, given, now))

@@ -6,7 +6,8 @@ for the first of these reasons, and each kind in the order of import. The blind 
 that somebody else has a word on and this person has not: the second look that agreement of people
 is counted from. A run without steps has nothing to tag and stands in neither.
 
-A tag is a word on a run, and so is the word that nothing is wrong with it.
+A tag is a word on a run, and so is the word that nothing is wrong with it. Runs of held-out tasks
+wait for nobody: whoever reads one to tag it has seen it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from replay.store.rows import TraceRow, trace_rows
 from taxonomy import ledger
 from taxonomy.calibration.audit import audit_sample
 from taxonomy.query import Verdict, verdicts
+from taxonomy.stats.holding import hidden, parted
 
 Reason = Literal["untagged failure", "passed with warnings", "audit sample", "second look"]
 
@@ -52,17 +54,18 @@ class Kind(Struct, frozen=True, kw_only=True):
 
 
 class Queue(Struct, frozen=True, kw_only=True):
-    """What waits for one person, next first."""
+    """What waits for one person, next first; so many runs of `held_out` tasks are left out."""
 
     by: str
     blind: bool
     kinds: tuple[Kind, ...]
     waiting: tuple[Waiting, ...]
+    held_out: int = 0
 
 
 def queue(store: Store, by: str, *, blind: bool = False) -> Queue:
     """The queue of a person, or their blind one: the same runs in the same order every time."""
-    rows = trace_rows(store)
+    rows, held = parted(trace_rows(store), hidden(store))
     heard: dict[str, set[str]] = defaultdict(set)
     for word in ledger.human_words(store):
         heard[word.run].add(word.by)
@@ -74,7 +77,9 @@ def queue(store: Store, by: str, *, blind: bool = False) -> Queue:
         new = [row for row in wanted if row.run not in waiting]
         kinds.append(Kind(reason=reason, waiting=len(new), of=len(every)))
         waiting |= {row.run: _waiting(row, reason, said.get(row.trace)) for row in new}
-    return Queue(by=by, blind=blind, kinds=tuple(kinds), waiting=tuple(waiting.values()))
+    return Queue(
+        by=by, blind=blind, kinds=tuple(kinds), waiting=tuple(waiting.values()), held_out=len(held)
+    )
 
 
 Heard = Mapping[str, set[str]]
@@ -94,7 +99,7 @@ def _first_look(
     yield "passed with warnings", dubious, [row for row in dubious if row.run not in heard]
     drawn = {row.trace: row for row in rows}
     sample = [drawn[key] for key in audit_sample(drawn) if drawn[key].steps]
-    scored = {score.trace for score in ledger.human_scores(store) if score.by == by}
+    scored = {score.trace for score in ledger.opinions(store) if score.by == by}
     yield (
         "audit sample",
         sample,

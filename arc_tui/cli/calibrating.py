@@ -33,7 +33,6 @@ from replay.store.rows import step_rows, trace_row
 from taxonomy import ledger
 from taxonomy.calibration.audit import SHARE
 from taxonomy.calibration.noise import noise_table
-from taxonomy.calibration.opinions import Opinion, give, opinion
 from taxonomy.calibration.rubric_items import item_named, item_names
 
 
@@ -164,23 +163,26 @@ def label(
         rows = step_rows(store, row.trace)
         if not 0 <= step < len(rows):
             raise no_step(step, len(rows))
-        before = opinion(store, row.trace, step, author())
+        before = ledger.opinion(store, row.trace, step, author())
         if before is None:
-            before = Opinion(trace=row.trace, span=rows[step].span, step=step, by=author())
+            before = ledger.Opinion(trace=row.trace, span=rows[step].span, step=step, by=author())
         said = _revised(before, score, answers, note)
         if remove or said.empty:
-            removed = ledger.unscore_step(store, row.trace, step, author())
+            removed = ledger.take_back(store, row.trace, step, author())
             diagnose_one(store, row.trace)
             return 0 if removed else 1
-        give(store, said)
+        ledger.give(store, said)
         diagnose_one(store, row.trace)
     click.echo(f"{row.trace[:8]} step {step}: {_told(said)}")
     return 0
 
 
 def _revised(
-    before: Opinion, score: float | None, answers: Mapping[str, bool | None], note: str | None
-) -> Opinion:
+    before: ledger.Opinion,
+    score: float | None,
+    answers: Mapping[str, bool | None],
+    note: str | None,
+) -> ledger.Opinion:
     """An opinion with what is said now. A new score takes the old one's note away."""
     items = {**before.items, **answers}
     kept = before.note if score is None else None
@@ -192,7 +194,7 @@ def _revised(
     )
 
 
-def _told(said: Opinion) -> str:
+def _told(said: ledger.Opinion) -> str:
     score = [] if said.value is None else [format.score(said.value)]
     return " · ".join(
         (*score, *(f"{name} {'yes' if held else 'no'}" for name, held in said.items.items()))

@@ -15,14 +15,15 @@ from arc_tui.views.drift import Unchecked, unchecked
 from replay.store import Store
 from replay.store.rows import trace_rows
 from taxonomy import ledger
+from taxonomy.calibration.agreement import Confusion
 from taxonomy.calibration.audit import audit_sample
+from taxonomy.calibration.confusions import Scatter, scatters, taken_for
 from taxonomy.calibration.disagreement import Disagreement, disagreements
 from taxonomy.calibration.gate import counts_by_item
 from taxonomy.calibration.item_gate import ItemGate, item_gate
 from taxonomy.calibration.items import ItemAgreement, item_agreements
 from taxonomy.calibration.labelled import Labelled, labelled_runs
 from taxonomy.calibration.labels import By, Label, Unusable, kept_labels, place, read_labels
-from taxonomy.calibration.opinions import opinions
 from taxonomy.calibration.report import Calibration, calibrate
 
 KEPT = "tags and scores kept here"
@@ -39,12 +40,16 @@ class Part(Struct, frozen=True, eq=False, kw_only=True):
 
     `strengths` counts the labels that state one; `prompted` those that were given here after the
     suggestions were seen, of `placed_here` tags and runs found clean. `item_gates` are of judges.
+    `taken_for` counts the runs of each labelled class (down) and each class the rules found
+    (across), None where no label speaks of classes; `scatters` are of who scored what people did.
     """
 
     figures: Calibration
     disagreements: tuple[Disagreement, ...]
     items: tuple[ItemAgreement, ...] = ()
     item_gates: tuple[ItemGate, ...] = ()
+    taken_for: Confusion | None = None
+    scatters: tuple[Scatter, ...] = ()
     strengths: dict[str, int] = {}
     placed_here: int = 0
     prompted: int = 0
@@ -128,6 +133,8 @@ def _part(made_by: By, runs: Sequence[Labelled], now_ns: int) -> Part:
             for each in items
             if each.source == "judge" and counts_by_item(each.by)
         ),
+        taken_for=taken_for(runs, "rule"),
+        scatters=tuple(scatters(runs)),
         strengths=dict(Counter(label.strength for label in labels if label.strength)),
         placed_here=sum(label.blind is not None for label in labels),
         prompted=sum(label.blind is False for label in labels),
@@ -178,7 +185,7 @@ def _seen_by(store: Store) -> dict[str, set[str]]:
     said: Iterable[tuple[str, str]] = (
         *((tag.trace, tag.by) for tag in ledger.human_tags(store)),
         *((each.trace, each.by) for each in ledger.clearances(store)),
-        *((each.trace, each.by) for each in opinions(store)),
+        *((each.trace, each.by) for each in ledger.opinions(store)),
     )
     found: dict[str, set[str]] = {}
     for trace, by in said:

@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from arc_tui import format
 from replay.statistics import Rate
-from taxonomy.calibration.agreement import Estimate
+from taxonomy.calibration.agreement import Confusion, Estimate
 from taxonomy.calibration.confidence import Reliability
+from taxonomy.calibration.confusions import NOTHING
 from taxonomy.calibration.localisation import Hits
 from taxonomy.calibration.report import Calibration, ClassTable
 
@@ -20,6 +21,7 @@ IN_HINDSIGHT = (
     " fitted to these labels"
 )
 ALL_RUNS = "an abstention is a miss over all runs and has no distance; `answered` leaves it out"
+SEVERAL_CELLS = f"a run with several classes counts in several cells; {NOTHING}: nothing left there"
 EVERY_CLASS = "the labels of a run are taken to name every class it shows"
 ONLY_JUDGES = "used all the same: only a judge has to pass"
 
@@ -167,4 +169,15 @@ def class_table(found: ClassTable) -> Table:
         columns=("", "labelled", "found", "precision", "recall (TPR)", "TNR", "F1", "κ"),
         rows=rows,
         notes=(macro, *neither, EVERY_CLASS),
+    )
+
+
+def confusion_table(title: str, found: Confusion, notes: tuple[str, ...] = ()) -> Table:
+    """A count a pair of words, a dot for none."""
+    rows = zip(found.rows, found.counts, strict=True)
+    return Table(
+        title=title,
+        columns=("", *found.columns),
+        rows=tuple((name, *(str(count or "·") for count in counts)) for name, counts in rows),
+        notes=notes,
     )

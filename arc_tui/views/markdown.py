@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from arc_tui import format
-from arc_tui.views.step import CallView, Said, Seen, StepView, is_hint
+from arc_tui.views.step import CallView, Said, Scored, Seen, StepView, is_hint
 
 
 def step_markdown(view: StepView) -> str:
-    """The step: why it is suspect, what was new to the model, its answer, what came back."""
+    """The step: why it is suspect and how it was scored, what was new to the model, its answer,
+    what came back."""
     row = view.row
     parts = [
         f"## Step {row.step} of trace {view.trace[:8]}",
@@ -23,6 +25,8 @@ def step_markdown(view: StepView) -> str:
             f" ({format.one_line(each.place) or f'step {each.step}'})"
             for each in finding.evidence
         ]
+    if view.scores:
+        parts += ["### Scores", "\n".join(line for each in view.scores for line in _scored(each))]
     parts.append("### New in the request")
     parts += [_said(said) for said in view.new] or ["nothing"]
     parts += ["### Response", _said(view.response) if view.response else "not recorded"]
@@ -30,6 +34,21 @@ def step_markdown(view: StepView) -> str:
         parts.append("### Observations")
         parts += [_seen(seen) for seen in view.observations]
     return "\n\n".join(parts) + "\n"
+
+
+def _scored(scored: Scored) -> Iterator[str]:
+    """A score and whose it is, its answered items below."""
+    score, who = scored.score, scored.who
+    shown = "no score" if score.value is None else format.score(score.value)
+    unused = "" if who.used else ", counts nowhere"
+    yield f"- {shown} by {format.one_line(who.name)}{unused}"
+    for item in score.items:
+        because = format.one_line(item.because)
+        if item.held is not None:
+            answer = "yes" if item.held else "no"
+            yield f"  - {format.one_line(item.name)}: {answer}{f' ({because})' if because else ''}"
+        elif because:
+            yield f"  - {format.one_line(item.name)}: {because}"
 
 
 def _said(said: Said) -> str:

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.store import Store
-from taxonomy.calibration.gate import counts_by_item, kept, standing
-from taxonomy.calibration.item_gate import standing_items
+from taxonomy.calibration.trust import trust
 from taxonomy.findings import TRUST, Source, StepScore
 
 
 class Scorer(Struct, frozen=True, kw_only=True):
     """A source of scores by its name. `used`: its scores count without being asked for.
 
-    `model`, `mode` and `rubric` are what makes a judge's scores comparable, `checked` what its
-    calibration came to; all are empty for anyone else.
+    `model`, `mode` and `rubric` are what makes a judge's scores comparable, `checked` how its
+    calibration stands; all are empty for anyone else.
     """
 
     source: Source
@@ -72,13 +71,12 @@ def _scorer(store: Store, source: Source, by: str, used: bool, now_ns: int) -> S
 
 
 def _checked(store: Store, by: str, used: bool, now_ns: int) -> str:
-    """What the calibration of a judge came to, for runs like this one where it is `used`."""
-    if counts_by_item(by):
-        items = sorted(standing_items(store, by, now_ns))
-        return f"calibrated for {', '.join(items)}" if items else "not calibrated"
-    gate = standing(store, by, now_ns)
-    if gate is None:
-        return "not calibrated" if kept(store, by) is None else "calibration expired"
-    if used:
-        return f"calibrated, r {gate.r.value or 0.0:.2f} on {gate.r.n} labels"
-    return f"not calibrated: {gate.missing[0] if gate.missing else 'not for such tasks'}"
+    """How the calibration of a judge stands; a trusted one may not be `used` for this run."""
+    from arc_tui.views.drift_tables import stands  # compares judges: only where one spoke
+
+    found = trust(store, by, now_ns)
+    if len(found.missing) > 1:
+        first, *more = found.missing
+        found = structs.replace(found, missing=(f"{first}, and {len(more)} more",))
+    other = ", not used for this run" if found.state == "trusted" and not used else ""
+    return f"{stands(found)}{other}"

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from arc_tui.views.calibration import Part
 from arc_tui.views.calibration_tables import (
     ONLY_JUDGES,
+    SEVERAL_CELLS,
     Table,
+    confusion_table,
     counted,
     estimate,
     signed,
@@ -40,8 +42,13 @@ ITEM_GATE = (
 def part_tables(part: Part) -> Iterator[Table]:
     """Every table that the labels of one kind give."""
     yield from tables(part.figures)
+    if part.taken_for is not None:
+        title = "what the labels say (down) and what the rules find (across), by run"
+        yield confusion_table(title, part.taken_for, (SEVERAL_CELLS,))
     if part.figures.scores:
         yield score_table(part.figures)
+    for each in part.scatters:
+        yield confusion_table(f"people's bands (down) and those of {each.by} (across)", each.bands)
     if part.items:
         by_people = part.figures.made_by == "people"
         yield item_table(part.items, part.item_gates if by_people else ())

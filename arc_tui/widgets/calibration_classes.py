@@ -11,11 +11,12 @@ from rich.cells import cell_len
 
 from arc_tui import format
 from arc_tui.views import raters
-from arc_tui.views.calibration_screen import NOTHING, CalibrationStage, PartDrawn
+from arc_tui.views.calibration_screen import CalibrationStage, PartDrawn
 from arc_tui.views.calibration_tables import estimate, share, short
 from arc_tui.views.calibration_words import MAKE_CLASSES
 from arc_tui.widgets.calibration_ink import BLANK, Column, Line, beside, folded, shown, table, title
 from taxonomy.calibration.agreement import Confusion
+from taxonomy.calibration.confusions import NOTHING
 from taxonomy.calibration.report import ClassTable
 
 COLUMNS = (
@@ -40,10 +41,10 @@ def classes_page(stage: CalibrationStage, drawn: PartDrawn, width: int) -> list[
 
 
 def _found(drawn: PartDrawn, width: int) -> list[Line]:
-    if drawn.taken_for is None:
+    if drawn.part.taken_for is None:
         return folded(MAKE_CLASSES, width)
     first, *others = drawn.part.figures.classes
-    matrix = list(_taken_for(drawn.taken_for, first.n, width))
+    matrix = list(_taken_for(drawn.part.taken_for, first.n, width))
     lines = beside(list(_table(first, width)), matrix, width)
     for each in others:
         lines += [BLANK, *_table(each, width)]

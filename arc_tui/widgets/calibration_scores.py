@@ -15,6 +15,7 @@ from arc_tui.views.drift_tables import drift_tables, unchecked_line
 from arc_tui.widgets.calibration_classes import matrix
 from arc_tui.widgets.calibration_ink import BLANK, Column, Line, beside, folded, shown, table, title
 from arc_tui.widgets.calibration_scatter import AXIS, LEGEND, scatter
+from taxonomy.calibration.confusions import Scatter
 from taxonomy.calibration.report import ScoreAgreement
 
 FACTS = 40
@@ -71,14 +72,14 @@ def scores_page(
 def _source(scorer: Scorer, chosen: int, sources: int, width: int, height: int) -> list[Line]:
     more = f" · s: source {chosen % sources + 1} of {sources}" if sources > 1 else ""
     name = format.one_line(scorer.name)
-    if not scorer.agreements:
+    if scorer.scatter is None:
         lines = [(*title(name), (f"  scored no step that people did{more}", "quiet"))]
         lines += _trust(scorer, width)
         return [*lines, BLANK, *_items(scorer, width)]
-    many = format.count(len(scorer.pairs), "score")
+    many = format.count(len(scorer.scatter.pairs), "score")
     lines = [(*title(f"{name} ↑ over people →"), (f"  {many} of both{more}", "quiet"))]
-    facts = [*_facts(scorer), BLANK, *_bands(scorer)]
-    lines += beside(_picture(scorer, width, height), facts, width)
+    facts = [*_facts(scorer), BLANK, *_bands(scorer.scatter)]
+    lines += beside(_picture(scorer.scatter, width, height), facts, width)
     if scorer.items:
         lines += [BLANK, *_items(scorer, width)]
     if len(scorer.agreements) > 1:
@@ -86,10 +87,10 @@ def _source(scorer: Scorer, chosen: int, sources: int, width: int, height: int) 
     return [*lines, BLANK, *folded(LEGEND, width)]
 
 
-def _picture(scorer: Scorer, width: int, height: int) -> list[Line]:
+def _picture(found: Scatter, width: int, height: int) -> list[Line]:
     rows = max(LEAST_ROWS, min(height - 6, MOST_ROWS))
     columns = max(16, min(2 * rows + 4, width - AXIS - FACTS - 4))
-    return scatter(scorer.pairs, columns, rows)
+    return scatter(found.pairs, columns, rows)
 
 
 def _facts(scorer: Scorer) -> Iterator[Line]:
@@ -114,9 +115,9 @@ def figures(found: ScoreAgreement) -> Iterator[tuple[str, str]]:
     yield "bias", f"{found.bias:+.2f} theirs − people's"
 
 
-def _bands(scorer: Scorer) -> Iterator[Line]:
+def _bands(found: Scatter) -> Iterator[Line]:
     yield title("people's bands (down), its (across)")
-    yield from matrix(scorer.bands, RANGES)
+    yield from matrix(found.bands, RANGES)
 
 
 def _items(scorer: Scorer, width: int) -> Iterator[Line]:

@@ -8,6 +8,7 @@ from arc_tui import format
 from arc_tui.views.step import Scored, StepView
 from arc_tui.widgets.document import INDENT, Block, Item
 from taxonomy.findings import Item as RubricItem
+from taxonomy.findings import StepScore
 
 
 def score_blocks(step: StepView) -> Iterator[Item]:
@@ -25,17 +26,22 @@ def score_blocks(step: StepView) -> Iterator[Item]:
 
 def _head(scored: Scored, step: StepView) -> Block:
     score, who = scored.score, scored.who
-    shown = format.score(score.value) if score.value is not None else "no item decided"
     facts = [who.name, f"rubric {who.rubric}" if who.rubric else ""]
     if not who.used:
         facts.append("counts nowhere")
     else:
         facts.append(_counts(scored, step))
     return Block(
-        text=f"score {shown}",
+        text=_shown(score),
         style="head" if who.used else "quiet",
         aside=" · ".join(map(format.one_line, filter(None, facts))),
     )
+
+
+def _shown(score: StepScore) -> str:
+    if score.value is not None:
+        return f"score {format.score(score.value)}"
+    return "no score given" if score.source == "human" else "no score: no item decided"
 
 
 def _counts(scored: Scored, step: StepView) -> str:

@@ -11,21 +11,21 @@ shape of the answer, or what is shown of a step).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 from msgspec import Struct
 
 from replay.statistics import Rate, rate
 from replay.store import Store
+from taxonomy import ledger
 from taxonomy.calibration.agreement import Estimate, kappa, mean_difference, pearson
 from taxonomy.calibration.gate import band
 from taxonomy.calibration.labels import Placed
 from taxonomy.calibration.rubric_items import item_names
-from taxonomy.findings import Item
+from taxonomy.calibration.together import agreed_items, mean_scores
+from taxonomy.findings import StepScore
 from taxonomy.judge.kept import ScoreSet, parsed
 
 HALF = 0.5
@@ -94,14 +94,11 @@ class Drift(Struct, frozen=True, kw_only=True):
 
 def judge_sets(store: Store) -> tuple[JudgeSet, ...]:
     """Every set of judges' scores, in the order in which they were last added to."""
-    rows = store.db.table("score").rows_where(
-        "source = 'judge'", select="by, trace, step, value, items", order_by="rowid"
-    )
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        own = found.pop(row["by"], [])  # the set added to last stands last
-        own.append(row)
-        found[row["by"]] = own
+    found: dict[str, list[tuple[str, StepScore]]] = {}
+    for trace, score in ledger.judge_scores(store):
+        own = found.pop(score.by, [])  # the set added to last stands last
+        own.append((trace, score))
+        found[score.by] = own
     known = ((by, parsed(by), own) for by, own in found.items())
     return tuple(
         JudgeSet(by=by, identity=identity, given=_given(own))
@@ -110,35 +107,30 @@ def judge_sets(store: Store) -> tuple[JudgeSet, ...]:
     )
 
 
-def _given(rows: Iterable[Mapping[str, Any]]) -> Given:
+def _given(said: Iterable[tuple[str, StepScore]]) -> Given:
     scores: dict[Place, float] = {}
     items: dict[Place, Mapping[str, bool]] = {}
-    for row in rows:
-        place = Place(row["trace"], row["step"])
-        if row["value"] is not None:
-            scores[place] = row["value"]
-        decoded = msgspec.json.decode(row["items"], type=tuple[Item, ...])
-        items[place] = {item.name: item.held for item in decoded if item.held is not None}
+    for trace, score in said:
+        at = Place(trace, score.step)
+        if score.value is not None:
+            scores[at] = score.value
+        items[at] = {item.name: item.held for item in score.items if item.held is not None}
     return Given(scores=scores, items=items)
 
 
 def people_given(placed: Iterable[Placed]) -> Given:
     """What people said of steps: the mean of their scores; an item only where they agree on it."""
-    scores: dict[Place, list[float]] = defaultdict(list)
-    answers: dict[Place, dict[str, set[bool]]] = defaultdict(lambda: defaultdict(set))
-    for each in placed:
-        if each.step is None:
-            continue
-        at = Place(each.trace, each.step)
-        if each.label.score is not None:
-            scores[at].append(each.label.score)
-        for name, held in each.label.items.items():
-            answers[at][name].add(held)
+    known = list(placed)
     return Given(
-        scores={at: sum(given) / len(given) for at, given in scores.items()},
+        scores={
+            Place(trace, step): score
+            for (trace, step), score in mean_scores(known).items()
+            if step is not None
+        },
         items={
-            at: {name: held for name, (held, *more) in given.items() if not more}
-            for at, given in answers.items()
+            Place(trace, step): answers
+            for (trace, step), answers in agreed_items(known).items()
+            if step is not None
         },
     )
 

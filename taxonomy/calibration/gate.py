@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -41,8 +40,8 @@ BY_ITEM = "mode window counts by its rubric items, each with a gate of its own"
 _ITEMS_COUNT = "judge:window:"
 
 
-class Pair(NamedTuple):
-    """A person's score of a step (or run) and another source's, 0..1, and the task's category."""
+class Pair(Struct, frozen=True):
+    """People's score of a step (or run) and another source's, 0..1, and the task's category."""
 
     human: float
     other: float

@@ -21,7 +21,7 @@ from taxonomy.findings import Source
 
 
 class Answers(NamedTuple):
-    """An item of a step as a person answered it and as a source did, None where it did not."""
+    """An item of a step as people answered it and as a source did, None where it did not."""
 
     said: bool
     held: bool | None
@@ -30,10 +30,10 @@ class Answers(NamedTuple):
 class ItemAgreement(Struct, frozen=True, kw_only=True):
     """One item of one source beside people's answers.
 
-    `labels` counts people's answers at steps that the source looked at, `undecided` those of them
-    that it did not answer; every other figure is over the rest. `yes` is the base rate, people's
-    share of yes: a source that always says yes agrees so often. `held` has κ, TPR (`recall`) and
-    TNR (`specificity`).
+    `labels` counts the steps that people answered it of and the source looked at, `undecided` those
+    of them that it did not answer; every other figure is over the rest. `yes` is the base rate,
+    people's share of yes: a source that always says yes agrees so often. `held` has κ, TPR
+    (`recall`) and TNR (`specificity`).
     """
 
     source: Source
@@ -59,14 +59,18 @@ def item_agreements(runs: Sequence[Labelled]) -> tuple[ItemAgreement, ...]:
 
 
 def item_answers(runs: Iterable[Labelled], by: str) -> dict[str, list[Answers]]:
-    """People's answers beside one source's, by item in the order of the rubric."""
+    """People's answers beside one source's, by item in the order of the rubric.
+
+    One answer a step: where several people gave the same, it counts once; where they differ, not
+    at all.
+    """
     found: dict[str, list[Answers]] = defaultdict(list)
     for run in runs:
         answered = run.answered(by)
-        for each in run.labels:
-            if each.step is not None and each.step in answered:
-                for item, said in each.label.items.items():
-                    found[item].append(Answers(said, answered[each.step].get(item)))
+        for step, said in run.answers_said.items():
+            if step is not None and step in answered:
+                for item, held in said.items():
+                    found[item].append(Answers(held, answered[step].get(item)))
     return {name: found[name] for name in item_names() if _answered(found[name])}
 
 

@@ -13,6 +13,7 @@ from replay.store.rows import TraceRow, trace_rows
 from taxonomy import ledger
 from taxonomy.calibration.gate import own_category
 from taxonomy.calibration.labels import Placed
+from taxonomy.calibration.together import agreed_items, mean_scores
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Candidate, Diagnosis, Source, StepScore
 
@@ -73,6 +74,16 @@ class Labelled(Struct, frozen=True, eq=False, kw_only=True, dict=True):
             for score in self.scores
             if score.by == by and score.source != "human"
         }
+
+    @cached_property
+    def scores_said(self) -> Mapping[int | None, float]:
+        """What people score each step, and None the whole run; of several people the mean."""
+        return {step: score for (_, step), score in mean_scores(self.labels).items()}
+
+    @cached_property
+    def answers_said(self) -> Mapping[int | None, Mapping[str, bool]]:
+        """How people answer the rubric items of each step, where they agree."""
+        return {step: answers for (_, step), answers in agreed_items(self.labels).items()}
 
     @cached_property
     def category(self) -> str | None:

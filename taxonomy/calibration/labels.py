@@ -22,7 +22,6 @@ from replay.store import Store, read
 from replay.store.rows import TraceRow, trace_rows
 from replay.trace import Json
 from taxonomy import ledger
-from taxonomy.calibration.opinions import opinions
 from taxonomy.calibration.pointing import At, Names, Places
 from taxonomy.calibration.rubric_items import item_named, item_names
 from taxonomy.classes import CLASSES, FailureClass
@@ -230,7 +229,7 @@ def kept_labels(store: Store) -> tuple[Label, ...]:
             by=each.by,
             note=each.note,
         )
-        for each in opinions(store)
+        for each in ledger.opinions(store)
         if not each.empty
     )
     return (*tags, *cleared, *said)

@@ -86,7 +86,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
 
 def calibrate(made_by: By, runs: Sequence[Labelled], now_ns: int = 0) -> Calibration:
     """Every figure on labelled runs. `now_ns` dates the gates."""
-    sources = _scorers(runs)
+    sources = scorers(runs)
     pairs = {by: list(score_pairs(runs, by)) for by in sources}
     known = {by: found for by, found in pairs.items() if found}
     labels = [each.label for run in runs for each in run.labels]
@@ -131,7 +131,7 @@ Guesser = Callable[[Labelled], tuple[int, ...]]
 def guessers(runs: Sequence[Labelled]) -> dict[str, Guesser]:
     """Who names steps: the candidates, the published rule, the first bad score of each source."""
     found: dict[str, Guesser] = {"candidates": _candidates, "published rule": _published}
-    for by in _scorers(runs):
+    for by in scorers(runs):
         found[f"first score under {BAD} · {by}"] = _first_bad(by)
     return found
 
@@ -215,7 +215,7 @@ def _per_step(run: Labelled, source: Source) -> Marks:
 # --- which score
 
 
-def _scorers(runs: Sequence[Labelled]) -> dict[str, Source]:
+def scorers(runs: Sequence[Labelled]) -> dict[str, Source]:
     """Who but people scored a step of these runs."""
     found: dict[str, Source] = {
         score.by: score.source
@@ -227,15 +227,17 @@ def _scorers(runs: Sequence[Labelled]) -> dict[str, Source]:
 
 
 def score_pairs(runs: Iterable[Labelled], by: str) -> Iterator[Pair]:
-    """People's scores beside one source's: of a step, or of a run as the mean of its steps."""
+    """People's scores beside one source's: of a step, or of a run as the mean of its steps.
+
+    One pair a step (or run): where several people scored it, the mean of theirs, so that n counts
+    steps and not people.
+    """
     for run in runs:
         scored = run.scored(by)
-        for each in run.labels:
-            if each.label.score is None or not scored:
-                continue
-            other = scored_at(scored, each.step)
+        for step, human in run.scores_said.items():
+            other = scored_at(scored, step) if scored else None
             if other is not None:
-                yield Pair(each.label.score, other, run.category)
+                yield Pair(human, other, run.category)
 
 
 def scored_at(scored: Mapping[int, float], step: int | None) -> float | None:

@@ -6,6 +6,7 @@ its rubric items.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from msgspec import Struct
 from replay.store import Store
 from taxonomy.calibration.gate import EXPIRES_NS, counts_by_item, kept
 from taxonomy.calibration.item_gate import kept_items
+from taxonomy.findings import StepScore
 
 State = Literal["trusted", "not trusted", "expired", "never calibrated"]
 
@@ -35,6 +37,13 @@ class Trust(Struct, frozen=True, kw_only=True):
 def trust(store: Store, by: str, now_ns: int) -> Trust:
     """How the scores of that name stand."""
     return _by_items(store, by, now_ns) if counts_by_item(by) else _by_scores(store, by, now_ns)
+
+
+def counts_until(store: Store, given: Iterable[StepScore], now_ns: int) -> int | None:
+    """When the first of the judges behind scores ceases to be trusted, None without a judge."""
+    judges = {score.by for score in given if score.source == "judge"}
+    ends = (trust(store, by, now_ns).until_ns for by in judges)
+    return min((end for end in ends if end is not None), default=None)
 
 
 def _by_scores(store: Store, by: str, now_ns: int) -> Trust:

@@ -69,7 +69,7 @@ class Exhibits:
         if goal is not None:
             sheet.harness("sub-goal", goal.text)
         sheet.offers(turn)
-        for heard in turn.heard:
+        for heard in (*turn.heard, *turn.overheard):
             sheet.harness(f"seen before: {heard.role} message", heard.text)
         around = self._around(turn)
         rests_on = {act.span.id: act for act in (around.before.acts if around.before else ())}

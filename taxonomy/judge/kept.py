@@ -8,21 +8,19 @@ ledger's table of scores; what is said of a whole run belongs to no step and is 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, get_args
+from typing import get_args
 
-import msgspec
 from msgspec import Struct
 
 from replay.store import Store, notes
 from taxonomy.findings import Item, Source, StepScore
 from taxonomy.judge.bench import Judged
-from taxonomy.ledger import all_scores
+from taxonomy.ledger import all_scores, keep_scores
 from taxonomy.rubrics import Mode
 
 SAMPLES = "samples"
 """The name of the item that lists a score's samples; it decides nothing."""
 
-_KEY = ("trace", "step", "source", "by")
 _NOTE = "judged run:"
 _MODES: dict[str, Mode] = {mode: mode for mode in get_args(Mode)}
 
@@ -70,26 +68,24 @@ def keep(
     What has no value is not kept: nothing was scored, and an older score of it still stands.
     """
     known = [each for each in given if each.value is not None]
-    rows = [_row(trace, by, source, each) for each in known if each.step is not None]
+    steps = (
+        StepScore(
+            step=each.step,
+            value=each.value,
+            source=source,
+            by=by,
+            span=each.span,
+            items=_items(each),
+        )
+        for each in known
+        if each.step is not None
+    )
     with store.writing():
-        if rows:
-            store.db.table("score", pk=_KEY).insert_all(rows, replace=True)
+        keep_scores(store, trace, steps)
         for each in known:
             if each.step is None and each.value is not None:
                 whole = RunScore(trace=trace, by=by, value=each.value, items=_items(each))
                 notes.keep(store, f"{_NOTE}{trace}:{by}", whole)
-
-
-def _row(trace: str, by: str, source: Source, given: Judged) -> dict[str, Any]:
-    return {
-        "trace": trace,
-        "span": given.span,
-        "step": given.step,
-        "value": given.value,
-        "source": source,
-        "by": by,
-        "items": msgspec.json.encode(_items(given)).decode(),
-    }
 
 
 def _items(given: Judged) -> tuple[Item, ...]:

@@ -21,7 +21,6 @@ from replay.store.handle import now_ns
 from replay.store.rows import trace_rows
 from taxonomy import ledger
 from taxonomy.calibration import gate
-from taxonomy.calibration.opinions import opinions
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Item
 from taxonomy.judge import kept
@@ -100,6 +99,14 @@ class TestLabels:
         labelled = sum(row["tp"] + row["fn"] for row in table["rows"])
         assert labelled == sum(len(set(EXPECTED[name]["classes"])) for name in EXPECTED)
 
+    def test_what_was_taken_for_what_is_printed_and_encoded(self, db: Path, labels: Path) -> None:
+        (part,) = as_json(calibrate, "--db", db, "--labels", labels)["parts"]
+        found = part["taken_for"]
+        assert found["rows"][-1] == found["columns"][-1] == "none"
+        assert sum(map(sum, found["counts"])) >= len(EXPECTED)
+        text = run(calibrate, "--db", db, "--labels", labels).stdout
+        assert "what the labels say (down) and what the rules find (across), by run" in text
+
     def test_a_label_of_no_use_is_counted_and_listed(self, db: Path, labels: Path) -> None:
         view = as_json(calibrate, "--db", db, "--labels", labels)
         assert len(view["unusable"]) == 2
@@ -151,7 +158,7 @@ class TestPeople:
         assert run(label, "--db", db, name, 1, "0.3").stdout.endswith("step 1: 0.30\n")
         run(label, "--db", db, name, 1, "0.4", "--note", "half of it")
         with ledger.open_ledger(db) as store:
-            (kept,) = ledger.human_scores(store)
+            (kept,) = ledger.opinions(store)
         assert (kept.value, kept.by, kept.note, kept.step) == (0.4, "mei", "half of it", 1)
         assert run(label, "--db", db, name, 1, "--remove").return_value == 0
         assert run(label, "--db", db, name, 1, "--remove").return_value == 1
@@ -159,9 +166,9 @@ class TestPeople:
     def test_a_score_outlives_another_look_of_the_rules(self, db: Path) -> None:
         run(label, "--db", db, FAILED[0], 1, "0.3")
         with ledger.open_ledger(db) as store:
-            key = ledger.human_scores(store)[0].trace
+            key = ledger.opinions(store)[0].trace
             jobs.diagnose_one(store, key)
-            assert len(ledger.human_scores(store)) == 1
+            assert len(ledger.opinions(store)) == 1
 
     def test_items_are_answered_beside_a_score_or_alone_and_taken_back(self, db: Path) -> None:
         name = FAILED[0]
@@ -170,21 +177,21 @@ class TestPeople:
         run(label, "--db", db, name, 1, "0.3", "--note", "invented", "--item", "result read=yes")
         run(label, "--db", db, name, 1, "--item", "tool choice=no", "--item", "result read=?")
         with ledger.open_ledger(db) as store:
-            (kept,) = opinions(store)
+            (kept,) = ledger.opinions(store)
         assert (kept.value, kept.note) == (0.3, "invented")
         assert kept.items == {"arguments grounded": False, "tool choice": False}
         for item in kept.items:
             run(label, "--db", db, name, 1, "--item", f"{item}=?")
         run(label, "--db", db, name, 1, "--remove")
         with ledger.open_ledger(db) as store:
-            assert list(opinions(store)) == []
+            assert list(ledger.opinions(store)) == []
 
     def test_an_answer_that_is_taken_back_leaves_nothing_behind(self, db: Path) -> None:
         run(label, "--db", db, FAILED[0], 1, "--item", "tool choice=no")
         assert run(label, "--db", db, FAILED[0], 1, "--item", "tool choice=?").return_value == 0
         assert run(label, "--db", db, FAILED[0], 1, "--item", "tool choice=?").return_value == 1
         with ledger.open_ledger(db) as store:
-            assert list(opinions(store)) == []
+            assert list(ledger.opinions(store)) == []
 
     @pytest.mark.parametrize(
         ("item", "why"),
@@ -208,7 +215,7 @@ class TestPeople:
         for step, score in enumerate(("0.9", "0.9", "0.1")):
             run(label, "--db", db, FAILED[0], step, score)
         with ledger.open_ledger(db) as store:
-            (first, *_) = ledger.human_scores(store)
+            (first, *_) = ledger.opinions(store)
             tag = ledger.Tag(
                 trace=first.trace, span=first.span, step=0, failure=FailureClass.LOOP, by="mei"
             )
@@ -289,7 +296,15 @@ class TestJudges:
         self, db: Path, tmp_path: Path
     ) -> None:
         self.judge(db, self.OLD, *PEOPLE)
-        text = run(calibrate, "--db", db, "--labels", self.people(db, tmp_path)).stdout
+        labels = self.people(db, tmp_path)
+        (part,) = as_json(calibrate, "--db", db, "--labels", labels)["parts"]
+        found = next(each for each in part["scatters"] if each["by"] == self.OLD)
+        assert [(pair["human"], pair["other"]) for pair in found["pairs"]] == [
+            (score, score) for score in PEOPLE
+        ]
+        assert [row[at] for at, row in enumerate(found["bands"]["counts"])] == [2, 2, 2, 2]
+        text = run(calibrate, "--db", db, "--labels", labels).stdout
+        assert f"people's bands (down) and those of {self.OLD} (across)" in text
         assert f"{self.OLD}: may be trusted for 30 days, r 1.00" in text
         with ledger.open_ledger(db) as store:
             key = self.places(db)[0][0]
@@ -367,6 +382,14 @@ class TestJudges:
         text = run(calibrate, "--db", db, "--labels", first, "--labels", second).stdout
         assert "left out: two.jsonl line 1: is no label" in text
         assert "2 labels on 2 runs (1 weak)" in text
+
+    def test_when_the_verdict_expires_the_rules_look_again(self, db: Path, tmp_path: Path) -> None:
+        self.judge(db, self.OLD, *PEOPLE)
+        run(calibrate, "--db", db, "--labels", self.people(db, tmp_path))
+        with ledger.open_ledger(db) as store:
+            assert ledger.undiagnosed(store) == []
+            later = ledger.undiagnosed(store, at_ns=now_ns() + gate.EXPIRES_NS)
+        assert set(later) == {key for key, _ in self.places(db)}
 
 
 class TestOtherQuestions:

@@ -22,7 +22,7 @@ from arc_tui.app import ArcApp
 from arc_tui.places import fixtures
 from arc_tui.screens.calibration import CalibrationScreen
 from arc_tui.screens.trace import TraceScreen
-from arc_tui.views.calibration_screen import CalibrationStage, build_stage, crossed
+from arc_tui.views.calibration_screen import CalibrationStage, build_stage
 from arc_tui.views.calibration_words import basis, sentence
 from arc_tui.widgets.calibration_break import break_page, reliability
 from arc_tui.widgets.calibration_classes import classes_page
@@ -253,7 +253,7 @@ def test_scores_given_in_the_database_are_labels_like_a_file_s(db: Path) -> None
             key = trace_row(store, name).trace
             for row in step_rows(store, key)[:3]:
                 given = people_say(name, row.step)
-                ledger.score_step(store, ledger.HumanScore(
+                ledger.give(store, ledger.Opinion(
                     trace=key, span=row.span, step=row.step, value=given, by="mei"
                 ))  # fmt: skip
     stage = stage_of(db, None)
@@ -322,29 +322,8 @@ def test_the_picture_holds_every_pair_that_the_figures_are_over(db: Path, labels
     assert not rule.scorers
     assert people.scorers[0].by == JUDGE
     for scorer in people.scorers:
-        assert len(scorer.pairs) == scorer.agreements[0].r.n
-        assert sum(map(sum, scorer.bands.counts)) == len(scorer.pairs)
-
-
-def test_a_run_with_several_classes_counts_where_it_is_taken_for_another() -> None:
-    wrong, bad, loop = FailureClass.WRONG_TOOL, FailureClass.BAD_ARGS, FailureClass.LOOP
-    assert list(crossed(set(), set())) == [("none", "none")]
-    assert list(crossed({loop}, {loop})) == [("loop", "loop")]
-    assert list(crossed({loop, wrong}, {loop, bad})) == [
-        ("loop", "loop"),
-        ("wrong tool", "bad args"),
-    ]
-    assert list(crossed({wrong}, set())) == [("wrong tool", "none")]
-    assert list(crossed(set(), {bad})) == [("none", "bad args")]
-
-
-@given(st.frozensets(st.sampled_from(FailureClass)), st.frozensets(st.sampled_from(FailureClass)))
-def test_every_class_of_a_run_is_counted(
-    labelled: frozenset[FailureClass], found: frozenset[FailureClass]
-) -> None:
-    pairs = list(crossed(labelled, found))
-    assert {one for one, _ in pairs} - {"none"} == {each.value for each in labelled}
-    assert {other for _, other in pairs} - {"none"} == {each.value for each in found}
+        assert scorer.scatter is not None
+        assert len(scorer.scatter.pairs) == scorer.agreements[0].r.n
 
 
 # --- pictures

@@ -12,7 +12,9 @@ from replay.store import Store
 from replay.trace import Header, Outcome
 from taxonomy import ledger
 from taxonomy.calibration.agreement import Detection
+from taxonomy.calibration.confusions import scatters, taken_for
 from taxonomy.calibration.disagreement import Disagreement, disagreements
+from taxonomy.calibration.gate import BANDS
 from taxonomy.calibration.items import item_agreements
 from taxonomy.calibration.labelled import labelled_runs
 from taxonomy.calibration.labels import Label, place
@@ -159,6 +161,23 @@ class TestWhichClass:
         loop = row(figures, "step", LOOP)
         assert (loop.tp, loop.fp, loop.fn, loop.tn) == (1, 1, 1, 3 * STEPS - 3)
 
+    def test_each_run_stands_where_its_label_meets_what_was_found(self, store: Store) -> None:
+        placed, _ = place(store, DECISIVE)
+        found = taken_for(labelled_runs(store, placed), "rule")
+        assert found is not None
+        assert found.rows == found.columns == ("bad args", "gave up", "loop", "none")
+        cells = {
+            (one, other): count
+            for one, counts in zip(found.rows, found.counts, strict=True)
+            for other, count in zip(found.columns, counts, strict=True)
+            if count
+        }
+        assert cells == {("loop", "loop"): 2, ("none", "bad args"): 1, ("gave up", "none"): 1}
+
+    def test_no_label_of_a_class_is_no_table(self, store: Store) -> None:
+        placed, _ = place(store, [at("hit", 3, decisive=True)])
+        assert taken_for(labelled_runs(store, placed), "rule") is None
+
     def test_the_mean_over_labelled_classes_leaves_out_what_was_only_found(
         self, store: Store
     ) -> None:
@@ -206,6 +225,28 @@ class TestWhichScore:
         )
         assert gate.covers("even")
 
+    def test_a_step_that_two_people_scored_is_one_pair_with_the_mean_of_theirs(
+        self, store: Store
+    ) -> None:
+        both = [at("hit", place_, score=score - 0.1, by="ravi")
+                for place_, score in enumerate(self.HUMAN)]  # fmt: skip
+        alone, _ = measured(store, *self.labels())
+        figures, _ = measured(store, *self.labels(), *both)
+        assert figures.labels == 16
+        assert figures.scores[0].r.n == alone.scores[0].r.n == 8
+        assert figures.scores[0].r.value == pytest.approx(alone.scores[0].r.value)
+        assert figures.scores[0].bias == pytest.approx(alone.scores[0].bias + 0.05)
+
+    def test_the_picture_holds_every_pair_that_the_figures_are_over(self, store: Store) -> None:
+        placed, _ = place(store, [*self.labels(), at("near", 4, score=0.2)])
+        runs = labelled_runs(store, placed)
+        (found,) = scatters(runs)
+        assert (found.by, found.source, len(found.pairs)) == ("made", "rule", 9)
+        assert found.bands.rows == found.bands.columns == BANDS
+        assert sum(map(sum, found.bands.counts)) == 9
+        assert found.bands.counts[-1][-1] == 2  # people's .9 beside .9, .9; .8 is a band lower
+        assert {pair.category for pair in found.pairs} == {"even", "odd"}
+
     def test_a_score_of_the_run_is_held_against_the_mean_of_its_steps(self, store: Store) -> None:
         figures, (found,) = measured(store, at("silent", score=0.4))
         assert figures.scores[0].bias == pytest.approx(0.5)
@@ -214,8 +255,8 @@ class TestWhichScore:
 
     def test_what_people_said_in_the_database_is_no_rater_of_itself(self, store: Store) -> None:
         placed, _ = place(store, [at("hit", 3, score=0.1)])
-        given = ledger.HumanScore(trace=placed[0].trace, span="s", step=3, value=0.1, by="mei")
-        ledger.score_step(store, given)
+        given = ledger.Opinion(trace=placed[0].trace, span="s", step=3, value=0.1, by="mei")
+        ledger.give(store, given)
         figures, _ = measured(store, at("hit", 3, score=0.1))
         assert [each.by for each in figures.scores] == ["made"]
 
@@ -253,6 +294,20 @@ class TestWhichItem:
         assert (found.held.recall.value, found.held.recall.n) == (1.0, 3)
         assert (found.held.specificity.value, found.held.specificity.n) == (2 / 3, 3)
         assert found.held.kappa.value == pytest.approx(2 / 3)
+
+    def test_an_answer_of_two_people_counts_once_and_not_at_all_where_they_differ(
+        self, store: Store
+    ) -> None:
+        self.judge(store, *((GROUNDED, True) for _ in range(3)))
+        answers = {0: (True, True), 1: (True, False), 2: (False, False)}
+        labels = [
+            at("hit", step, items={GROUNDED: held}, by=by)
+            for step, said in answers.items()
+            for by, held in zip(("mei", "ravi"), said, strict=True)
+        ]
+        placed, _ = place(store, labels)
+        (found,) = item_agreements(labelled_runs(store, placed))
+        assert (found.labels, found.yes.value, found.agreed.value) == (2, 0.5, 0.5)
 
     def test_an_item_that_a_source_never_answers_is_none_of_its_items(self, store: Store) -> None:
         self.judge(store, (GROUNDED, True), (GROUNDED, False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from replay.store import Store
 from taxonomy.calibration.gate import (
@@ -35,7 +36,7 @@ class TestGate:
         assert found.missing == (f"r {found.r.value:.2f} is under 0.80",)
 
     def test_every_category_needs_its_own_five_labels_across_the_range(self) -> None:
-        shop = [pair._replace(category="shop") for pair in GOOD]
+        shop = [structs.replace(pair, category="shop") for pair in GOOD]
         code = [Pair(0.9, 0.9, "code"), Pair(0.95, 0.92, "code")]
         missing = gate("judge", [*shop, *code]).missing
         assert missing == (
@@ -53,7 +54,7 @@ class TestGate:
         assert "easy: r -1.00 is under 0.80" in found.missing
 
     def test_a_category_passes_alone_and_one_that_nobody_labelled_does_not(self) -> None:
-        shop = [pair._replace(category="shop") for pair in GOOD]
+        shop = [structs.replace(pair, category="shop") for pair in GOOD]
         found = gate("judge", [*shop, Pair(0.9, 0.9, "code")])
         covered = {name: found.covers(name) for name in ("shop", "code", "travel", None)}
         assert covered == {"shop": True, "code": False, "travel": False, None: False}

@@ -22,7 +22,6 @@ from taxonomy.calibration.labels import (
     place,
     read_labels,
 )
-from taxonomy.calibration.opinions import Opinion, give, opinion
 from taxonomy.calibration.pointing import At, Places
 from taxonomy.calibration.rubric_items import item_named, item_names
 from taxonomy.classes import CLASSES, FailureClass
@@ -258,8 +257,8 @@ class TestKept:
             trace=key, span=span, step=1, failure=FailureClass.LOOP, by="mei", note="thrice"
         )
         ledger.tag(store, given)
-        score = ledger.HumanScore(trace=key, span=span, step=1, value=0.2, by="mei", note="poor")
-        ledger.score_step(store, score)
+        score = ledger.Opinion(trace=key, span=span, step=1, value=0.2, by="mei", note="poor")
+        ledger.give(store, score)
         labels = kept_labels(store)
         assert [(x.at, x.classes, x.score, x.note) for x in labels] == [
             (At(step=1), (FailureClass.LOOP,), None, "thrice"),
@@ -279,14 +278,14 @@ class TestKept:
         key, span = store.db.execute(
             "SELECT trace, span FROM steps WHERE step = 1 ORDER BY trace LIMIT 1"
         ).fetchone()
-        alone = Opinion(trace=key, span=span, step=1, by="ana", items={GROUNDED: False})
-        both = Opinion(
+        alone = ledger.Opinion(trace=key, span=span, step=1, by="ana", items={GROUNDED: False})
+        both = ledger.Opinion(
             trace=key, span=span, step=1, by="mei", value=0.4, items={VERIFIED: True}, note="so"
         )
         for each in (alone, both):
-            give(store, each)
-        assert opinion(store, key, 1, "mei") == both
-        assert opinion(store, key, 0, "mei") is None
+            ledger.give(store, each)
+        assert ledger.opinion(store, key, 1, "mei") == both
+        assert ledger.opinion(store, key, 0, "mei") is None
         assert [(x.score, x.items, x.note) for x in kept_labels(store)] == [
             (None, {GROUNDED: False}, None),
             (0.4, {VERIFIED: True}, "so"),
@@ -297,20 +296,20 @@ class TestKept:
     ) -> None:
         key = store.db.execute("SELECT min(key) FROM trace").fetchone()[0]
         for by, value in (("mei", 0.2), ("mei", 0.8), ("ana", 0.5)):
-            given = ledger.HumanScore(trace=key, span="s", step=0, value=value, by=by)
-            ledger.score_step(store, given)
-        kept = [(score.by, score.value) for score in ledger.human_scores(store)]
+            given = ledger.Opinion(trace=key, span="s", step=0, value=value, by=by)
+            ledger.give(store, given)
+        kept = [(score.by, score.value) for score in ledger.opinions(store)]
         assert kept == [("ana", 0.5), ("mei", 0.8)]
-        assert ledger.unscore_step(store, key, 0, "ana")
-        assert not ledger.unscore_step(store, key, 0, "ana")
+        assert ledger.take_back(store, key, 0, "ana")
+        assert not ledger.take_back(store, key, 0, "ana")
 
     def test_a_secret_in_a_note_is_masked(self, store: Store) -> None:
         secret = "ghp_" + "a1B2" * 9
-        given = ledger.HumanScore(
+        given = ledger.Opinion(
             trace="t", span="s", step=0, value=0.5, by="mei", note=f"it used {secret}"
         )
-        ledger.score_step(store, given)
-        note = ledger.human_scores(store)[0].note or ""
+        ledger.give(store, given)
+        note = ledger.opinions(store)[0].note or ""
         assert secret not in note
         assert "[[SECRET:" in note
 
@@ -330,7 +329,7 @@ def test_the_shared_labels_point_at_steps_of_their_traces(
     tmp_path: Path, labels: str, traces: str, lost: int
 ) -> None:
     with ledger.open_ledger(tmp_path / "arc.db") as store:
-        for _ in jobs.import_paths(store, [DATA / traces]):
+        for _ in jobs.take_in(store, [DATA / traces]):
             pass
         read, unusable = read_labels(DATA / "labels" / f"{labels}.jsonl")
         placed, nowhere = place(store, read)

@@ -105,9 +105,7 @@ class TestDone:
     ) -> None:
         drawn = [each for each in queue(store, "mei").waiting if each.reason == "audit sample"]
         first = drawn[0]
-        ledger.score_step(
-            store, ledger.HumanScore(trace=first.trace, span="s", step=0, value=0.5, by="mei")
-        )
+        ledger.give(store, ledger.Opinion(trace=first.trace, span="s", step=0, value=0.5, by="mei"))
         name = f"{first.task}/{first.trial}"
         assert name not in dict(reasons(store))
         assert name in dict(reasons(store, "ada"))

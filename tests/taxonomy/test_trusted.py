@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from replay.store import Store
 from replay.trace import Header, Outcome
+from taxonomy import ledger
 from taxonomy.calibration import gate, item_gate
 from taxonomy.calibration.agreement import Estimate
-from taxonomy.findings import Item, StepScore
+from taxonomy.calibration.trust import counts_until
+from taxonomy.findings import Item, Source, StepScore
 from taxonomy.ledger import open_ledger
 from taxonomy.scores import GROUNDED, READ, VERIFIED
 from taxonomy.trusted import trusted_scores
@@ -28,12 +29,12 @@ def store() -> Iterator[Store]:
         yield opened
 
 
-def scored(store: Store, by: str, source: str, steps: int) -> None:
-    for step in range(steps):
-        store.db.table("score").insert(
-            {"trace": TRACE, "span": f"s{step}", "step": step, "value": 0.5, "source": source,
-             "by": by, "items": "[]"}
-        )  # fmt: skip
+def scored(store: Store, by: str, source: Source, steps: int) -> None:
+    given = (
+        StepScore(step=step, value=0.5, source=source, by=by, span=f"s{step}")
+        for step in range(steps)
+    )
+    ledger.keep_scores(store, TRACE, given)
 
 
 def checked(store: Store, by: str, *missing: str, at_ns: int = 0) -> None:
@@ -74,6 +75,19 @@ def test_sets_of_a_judge_are_never_mixed(store: Store) -> None:
     assert names(store, step=0) == {"judge:step:m:1"}
 
 
+def test_scores_count_until_the_first_of_their_judges_expires(store: Store) -> None:
+    def until(*by: str) -> int | None:
+        scores = [StepScore(step=0, value=0.5, source="judge", by=each) for each in by]
+        person = StepScore(step=1, value=0.5, source="human", by="me")
+        return counts_until(store, [person, *scores], DAY_NS)
+
+    checked(store, "judge:step:m:1", at_ns=DAY_NS)
+    checked(store, "judge:run:m:1")
+    assert until() is None
+    assert until("judge:step:m:1") == 31 * DAY_NS
+    assert until("judge:step:m:1", "judge:run:m:1") == 30 * DAY_NS
+
+
 class TestItems:
     """In mode `window` an item counts only while its own verdict stands."""
 
@@ -85,9 +99,8 @@ class TestItems:
     )
 
     def given(self, store: Store) -> None:
-        scored(store, self.BY, "judge", 1)
-        items = msgspec.json.encode(self.ITEMS).decode()
-        store.db.table("score").update((TRACE, 0, "judge", self.BY), {"items": items})
+        score = StepScore(step=0, value=0.5, source="judge", by=self.BY, items=self.ITEMS)
+        ledger.keep_scores(store, TRACE, [score])
 
     def passed(self, store: Store, *items: str, at_ns: int = 0) -> None:
         kappa = Estimate(value=0.8, low=0.6, high=0.9, n=40)
@@ -184,8 +197,8 @@ class TestCategories:
         )
         key = put(path, head, trace(["One.", "Two."]).spans)
         with open_ledger(path) as store:
-            row = {"trace": key, "span": "s", "step": 0, "value": 0.5, "source": "judge"}
-            store.db.table("score").insert({**row, "by": self.BY, "items": "[]"})
+            score = StepScore(step=0, value=0.5, source="judge", by=self.BY, span="s")
+            ledger.keep_scores(store, key, [score])
             self.verdict(store)
             judged = [s for s in trusted_scores(store, key, DAY_NS) if s.source == "judge"]
         assert bool(judged) == counts

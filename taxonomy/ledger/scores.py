@@ -1,0 +1,153 @@
+"""Who scored which step, and what did they answer? People, judges, imports and rules, side by side.
+
+A person gives one opinion a step: a score, answers to rubric items, a note, each of which may be
+missing. Answers and note are kept as items of the score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from msgspec import Struct
+
+from replay.store import Store
+from taxonomy.findings import Item, StepScore
+
+NOTE = "note"
+"""The name of the item that holds a person's note; it decides nothing."""
+
+
+def keep_scores(store: Store, trace: str, given: Iterable[StepScore]) -> None:
+    """Keep scores, each in place of what the same source said of the same step before."""
+    with store.writing() as db:
+        db.executemany(
+            "INSERT OR REPLACE INTO score (trace, span, step, value, source, by, items)"
+            " VALUES (?,?,?,?,?,?,?)",
+            [
+                (
+                    trace,
+                    score.span or "",
+                    score.step,
+                    score.value,
+                    score.source,
+                    score.by,
+                    msgspec.json.encode(score.items).decode(),
+                )
+                for score in given
+            ],
+        )
+
+
+def all_scores(store: Store, trace: str, step: int | None = None) -> tuple[StepScore, ...]:
+    """Every score of a trace, or of one of its steps, whoever gave it, by step."""
+    found = _found(store, "trace = ? AND step = coalesce(?, step)", (trace, step))
+    return tuple(score for _, score in found)
+
+
+def judge_sets(store: Store, trace: str) -> dict[str, int]:
+    """How many steps of a trace each set of judge scores has."""
+    found = store.db.execute(
+        "SELECT by, count(*) FROM score WHERE trace = ? AND source = 'judge' GROUP BY by", (trace,)
+    )
+    return dict(found.fetchall())
+
+
+def judge_scores(store: Store) -> list[tuple[str, StepScore]]:
+    """Every score that a judge gave, with its trace, in the order in which they were kept."""
+    return list(_found(store, "source = 'judge'", order="rowid"))
+
+
+def _found(
+    store: Store,
+    where: str,
+    values: tuple[object, ...] = (),
+    order: str = "trace, step, source, by",
+) -> Iterator[tuple[str, StepScore]]:
+    rows = store.db.execute(
+        "SELECT trace, step, value, source, by, span, items FROM score"
+        f" WHERE {where} ORDER BY {order}",
+        values,
+    )
+    for trace, step, value, source, by, span, items in rows.fetchall():
+        yield (
+            trace,
+            StepScore(
+                step=step,
+                value=value,
+                source=source,
+                by=by,
+                span=span or None,
+                items=msgspec.json.decode(items, type=tuple[Item, ...]),
+            ),
+        )
+
+
+# --- what people say
+
+
+class Opinion(Struct, frozen=True, kw_only=True):
+    """A person's score 0..1 of a step, which items held, and a note; each may be missing."""
+
+    trace: str
+    span: str
+    step: int
+    by: str
+    value: float | None = None
+    items: dict[str, bool] = {}
+    note: str | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Does it say nothing of the step?"""
+        return self.value is None and not self.items
+
+
+def give(store: Store, given: Opinion) -> None:
+    """Keep an opinion, in place of the one the same person gave of the step before."""
+    note = store.redactor.text(given.note) if given.note else None
+    items = [Item(name=name, held=held) for name, held in given.items.items()]
+    if note:
+        items.append(Item(name=NOTE, held=None, because=note))
+    score = StepScore(
+        step=given.step,
+        value=given.value,
+        source="human",
+        by=given.by,
+        span=given.span,
+        items=tuple(items),
+    )
+    keep_scores(store, given.trace, [score])
+
+
+def take_back(store: Store, trace: str, step: int, by: str) -> bool:
+    """Take a person's opinion of a step back; was there one?"""
+    with store.writing() as db:
+        done = db.execute(
+            "DELETE FROM score WHERE trace = ? AND step = ? AND by = ? AND source = 'human'",
+            (trace, step, by),
+        )
+    return done.rowcount > 0
+
+
+def opinion(store: Store, trace: str, step: int, by: str) -> Opinion | None:
+    """What a person said of a step, None where nothing."""
+    where = "source = 'human' AND trace = ? AND step = ? AND by = ?"
+    return next((_opinion(*each) for each in _found(store, where, (trace, step, by))), None)
+
+
+def opinions(store: Store) -> tuple[Opinion, ...]:
+    """What everyone said, by trace, step and person."""
+    return tuple(_opinion(*each) for each in _found(store, "source = 'human'"))
+
+
+def _opinion(trace: str, said: StepScore) -> Opinion:
+    return Opinion(
+        trace=trace,
+        span=said.span or "",
+        step=said.step,
+        by=said.by,
+        value=said.value,
+        items={item.name: item.held for item in said.items if item.held is not None},
+        note=next((item.because for item in said.items if item.name == NOTE), None),
+    )
