@@ -72,9 +72,10 @@ def total(parts: Iterable[Money]) -> Money:
     return Money(cost_usd=math.fsum(known), cost_complete=whole)
 
 
-def run_money(usd: Iterable[float | None]) -> Money:
-    """The cost of a run from that of its steps."""
-    return total(Money(cost_usd=each, cost_complete=each is not None) for each in usd)
+def spent(usd: Iterable[float | None]) -> Money:
+    """What some steps cost together, from the cost of each; no steps cost nothing."""
+    parts = [Money(cost_usd=each, cost_complete=each is not None) for each in usd]
+    return total(parts) if parts else Money(cost_usd=0.0, cost_complete=True)
 
 
 def per(whole: Money, count: int) -> Money:

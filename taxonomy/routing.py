@@ -15,7 +15,8 @@ from msgspec import Struct, structs
 from replay.effects import Effects
 from replay.prices import price, table
 from replay.trace import Step, Trace, Usage
-from taxonomy.waste.spending import cost_of, total
+from taxonomy.cost import spent
+from taxonomy.waste.spending import cost_of
 
 REMEASURE = "cost only: resolution must be re-measured"
 
@@ -72,9 +73,9 @@ def what_if(trace: Trace, model: str, wanted: Predicate, where: str = "") -> Wha
         where=where,
         routed=tuple(routed),
         unknown=tuple(unknown),
-        now_usd=total(now).usd if now else None,
-        cached_usd=total(cached).usd if now else None,
-        fresh_usd=total(fresh).usd if now else None,
+        now_usd=spent(now).cost_usd if now else None,
+        cached_usd=spent(cached).cost_usd if now else None,
+        fresh_usd=spent(fresh).cost_usd if now else None,
     )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator
 from typing import Any, cast
 
 import msgspec
-from msgspec import structs
 
 from replay import steps
 from replay.errors import NotFound
@@ -239,7 +238,7 @@ def _span(row: Row, content: _Content, added: Supplement | None) -> AnySpan:
 
 
 def _model(common: Row, row: Row, content: _Content) -> ModelCall:
-    counts = {each.name: row[each.name] for each in structs.fields(Usage)}
+    counts = {name: row[name] for name in Usage.__struct_fields__}
     known = any(value is not None for value in counts.values())
     cost = None
     if row["cost_usd"] is not None:

@@ -17,7 +17,7 @@ from taxonomy.findings import Finding
 from taxonomy.waste.cache_breaks import CacheBreak, cache_breaks
 from taxonomy.waste.repeats import LoopCost, Redundant, loops, redundant
 from taxonomy.waste.resent import Resent, resent
-from taxonomy.waste.spending import Spending, StepCost, spending, total
+from taxonomy.waste.spending import Spending, StepCost, spending
 
 __all__ = [
     "CacheBreak",
@@ -27,7 +27,6 @@ __all__ = [
     "Spending",
     "StepCost",
     "Waste",
-    "total",
     "waste",
 ]
 

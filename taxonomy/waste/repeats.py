@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from replay.statistics import Rate, rate
 from taxonomy.classes import FailureClass
+from taxonomy.cost import spent
 from taxonomy.evidence.reading import Act, Reading, Turn, mutates
 from taxonomy.findings import Finding
-from taxonomy.waste.spending import cost_of, total
+from taxonomy.waste.spending import cost_of
 
 
 class RedundantCall(Struct, frozen=True, kw_only=True):
@@ -64,13 +65,13 @@ def redundant(reading: Reading) -> Redundant:
         for turn in reading.turns
         if turn.acts and all(act.span.id in spans for act in turn.acts)
     ]
-    spent = total(map(_costs(reading).__getitem__, steps))
+    whole = spent(map(_costs(reading).__getitem__, steps))
     return Redundant(
         calls=tuple(sorted(calls, key=lambda call: call.step)),
         share=rate(len(calls), decided),
         steps=tuple(steps),
-        cost_usd=spent.usd,
-        cost_complete=spent.complete,
+        cost_usd=whole.cost_usd,
+        cost_complete=whole.cost_complete,
     )
 
 
@@ -81,14 +82,14 @@ def loops(reading: Reading, findings: Iterable[Finding]) -> tuple[LoopCost, ...]
     for finding in findings:
         if finding.failure is FailureClass.LOOP and finding.step < len(reading.turns):
             steps = tuple(_inside(reading, finding))
-            spent = total(costs[step] for step in steps)
+            whole = spent(costs[step] for step in steps)
             found.append(
                 LoopCost(
                     step=finding.step,
                     why=finding.why,
                     steps=steps,
-                    cost_usd=spent.usd,
-                    cost_complete=spent.complete,
+                    cost_usd=whole.cost_usd,
+                    cost_complete=whole.cost_complete,
                 )
             )
     return tuple(found)

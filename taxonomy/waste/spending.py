@@ -6,20 +6,11 @@ is the sum of the known ones and says that it is not complete.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
-
 from msgspec import Struct
 
 from replay.prices import price
 from replay.trace import Step, Trace, Usage
-
-
-class Total(NamedTuple):
-    """A sum of money: None where nothing of it is known, not `complete` where a part is not."""
-
-    usd: float | None
-    complete: bool
+from taxonomy.cost import spent
 
 
 class Rates(Struct, frozen=True):
@@ -65,13 +56,6 @@ class Spending(Struct, frozen=True, kw_only=True):
     reported_usd: float | None
 
 
-def total(costs: Iterable[float | None]) -> Total:
-    """The sum of some costs; nothing to sum is nothing spent."""
-    given = list(costs)
-    known = [each for each in given if each is not None]
-    return Total(None if given and not known else sum(known), len(known) == len(given))
-
-
 def cost_of(step: Step) -> float | None:
     """The recorded cost of a step in USD, else that of its tokens by the price table."""
     ask = step.ask
@@ -102,15 +86,15 @@ def spending(trace: Trace) -> Spending:
     steps = tuple(map(_step_cost, trace.steps))
     counted = [s for s in steps if s.input_tokens is not None and s.output_tokens is not None]
     cached = [s for s in steps if s.input_tokens is not None and s.cache_read_tokens is not None]
-    spent = total(each.cost_usd for each in steps)
+    whole = spent(each.cost_usd for each in steps)
     return Spending(
         steps=steps,
         counted=len(counted),
         input_tokens=sum(each.input_tokens or 0 for each in counted),
         output_tokens=sum(each.output_tokens or 0 for each in counted),
         priced=sum(each.cost_usd is not None for each in steps),
-        cost_usd=spent.usd,
-        cost_complete=spent.complete,
+        cost_usd=whole.cost_usd,
+        cost_complete=whole.cost_complete,
         cached=len(cached),
         cached_input_tokens=sum(each.input_tokens or 0 for each in cached),
         cache_read_tokens=sum(each.cache_read_tokens or 0 for each in cached),

@@ -37,27 +37,11 @@ from tests.arc_tui.free_case import (
     V4,
     WITHDRAWN,
     put_account,
-    put_tour,
 )
 from tests.build import Gives, call, step
 from tests.messages_api import MessagesApi, demo_policy
 from tests.replay.free_case import says
 from tests.replay.live_case import clean_environment
-
-
-@pytest.fixture(scope="module")
-def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("db") / "arc.db"
-    put_tour(path)
-    return path
-
-
-@pytest.fixture
-def db(bundled: Path, tmp_path: Path) -> Path:
-    """A copy of it that a test may change."""
-    copy = tmp_path / "arc.db"
-    copy.write_bytes(bundled.read_bytes())
-    return copy
 
 
 def views(db: Path, **wanted: Any) -> list[FreeView]:

@@ -29,7 +29,7 @@ from replay.free.stub import Stub
 from replay.store import stubs
 from taxonomy.ledger import open_ledger
 from tests.arc_tui import opening
-from tests.arc_tui.free_case import READ, REFUND, TOUR, V4, WITHDRAWN, put_account, put_tour
+from tests.arc_tui.free_case import READ, REFUND, TOUR, V4, WITHDRAWN, put_account
 from tests.arc_tui.opening import looks_like, until
 from tests.messages_api import MessagesApi, demo_policy
 from tests.replay.live_case import clean_environment
@@ -37,21 +37,6 @@ from tests.screen import matches_golden, rows, settle
 from tests.screen import text as drawn
 
 Opened = tuple[Pilot[None], FreeScreen]
-
-
-@pytest.fixture(scope="module")
-def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("db") / "arc.db"
-    put_tour(path)
-    return path
-
-
-@pytest.fixture
-def db(bundled: Path, tmp_path: Path) -> Path:
-    """A copy of it that a test may change."""
-    copy = tmp_path / "arc.db"
-    copy.write_bytes(bundled.read_bytes())
-    return copy
 
 
 @asynccontextmanager

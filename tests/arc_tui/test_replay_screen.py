@@ -13,7 +13,6 @@ from msgspec import structs
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from arc_tui import jobs
 from arc_tui.app import ArcApp
 from arc_tui.places import fixtures
 from arc_tui.replaying import Wanted, replaying
@@ -50,24 +49,6 @@ TOUR = "shop-many-wishes-v5-0"
 BREAK = 4
 V4 = (fixtures() / "demo/prompts/v4.md").read_text()
 Opened = tuple[Pilot[None], ReplayScreen]
-
-
-@pytest.fixture(scope="module")
-def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with the trace of the tour, made once."""
-    path = tmp_path_factory.mktemp("db") / "arc.db"
-    with open_ledger(path) as store:
-        for _ in jobs.import_paths(store, [fixtures() / "traces" / f"{TOUR}.jsonl"]):
-            pass
-    return path
-
-
-@pytest.fixture
-def db(bundled: Path, tmp_path: Path) -> Path:
-    """A copy of it that a test may change."""
-    copy = tmp_path / "arc.db"
-    copy.write_bytes(bundled.read_bytes())
-    return copy
 
 
 @asynccontextmanager

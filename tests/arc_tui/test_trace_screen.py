@@ -253,9 +253,9 @@ async def test_enter_on_evidence_of_another_step_goes_there(db: Path, key: str) 
 async def test_s_shows_the_scores_of_each_source_and_says_whose(db: Path, key: str) -> None:
     with open_ledger(db) as store:
         rows_ = step_rows(store, key)
-        ledger.score_step(
+        ledger.give(
             store,
-            ledger.HumanScore(trace=key, span=rows_[2].span, step=2, value=0.4, by="ada"),
+            ledger.Opinion(trace=key, span=rows_[2].span, step=2, value=0.4, by="ada"),
         )
     async with opened(db, key) as (pilot, screen):
         assert "score by human, else rule" in text(pilot.app)

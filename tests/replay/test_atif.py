@@ -18,14 +18,12 @@ from replay.steps import build
 from replay.trace import (
     NO_SYSTEM,
     NO_TOOLS,
-    AgentSpan,
     Batch,
     Cost,
     Level,
-    ModelCall,
-    ToolCall,
     Usage,
 )
+from tests.replay.kinds import agents, models, seen, tools
 from tests.shared import DATA, needs_shared
 
 Step = dict[str, Any]
@@ -55,24 +53,6 @@ def read(path: Path) -> tuple[Batch, Tally]:
     (batch,) = load(source, tally, format=atif)
     assert batch.last
     return batch, tally
-
-
-def models(batch: Batch) -> list[ModelCall]:
-    return [span for span in batch.spans if isinstance(span, ModelCall)]
-
-
-def tools(batch: Batch) -> list[ToolCall]:
-    return [span for span in batch.spans if isinstance(span, ToolCall)]
-
-
-def agents(batch: Batch) -> list[AgentSpan]:
-    return [span for span in batch.spans if isinstance(span, AgentSpan)]
-
-
-def seen(call: ModelCall) -> list[tuple[str, str]]:
-    """(role, text) of every message the call was asked with, the system prompt left out."""
-    context = call.request.context
-    return [(m.role, text(m)) for m in context.messages()] if context else []
 
 
 def user(words: Any, **more: Any) -> Step:

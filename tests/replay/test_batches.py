@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,28 +25,13 @@ from tests.messages_api import (
     message,
     text,
 )
-from tests.replay.live_case import Waits, ask, clean_environment, client, echo, kept
+from tests.replay.live_case import Waits, ask, client, echo, kept
 from tests.replay.locked_case import Fixed
+
+pytestmark = pytest.mark.usefixtures("clean")
 
 PRICED = "claude-sonnet-4-5"
 ASKS = [ask(str(number), model=PRICED) for number in range(6)]
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    clean_environment(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def api() -> Iterator[MessagesApi]:
-    with MessagesApi(echo) as running:
-        yield running
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as opened:
-        yield opened
 
 
 class Run:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,14 +17,11 @@ from replay.models.worst import worst
 from replay.prices import price
 from replay.trace import Usage
 from tests.messages_api import FAULTS, Body, MessagesApi
-from tests.replay.live_case import BODY, clean_environment, client, echo, saying
+from tests.replay.live_case import BODY, client, echo, saying
+
+pytestmark = pytest.mark.usefixtures("clean")
 
 PRICED = "claude-sonnet-4-5"
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    clean_environment(monkeypatch, tmp_path)
 
 
 @pytest.fixture

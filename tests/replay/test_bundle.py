@@ -6,7 +6,7 @@ import io
 import re
 import stat
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +55,6 @@ from tests.replay.locked_case import (
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 EDIT = Edit(name="verify", changes=(SetSystem(VERIFY),))
 TWICE = Sampling(levels=(2,))
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as opened:
-        yield opened
 
 
 def replayed(
@@ -403,7 +397,7 @@ def test_a_file_that_was_cut_or_is_something_else_is_no_bundle(file: Path, tmp_p
         bundle.read(tmp_path / "none.zip")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(data=st.data())
 def test_no_single_byte_can_be_changed_unnoticed(data: st.DataObject, sound: Path) -> None:
     whole = sound.read_bytes()
@@ -419,7 +413,7 @@ def test_no_single_byte_can_be_changed_unnoticed(data: st.DataObject, sound: Pat
     assert {name: opened.read(name, 10**6) for name in opened.names} == members(sound)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(data=st.binary(max_size=300))
 def test_whatever_a_file_holds_it_is_a_sentence(data: bytes) -> None:
     for each in (data, archive.packed({manifest.NAME: data})):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -19,29 +18,14 @@ from replay.models.cached import Answered, Cached
 from replay.models.choose import choose
 from replay.store import Store, answers
 from tests.messages_api import FAULTS, Body, Fault, MessagesApi, message, text
-from tests.replay.live_case import MODEL, ask, clean_environment, client, echo, kept, words
+from tests.replay.live_case import MODEL, ask, client, echo, kept, words
 from tests.replay.locked_case import Fixed
+
+pytestmark = pytest.mark.usefixtures("clean")
 
 ASKS = [ask(str(number)) for number in range(10)]
 ELEVEN = [ask(str(number)) for number in range(11)]
 """Of which the last is sent, eight at a time, once three have come."""
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    clean_environment(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def api() -> Iterator[MessagesApi]:
-    with MessagesApi(echo) as running:
-        yield running
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as opened:
-        yield opened
 
 
 class Plain:

@@ -36,8 +36,10 @@ from tests.messages_api import (
     text,
     tool_use,
 )
-from tests.replay.live_case import BODY, LARGE, Waits, clean_environment, client
+from tests.replay.live_case import BODY, LARGE, Waits, client
 from tests.replay.locked_case import BREAK, VERIFY, stored, think
+
+pytestmark = pytest.mark.usefixtures("clean")
 
 EDIT = Edit(name="verify", changes=(SetSystem(VERIFY),))
 
@@ -46,11 +48,6 @@ EDIT = Edit(name="verify", changes=(SetSystem(VERIFY),))
 def api() -> Iterator[MessagesApi]:
     with MessagesApi() as running:
         yield running
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    clean_environment(monkeypatch, tmp_path)
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from replay.messages import observed, text
 from replay.steps import build
 from replay.store import Store
 from replay.store.write import Writer
-from replay.trace import AgentSpan, Batch, Cost, Level, ModelCall, ToolCall
+from replay.trace import AgentSpan, Batch, Cost, Level, ModelCall
+from tests.replay.kinds import agents, models, tools
 from tests.shared import DATA, needs_shared
 
 Json = Any
@@ -128,18 +129,6 @@ def only(path: Path) -> tuple[Batch, Tally]:
 
 def session(tmp_path: Path, *lines: Json) -> tuple[Batch, Tally]:
     return only(written(tmp_path / "s1.jsonl", list(lines)))
-
-
-def models(batch: Batch) -> list[ModelCall]:
-    return [span for span in batch.spans if isinstance(span, ModelCall)]
-
-
-def tools(batch: Batch) -> list[ToolCall]:
-    return [span for span in batch.spans if isinstance(span, ToolCall)]
-
-
-def agents(batch: Batch) -> list[AgentSpan]:
-    return [span for span in batch.spans if isinstance(span, AgentSpan)]
 
 
 def root(batch: Batch) -> AgentSpan:
@@ -938,7 +927,7 @@ def test_a_sub_agent_without_a_message_is_an_empty_thread(tmp_path: Path) -> Non
     assert len(agents(batch)) == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(lines=_spoilt())
 def test_a_spoilt_session_gives_a_sound_tree_or_a_bad_trace(
     tmp_path_factory: pytest.TempPathFactory, lines: list[Json]

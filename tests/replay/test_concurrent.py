@@ -16,20 +16,11 @@ from replay.models.claude import Claude
 from replay.models.flight import Arrival
 from replay.models.marker import marked
 from tests.messages_api import FAULTS, MESSAGES, Body, Fault, MessagesApi, message, text, tool_use
-from tests.replay.live_case import BODY, Waits, clean_environment, client, echo, saying, words
+from tests.replay.live_case import BODY, Waits, client, echo, saying, words
+
+pytestmark = pytest.mark.usefixtures("clean")
 
 MANY = [saying(str(number)) for number in range(20)]
-
-
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    clean_environment(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def api() -> Iterator[MessagesApi]:
-    with MessagesApi(echo) as running:
-        yield running
 
 
 @pytest.fixture

@@ -317,7 +317,7 @@ _MESSAGES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(system=st.text(), messages=st.lists(_MESSAGES, max_size=4))
 def test_whatever_it_is_told_it_answers(system: str, messages: list[dict[str, Any]]) -> None:
     answer = Demo().complete(body(system, messages), 0)

@@ -28,12 +28,6 @@ from tests.replay.doctor_case import MODEL, OTHERWISE, Odd, Otherwise, changing,
 PLENTY = Limits(usd=1.0)
 
 
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as opened:
-        yield opened
-
-
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("API_KEY", "AUTH_TOKEN", "BASE_URL", "PROFILE"):

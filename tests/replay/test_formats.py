@@ -151,7 +151,7 @@ def test_depth_beyond_reason_is_an_error_not_a_crash() -> None:
     data=st.binary(max_size=300)
     | st.sampled_from([b"PK\x03\x04", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"])
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_give_traces_or_a_sentence(data: bytes, tmp_path: Path) -> None:
     assert all(one.header.source_id for one in given_back(written(tmp_path / "x", data)))
 
@@ -179,7 +179,7 @@ TEMPLATES = st.recursive(
 
 
 @given(value=TEMPLATES, name=st.sampled_from(["arc", "tau-bench", "chat"]))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_json_forced_into_a_format_gives_traces_or_a_sentence(
     value: Any, name: str, tmp_path: Path
 ) -> None:

@@ -462,7 +462,7 @@ EPISODES = st.lists(
 
 
 @given(EPISODES, st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_the_first_departure_is_the_first_mismatch_of_a_locked_replay(
     episodes: list[tuple[str, str, int]], edited: bool
 ) -> None:

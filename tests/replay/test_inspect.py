@@ -30,9 +30,9 @@ from replay.trace import (
     Level,
     ModelCall,
     OtherSpan,
-    ToolCall,
     Usage,
 )
+from tests.replay.kinds import models, tools
 from tests.shared import DATA, needs_shared
 
 if sys.version_info >= (3, 14):
@@ -148,14 +148,6 @@ def only(folder: Path, events: list[Json], **more: Json) -> Batch:
     batches, _ = load(write_log(folder, sample(events, **more)))
     (batch,) = batches
     return batch
-
-
-def models(batch: Batch) -> list[ModelCall]:
-    return [span for span in batch.spans if isinstance(span, ModelCall)]
-
-
-def tools(batch: Batch) -> list[ToolCall]:
-    return [span for span in batch.spans if isinstance(span, ToolCall)]
 
 
 def named(batch: Batch, name: str) -> AnySpan:
@@ -727,7 +719,7 @@ def test_a_sample_nested_too_deeply_is_named(tmp_path: Path) -> None:
     assert tally.problems[0].where == "samples[0]"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(st.binary(max_size=200), st.sampled_from([b"", b"PK\x03\x04", b'{"version":2,"eval":{']))
 def test_any_bytes_give_traces_or_a_bad_trace(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, begins: bytes

@@ -22,12 +22,11 @@ from replay.trace import (
     Batch,
     Cost,
     Level,
-    ModelCall,
     OtherSpan,
     Retrieval,
-    ToolCall,
     Usage,
 )
+from tests.replay.kinds import models, seen, tools
 from tests.shared import DATA, needs_shared
 
 Value = dict[str, Any]
@@ -43,19 +42,6 @@ def read(path: Path) -> tuple[list[Batch], Tally]:
 def written(path: Path, *spans: Value) -> list[Batch]:
     path.write_text(json.dumps(spans))
     return read(path)[0]
-
-
-def models(batch: Batch) -> list[ModelCall]:
-    return [span for span in batch.spans if isinstance(span, ModelCall)]
-
-
-def tools(batch: Batch) -> list[ToolCall]:
-    return [span for span in batch.spans if isinstance(span, ToolCall)]
-
-
-def seen(call: ModelCall) -> list[tuple[str, str]]:
-    context = call.request.context
-    return [(m.role, text(m)) for m in context.messages()] if context else []
 
 
 # --- small spans, as Phoenix gives them back
@@ -360,7 +346,7 @@ ODD = st.recursive(
 
 
 @given(value=ODD)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_json_gives_traces_or_a_sentence(value: Any, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -35,12 +34,6 @@ from tests.replay.locked_case import (
 from tests.replay.locked_case import run as run_with
 
 EDIT = Edit(name="verify", changes=(SetSystem(VERIFY),))
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.open(":memory:") as opened:
-        yield opened
 
 
 def run(

@@ -16,7 +16,8 @@ from replay.formats.intake import Source, Tally
 from replay.formats.literal import literal
 from replay.formats.toolbench.reply import MORE, Reply, mended, read
 from replay.messages import observed, text
-from replay.trace import Batch, Level, ModelCall, OtherSpan, ToolCall
+from replay.trace import Batch, Level, OtherSpan
+from tests.replay.kinds import models, tools
 from tests.shared import DATA, needs_shared
 
 Value = dict[str, Any]
@@ -49,14 +50,6 @@ def answered(tmp_path: Path, *details: Value, final: str = "", **more: Any) -> t
     assert sniff(source) is toolbench
     (batch,) = load(source, tally)
     return batch, tally
-
-
-def models(batch: Batch) -> list[ModelCall]:
-    return [span for span in batch.spans if isinstance(span, ModelCall)]
-
-
-def tools(batch: Batch) -> list[ToolCall]:
-    return [span for span in batch.spans if isinstance(span, ToolCall)]
 
 
 def branches(batch: Batch) -> list[OtherSpan]:
@@ -236,7 +229,7 @@ ODD = st.recursive(
 
 
 @given(details=ODD, tools=ODD)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_tree_gives_a_trace(details: Any, tools: Any, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     run = {"query": "q", "available_tools": tools, "answer": {"answer_details": details}}

@@ -15,7 +15,8 @@ from replay.formats import load, sniff, whowhen
 from replay.formats.intake import HEAD_BYTES, Source, Tally
 from replay.messages import text
 from replay.steps import build
-from replay.trace import NO_SYSTEM, Batch, ModelCall
+from replay.trace import NO_SYSTEM, Batch
+from tests.replay.kinds import models
 from tests.shared import DATA, needs_shared
 
 CHAT: dict[str, Any] = {
@@ -43,10 +44,6 @@ def read(path: Path, chat: Any = None) -> tuple[Batch, Tally]:
     assert sniff(source) is whowhen
     (batch,) = load(source, tally)
     return batch, tally
-
-
-def models(batch: Batch) -> list[ModelCall]:
-    return [span for span in batch.spans if isinstance(span, ModelCall)]
 
 
 def test_every_message_is_a_step_of_its_speaker_the_terminal_s_too(tmp_path: Path) -> None:
@@ -138,7 +135,7 @@ def test_fields_that_nobody_knows_are_counted(tmp_path: Path) -> None:
         )
     )
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_history_gives_a_trace_or_a_sentence(history: Any, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps({**CHAT, "history": history}))

@@ -14,7 +14,7 @@ from taxonomy.cost import (
     call_usd,
     per,
     per_resolved_at,
-    run_money,
+    spent,
     times_cheaper,
     total,
 )
@@ -31,21 +31,21 @@ def known(usd: float) -> Money:
 
 
 def test_the_article_s_run_costs_541_and_a_resolved_task_83() -> None:
-    run = run_money(call_usd(STEP, FRONTIER) for _ in range(20))
+    run = spent(call_usd(STEP, FRONTIER) for _ in range(20))
     assert run.cost_complete
     assert run.cost_usd == pytest.approx(0.541, abs=5e-4)
     assert per_resolved_at(0.5412, 0.65) == pytest.approx(0.83, abs=5e-3)
 
 
 def test_a_hundred_such_runs_of_which_65_pass_cost_the_same_a_resolved_task() -> None:
-    run = run_money(call_usd(STEP, FRONTIER) for _ in range(20))
+    run = spent(call_usd(STEP, FRONTIER) for _ in range(20))
     found = per(total([run] * 100), 65)
     assert found.cost_usd == pytest.approx(0.83, abs=5e-3)
 
 
 def test_the_article_s_routed_run_costs_18() -> None:
     steps = [call_usd(STEP, SMALL)] * 14 + [call_usd(STEP, FRONTIER)] * 6
-    assert run_money(steps).cost_usd == pytest.approx(0.18, abs=5e-3)
+    assert spent(steps).cost_usd == pytest.approx(0.18, abs=5e-3)
 
 
 def test_cheaper_runs_that_resolve_less_are_dearer() -> None:
@@ -82,8 +82,10 @@ def test_a_call_whose_price_cannot_be_known_has_none(usage: Usage) -> None:
 
 def test_a_total_that_lacks_a_part_is_a_lower_bound() -> None:
     assert total([known(1.0), NOTHING_KNOWN]) == Money(cost_usd=1.0, cost_complete=False)
-    assert run_money([0.5, None]) == Money(cost_usd=0.5, cost_complete=False)
+    assert spent([0.5, None]) == Money(cost_usd=0.5, cost_complete=False)
     assert total([]) == total([NOTHING_KNOWN]) == NOTHING_KNOWN
+    assert spent([None, None]) == NOTHING_KNOWN
+    assert spent([]) == known(0.0)
 
 
 def test_nothing_resolved_has_no_price_a_resolved_task() -> None:
