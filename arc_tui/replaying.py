@@ -189,7 +189,7 @@ def break_and_notice(store: Store, key: str) -> tuple[int | None, str | None]:
     A person's tag says more than the first candidate of the rules.
     """
     said = ledger.diagnosis(store, key)
-    tagged = tag_rows(store, "trace = ? AND accepted", (key,))
+    tagged = tag_rows(store, "recording = ? AND accepted", (key,))
     candidate = said.candidates[0].step if said and said.candidates else None
     at = min(tag.step for tag in tagged) if tagged else candidate
     harness = [f for f in (said.findings if said else ()) if f.fault is Fault.HARNESS]

@@ -24,6 +24,7 @@ import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -33,7 +34,9 @@ from replay.errors import ArcError
 from replay.store import Store, notes
 from replay.store.handle import now_ns
 from replay.trace import Header, Trace
-from taxonomy.evidence.reading import Turn
+
+if TYPE_CHECKING:  # to count failures no step is read
+    from taxonomy.evidence.reading import Turn
 
 _NOTE = "goals:"
 _RANGE = re.compile(r"(\d+)(?:-(\d+)?)?")
@@ -157,6 +160,21 @@ def first_seen(store: Store, goals: Goals, name: str, at_ns: int | None = None) 
     new = Seen(digest=goals.digest, first_seen_ns=at_ns or now_ns(), name=name, goals=goals)
     notes.keep(store, f"{_NOTE}{goals.digest}", new)
     return new
+
+
+def kept(store: Store) -> list[Seen]:
+    """Every version of every file of goals that was seen, as it was first seen."""
+    return notes.found(store, _NOTE, Seen)
+
+
+def newest(store: Store) -> tuple[Seen, ...]:
+    """Of each file of goals the version that was first seen last; by the files' names."""
+    last = {seen.name: seen for seen in sorted(kept(store), key=_when)}
+    return tuple(last[name] for name in sorted(last))
+
+
+def _when(seen: Seen) -> tuple[int, str]:
+    return seen.first_seen_ns, seen.digest
 
 
 def hindsight(seen: Seen, trace: Trace) -> bool | None:

@@ -17,19 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from replay.errors import ArcError
-from replay.store import Store, notes, read
+from replay.store import Store
 from replay.trace import Header, Trace
 from taxonomy.classes import FailureClass, Fault, class_label
-from taxonomy.evidence.reading import Reading, Turn
-from taxonomy.goals import Goals, Seen
+from taxonomy.goals import Goals, newest
 from taxonomy.query import TagRow
 
+if TYPE_CHECKING:
+    from taxonomy.evidence.reading import Turn
+
 FAULT = "fault:"
-_GOALS = "goals:"
 
 
 class BadOwner(ArcError):
@@ -105,20 +107,10 @@ def owners_of(
 
     A step is read only where a goal with an owner may cover it.
     """
-    goals = kept_goals(store)
+    goals = [seen.goals for seen in newest(store)]
     return tuple(
         owners.of(row.failure, row.sub, row.fault, _goal_owner(store, goals, row)) for row in rows
     )
-
-
-def kept_goals(store: Store) -> tuple[Goals, ...]:
-    """The version of each file of goals that was first seen last."""
-    newest: dict[str, Seen] = {}
-    for seen in notes.found(store, _GOALS, Seen):
-        held = newest.get(seen.name)
-        if held is None or (held.first_seen_ns, held.digest) < (seen.first_seen_ns, seen.digest):
-            newest[seen.name] = seen
-    return tuple(newest[name].goals for name in sorted(newest))
 
 
 def _goal_owner(store: Store, goals: Sequence[Goals], row: TagRow) -> str | None:
@@ -133,8 +125,12 @@ def _goal_owner(store: Store, goals: Sequence[Goals], row: TagRow) -> str | None
 
 def _turn(store: Store, head: Header, row: TagRow) -> Turn | None:
     """The step of a row as goals read it, None where the recording has none of that number."""
-    step = read.part(store, row.trace, {row.step}).get(row.step)
+    from replay.store import read  # a list of runs starts without either
+    from taxonomy.evidence.reading import Reading
+
+    step = read.part(store, row.recording, {row.step}).get(row.step)
     if step is None:
         return None
-    (turn,) = Reading(Trace(id=row.trace, run=row.run, header=head, spans=(), steps=(step,))).turns
+    trace = Trace(id=row.recording, run=row.run, header=head, spans=(), steps=(step,))
+    (turn,) = Reading(trace).turns
     return turn

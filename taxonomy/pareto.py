@@ -4,7 +4,7 @@ spans."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
@@ -15,7 +15,16 @@ from replay.store import Store
 from taxonomy.classes import FailureClass, Fault, class_label
 from taxonomy.findings import Source
 from taxonomy.owners import Owners, owners_of
-from taxonomy.query import TagRow, first_tools, outcome_counts, run_heads, tag_rows
+from taxonomy.query import (
+    NONE,
+    TagRow,
+    WordCount,
+    count_first_words,
+    first_tools,
+    first_words,
+    outcome_count,
+    run_heads,
+)
 
 By = Literal["tool", "model", "variant", "task", "week", "owner"]
 BYS: tuple[By, ...] = get_args(By)
@@ -30,10 +39,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class RunBehind(Struct, frozen=True, kw_only=True):
     """A failed run that a bar counts, and the step it is counted for.
 
-    `by` says so (with `source`); all of these are None where nobody says anything of the run.
+    `trace` is the recording that has the step, `preferred` the one that lists show of the run.
+    `by` says so (with `source`); these and the step are None where nobody says anything of it.
     """
 
     trace: str
+    preferred: str
     step: int | None
     task: str | None
     trial: str | None
@@ -47,9 +58,9 @@ class RunBehind(Struct, frozen=True, kw_only=True):
 class Bar(Struct, frozen=True, kw_only=True):
     """One bar: runs tagged by someone, and runs a rule or judge suggests it for.
 
-    `part` is the tool, model … the class is split by. `owner` is whose most of its runs are
-    (None: nobody is named), `owners` how many different answers there are. `runs` begin with the
-    tagged ones, then go by task, trial, trace and step.
+    `part` is the tool, model … the class is split by. `runs` begin with the tagged ones, then go
+    by task, trial, trace and step. `owner` is whose most of them are (None: nobody is named),
+    `owners` how many different answers there are. A `tally` names neither runs nor owners.
     """
 
     label: str
@@ -58,10 +69,10 @@ class Bar(Struct, frozen=True, kw_only=True):
     failure: FailureClass = msgspec.field(name="class")
     sub: str | None
     fault: Fault | None
-    part: str | None
-    owner: str | None
-    owners: int
-    runs: tuple[RunBehind, ...]
+    part: str | None = None
+    owner: str | None = None
+    owners: int = 0
+    runs: tuple[RunBehind, ...] = ()
 
     @property
     def count(self) -> int:
@@ -86,45 +97,70 @@ class Pareto(Struct, frozen=True, kw_only=True):
         return (*self.bars, *self.apart)
 
 
+def tally(store: Store, *, without: Collection[str] = NONE) -> Pareto:
+    """`pareto` as far as a picture of it goes: its bars counted, the runs behind them not read."""
+    counted = count_first_words(store, without=without)
+    groups: dict[str, list[WordCount]] = {}
+    for each in counted:
+        if each.failure is not None:
+            groups.setdefault(_whole(each.failure, each.sub, each.fault), []).append(each)
+    bars = _in_order([_counted(label, group) for label, group in groups.items()], None)
+    return Pareto(
+        bars=tuple(bar for bar in bars if is_agents(bar.fault)),
+        apart=tuple(bar for bar in bars if not is_agents(bar.fault)),
+        untagged=sum(each.runs for each in counted if each.failure is None),
+        failed=sum(each.runs for each in counted),
+        unknown=outcome_count(store, "unknown", without=without),
+    )
+
+
 def pareto(
-    store: Store, *, by: By | None = None, every: bool = False, owners: Owners | None = None
+    store: Store,
+    *,
+    by: By | None = None,
+    every: bool = False,
+    owners: Owners | None = None,
+    without: Collection[str] = NONE,
 ) -> Pareto:
-    """The Pareto over the preferred recordings of all runs.
+    """The Pareto over the preferred recordings of all runs but those of the tasks `without`.
 
     Each failed run counts once, by its most trusted source and earliest step; with `every`, once
     for each class said of it. `by` splits a class further; weeks are in order. Without `owners`
     nobody is asked whose a failure is.
     """
-    said = tag_rows(store, "outcome = 'failed'" + ("" if every else " AND place = 1"))
+    said = first_words(store, every=every, without=without)
     named = (None,) * len(said) if owners is None else owners_of(store, said, owners)
     part = _splitter(store, by)
     counted: dict[tuple[str, str], tuple[TagRow, str | None, RunBehind]] = {}
     for row, owner in zip(said, named, strict=True):
         of = owner or NO_VALUE if by == "owner" else part(row)
-        counted.setdefault((row.run, _label(row, of)), (row, of, _behind(row, owner)))
+        counted.setdefault(
+            (row.run, _whole(row.failure, row.sub, row.fault, of)), (row, of, _behind(row, owner))
+        )
     groups: dict[str, list[tuple[TagRow, str | None, RunBehind]]] = {}
     for (_, label), each in counted.items():
         groups.setdefault(label, []).append(each)
     bars = _in_order([_bar(label, group) for label, group in groups.items()], by)
-    counts = outcome_counts(store)
-    failed = counts.get("failed", 0)
+    failed = outcome_count(store, "failed", without=without)
     return Pareto(
         bars=tuple(bar for bar in bars if is_agents(bar.fault)),
         apart=tuple(bar for bar in bars if not is_agents(bar.fault)),
         untagged=failed - len({row.run for row in said}),
         failed=failed,
-        unknown=counts.get("unknown", 0),
+        unknown=outcome_count(store, "unknown", without=without),
     )
 
 
-def untagged_runs(store: Store) -> tuple[RunBehind, ...]:
+def untagged_runs(store: Store, *, without: Collection[str] = NONE) -> tuple[RunBehind, ...]:
     """The failed runs nobody says anything of, by task, trial and trace."""
-    said = {row.run for row in tag_rows(store, "outcome = 'failed' AND place = 1")}
+    said = {row.run for row in first_words(store)}
     return tuple(
         sorted(
             (
-                RunBehind(trace=run.trace, step=None, task=run.task, trial=run.trial)
-                for run in run_heads(store)
+                RunBehind(
+                    trace=run.trace, preferred=run.trace, step=None, task=run.task, trial=run.trial
+                )
+                for run in run_heads(store, without=without)
                 if run.outcome == "failed" and run.run not in said
             ),
             key=_order,
@@ -147,15 +183,14 @@ def iso_week(start_ns: int | None) -> str:
 
 def failure_label(row: TagRow) -> str:
     """A failure as a bar that is not split names it: class, sub-label, and whose doing it was."""
-    label = class_label(row.failure, row.sub)
-    return label if is_agents(row.fault) else f"{label} ({row.fault})"
+    return _whole(row.failure, row.sub, row.fault)
 
 
-def _label(row: TagRow, part: str | None) -> str:
-    if part is None:
-        return failure_label(row)
-    label = f"{class_label(row.failure, row.sub)} · {part}"
-    return label if is_agents(row.fault) else f"{label} ({row.fault})"
+def _whole(
+    failure: FailureClass, sub: str | None, fault: Fault | None, part: str | None = None
+) -> str:
+    label = " · ".join(filter(None, (class_label(failure, sub), part)))
+    return label if is_agents(fault) else f"{label} ({fault})"
 
 
 def _splitter(store: Store, by: By | None) -> Callable[[TagRow], str | None]:
@@ -163,7 +198,7 @@ def _splitter(store: Store, by: By | None) -> Callable[[TagRow], str | None]:
     match by:
         case "tool":
             tools = first_tools(store)
-            return lambda row: tools.get((row.trace, row.step), "no call")
+            return lambda row: tools.get((row.recording, row.step), "no call")
         case "model":
             return lambda row: row.models or NO_VALUE
         case "variant":
@@ -179,7 +214,8 @@ def _splitter(store: Store, by: By | None) -> Callable[[TagRow], str | None]:
 
 def _behind(row: TagRow, owner: str | None) -> RunBehind:
     return RunBehind(
-        trace=row.trace,
+        trace=row.recording,
+        preferred=row.trace,
         step=row.step,
         task=row.task,
         trial=row.trial,
@@ -188,6 +224,20 @@ def _behind(row: TagRow, owner: str | None) -> RunBehind:
         by=row.by,
         why=row.why,
         owner=owner,
+    )
+
+
+def _counted(label: str, group: Sequence[WordCount]) -> Bar:
+    first = group[0]
+    assert first.failure is not None
+    tagged = sum(each.runs for each in group if each.accepted)
+    return Bar(
+        label=label,
+        tagged=tagged,
+        suggested=sum(each.runs for each in group) - tagged,
+        failure=first.failure,
+        sub=first.sub,
+        fault=first.fault,
     )
 
 

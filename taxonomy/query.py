@@ -1,11 +1,12 @@
 """Questions over both migration sets: what was recorded joined with what is said of it.
 
-The view `failures` is defined here and made by the ledger's first migration.
+The view `failures` and the indices for such questions are defined here and made by the ledger's
+migrations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -18,20 +19,24 @@ from replay.trace import Effect, Json
 from taxonomy.classes import FailureClass, Fault, Shape
 from taxonomy.findings import Source
 
-FAILURES = """
+_TAG_TRUST = "CASE source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 ELSE 2 END"
+_SUGGESTION_TRUST = "CASE source WHEN 'judge' THEN 3 ELSE 4 END"
+_COUNTS = "(confidence IS NULL OR confidence >= 0.5)"
+"""Below that a suggestion is a hint, and counts nowhere."""
+
+FAILURES = f"""
 CREATE VIEW failures AS
 WITH said AS (
   SELECT trace, span, step, class, sub, fault, source, by, note AS why, 1 AS accepted,
-    CASE source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 ELSE 2 END AS trust
+    {_TAG_TRUST} AS trust
   FROM tag
   UNION ALL
-  SELECT trace, span, step, class, sub, fault, source, by, why, 0,
-    CASE source WHEN 'judge' THEN 3 ELSE 4 END
+  SELECT trace, span, step, class, sub, fault, source, by, why, 0, {_SUGGESTION_TRUST}
   FROM suggestion
-  WHERE confidence IS NULL OR confidence >= 0.5)  -- below that it is a hint, and counts nowhere
+  WHERE {_COUNTS})
 SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome,
-  said.class, said.sub, said.fault, said.step, said.span, said.source, said.by, said.why,
-  said.accepted,
+  said.class, said.sub, said.fault, r.key AS recording, said.step, said.span, said.source,
+  said.by, said.why, said.accepted,
   row_number() OVER (PARTITION BY p.trace ORDER BY said.trust, said.step, said.class) AS place
 FROM trace_summary p
 JOIN trace r ON r.run = p.run AND r.complete
@@ -39,10 +44,22 @@ JOIN said ON said.trace = r.key AND (said.accepted OR r.key = p.trace)
 WHERE p.preferred
 """
 
+INDICES = f"""
+CREATE INDEX suggestion_first ON suggestion(trace, {_SUGGESTION_TRUST}, step, class)
+  WHERE {_COUNTS};
+
+CREATE INDEX trace_ending ON trace(outcome, complete, key, run, steps, task);
+
+CREATE INDEX trace_recordings ON trace(run, complete, steps)
+"""
+"""What lets the failed runs of a large database be counted without reading their rows."""
+
 
 class TagRow(Struct, frozen=True, kw_only=True):
     """A row of the view `failures`: a tag (`accepted`) or a suggestion, on one run.
 
+    `trace` is the run's preferred recording. `recording` is the one it was said of, whose step and
+    span these are: a person may have tagged another recording, where steps count otherwise.
     `place` 1 is what the Pareto counts: the most trusted source, then the earliest step.
     """
 
@@ -56,6 +73,7 @@ class TagRow(Struct, frozen=True, kw_only=True):
     failure: FailureClass = msgspec.field(name="class")
     sub: str | None
     fault: Fault | None
+    recording: str
     step: int
     span: str
     source: Source
@@ -105,12 +123,91 @@ def verdict(store: Store, trace: str) -> Verdict | None:
     return verdicts(store, "trace = ?", (trace,)).get(trace)
 
 
-def outcome_counts(store: Store) -> dict[str, int]:
-    """How many runs passed, failed, and are unknown, each run once."""
+# --- failed runs; those of the tasks `without` are left out
+
+
+NONE: frozenset[str] = frozenset()
+"""No task is left out."""
+
+
+def _but(without: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """A condition on the column `task`, and its values."""
+    if not without:
+        return "1", ()
+    return "(task IS NULL OR task NOT IN (SELECT value FROM json_each(?)))", (_among(without),)
+
+
+def first_words(
+    store: Store, *, every: bool = False, without: Collection[str] = NONE
+) -> list[TagRow]:
+    """What the Pareto counts of each failed run: one word on it, or `every` one."""
+    known, values = _but(without)
+    first = "1" if every else "place = 1"
+    return tag_rows(store, f"outcome = 'failed' AND {first} AND {known}", values)
+
+
+class WordCount(NamedTuple):
+    """Failed runs of which the same is said first; `failure` None: nobody says anything."""
+
+    failure: FailureClass | None
+    sub: str | None
+    fault: Fault | None
+    accepted: bool
+    runs: int
+
+
+def count_first_words(store: Store, *, without: Collection[str] = NONE) -> list[WordCount]:
+    """The rows of `first_words` counted, and the runs that have none.
+
+    Asked of each run on its own, by index: the view would first write down and sort all that is
+    said of every run.
+    """
+    known, values = _but(without)
     found = store.db.execute(
-        "SELECT outcome, count(*) FROM trace_summary WHERE preferred GROUP BY outcome"
+        "WITH tagged AS ("
+        "  SELECT r.run, g.class, g.sub, g.fault, row_number() OVER ("
+        f"    PARTITION BY r.run ORDER BY {_TAG_TRUST}, g.step, g.class) AS place"
+        "  FROM tag g JOIN trace r ON r.key = g.trace AND r.complete)"
+        " SELECT coalesce(t.class, s.class) AS class, iif(t.run IS NULL, s.sub, t.sub) AS sub,"
+        "   iif(t.run IS NULL, s.fault, t.fault) AS fault, t.run IS NOT NULL AS accepted, count(*)"
+        " FROM trace_summary p LEFT JOIN tagged t ON t.run = p.run AND t.place = 1"
+        " LEFT JOIN suggestion s ON t.run IS NULL AND s.rowid = ("
+        f"   SELECT rowid FROM suggestion WHERE trace = p.trace AND {_COUNTS}"
+        f"   ORDER BY {_SUGGESTION_TRUST}, step, class LIMIT 1)"
+        f" WHERE p.preferred AND p.outcome = 'failed' AND {known}"
+        " GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+        values,
     )
-    return {str(outcome): int(count) for outcome, count in found}
+    return [
+        WordCount(
+            failure=FailureClass(failure) if failure else None,
+            sub=sub,
+            fault=Fault(fault) if fault else None,
+            accepted=bool(accepted),
+            runs=runs,
+        )
+        for failure, sub, fault, accepted, runs in found
+    ]
+
+
+def count_runs(store: Store, tasks: Collection[str]) -> int:
+    """How many runs some tasks have, each run once."""
+    (count,) = store.db.execute(
+        "SELECT count(*) FROM trace_summary WHERE preferred"
+        " AND task IN (SELECT value FROM json_each(?))",
+        (_among(tasks),),
+    ).fetchone()
+    return int(count)
+
+
+def outcome_count(store: Store, outcome: str, *, without: Collection[str] = NONE) -> int:
+    """How many runs ended so, each run once."""
+    known, values = _but(without)
+    (count,) = store.db.execute(
+        f"SELECT count(*) FROM trace_summary WHERE preferred AND outcome = ? AND {known}",
+        (outcome, *values),
+    ).fetchone()
+    return int(count)
 
 
 class RunHead(NamedTuple):
@@ -125,11 +222,13 @@ class RunHead(NamedTuple):
     start_ns: int | None
 
 
-def run_heads(store: Store) -> list[RunHead]:
+def run_heads(store: Store, *, without: Collection[str] = NONE) -> list[RunHead]:
     """Every run once, in the order of their traces' ids."""
+    known, values = _but(without)
     found = store.db.execute(
         "SELECT trace, run, title, task, trial, outcome, start_ns FROM trace_summary"
-        " WHERE preferred ORDER BY trace"
+        f" WHERE preferred AND {known} ORDER BY trace",
+        values,
     )
     return [RunHead(*row) for row in found]
 
@@ -210,6 +309,20 @@ def step_signs(store: Store, traces: Iterable[str]) -> dict[str, list[StepSign]]
     for key, errors, score, source in found:
         signs.setdefault(key, []).append(StepSign(errors, score, source))
     return signs
+
+
+def agent_extras(store: Store, traces: Iterable[str]) -> dict[str, list[dict[str, Json]]]:
+    """What the source keeps of each agent of a trace that has no field of its own."""
+    found = store.db.execute(
+        "SELECT t.key, json_extract(s.detail, '$.extra') FROM trace t JOIN span s ON s.trace = t.id"
+        " WHERE t.complete AND t.key IN (SELECT value FROM json_each(?)) AND s.kind = 'agent'"
+        "   AND json_type(s.detail, '$.extra') = 'object' ORDER BY t.id, s.seq",
+        (_among(traces),),
+    )
+    kept: dict[str, list[dict[str, Json]]] = {}
+    for key, extra in found:
+        kept.setdefault(key, []).append(msgspec.json.decode(extra, type=dict[str, Json]))
+    return kept
 
 
 class CacheShare(NamedTuple):

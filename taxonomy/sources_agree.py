@@ -79,6 +79,7 @@ def _pair(
 ) -> SourcesAgree:
     both = sorted(first.keys() & second.keys())
     pairs = [(first[trace].failure, second[trace].failure) for trace in both]
+    same_recording = [t for t in both if first[t].recording == second[t].recording]
     unlike: dict[tuple[FailureClass, FailureClass], list[str]] = {}
     for trace, pair in zip(both, pairs, strict=True):
         if pair[0] is not pair[1]:
@@ -87,7 +88,10 @@ def _pair(
         first=one,
         second=other,
         same=rate(sum(a is b for a, b in pairs), len(pairs)),
-        step=rate(sum(first[each].step == second[each].step for each in both), len(both)),
+        step=rate(
+            sum(first[each].step == second[each].step for each in same_recording),
+            len(same_recording),
+        ),
         kappa=kappa(pairs),
         confusion=confusion(
             [(a.value, b.value) for a, b in pairs],

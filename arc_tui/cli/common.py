@@ -16,8 +16,10 @@ from rich.text import Text
 
 from arc_tui.format import plain
 from arc_tui.places import database
+from arc_tui.views.runs import apart_words
 from replay.store import Store
 from taxonomy.ledger import open_ledger
+from taxonomy.stats.holding import Apart
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +40,19 @@ def db_option(command: F) -> F:
 def json_option(command: F) -> F:
     """`--json`: the view as JSON, its keys as documented."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def held_out_option(command: F) -> F:
+    """`--with-held-out`: nobody looks at what is kept for a test by accident."""
+    return click.option(
+        "--with-held-out", is_flag=True, help="The runs of held-out tasks too, else hidden."
+    )(command)
+
+
+def say_apart(given: Apart) -> None:
+    """On stderr, how many runs of held-out tasks are hidden."""
+    if given.runs and not given.shown:
+        click.echo(f"{apart_words(given)} (--with-held-out shows them)", err=True)
 
 
 def open_store(db: Path | None) -> Store:

@@ -8,23 +8,42 @@ import click
 from rich.text import Text
 
 from arc_tui import format
-from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
+from arc_tui.cli.common import (
+    console,
+    db_option,
+    held_out_option,
+    json_option,
+    open_store,
+    print_json,
+    print_table,
+    say_apart,
+)
 from arc_tui.views.runs import RunRow, phrase, run_rows, total_cost
+from taxonomy.stats.holding import Apart, hidden, parted
 
 
 @click.command()
 @click.argument("query", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Every recording of a run, not the fullest.")
+@held_out_option
 @json_option
 @db_option
-def ls(query: tuple[str, ...], every: bool, as_json: bool, db: Path | None) -> int:
+def ls(
+    query: tuple[str, ...], every: bool, with_held_out: bool, as_json: bool, db: Path | None
+) -> int:
     """List runs; all words of QUERY must occur in a row (`field:word` asks one column)."""
     with open_store(db) as store:
         words = " ".join(query)
-        rows = run_rows(store, words, every=every)
+        found = run_rows(store, words, every=every)
+        tasks = hidden(store)
+    visible, held = parted(found, tasks)
+    say_apart(Apart(tasks=tasks, runs=len(held), shown=with_held_out))
+    rows = found if with_held_out else visible
     if as_json:
         print_json(rows)
         return 0 if rows else 1
+    if not rows and held:
+        return 1
     if not rows:
         nothing = "no runs yet; `arc import PATH` reads some, `arc demo` shows some"
         click.echo(f"no run matches {words!r}" if words else nothing, err=True)

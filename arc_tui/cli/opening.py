@@ -8,12 +8,14 @@ from pathlib import Path
 import click
 
 from arc_tui.cli.common import db_option
+from arc_tui.config import read_owners
 from arc_tui.places import database, demo_database
 from replay.errors import ArcError
 
 
 def run_app(path: Path, *, imports: tuple[Path, ...] = (), demo: bool = False) -> None:
-    """Open the app on a database; needs a terminal."""
+    """Open the app on a database; needs a terminal, and settings without a mistake."""
+    read_owners()
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise ArcError(
             "the app needs a terminal",

@@ -10,15 +10,23 @@ import click
 from rich.text import Text
 
 from arc_tui import format
-from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
+from arc_tui.cli.common import (
+    console,
+    db_option,
+    held_out_option,
+    json_option,
+    open_store,
+    print_json,
+    say_apart,
+)
 from arc_tui.cli.pareto_table import print_agreement, print_before_after, print_runs, print_trend
 from arc_tui.config import read_owners
 from arc_tui.views.failure_words import owner
-from arc_tui.views.failures import NOT_AGENTS, Asked, build_failures, rows_named
+from arc_tui.views.failures import NOT_AGENTS, Asked, agreements, build_failures, rows_named
 from replay.store import Store
 from taxonomy.pareto import BYS, UNTAGGED, Bar, By, Pareto
 from taxonomy.pareto import pareto as count_failures
-from taxonomy.sources_agree import sources_agree
+from taxonomy.stats.holding import apart
 from taxonomy.trend import before_after, trend
 
 BAR = 40
@@ -40,6 +48,7 @@ BAR = 40
     help="Each class before that day (UTC) and since, and whether it changed.",
 )
 @click.option("--agreement", is_flag=True, help="Where person, judge and rule name the same class.")
+@held_out_option
 @json_option
 @db_option
 def pareto(
@@ -48,6 +57,7 @@ def pareto(
     runs: str | None,
     since: datetime | None,
     agreement: bool,
+    with_held_out: bool,
     as_json: bool,
     db: Path | None,
 ) -> int:
@@ -56,18 +66,20 @@ def pareto(
     Owners stand under [owners] in config.toml (a class, `other / …` or `fault:harness` = a name),
     and at the goals of a task.
     """
-    asked = Asked(by=cast("By | None", by), every=every)
+    asked = Asked(by=cast("By | None", by), every=every, with_held_out=with_held_out)
     _one_question(asked, runs, since, agreement)
     with open_store(db) as store:
+        held = apart(store, shown=with_held_out)
+        say_apart(held)
         if since is not None:
-            return _since(store, since, as_json)
+            return _since(store, since, held.hidden, as_json)
         if agreement:
-            return _agreement(store, as_json)
+            return _agreement(store, held.hidden, as_json)
         if runs is not None:
             return _runs(store, asked, runs, as_json)
         if by == "week":
-            return _weeks(store, as_json)
-        return _bars(store, asked, as_json)
+            return _weeks(store, held.hidden, as_json)
+        return _bars(store, asked, held.hidden, as_json)
 
 
 def _one_question(asked: Asked, runs: str | None, since: datetime | None, agreement: bool) -> None:
@@ -81,8 +93,10 @@ def _one_question(asked: Asked, runs: str | None, since: datetime | None, agreem
         raise click.UsageError("--by week counts each run once; leave --every out")
 
 
-def _bars(store: Store, asked: Asked, as_json: bool) -> int:
-    counted = count_failures(store, by=asked.by, every=asked.every, owners=read_owners())
+def _bars(store: Store, asked: Asked, without: frozenset[str], as_json: bool) -> int:
+    counted = count_failures(
+        store, by=asked.by, every=asked.every, owners=read_owners(), without=without
+    )
     if as_json:
         print_json(counted)
     else:
@@ -126,8 +140,8 @@ def _runs(store: Store, asked: Asked, name: str, as_json: bool) -> int:
     return 0 if rows else 1
 
 
-def _weeks(store: Store, as_json: bool) -> int:
-    found = trend(store)
+def _weeks(store: Store, without: frozenset[str], as_json: bool) -> int:
+    found = trend(store, without=without)
     if as_json:
         print_json(found)
     else:
@@ -135,8 +149,8 @@ def _weeks(store: Store, as_json: bool) -> int:
     return 0 if found.classes else 1
 
 
-def _since(store: Store, since: datetime, as_json: bool) -> int:
-    found = before_after(store, since.date())
+def _since(store: Store, since: datetime, without: frozenset[str], as_json: bool) -> int:
+    found = before_after(store, since.date(), without=without)
     if as_json:
         print_json(found)
     else:
@@ -144,8 +158,8 @@ def _since(store: Store, since: datetime, as_json: bool) -> int:
     return 0 if found.before and found.after else 1
 
 
-def _agreement(store: Store, as_json: bool) -> int:
-    found = sources_agree(store)
+def _agreement(store: Store, without: frozenset[str], as_json: bool) -> int:
+    found = agreements(store, without)
     if as_json:
         print_json(found)
     else:

@@ -12,9 +12,10 @@ from arc_tui.cli.common import print_table
 from arc_tui.views.calibration_tables import counted, short
 from arc_tui.views.failure_words import WHO, Labelled, agreement, card, told
 from arc_tui.views.failures import BarRow, FailuresView
+from taxonomy.change import Change
 from taxonomy.pareto import RunBehind
 from taxonomy.sources_agree import Differ, SourcesAgree
-from taxonomy.trend import BeforeAfter, Change, Trend, Week
+from taxonomy.trend import BeforeAfter, Trend, Week
 
 LABEL = 16
 
@@ -83,14 +84,13 @@ def print_before_after(out: Console, found: BeforeAfter) -> None:
 
 
 def _change(change: Change) -> list[Text | str]:
-    reading = change.reading or ""
-    style = "bold" if reading in ("fewer", "more") else "dim"
+    style = "bold" if change.beyond_chance else "dim"
     return [
-        format.one_line(change.label),
-        counted(change.before.rate),
-        counted(change.after.rate),
+        format.one_line(change.name),
+        counted(change.before),
+        counted(change.since),
         "" if change.p is None else _p(change.p),
-        Text(reading, style),
+        Text(change.reading or "", style),
     ]
 
 

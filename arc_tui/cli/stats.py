@@ -11,7 +11,15 @@ import click
 from msgspec import structs
 
 from arc_tui import format
-from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
+from arc_tui.cli.common import (
+    console,
+    db_option,
+    held_out_option,
+    json_option,
+    open_store,
+    print_json,
+    print_table,
+)
 from arc_tui.cli.stats_table import name_of, print_stats
 from arc_tui.views.runs import run_rows
 from arc_tui.views.stats import Ask, StatsView, build_stats
@@ -68,12 +76,11 @@ def _edges(_: click.Context, __: click.Parameter, given: str | None) -> tuple[fl
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="Before this day against since.")
 @click.option("--hold-out", is_flag=True, help="Hold out a fifth of the tasks from now on.")
 @click.option("--release", is_flag=True, help="Hold out nothing any more.")
-@click.option("--all", "every", is_flag=True, help="Count the tasks held out like all others.")
+@held_out_option
 @click.option("--held-out", metavar="QUERY", help="The runs of tasks kept out of tuning.")
 @click.option("--production", metavar="QUERY", help="Runs whose shapes to compare with.")
 @click.option("--goals", "goals_file", type=_FILE, help="A TOML file with goals and their weights.")
 @click.option("--injections", "injected", type=_FILE, help="JSON lines: errors put into runs.")
-@click.option("--signals", is_flag=True, help="Read all sessions for what their users did.")
 @json_option
 @db_option
 def stats(
@@ -84,12 +91,11 @@ def stats(
     since: datetime.datetime | None,
     hold_out: bool,
     release: bool,
-    every: bool,
+    with_held_out: bool,
     held_out: str | None,
     production: str | None,
     goals_file: Path | None,
     injected: Path | None,
-    signals: bool,
     as_json: bool,
     db: Path | None,
 ) -> int:
@@ -106,12 +112,11 @@ def stats(
         rules=rules_from(rules),
         held_out=held_out,
         production=production,
-        every=every,
+        every=with_held_out,
         since=since.date() if since is not None else None,
         injections=injections.read(injected) if injected is not None else (),
         goals=goal_files.read(goals_file) if goals_file is not None else None,
         goals_name=goals_file.name if goals_file is not None else "",
-        signals=signals,
     )
     with open_store(db) as store:
         if hold_out or release:
@@ -128,7 +133,7 @@ def stats(
 
 def _nothing(view: StatsView, ask: Ask) -> str:
     if view.hidden is not None:
-        return "all of these runs are of held-out tasks; --all counts them"
+        return "all of these runs are of held-out tasks; --with-held-out counts them"
     return f"no run matches {ask.query!r}" if ask.query else "no runs yet"
 
 

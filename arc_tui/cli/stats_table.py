@@ -32,7 +32,11 @@ def print_stats(out: Console, view: StatsView, *, grouped: bool) -> None:
     if view.hidden is not None:
         given = view.hidden
         said = f"{format.count(given.tasks, 'held-out task')} ({format.count(given.runs, 'run')})"
-        told = "counted like all others" if given.shown else "hidden but for the gap (--all shows)"
+        told = (
+            "counted like all others"
+            if given.shown
+            else "hidden but for the gap (--with-held-out shows)"
+        )
         out.print(Text(f"{said} {told}; held out since {given.since}", "yellow"), soft_wrap=True)
 
 
@@ -56,8 +60,8 @@ def _print_trend(out: Console, trend: Trend) -> None:
     out.print(
         Text(
             f"{format.count(trend.before_runs, 'run')} before, {trend.since_runs} since"
-            f"{undated if trend.undated else ''}; p by Fisher, beyond chance by Holm over these"
-            f" {len(trend.changes)}\n{NOT_INDEPENDENT}",
+            f"{undated if trend.undated else ''}; p by Fisher, read for these"
+            f" {len(trend.changes)} together (Holm)\n{NOT_INDEPENDENT}",
             "dim",
         ),
         soft_wrap=True,

@@ -152,7 +152,7 @@ def _says(row: TagRow, query: tuple[str, ...]) -> bool:
 def _cells(row: TagRow) -> list[Text | str]:
     return [
         "tag" if row.accepted else "?",
-        row.trace[:8],
+        row.recording[:8],
         format.cut(format.one_line(row.task), 28),
         format.one_line(row.trial),
         row.outcome,

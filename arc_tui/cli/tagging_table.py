@@ -26,6 +26,9 @@ def print_queue(found: Queue, as_json: bool) -> int:
         return 1
     counts = " · ".join(f"{kind.reason} {kind.waiting} of {kind.of}" for kind in found.kinds)
     left = f"{format.count(len(found.waiting), 'run')} left for {format.one_line(found.by)}"
+    if found.held_out:
+        hidden = format.count(found.held_out, "run")
+        click.echo(f"{hidden} of held-out tasks left out", err=True)
     out = console()
     out.print(Text.assemble((left, "bold"), f": {counts}"), soft_wrap=True)
     names = ["id", "task", "trial", "outcome", "step", "reason", "title"]

@@ -22,6 +22,7 @@ from arc_tui.config import read_owners
 from arc_tui.screens.base import ArcScreen
 from arc_tui.views.failure_words import agreement, card, chosen, sentence
 from arc_tui.views.failures import EMPTY, Asked, BarRow, FailuresView, build_failures
+from arc_tui.views.runs import apart_words
 from arc_tui.widgets.failure_bars import FailureBars
 from arc_tui.widgets.failure_card import FailureCard
 from arc_tui.widgets.failure_runs import FailureRuns
@@ -54,6 +55,8 @@ class FailuresScreen(ArcScreen):
                 tooltip="Split the bars as before"),
         Binding("E", "every", "every class", id="failures.every",
                 tooltip="Count every class a run shows, or each run once by its first"),
+        Binding("H", "held_out", "held out", id="failures.held_out",
+                tooltip="Count the runs of held-out tasks too, or leave them out again"),
         Binding("f", "list", "list them", id="failures.list",
                 tooltip="Show just the runs behind this bar in the list of runs"),
         Binding("a", "agreement", "who agrees", id="failures.agreement",
@@ -125,7 +128,9 @@ class FailuresScreen(ArcScreen):
         if not self.is_mounted:
             return
         head = self.query_one("#head", Headline)
-        head.left = Text.assemble((f" failures {chosen(view)}", "bold"), f"  {sentence(view)}")
+        held = f"{apart_words(view.apart)} (H)" if view.apart.runs else ""
+        how = ", ".join(filter(None, [chosen(view), held]))
+        head.left = Text.assemble((f" failures {how}", "bold"), f"  {sentence(view)}")
         head.right = Text(f"{format.one_line(view.database)} ")
         self.query_one("#agreement", FailureCard).said = agreement(view.agreement)
         self.bars.nothing = "" if view is EMPTY else NO_FAILURES
@@ -147,6 +152,8 @@ class FailuresScreen(ArcScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
+        if action == "held_out":
+            return bool(self.view.apart.runs)
         return bool(self.view.rows) if action in {"list", "pane"} else True
 
     def action_split(self, by: int) -> None:
@@ -155,6 +162,10 @@ class FailuresScreen(ArcScreen):
 
     def action_every(self) -> None:
         self._count(structs.replace(self._asked, every=not self._asked.every))
+
+    def action_held_out(self) -> None:
+        shown = not self._asked.with_held_out
+        self._count(structs.replace(self._asked, with_held_out=shown))
 
     def _count(self, asked: Asked) -> None:
         self._asked = asked
@@ -170,7 +181,7 @@ class FailuresScreen(ArcScreen):
     def action_list(self) -> None:
         bar = self.bars.bar
         if bar is not None:
-            traces = tuple(dict.fromkeys(run.trace for run in bar.runs))
+            traces = tuple(dict.fromkeys(run.preferred for run in bar.runs))
             self.post_message(self.RunsWanted(bar.label, traces))
 
     def on_failure_bars_chosen(self) -> None:

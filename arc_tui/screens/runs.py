@@ -19,7 +19,7 @@ from arc_tui import format
 from arc_tui.screens.importing import ImportEnded, Importing, ImportMoved
 from arc_tui.screens.queue import Queueing
 from arc_tui.views.arrangement import Arrangement
-from arc_tui.views.runs import EMPTY, RunRow, RunsView, build_runs
+from arc_tui.views.runs import EMPTY, RunRow, RunsView, apart_words, build_runs
 from arc_tui.widgets.headline import Headline
 from arc_tui.widgets.import_bar import ImportBar
 from arc_tui.widgets.key_bar import KeyBar
@@ -62,6 +62,8 @@ class RunsScreen(Queueing):
                 tooltip="Sort by outcome, task, steps, cost, time, or as imported"),
         Binding("v", "columns", "columns", id="runs.columns",
                 tooltip="Show other columns: why, figures, source"),
+        Binding("H", "held_out", "held out", id="runs.held_out",
+                tooltip="Show the runs of held-out tasks too, or hide them again"),
         Binding("r", "refresh", "refresh", id="runs.refresh",
                 tooltip="Read the database again"),
         Binding("escape", "back", "clear", id="runs.back", show=False,
@@ -102,6 +104,7 @@ class RunsScreen(Queueing):
         self._importing: Importing | None = None
         self._loading = False
         self._stale = False
+        self._with_held_out = False
 
     def compose(self) -> ComposeResult:
         yield Headline(id="head")
@@ -127,7 +130,10 @@ class RunsScreen(Queueing):
         self._stale = self._loading
         if not self._loading:
             self._loading = True
-            self.ask(build_runs, self.Loaded, group="load")
+            shown = self._with_held_out
+            self.ask(
+                lambda store: build_runs(store, with_held_out=shown), self.Loaded, group="load"
+            )
 
     def on_runs_screen_loaded(self, event: Loaded) -> None:
         self._loading = False
@@ -137,6 +143,7 @@ class RunsScreen(Queueing):
             self._import()
         self.view = event.view
         self.query_one(ParetoPanel).pareto = event.view.pareto
+        self.refresh_bindings()
         self._arrange()
 
     def _import(self) -> None:
@@ -172,7 +179,8 @@ class RunsScreen(Queueing):
         if self._importing is not None:
             return "no runs yet, the import goes on"
         if not self.view.rows:
-            return NO_RUNS
+            hidden = apart_words(self.view.apart)
+            return f"{hidden}; H shows them" if hidden else NO_RUNS
         wanted = self.arrangement
         failed = "failed " if wanted.failed_only else ""
         kind = f" of {format.one_line(wanted.kind)!r}" if wanted.kind else ""
@@ -189,10 +197,13 @@ class RunsScreen(Queueing):
             runs,
             f"{format.number(view.failed)} failed",
             f"cost {cost if view.cost_usd is not None else 'unknown'}",
+            f"{apart_words(view.apart)} (H)" if view.apart.runs else "",
         ]
         head = self.query_one("#head", Headline)
         head.left = Text.assemble(
-            (" arc ", "bold"), f"  {format.one_line(view.database)}   ", " · ".join(facts)
+            (" arc ", "bold"),
+            f"  {format.one_line(view.database)}   ",
+            " · ".join(filter(None, facts)),
         )
         chosen = [
             format.one_line(wanted.kind),
@@ -253,10 +264,24 @@ class RunsScreen(Queueing):
         self.post_message(self.CalibrationWanted())
 
     def show_only(self, kind: str, traces: Collection[str]) -> None:
-        """List just these runs, which `kind` names; escape shows all again."""
+        """List just these runs, which `kind` names; escape shows all again.
+
+        Where runs of held-out tasks are among them, all of these are shown from now on.
+        """
+        if not self._with_held_out and not {row.trace for row in self.view.rows} >= {*traces}:
+            self._with_held_out = True
+            self.load()
         self.arrangement = Arrangement(
             order=self.arrangement.order, only=frozenset(traces), kind=kind
         )
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        del parameters
+        return bool(self.view.apart.runs) if action == "held_out" else True
+
+    def action_held_out(self) -> None:
+        self._with_held_out = not self._with_held_out
+        self.load()
 
     def action_refresh(self) -> None:
         self.load()

@@ -139,14 +139,14 @@ class Tagging(ArcScreen):
 
     def read_tags(self) -> None:
         """Write what is not written yet, then read the tags of the run as far as they are shown."""
-        run, hidden = self.view.run.run, self.hidden
+        trace, hidden = self.view.run.trace, self.hidden
 
         def work() -> None:
             with self._writing, closing(open_ledger(self.path)) as store:
                 kept = bool(self._changes)
                 while self._changes:
                     self._changes.popleft()(store)
-                tags = () if hidden else build_tags(store, run)
+                tags = () if hidden else build_tags(store, trace)
                 self.post_message(self.Tagged(tags, kept=kept))
 
         self.run_worker(work, group="tags", thread=True, exit_on_error=False)

@@ -83,7 +83,7 @@ def _other(row: BarRow) -> str:
 
 def owner(bar: Bar) -> str:
     """Whose a bar is, "" for nobody's; `+1` where its runs have another owner too."""
-    if bar.owner is None and bar.owners == 1:
+    if bar.owner is None and bar.owners <= 1:
         return ""
     more = f" +{bar.owners - 1}" if bar.owners > 1 else ""
     return f"{format.one_line(bar.owner) or format.UNKNOWN}{more}"

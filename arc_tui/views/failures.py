@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -13,17 +14,20 @@ from replay.store import Store
 from taxonomy.classes import BY_CLASS, CLASSES
 from taxonomy.owners import NOBODY, Owners
 from taxonomy.pareto import UNTAGGED, Bar, By, Pareto, RunBehind, is_agents, pareto, untagged_runs
-from taxonomy.query import run_heads, verdicts
-from taxonomy.sources_agree import SourcesAgree, sources_agree
+from taxonomy.query import NONE, run_heads, tag_rows, verdicts
+from taxonomy.sources_agree import SourcesAgree, compare
+from taxonomy.stats.holding import Apart, apart
 
 NOT_AGENTS = "not the agent's doing"
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """How failures are counted: split by what, and each class of a run or its first."""
+    """How failures are counted: split by what, each class of a run or its first, and of which
+    tasks."""
 
     by: By | None = None
     every: bool = False
+    with_held_out: bool = False
 
 
 class BarRow(Struct, frozen=True, eq=False, kw_only=True):
@@ -42,7 +46,8 @@ class FailuresView(Struct, frozen=True, eq=False, kw_only=True):
 
     `rows` are the bars in order: the agent's own failures, under a heading those that were not
     its doing, and last what nobody tagged. `titles` name the runs that have no task. `runs` are
-    all of them, whatever their outcome.
+    all of them, whatever their outcome. What is `apart`, the runs of held-out tasks, is in none
+    of the rest unless it is shown.
     """
 
     database: str
@@ -52,12 +57,13 @@ class FailuresView(Struct, frozen=True, eq=False, kw_only=True):
     rows: tuple[BarRow, ...]
     titles: dict[str, str]
     agreement: tuple[SourcesAgree, ...]
+    apart: Apart = Apart()
 
     def name(self, run: RunBehind) -> str:
         """What a run is called: its task and trial, else its title, else the trace's id."""
         if run.task:
             return " · ".join(filter(None, map(format.one_line, (run.task, run.trial))))
-        return format.one_line(self.titles.get(run.trace)) or run.trace[:8]
+        return format.one_line(self.titles.get(run.preferred)) or run.trace[:8]
 
     def share(self, row: BarRow) -> Rate:
         """Of the failed runs."""
@@ -79,22 +85,29 @@ def build_failures(
     store: Store, asked: Asked = EMPTY.asked, owners: Owners = NOBODY
 ) -> FailuresView:
     """The failures of a database, counted as was asked."""
-    counted = pareto(store, by=asked.by, every=asked.every, owners=owners)
-    heads = run_heads(store)
+    held = apart(store, shown=asked.with_held_out)
+    counted = pareto(store, by=asked.by, every=asked.every, owners=owners, without=held.hidden)
+    heads = run_heads(store, without=held.hidden)
     return FailuresView(
         database=store.path.name if store.path else ":memory:",
         asked=asked,
         runs=len(heads),
         pareto=counted,
-        rows=bar_rows(counted, hinted(store)),
+        rows=bar_rows(counted, hinted(store, held.hidden)),
         titles={head.trace: head.title for head in heads if head.title and not head.task},
-        agreement=sources_agree(store),
+        agreement=agreements(store, held.hidden),
+        apart=held,
     )
 
 
-def hinted(store: Store) -> tuple[RunBehind, ...]:
+def agreements(store: Store, without: Collection[str] = NONE) -> tuple[SourcesAgree, ...]:
+    """How far person, judge and rule agree, the runs of some tasks left out."""
+    return compare([row for row in tag_rows(store) if row.task not in without])
+
+
+def hinted(store: Store, without: Collection[str] = NONE) -> tuple[RunBehind, ...]:
     """The failed runs nobody says anything of, each with its first candidate as a hint."""
-    runs = untagged_runs(store)
+    runs = untagged_runs(store, without=without)
     said = verdicts(store) if runs else {}
     return tuple(
         structs.replace(run, step=said[run.trace].why_step, why=said[run.trace].why)

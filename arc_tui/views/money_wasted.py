@@ -12,7 +12,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from taxonomy.waste import Resent, StepCost, Waste, total
+from taxonomy.cost import spent
+from taxonomy.waste import Resent, StepCost, Waste
 
 What = Literal["cache breaks", "done again", "re-sent and never used"]
 
@@ -69,37 +70,37 @@ def unused(found: Sequence[Resent]) -> tuple[Resent, ...]:
 def _parts(found: Waste) -> Iterator[Part]:
     again = {*found.redundant.steps, *(step for loop in found.loops for step in loop.steps)}
     breaks = [each for each in found.cache_breaks if each.step not in again]
-    extra = total(each.extra_usd for each in breaks)
+    extra = spent(each.extra_usd for each in breaks)
     yield Part(
         what="cache breaks",
         times=len(breaks),
-        cost_usd=extra.usd,
-        cost_complete=extra.complete,
+        cost_usd=extra.cost_usd,
+        cost_complete=extra.cost_complete,
     )
     yield _done_again([step for step in found.spending.steps if step.step in again])
     yield _re_sent(unused(found.resent))
 
 
 def _done_again(steps: Sequence[StepCost]) -> Part:
-    spent = total(step.cost_usd for step in steps)
+    whole = spent(step.cost_usd for step in steps)
     tokens = [step.input_tokens for step in steps] + [step.output_tokens for step in steps]
     return Part(
         what="done again",
         times=len(steps),
-        cost_usd=spent.usd,
-        cost_complete=spent.complete,
+        cost_usd=whole.cost_usd,
+        cost_complete=whole.cost_complete,
         tokens=sum(each or 0 for each in tokens) if any(tokens) else None,
     )
 
 
 def _re_sent(found: Sequence[Resent]) -> Part:
-    spent = total(each.cost_usd for each in found)
+    whole = spent(each.cost_usd for each in found)
     known = [each.resent_tokens for each in found if each.resent_tokens is not None]
     return Part(
         what="re-sent and never used",
         times=len(found),
-        cost_usd=spent.usd,
-        cost_complete=spent.complete and all(each.priced == each.resends for each in found),
+        cost_usd=whole.cost_usd,
+        cost_complete=whole.cost_complete and all(each.priced == each.resends for each in found),
         at_most=any(each.at_most for each in found),
         tokens=sum(known) if known else None,
         counted=all(each.how == "counted" for each in found),

@@ -16,8 +16,9 @@ from arc_tui.views.money_amounts import (
     usd,
 )
 from arc_tui.views.money_wasted import Part, Wasted, unused
+from taxonomy.cost import spent
 from taxonomy.routing import WhatIf
-from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, StepCost, total
+from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, StepCost
 
 UNREPEATED = "nothing later repeats anything of it"
 
@@ -162,7 +163,7 @@ def _resent_sum(found: Sequence[Resent]) -> str:
     tokens = sum(each.resent_tokens or 0 for each in found)
     reckoned = any(each.how != "counted" for each in found)
     cost = bounded(
-        total(each.cost_usd for each in found).usd,
+        spent(each.cost_usd for each in found).cost_usd,
         priced=sum(each.priced for each in found),
         sends=sum(each.resends for each in found),
         at_most=any(each.at_most for each in found),

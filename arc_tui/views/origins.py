@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from arc_tui.views.grounds import Grounds, Known, Served, ValueRow
-from replay.store import Store, notes, read
+from replay.store import Store, read
 from replay.trace import Json
 from taxonomy.evidence.identifiers import to_ground
 from taxonomy.evidence.provenance import Index, Origin, Value, values
 from taxonomy.evidence.reading import Act, Reading, Turn, leaves
-from taxonomy.goals import Goal, Seen, hindsight
-
-_KEPT_GOALS = "goals:"
+from taxonomy.goals import Goal, hindsight, newest
 
 
 class Ground:
@@ -28,7 +26,7 @@ class Ground:
         self._index = Index(reading)
         self._goals = tuple(
             (seen, goal, hindsight(seen, loaded))
-            for seen in newest(notes.found(store, _KEPT_GOALS, Seen))
+            for seen in newest(store)
             for goal in seen.goals.of(loaded.header)
         )
 
@@ -56,12 +54,6 @@ class Ground:
 
     def _last(self, goal: Goal) -> int | None:
         return max((turn.index for turn in self._turns if goal.covers(turn)), default=None)
-
-
-def newest(kept: list[Seen]) -> list[Seen]:
-    """Of each file of goals the version seen last."""
-    by_name = {seen.name: seen for seen in sorted(kept, key=lambda seen: seen.first_seen_ns)}
-    return list(by_name.values())
 
 
 def value_rows(index: Index, turn: Turn) -> Iterator[ValueRow]:

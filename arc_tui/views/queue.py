@@ -72,6 +72,11 @@ def deed_words(deed: Deed) -> str:
 
 def nothing_waits(found: Queue) -> str:
     """What is said of an empty queue."""
+    hidden = f"; {format.count(found.held_out, 'run')} of held-out tasks hidden"
+    return _nothing(found) + (hidden if found.held_out else "")
+
+
+def _nothing(found: Queue) -> str:
     if found.blind:
         return f"no run that somebody else tagged waits for {format.one_line(found.by)}"
     return "nothing waits: no untagged failure, no ✓! run, no run of the audit sample; B: blind"

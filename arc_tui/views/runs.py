@@ -10,8 +10,9 @@ from arc_tui import format
 from replay.store import Store
 from replay.store.rows import TraceRow, trace_rows
 from taxonomy.classes import Shape
-from taxonomy.pareto import Pareto, pareto
+from taxonomy.pareto import Pareto, tally
 from taxonomy.query import Verdict, verdicts
+from taxonomy.stats.holding import Apart, apart, parted
 
 
 class RunRow(TraceRow, frozen=True, kw_only=True):
@@ -28,7 +29,11 @@ class RunRow(TraceRow, frozen=True, kw_only=True):
 
 
 class RunsView(Struct, frozen=True, eq=False, kw_only=True):
-    """Everything the runs screen draws. `cost_usd` sums what is known of it."""
+    """Everything the runs screen draws. `cost_usd` sums what is known of it.
+
+    The bars of the Pareto are counted, the runs behind them not named.
+    What is `apart`, the runs of held-out tasks, is in none of the rest unless it is shown.
+    """
 
     database: str
     rows: tuple[RunRow, ...]
@@ -36,6 +41,7 @@ class RunsView(Struct, frozen=True, eq=False, kw_only=True):
     cost_usd: float | None
     cost_complete: bool
     pareto: Pareto
+    apart: Apart = Apart()
 
 
 EMPTY = RunsView(
@@ -119,9 +125,20 @@ def total_cost(rows: Sequence[RunRow]) -> tuple[float | None, bool]:
     return (sum(known) if known else None), all(row.cost_complete for row in rows)
 
 
-def build_runs(store: Store, query: str = "", *, every: bool = False) -> RunsView:
-    """The runs screen over one database."""
-    rows = run_rows(store, query, every=every)
+def apart_words(given: Apart) -> str:
+    """What is said of the runs of held-out tasks, "" where there is none."""
+    if not given.runs:
+        return ""
+    runs = f"{format.count(given.runs, 'run')} of held-out tasks"
+    return f"{runs} {'shown' if given.shown else 'hidden'}"
+
+
+def build_runs(
+    store: Store, query: str = "", *, every: bool = False, with_held_out: bool = False
+) -> RunsView:
+    """The runs screen over one database, without the runs of held-out tasks unless asked."""
+    held = apart(store, shown=with_held_out)
+    rows, _ = parted(run_rows(store, query, every=every), held.hidden)
     cost_usd, cost_complete = total_cost(rows)
     return RunsView(
         database=store.path.name if store.path else ":memory:",
@@ -129,5 +146,6 @@ def build_runs(store: Store, query: str = "", *, every: bool = False) -> RunsVie
         failed=sum(row.outcome == "failed" for row in rows),
         cost_usd=cost_usd,
         cost_complete=cost_complete,
-        pareto=pareto(store),
+        pareto=tally(store, without=held.hidden),
+        apart=held,
     )

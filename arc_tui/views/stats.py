@@ -13,6 +13,7 @@ from msgspec import Struct
 from arc_tui.views.runs import RunRow, run_rows
 from replay.compare import PLAIN, Rules
 from replay.store import Store
+from taxonomy.change import Change, start_of
 from taxonomy.goals import Goals, first_seen
 from taxonomy.stats import holding as holding_of
 from taxonomy.stats import proxies
@@ -22,7 +23,7 @@ from taxonomy.stats.goal_figures import GoalRun, goal_figures, goal_runs
 from taxonomy.stats.holding import Holding
 from taxonomy.stats.injections import Injection
 from taxonomy.stats.run import Run
-from taxonomy.stats.trend import Change, changes, start_of
+from taxonomy.stats.trend import moved
 from taxonomy.wording import varied
 
 
@@ -71,8 +72,7 @@ class Ask(Struct, frozen=True, kw_only=True):
 
     `held_out` and `production` are queries too, None where not given; `every` counts the tasks
     held out like all others. `since` names the day of a change, `injections` errors put in on
-    purpose, `goals` (from the file `goals_name`) what runs should achieve. `signals` reads runs
-    through for what their users did, however many they are.
+    purpose, `goals` (from the file `goals_name`) what runs should achieve.
     """
 
     query: str = ""
@@ -86,7 +86,6 @@ class Ask(Struct, frozen=True, kw_only=True):
     injections: tuple[Injection, ...] = ()
     goals: Goals | None = None
     goals_name: str = ""
-    signals: bool = False
 
 
 def build_stats(store: Store, ask: Ask) -> StatsView:
@@ -146,10 +145,7 @@ class _Known:
         self._recovery = stats.recovered(store, ask.injections) if ask.injections else None
         traces = _traces(rows)
         self._varied = [each for each in varied.kept(store) if each.trace in traces]
-        signs = proxies.read_signs(store, rows, however_many=ask.signals)
-        self._signs = signs or {}
-        telling = () if signs is not None else rows
-        self._unread = _traces([row for row in telling if row.format in proxies.FORMATS])
+        self._signs = proxies.read_signs(store, rows)
         self._goal_runs: Sequence[GoalRun] = ()
         if ask.goals is not None:
             seen = first_seen(store, ask.goals, ask.goals_name)
@@ -171,7 +167,7 @@ class _Known:
                 production=self._production,
                 recovery=self._recovery,
                 varied=[each for each in self._varied if each.trace in own],
-                proxies=proxies.proxies(signs, len(self._unread & own)),
+                proxies=proxies.proxies(signs),
                 goals=goal_figures([r for r in self._goal_runs if r.trace in own], version),
             ),
         )
@@ -189,7 +185,7 @@ class _Known:
             before_runs=len(sides[False]),
             since_runs=len(sides[True]),
             undated=len(sides[None]),
-            changes=changes(sides[False], sides[True], self._signs),
+            changes=moved(sides[False], sides[True], self._signs),
         )
 
 

@@ -9,8 +9,8 @@ from arc_tui.views.stats import Group
 from arc_tui.views.stats_line import interval, money, share
 from replay.statistics import Rate
 from taxonomy import cost
+from taxonomy.change import Change
 from taxonomy.cost import Money
-from taxonomy.stats.trend import Change
 
 NOT_INDEPENDENT = (
     "intervals are Wilson's, 95 %, and take all that is counted for independent; runs of one task"
@@ -74,7 +74,7 @@ def shape_table(groups: Sequence[Group]) -> list[list[str]]:
 
 def trend_cells(change: Change) -> list[str]:
     """What moved, as a row of its table."""
-    known = change.difference is not None
+    known = change.difference is not None and change.low is not None and change.high is not None
     return [
         change.name,
         share(change.before.value),
@@ -85,6 +85,6 @@ def trend_cells(change: Change) -> list[str]:
         str(change.since.n),
         f"{change.difference:+.3f}" if known else format.UNKNOWN,
         f"{change.low:+.3f} to {change.high:+.3f}" if known else "",
-        f"{change.p:.3f}" if known else format.UNKNOWN,
-        "beyond chance" if change.beyond_chance else "too little to tell" if known else "",
+        format.UNKNOWN if change.p is None else f"{change.p:.3f}",
+        change.reading or "",
     ]

@@ -140,9 +140,5 @@ def shapes(found: Figures) -> Iterator[Line]:
 
 def users(found: Figures) -> Iterator[Line]:
     """What users did, where the source keeps it; nothing where no run's source would."""
-    given = found.proxies
-    if given.unread:
-        runs = format.count(given.unread, "run")
-        yield Line(of="users", name="signals", note=f"{runs} to be read through (--signals)")
-    for name, each in given.rates.items():
+    for name, each in found.proxies.rates.items():
         yield rate_line("users", name, each, "run")

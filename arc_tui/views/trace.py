@@ -88,7 +88,7 @@ def build_trace(store: Store, name: str) -> TraceView:
         lanes=lanes(steps, trusted),
         tree=branches(span_rows(store, row.trace)),
         diagnosis=found,
-        tags=build_tags(store, row.run),
+        tags=build_tags(store, row.trace),
         scorers=by,
         scored=tuple(_lane_of(each, steps, every) for each in by),
     )
@@ -108,9 +108,9 @@ def blinded(view: TraceView) -> TraceView:
     )
 
 
-def build_tags(store: Store, run: str) -> tuple[TagRow, ...]:
-    """The tags people gave a run."""
-    return tuple(tag_rows(store, "run = ? AND accepted", (run,)))
+def build_tags(store: Store, trace: str) -> tuple[TagRow, ...]:
+    """The tags people gave a recording; those of another one of the run name its steps."""
+    return tuple(tag_rows(store, "recording = ? AND accepted", (trace,)))
 
 
 class BreakView(Struct, frozen=True, eq=False, kw_only=True):

@@ -8,7 +8,7 @@ from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from replay.store import Store
-from taxonomy.query import FAILURES
+from taxonomy.query import FAILURES, INDICES
 
 migrations = Migrations("taxonomy")
 
@@ -39,6 +39,13 @@ def _clearances(db: Database) -> None:
 @migrations(name="0004_until")
 def _until(db: Database) -> None:
     db.execute(_UNTIL)
+
+
+@migrations(name="0005_recordings")
+def _recordings(db: Database) -> None:
+    db.execute("DROP VIEW failures")
+    for statement in (FAILURES, *INDICES.split(";\n\n")):
+        db.execute(statement)
 
 
 _LEDGER = """

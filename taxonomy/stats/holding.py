@@ -17,7 +17,7 @@ from msgspec import Struct
 from replay.store import Store, notes
 from replay.store.handle import now_ns
 from replay.store.rows import TraceRow
-from taxonomy.stats import grounding
+from taxonomy.query import count_runs
 
 Row = TypeVar("Row", bound=TraceRow)
 
@@ -43,6 +43,19 @@ class Holding(Struct, frozen=True, kw_only=True):
         return datetime.datetime.fromtimestamp(first / 1e9, datetime.UTC).date()
 
 
+class Apart(Struct, frozen=True, kw_only=True):
+    """The tasks held out and how many runs they have; `shown`: these are not left out."""
+
+    tasks: frozenset[str] = frozenset()
+    runs: int = 0
+    shown: bool = False
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The tasks whose runs are to be left out."""
+        return frozenset() if self.shown else self.tasks
+
+
 def held(store: Store) -> Holding:
     """What is held out; empty where nothing is."""
     return next(iter(notes.found(store, _NOTE, Holding)), Holding())
@@ -53,14 +66,22 @@ def hidden(store: Store) -> frozenset[str]:
     return held(store).tasks
 
 
+def apart(store: Store, *, shown: bool = False) -> Apart:
+    """What lists, counts and the tagging queue leave out, unless it is to be `shown`."""
+    tasks = hidden(store)
+    return Apart(tasks=tasks, runs=count_runs(store, tasks) if tasks else 0, shown=shown)
+
+
 def hold(store: Store, rows: Iterable[TraceRow]) -> Holding:
     """Hold out a fifth of the tasks of these runs, spread over their strata, and remember it.
 
     What was held out before stays so, whether these runs have it or not.
     """
+    from taxonomy.stats.grounding import held_out  # a list of runs starts without it
+
     before = held(store)
     known = strata(rows)
-    chosen = grounding.held_out({**before.strata, **known}, already=before.tasks)
+    chosen = held_out({**before.strata, **known}, already=before.tasks)
     now = now_ns()
     after = Holding(
         strata={task: known.get(task, before.strata.get(task, "")) for task in sorted(chosen)},

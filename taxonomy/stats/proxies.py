@@ -11,15 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from replay.statistics import Rate, rate
-from replay.store import Store, read
+from replay.store import Store
 from replay.store.rows import TraceRow
-from replay.trace import AgentSpan, Json
+from replay.trace import Json
+from taxonomy.query import agent_extras
 
 FORMATS = frozenset({"claude-code"})
 """Sources that say where a user stepped in."""
-
-READ_THROUGH = 10_000
-"""Spans of such runs that are read through without being asked to."""
 
 _KINDS = {
     "interrupt": "interrupted",
@@ -36,14 +34,10 @@ UNTOUCHED = "none of these"
 
 
 class Proxies(Struct, frozen=True, kw_only=True):
-    """Runs in which users did something, as a share of those whose source would say so.
-
-    `unread` runs were too many to be read through unasked.
-    """
+    """Runs in which users did something, as a share of those whose source would say so."""
 
     rates: dict[str, Rate] = {}
     runs: int = 0
-    unread: int = 0
 
 
 NOTHING_KEPT = Proxies()
@@ -77,27 +71,19 @@ def _unanswered(extra: Mapping[str, Json]) -> bool:
     return not any(isinstance(b, dict) and b.get("type") == "tool_result" for b in blocks)
 
 
-def proxies(runs: Sequence[frozenset[str]], unread: int = 0) -> Proxies:
+def proxies(runs: Sequence[frozenset[str]]) -> Proxies:
     """The share of runs of each kind, and of those in which users did none of it."""
     if not runs:
-        return Proxies(unread=unread)
+        return NOTHING_KEPT
     names = list(dict.fromkeys(_KINDS.values()))
     counted = {name: sum(name in signs for signs in runs) for name in names}
     rates = {name: rate(hits, len(runs)) for name, hits in counted.items() if hits}
     rates[UNTOUCHED] = rate(sum(not signs for signs in runs), len(runs))
-    return Proxies(rates=rates, runs=len(runs), unread=unread)
+    return Proxies(rates=rates, runs=len(runs))
 
 
-def read_signs(
-    store: Store, rows: Sequence[TraceRow], *, however_many: bool = False
-) -> dict[str, frozenset[str]] | None:
-    """What users did in each run whose source would say so; None: too many to read unasked."""
-    telling = [row for row in rows if row.format in FORMATS]
-    if not however_many and sum(row.spans for row in telling) > READ_THROUGH:
-        return None
-    return {
-        row.trace: signs_of(
-            span.extra for span in read.load(store, row.trace).spans if isinstance(span, AgentSpan)
-        )
-        for row in telling
-    }
+def read_signs(store: Store, rows: Iterable[TraceRow]) -> dict[str, frozenset[str]]:
+    """What users did in each run whose source would say so."""
+    telling = [row.trace for row in rows if row.format in FORMATS]
+    kept = agent_extras(store, telling)
+    return {trace: signs_of(kept.get(trace, ())) for trace in telling}

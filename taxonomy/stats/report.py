@@ -22,12 +22,12 @@ from replay.store.rows import TraceRow, trace_row
 from replay.trace import Json
 from taxonomy import query
 from taxonomy.cost import Money
+from taxonomy.pareto import iso_week
 from taxonomy.query import CallMade, StepSign, Verdict
 from taxonomy.stats import grounding
 from taxonomy.stats.holding import stratum_of
 from taxonomy.stats.injections import Injection, Recovery, recovery
 from taxonomy.stats.run import Gold, Run
-from taxonomy.stats.trend import week_of
 
 FAILED_BELOW = 0.5
 """A step whose score is lower, or one of whose calls ended in an error, failed."""
@@ -251,7 +251,9 @@ def grouped(
 
 
 def _column(row: TraceRow, name: str) -> str | None:
-    value: str | None = week_of(row.start_ns) if name == "week" else getattr(row, name)
+    if name == "week":
+        return None if row.start_ns is None else iso_week(row.start_ns)
+    value: str | None = getattr(row, name)
     return value
 
 

@@ -9,6 +9,7 @@ import pytest
 from arc_tui.config import BadConfig, Config, config_file, read_config, read_owners
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.owners import NOBODY
+from tests.arc_tui.test_commands import spoken
 
 
 def written(folder: Path, text: str) -> Path:
@@ -77,3 +78,16 @@ def test_bytes_that_are_no_text_and_a_folder_in_its_place_are_said(tmp_path: Pat
         read_config(tmp_path / "config.toml")
     with pytest.raises(BadConfig, match="cannot be read"):
         read_config(tmp_path)
+
+
+@pytest.mark.parametrize("words", [(), ("demo-less.jsonl",), ("pareto",)])
+def test_a_mistake_in_it_is_one_sentence_before_anything_is_opened(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    file = written(tmp_path, "[ownrs]\nloop = 'Ann'")
+    (tmp_path / "demo-less.jsonl").write_text("{}")
+    said = spoken(*words, cwd=tmp_path, ARC_CONFIG_DIR=str(tmp_path))
+    assert (said.code, said.out) == (2, "")
+    assert said.err.splitlines() == [
+        f"arc: {file}: unknown key 'ownrs', did you mean 'owners'? (known: owners)"
+    ]

@@ -113,7 +113,7 @@ def test_before_and_after_a_day_says_when_it_is_too_little_to_tell(db: Path) -> 
     assert "too few to tell" in result.stdout
     assert "4/6 .67" in result.stdout
     failed = as_json(db, "pareto", "--since", "2026-05-01")["failed"]
-    assert (failed["before"]["rate"]["n"], failed["after"]["rate"]["n"]) == (6, 1)
+    assert (failed["before"]["n"], failed["since"]["n"]) == (6, 1)
     assert run(db, "pareto", "--since", "2030-01-01").return_value == 1
 
 

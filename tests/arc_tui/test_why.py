@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
+from arc_tui.views.markdown import step_markdown
 from arc_tui.views.origins import Ground
 from arc_tui.views.step import StepView, build_step
 from arc_tui.views.trace import Lane, TraceView, blinded, build_trace
@@ -75,17 +77,22 @@ def judge(store: Store, by: str, values: dict[int, float]) -> None:
 
 def person(store: Store, at: int, value: float) -> None:
     view = build_trace(store, "last")
-    given = ledger.HumanScore(
+    given = ledger.Opinion(
         trace=view.run.trace, span=view.steps[at].span, step=at, value=value, by="ada",
         note="half of it",
     )  # fmt: skip
-    ledger.score_step(store, given)
+    ledger.give(store, given)
 
 
 def passes(store: Store, by: str, at_ns: int | None = None) -> None:
     at = now_ns() if at_ns is None else at_ns
     verdict = gate.Gate(by=by, r=Estimate(value=0.9, n=60), missing=(), checked_ns=at)
     gate.keep(store, verdict)
+
+
+def in_thirty_days() -> str:
+    day = datetime.fromtimestamp((now_ns() + gate.EXPIRES_NS) / 1e9, tz=UTC)
+    return f"{day.day} {day:%b %Y}"
 
 
 def lines(items: tuple[Item, ...]) -> list[str]:
@@ -131,12 +138,12 @@ def test_a_judge_that_is_not_calibrated_is_a_lane_of_its_own_and_in_no_other(sto
     view = build_trace(store, "last")
     assert score(view.lanes).values[2:4] == (1.0, 0.25)
     assert [who.name for who in view.scorers] == [
-        "judge claude-haiku · window · not calibrated",
+        "judge claude-haiku · window · never calibrated",
         "rule · rubric",
     ]
     alone = score(view.lanes_by(1))
     assert alone.values[2:5] == (0.1, 0.9, None)
-    assert alone.note == "by judge claude-haiku · window · not calibrated"
+    assert alone.note == "by judge claude-haiku · window · never calibrated"
     assert view.lanes_by(1)[1:] == view.lanes[1:]
 
 
@@ -155,16 +162,55 @@ def test_a_calibrated_judge_counts_and_one_that_failed_says_what_it_lacks(store:
     assert score(view.lanes).values[2] == 0.1
     said = {who.model: (who.checked, who.used) for who in view.scorers if who.source == "judge"}
     assert said == {
-        "claude-haiku": ("calibrated, r 0.90 on 60 labels", True),
-        "other": ("not calibrated: r 0.50 is under 0.80", False),
+        "claude-haiku": (f"trusted until {in_thirty_days()}", True),
+        "other": ("not trusted: r 0.50 is under 0.80", False),
     }
+
+
+def test_a_judge_that_is_trusted_on_other_tasks_says_on_which(store: Store) -> None:
+    judge(store, BAND, {2: 0.1})
+    r = Estimate(value=0.9, n=60)
+    shop = gate.CategoryGate(category="shop", r=r, missing=())
+    code = gate.CategoryGate(category="code", r=r, missing=("2 of at least 5 labels",))
+    gate.keep(store, gate.Gate(by=BAND, r=r, missing=("code: 2 of at least 5 labels",),
+                               categories=(code, shop), checked_ns=now_ns()))  # fmt: skip
+    (who, _) = build_trace(store, "last").scorers
+    assert who.checked == f"trusted until {in_thirty_days()}: shop, not used for this run"
+    assert not who.used
+
+
+def test_a_person_who_answered_items_alone_gave_no_score(store: Store) -> None:
+    view = build_trace(store, "last")
+    said = ledger.Opinion(trace=view.run.trace, span=view.steps[3].span, step=3, by="ada",
+                          items={"tool choice": False})  # fmt: skip
+    ledger.give(store, said)
+    lines_ = why(store, 3)
+    assert lines_[lines_.index("no score given  human · ada") + 1] == "✗ tool choice"
+
+
+def test_a_step_as_markdown_has_its_scores_and_whose_they_are(store: Store) -> None:
+    person(store, 3, 0.5)
+    judge(store, WINDOW, {3: 0.9})
+    _, detail = at_step(store, 3)
+    said = step_markdown(detail)
+    section = said[said.index("### Scores") : said.index("### New in the request")]
+    assert section.splitlines()[2:10] == [
+        "- 0.50 by human · ada",
+        "  - note: half of it",
+        "- 0.90 by judge claude-haiku · window · never calibrated, counts nowhere",
+        "  - tool choice: yes (it had to look [2])",
+        "  - result read: no (it says else [3])",
+        "  - samples: 0.90",
+        "- 0.25 by rule · rubric",
+        "  - arguments grounded: no (seen before)",
+    ]
 
 
 def test_a_calibration_that_has_expired_says_so(store: Store) -> None:
     judge(store, BAND, {2: 0.1})
     passes(store, BAND, at_ns=1)
     view = build_trace(store, "last")
-    assert view.scorers[0].checked == "calibration expired"
+    assert view.scorers[0].checked == "its calibration expired on 31 Jan 1970"
     assert score(view.lanes).values[2] == 1.0
 
 
@@ -175,7 +221,7 @@ def test_a_judge_calibrated_for_some_items_counts_on_those_alone(store: Store) -
                               checked_ns=now_ns()))  # fmt: skip
     assert score(build_trace(store, "last").lanes).values[3] == 1.0
     (head,) = (line for line in why(store, 3) if line.startswith("score 0.50"))
-    assert "calibrated for tool choice" in head
+    assert f"trusted until {in_thirty_days()}: tool choice" in head
     assert "counts as 1.00, on the items it is calibrated for" in head
 
 
@@ -186,7 +232,7 @@ def test_all_scores_of_a_step_stand_side_by_side_with_what_is_behind_them(store:
     heads = [line for line in said if line.startswith("score ") and "drop" not in line]
     assert heads == [
         "score 0.50  human · ada · the one that counts",
-        "score 0.90  judge claude-haiku · window · not calibrated · rubric 1-abcd1234"
+        "score 0.90  judge claude-haiku · window · never calibrated · rubric 1-abcd1234"
         " · counts nowhere",
         "score 0.25  rule · rubric",
     ]

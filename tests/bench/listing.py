@@ -13,7 +13,7 @@ from replay.store import Store
 from replay.store.rows import trace_rows
 from replay.store.write import Writer
 from taxonomy.ledger import open_ledger
-from taxonomy.pareto import pareto
+from taxonomy.pareto import pareto, tally
 from tests.bench.corpus import batches, trace
 from tests.bench.measure import Row, best, ms, pair, process
 
@@ -45,7 +45,8 @@ def rows(folder: Path) -> Iterator[Row]:
             "every summary read": lambda: trace_rows(store),
             "the list with its phrases": lambda: run_rows(store),
             "filtered by two words": lambda: run_rows(store, "outcome:failed refund"),
-            "Pareto": lambda: pareto(store),
+            "Pareto with its runs": lambda: pareto(store),
+            "bars of the panel": lambda: tally(store),
         }
         for name, work in figures.items():
             yield Row(what + name, ms(best(work)), "goal 20 ms at 30k runs")

@@ -58,6 +58,17 @@ def put(
     return key
 
 
+def put_again(store: Store, task: str) -> tuple[str, str]:
+    """A failed run whose first recording lacks the first step: (it, the whole one)."""
+    keys = []
+    for kind, spans in (("built", [SPANS[0], *SPANS[3:]]), ("again", SPANS)):
+        head = Header(format=kind, source_id=task, task=task, outcome=Outcome(status="failed"))
+        writer = Writer(store)
+        batch = Batch(header=head, spans=tuple(spans), last=True)
+        keys.append(writer.finish(writer.write(batch)).id)
+    return keys[0], keys[1]
+
+
 def found(
     failure: FailureClass, step: int = 0, fault: Fault | None = None, sub: str | None = None
 ) -> Finding:

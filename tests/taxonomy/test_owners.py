@@ -7,10 +7,10 @@ from pathlib import Path
 from replay.store import Store
 from taxonomy import goals
 from taxonomy.classes import Fault
-from taxonomy.owners import NOBODY, kept_goals, owners_from, owners_of
+from taxonomy.owners import NOBODY, owners_from, owners_of
 from taxonomy.pareto import pareto
 from taxonomy.query import tag_rows
-from tests.taxonomy.pareto_case import BAD, LOOP, OTHER, empty, found, put
+from tests.taxonomy.pareto_case import BAD, LOOP, OTHER, empty, found, put, put_again, tag
 
 OWNERS = owners_from({"loop": "runtime", "fault:harness": "platform", "fault:agent": "prompting"})
 
@@ -75,8 +75,8 @@ def test_of_several_goals_the_weightiest_and_the_newest_version_count(tmp_path: 
     seen(store, tmp_path, 1)
     seen(store, tmp_path, 3, owner="search", weight=1)
     seen(store, tmp_path, 2, owner="archive")
-    (newest,) = kept_goals(store)
-    assert newest.task[0].goal[0].owner == "search"
+    (newest,) = goals.newest(store)
+    assert newest.goals.task[0].goal[0].owner == "search"
     assert owners_of(store, tag_rows(store), OWNERS) == ("dialogue",)
 
 
@@ -84,4 +84,12 @@ def test_a_step_the_recording_does_not_have_belongs_to_the_class(tmp_path: Path)
     store = empty()
     seen(store, tmp_path, 1)
     put(store, "refund a", found(LOOP, 99))
+    assert owners_of(store, tag_rows(store), OWNERS) == ("runtime",)
+
+
+def test_a_tag_on_another_recording_belongs_to_the_goal_of_its_step_there(tmp_path: Path) -> None:
+    store = empty()
+    seen(store, tmp_path, 1)
+    short, _ = put_again(store, "refund a")
+    tag(store, short, LOOP, 0)
     assert owners_of(store, tag_rows(store), OWNERS) == ("runtime",)

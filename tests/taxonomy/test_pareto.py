@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from replay.store import Store
+from taxonomy import ledger
 from taxonomy.classes import Fault
+from taxonomy.findings import Diagnosis, Finding
 from taxonomy.owners import owners_from
-from taxonomy.pareto import By, Pareto, iso_week, pareto, untagged_runs
-from tests.taxonomy.pareto_case import BAD, GAVE_UP, LOOP, OTHER, empty, found, put, tag
+from taxonomy.pareto import Bar, By, Pareto, iso_week, pareto, tally, untagged_runs
+from taxonomy.query import INDICES, run_heads
+from tests.taxonomy.pareto_case import (
+    BAD,
+    GAVE_UP,
+    LOOP,
+    OTHER,
+    WRONG,
+    empty,
+    found,
+    put,
+    put_again,
+    tag,
+)
 
 
 def counts(counted: Pareto) -> dict[str, tuple[int, int]]:
@@ -98,6 +117,111 @@ def test_nothing_failed_is_an_empty_pareto() -> None:
     store = empty()
     put(store, "a", status="passed")
     assert pareto(store) == Pareto(bars=(), apart=(), untagged=0, failed=0, unknown=0)
+
+
+def test_tasks_that_are_left_out_are_in_no_number() -> None:
+    store, rest = filled(), frozenset({"a", "e", "g"})
+    counted = pareto(store, without=rest)
+    assert counts(counted)["loop"] == (0, 1)
+    assert (counted.failed, counted.untagged, counted.unknown) == (3, 0, 0)
+    assert untagged_runs(store, without=rest) == ()
+    assert {run.task for run in run_heads(store, without=rest)} == {"b", "c", "d", "f"}
+
+
+def test_a_run_without_a_task_is_never_left_out() -> None:
+    store = empty()
+    put(store, None, found(LOOP))
+    assert pareto(store, without=frozenset({"a"})).failed == 1
+
+
+# --- a run that was recorded twice
+
+
+def test_a_tag_on_another_recording_counts_at_the_step_it_has_there() -> None:
+    store = empty()
+    short, whole = put_again(store, "a")
+    tag(store, short, LOOP, 0)
+    (bar,) = pareto(store, by="tool").bars
+    (run,) = bar.runs
+    assert (run.trace, run.preferred, run.step) == (short, whole, 0)
+    assert bar.part == "refund_order"
+    assert tally(store).bars[0].count == 1
+
+
+def test_rules_are_heard_on_the_preferred_recording_alone() -> None:
+    store = empty()
+    short, whole = put_again(store, "a")
+    suggest(store, short, found(BAD))
+    assert pareto(store).untagged == tally(store).untagged == 1
+    suggest(store, whole, found(BAD, 1))
+    (run,) = pareto(store).bars[0].runs
+    assert (run.trace, run.preferred, run.step) == (whole, whole, 1)
+
+
+def suggest(store: Store, trace: str, *said: Finding) -> None:
+    given = Diagnosis(trace=trace, shape=None, scores=(), findings=said, candidates=())
+    ledger.keep(store, given, {})
+
+
+# --- the same, counted
+
+
+words = st.builds(
+    found,
+    st.sampled_from([LOOP, BAD, OTHER]),
+    st.integers(0, 2),
+    st.sampled_from([None, Fault.AGENT, Fault.HARNESS]),
+    st.sampled_from([None, "cap hit"]),
+)
+hints = words.map(lambda word: structs.replace(word, confidence=0.3))
+runs = st.tuples(
+    st.lists(words | hints, max_size=3),
+    st.sampled_from(["failed", "failed", "passed", "unknown"]),
+    st.lists(st.tuples(st.sampled_from([LOOP, WRONG]), st.integers(0, 2)), max_size=2),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(runs, max_size=5), st.booleans())
+def test_a_tally_is_the_pareto_without_its_runs(given: list[Any], indexed: bool) -> None:
+    with closing(empty()) as store:
+        for task, (said, status, tags) in enumerate(given):
+            key = put(store, f"{task}", *said, status=status)
+            for failure, step in tags:
+                tag(store, key, failure, step)
+        if indexed:
+            make_indices(store)
+        for without in (frozenset[str](), frozenset({"0", "3"})):
+            full = pareto(store, without=without)
+            shown = tally(store, without=without)
+            assert plain(shown.bars) == plain(full.bars)
+            assert plain(shown.apart) == plain(full.apart)
+            assert (shown.untagged, shown.failed) == (full.untagged, full.failed)
+            assert shown.unknown == full.unknown
+
+
+def plain(bars: Sequence[Bar]) -> list[tuple[object, ...]]:
+    """What both say of a bar; of several faults that read alike any may stand for them."""
+    return [(bar.label, bar.tagged, bar.suggested, bar.failure, bar.sub) for bar in bars]
+
+
+def make_indices(store: Store) -> None:
+    for statement in INDICES.replace("CREATE INDEX", "CREATE INDEX IF NOT EXISTS").split(";\n\n"):
+        store.db.execute(statement)
+
+
+def test_the_runs_of_a_tally_are_counted_by_index() -> None:
+    """A list of thirty thousand runs is no place to read their rows."""
+    store = empty()
+    make_indices(store)
+    asked: list[str] = []
+    store.db.conn.set_trace_callback(asked.append)
+    tally(store)
+    store.db.conn.set_trace_callback(None)
+    plans = [row[3] for sql in asked for row in store.db.execute(f"EXPLAIN QUERY PLAN {sql}")]
+    assert any("SEARCH t USING COVERING INDEX trace_ending" in plan for plan in plans)
+    assert any("suggestion USING INDEX suggestion_first" in plan for plan in plans)
+    assert not any("SCAN suggestion" in plan for plan in plans)
 
 
 @pytest.mark.parametrize(

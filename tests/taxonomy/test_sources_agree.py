@@ -10,7 +10,14 @@ from tests.taxonomy.pareto_case import BAD, LOOP, empty, found, put, tag
 
 
 def row(trace: str, source: str, failure: str, step: int = 0, accepted: bool = False) -> TagRow:
-    known = {"trace": trace, "run": trace, "outcome": "failed", "span": "", "by": source}
+    known = {
+        "trace": trace,
+        "run": trace,
+        "recording": trace,
+        "outcome": "failed",
+        "span": "",
+        "by": source,
+    }
     rest = dict.fromkeys(("task", "trial", "variant", "models", "sub", "fault", "why"), None)
     said = {"source": source, "class": failure, "step": step, "accepted": accepted, "place": 1}
     return convert({**known, **rest, **said}, TagRow)

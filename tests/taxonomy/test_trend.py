@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.statistics import ALPHA, fisher
-from taxonomy.trend import BeforeAfter, Ending, by_week, endings, least_p, split, trend
+from taxonomy.change import least_p, start_of
+from taxonomy.pareto import iso_week
+from taxonomy.trend import BeforeAfter, Ending, by_week, endings, split, trend
 from tests.taxonomy.pareto_case import (
     DAY_NS,
     GAVE_UP,
@@ -33,7 +35,7 @@ def runs(day: int, **counts: int) -> list[Ending]:
 
 
 def readings(found: BeforeAfter) -> dict[str, str | None]:
-    return {each.label: each.reading for each in (found.failed, *found.classes)}
+    return {each.name: each.reading for each in (found.failed, *found.classes)}
 
 
 def test_runs_of_known_outcome_count_once_by_their_first_class() -> None:
@@ -65,7 +67,7 @@ def test_mending_one_class_leaves_the_others_as_they_were() -> None:
     found = split([*before, *after], SINCE)
     assert readings(found) == {"failed": "fewer", "gave up": "fewer", "loop": "may be chance"}
     loop = found.classes[1]
-    assert (loop.before.rate, loop.p) == (loop.after.rate, 1.0)
+    assert (loop.before, loop.difference, loop.p) == (loop.since, 0.0, 1.0)
 
 
 def test_more_failures_are_said_too_and_the_first_day_is_after() -> None:
@@ -85,12 +87,12 @@ def test_a_side_without_runs_has_no_p_and_undated_runs_are_counted() -> None:
     found = split([*runs(8, loop=3, ok=1), Ending(None, None)], SINCE)
     assert (found.before, found.after, found.undated) == (0, 4, 1)
     assert (found.failed.p, found.failed.reading) == (None, "too few to tell")
-    assert found.failed.before.rate.value is None
+    assert found.failed.before.value is None
 
 
 def test_what_nobody_named_stands_last_and_is_no_change() -> None:
     found = split([*runs(0, not_yet_tagged=30), *runs(8, loop=30)], SINCE)
-    assert [(each.label, each.p, each.reading) for each in found.classes][1:] == [
+    assert [(each.name, each.p, each.reading) for each in found.classes][1:] == [
         ("not yet tagged", None, None)
     ]
 
@@ -99,7 +101,7 @@ def test_several_classes_are_tested_together() -> None:
     """One class alone would pass at p = .024; among eight it is no longer beyond chance."""
     classes = {f"class_{n}": 5 for n in range(7)}
     found = split([*runs(0, loop=7, ok=13, **classes), *runs(8, loop=0, ok=20, **classes)], SINCE)
-    loop = next(each for each in found.classes if each.label == "loop")
+    loop = next(each for each in found.classes if each.name == "loop")
     assert loop.p is not None
     assert 0.005 < loop.p < ALPHA
     assert loop.reading == "may be chance"
@@ -118,3 +120,8 @@ def test_no_split_of_the_hits_is_less_likely_than_the_least(
 def test_nothing_at_all_is_said_as_nothing(found: BeforeAfter) -> None:
     assert (found.before, found.after, found.classes) == (0, 0, ())
     assert found.failed.reading == "too few to tell"
+
+
+def test_a_day_begins_at_midnight_utc_and_a_moment_before_it_is_of_the_week_before() -> None:
+    assert iso_week(start_of(date(2027, 1, 4))) == "2027-W01"
+    assert iso_week(start_of(date(2027, 1, 4)) - 1) == "2026-W53"

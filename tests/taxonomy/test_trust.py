@@ -9,15 +9,22 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from arc_tui import jobs
 from arc_tui.views.runs import NO_RUN
 from replay.store import Store
+from replay.store.read import load
+from replay.store.rows import trace_rows
+from replay.trace import AgentSpan
 from taxonomy.classes import Shape
 from taxonomy.cost import NOTHING_KNOWN
+from taxonomy.ledger import open_ledger
+from taxonomy.query import agent_extras
 from taxonomy.stats.holding import held, hidden, hold, parted, release, strata
 from taxonomy.stats.injections import BadInjections, Injection, read, recovery
-from taxonomy.stats.proxies import ABANDONED, UNTOUCHED, proxies, signs_of
+from taxonomy.stats.proxies import ABANDONED, UNTOUCHED, proxies, read_signs, signs_of
 from taxonomy.stats.run import Run
-from taxonomy.stats.trend import changes, start_of, week_of
+from taxonomy.stats.trend import moved
+from tests.replay.test_claude_code import call, heard, init, result, said, stream, words, written
 
 ROWS = tuple(
     structs.replace(
@@ -122,6 +129,27 @@ def test_what_users_did_is_read_from_what_agents_keep() -> None:
     assert signs_of([{}, {"signals": 3, "unanswered": "x"}]) == frozenset()
 
 
+def test_what_a_session_keeps_of_its_users_is_read_without_its_messages(tmp_path: Path) -> None:
+    asked = [heard("Do it."), said("m1", call("t1")), heard(result("t1", "done"))]
+    stopped = heard([words("[Request interrupted by user]")])
+    for name, lines in (("stopped", [*asked, stopped]), ("through", [*asked, said("m2")])):
+        written(tmp_path / f"{name}.jsonl", stream(init(), *lines, session=name))
+    with open_ledger(tmp_path / "arc.db") as store:
+        list(jobs.import_paths(store, sorted(tmp_path.glob("*.jsonl"))))
+        rows = trace_rows(store)
+        keys = [row.trace for row in rows]
+        kept = agent_extras(store, keys)
+        for key in keys:
+            spans = load(store, key).spans
+            assert kept[key] == [s.extra for s in spans if isinstance(s, AgentSpan) and s.extra]
+        signs = {row.source_id: read_signs(store, [row]) for row in rows}
+    assert [set(*each.values()) for each in signs.values()] == [
+        {"interrupted", ABANDONED},
+        set(),
+    ]
+    assert agent_extras(Store.open(":memory:"), ["nothing"]) == {}
+
+
 def test_shares_of_users_signs_are_of_the_runs_that_would_say_so() -> None:
     found = proxies([frozenset({ABANDONED}), frozenset(), frozenset(), frozenset()])
     assert {name: each.value for name, each in found.rates.items()} == {
@@ -141,31 +169,25 @@ def shaped(*shapes: Shape | None, passed: bool | None = None) -> list[Run]:
     ]
 
 
-def test_weeks_are_iso_weeks_and_days_begin_at_midnight_utc() -> None:
-    assert week_of(start_of(datetime.date(2027, 1, 3))) == "2026-W53"
-    assert week_of(start_of(datetime.date(2027, 1, 4))) == "2027-W01"
-    assert week_of(None) is None
-
-
 def test_a_shape_that_declines_beyond_chance_is_told_from_one_that_may_have() -> None:
     drift, fine = Shape.LATE_DRIFT, Shape.HEALTHY
-    many = changes(shaped(*[drift] * 40, *[fine] * 60), shaped(*[drift] * 10, *[fine] * 90))
+    many = moved(shaped(*[drift] * 40, *[fine] * 60), shaped(*[drift] * 10, *[fine] * 90))
     by_name = {each.name: each for each in many}
     assert by_name["late drift"].difference == pytest.approx(-0.30)
     assert by_name["late drift"].beyond_chance
-    assert by_name["late drift"].high < 0
-    few = changes(shaped(*[drift] * 4, *[fine] * 6), shaped(drift, *[fine] * 9))
+    assert (by_name["late drift"].high or 0) < 0
+    few = moved(shaped(*[drift] * 4, *[fine] * 6), shaped(drift, *[fine] * 9))
     assert not any(each.beyond_chance for each in few)
 
 
 def test_a_side_without_runs_moves_nothing() -> None:
-    (passed,) = changes([], shaped(None, None, passed=True))
+    (passed,) = moved([], shaped(None, None, passed=True))
     assert (passed.name, passed.difference, passed.beyond_chance) == ("passed", None, False)
-    assert changes([], []) == ()
+    assert moved([], []) == ()
 
 
 def test_signs_of_users_move_among_the_runs_that_keep_them() -> None:
     before, since = shaped(None, None), shaped(None)
     kept = {"0": frozenset({ABANDONED})}
-    (found,) = changes(before, since, kept)
+    (found,) = moved(before, since, kept)
     assert (found.before.n, found.since.n) == (1, 1)

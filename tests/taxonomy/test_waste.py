@@ -18,7 +18,7 @@ from taxonomy.rules.case import Case
 from taxonomy.waste import Resent, waste
 from taxonomy.waste.repeats import LoopCost, Redundant, loops, redundant
 from taxonomy.waste.resent import resent
-from taxonomy.waste.spending import spending, total
+from taxonomy.waste.spending import spending
 from tests.build import NOTHING, Part, call, error, step, trace
 from tests.shared import DATA, needs_shared
 from tests.taxonomy.waste_case import paid, usage, with_ask, with_request
@@ -58,11 +58,6 @@ def test_a_sum_over_partly_unknown_costs_says_so() -> None:
     spent = spending(paid(["So.", "So."], [usage(12_000, 700), None]))
     assert spent.cost_usd == pytest.approx(0.0465)
     assert (spent.cost_complete, spent.priced) == (False, 1)
-
-
-def test_nothing_known_is_no_sum_and_nothing_to_sum_is_nothing() -> None:
-    assert total([None, None]) == (None, False)
-    assert total([]) == (0, True)
 
 
 def test_a_run_without_steps_wastes_nothing() -> None:
@@ -260,7 +255,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("waste") / "arc.db"
     with open_ledger(path) as store:
         for folder in ("terminal_bench/fix-git__cCozJVA", "docent/ctf.json", "claude_code_runs"):
-            for _ in jobs.import_paths(store, [DATA / folder]):
+            for _ in jobs.take_in(store, [DATA / folder]):
                 pass
     return path
 
