@@ -14,10 +14,11 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from arc_tui.format import plain
+from arc_tui.format import count, plain
 from arc_tui.places import database
 from arc_tui.views.runs import apart_words
 from replay.store import Store
+from taxonomy import ledger
 from taxonomy.ledger import open_ledger
 from taxonomy.stats.holding import Apart
 
@@ -59,6 +60,22 @@ def open_store(db: Path | None) -> Store:
     """The store that was asked for, on this command or before it."""
     outer = click.get_current_context().find_root().obj
     return open_ledger(database(db or outer))
+
+
+def open_judged(db: Path | None) -> Store:
+    """The same store once the rules have seen every trace of it as they are today.
+
+    After another version of them, or when a judge's time ran out, some wait to be looked at.
+    """
+    store = open_store(db)
+    waiting = len(ledger.undiagnosed(store))
+    if waiting:
+        from arc_tui import jobs  # the readers are not needed otherwise
+
+        click.echo(f"the rules look at {count(waiting, 'trace')} anew", err=True)
+        for _ in jobs.diagnose_new(store):
+            pass
+    return store
 
 
 def print_json(value: Any) -> None:

@@ -13,7 +13,7 @@ from arc_tui.cli.common import (
     db_option,
     held_out_option,
     json_option,
-    open_store,
+    open_judged,
     print_json,
     print_table,
     say_apart,
@@ -32,7 +32,7 @@ def ls(
     query: tuple[str, ...], every: bool, with_held_out: bool, as_json: bool, db: Path | None
 ) -> int:
     """List runs; all words of QUERY must occur in a row (`field:word` asks one column)."""
-    with open_store(db) as store:
+    with open_judged(db) as store:
         words = " ".join(query)
         found = run_rows(store, words, every=every)
         tasks = hidden(store)

@@ -15,7 +15,7 @@ from arc_tui.cli.common import (
     db_option,
     held_out_option,
     json_option,
-    open_store,
+    open_judged,
     print_json,
     say_apart,
 )
@@ -68,7 +68,7 @@ def pareto(
     """
     asked = Asked(by=cast("By | None", by), every=every, with_held_out=with_held_out)
     _one_question(asked, runs, since, agreement)
-    with open_store(db) as store:
+    with open_judged(db) as store:
         held = apart(store, shown=with_held_out)
         say_apart(held)
         if since is not None:

@@ -8,7 +8,7 @@ import click
 from msgspec import structs
 from rich.text import Text
 
-from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
+from arc_tui.cli.common import console, db_option, json_option, open_judged, print_json
 from arc_tui.cli.show import print_step, print_trace
 from arc_tui.views.brief import brief_text
 from arc_tui.views.step import build_step
@@ -23,7 +23,7 @@ from replay.errors import no_step
 @db_option
 def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
     """Print a trace, or one step of it. TRACE is an id, a unique prefix, `last` or task/trial."""
-    with open_store(db) as store:
+    with open_judged(db) as store:
         view = build_trace(store, trace)
         if step is None:
             print_json(view) if as_json else print_trace(console(), view)
@@ -44,7 +44,7 @@ def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
 @db_option
 def brief(trace: str, as_json: bool, db: Path | None) -> None:
     """A summary of at most 1 500 tokens, for a person in a hurry or a coding agent."""
-    with open_store(db) as store:
+    with open_judged(db) as store:
         text = brief_text(store, trace)
     print_json({"brief": text}) if as_json else click.echo(text)
 
@@ -56,7 +56,7 @@ def brief(trace: str, as_json: bool, db: Path | None) -> None:
 @db_option
 def break_(trace: str, rule: str | None, as_json: bool, db: Path | None) -> int:
     """Where did it break? Up to three candidates with their signals, or none."""
-    with open_store(db) as store:
+    with open_judged(db) as store:
         view = build_break(store, trace)
     if as_json:
         print_json(view)

@@ -16,7 +16,7 @@ from arc_tui.cli.common import (
     db_option,
     held_out_option,
     json_option,
-    open_store,
+    open_judged,
     print_json,
     print_table,
 )
@@ -118,7 +118,7 @@ def stats(
         goals=goal_files.read(goals_file) if goals_file is not None else None,
         goals_name=goals_file.name if goals_file is not None else "",
     )
-    with open_store(db) as store:
+    with open_judged(db) as store:
         if hold_out or release:
             return _hold(store, ask, release=release, as_json=as_json)
         view = build_stats(store, ask)

@@ -9,7 +9,15 @@ import click
 from rich.text import Text
 
 from arc_tui import format
-from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
+from arc_tui.cli.common import (
+    console,
+    db_option,
+    json_option,
+    open_judged,
+    open_store,
+    print_json,
+    print_table,
+)
 from arc_tui.cli.tagging_table import print_agreement, print_cleared, print_queue
 from arc_tui.places import author
 from arc_tui.views.raters import build_raters
@@ -122,7 +130,7 @@ def tags(
         raise click.UsageError("--queue, --agreement, --nothing-wrong and QUERY: ask one of them")
     if blind and not (waiting or agreement):
         raise click.UsageError("--blind goes with --queue or with --agreement")
-    with open_store(db) as store:
+    with open_judged(db) as store:
         if waiting:
             return print_queue(queue(store, author(), blind=blind), as_json)
         if agreement:

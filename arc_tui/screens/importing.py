@@ -53,6 +53,8 @@ class ImportEnded(Message):
         """What came of it, in one line."""
         if self.report is None:
             return "the import was stopped; what was read before is kept"
+        if not self.report.files and not self.report.skipped:
+            return "the rules have looked at every run"
         traces = sum(len(file.traces) for file in self.report.files)
         same = sum(file.duplicates for file in self.report.files)
         known = f", {same} known already" if same else ""

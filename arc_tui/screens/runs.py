@@ -101,6 +101,7 @@ class RunsScreen(Queueing):
     def __init__(self, path: Path, imports: tuple[Path, ...] = ()) -> None:
         super().__init__(path)
         self._imports = imports
+        self._looked = False
         self._importing: Importing | None = None
         self._loading = False
         self._stale = False
@@ -139,7 +140,7 @@ class RunsScreen(Queueing):
         self._loading = False
         if self._stale:
             self.load()
-        if self._imports:
+        if self._imports or (event.view.waiting and not self._looked):
             self._import()
         self.view = event.view
         self.query_one(ParetoPanel).pareto = event.view.pareto
@@ -147,7 +148,9 @@ class RunsScreen(Queueing):
         self._arrange()
 
     def _import(self) -> None:
-        """Start what was asked for with the app, once the database is known to open."""
+        """Start what was asked for with the app, once the database is known to open; the rules
+        look at what waits for them."""
+        self._looked = True
         self._importing = Importing(self, self.path, self._imports)
         self._imports = ()
         self.bar.display = True

@@ -10,6 +10,7 @@ from arc_tui import format
 from replay.store import Store
 from replay.store.rows import TraceRow, trace_rows
 from taxonomy.classes import Shape
+from taxonomy.ledger import undiagnosed
 from taxonomy.pareto import Pareto, tally
 from taxonomy.query import Verdict, verdicts
 from taxonomy.stats.holding import Apart, apart, parted
@@ -32,6 +33,7 @@ class RunsView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the runs screen draws. `cost_usd` sums what is known of it.
 
     The bars of the Pareto are counted, the runs behind them not named.
+    `waiting` traces were not looked at by the rules as they are today.
     What is `apart`, the runs of held-out tasks, is in none of the rest unless it is shown.
     """
 
@@ -42,6 +44,7 @@ class RunsView(Struct, frozen=True, eq=False, kw_only=True):
     cost_complete: bool
     pareto: Pareto
     apart: Apart = Apart()
+    waiting: int = 0
 
 
 EMPTY = RunsView(
@@ -148,4 +151,5 @@ def build_runs(
         cost_complete=cost_complete,
         pareto=tally(store, without=held.hidden),
         apart=held,
+        waiting=len(undiagnosed(store)),
     )

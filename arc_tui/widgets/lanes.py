@@ -149,7 +149,7 @@ class Lanes(Widget):
                 mark, style = "✗", self._ink("error")
             cell = f"{mark:^{bins.cells}}"
             line.append(cell, style + self._ink("cursor") if column == here else style)
-        if self.zoom:
+        if self.zoom and self.view.steps:
             line.append(f"  steps {bins.first}–{bins.last - 1}", self._ink("name"))
         if self._notes_fit:
             line = spread(line, Text.assemble((self._notes, self._ink("name"))), self._width)

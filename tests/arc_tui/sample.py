@@ -77,19 +77,22 @@ def _below(asked: ToolCall, parts: Sequence[Part]) -> list[AnySpan]:
     return made
 
 
-def put(path: Path, head: Header, spans: Sequence[AnySpan], said: Diagnosis | None = None) -> str:
+SILENT = Diagnosis(trace="", shape=None, scores=(), findings=(), candidates=())
+"""What the rules say of a run of which they can say nothing."""
+
+
+def put(path: Path, head: Header, spans: Sequence[AnySpan], said: Diagnosis = SILENT) -> str:
     """Write a run, and what the rules say of it; returns the trace's id."""
     with ledger.open_ledger(path) as store:
         writer = Writer(store)
         batch = Batch(header=head, spans=tuple(spans), last=True)
         key = writer.finish(writer.write(batch)).id
-        if said is not None:
-            asks = sorted(
-                (span for span in spans if isinstance(span, ModelCall)),
-                key=lambda span: span.start_ns or 0,
-            )
-            names = {index: span.id for index, span in enumerate(asks)}
-            ledger.keep(store, structs.replace(said, trace=key), names)
+        asks = sorted(
+            (span for span in spans if isinstance(span, ModelCall)),
+            key=lambda span: span.start_ns or 0,
+        )
+        names = {index: span.id for index, span in enumerate(asks)}
+        ledger.keep(store, structs.replace(said, trace=key), names)
     return key
 
 

@@ -91,7 +91,8 @@ async def test_a_run_without_steps_opens_and_says_so(db: Path) -> None:
     async with opened(db, key) as (pilot, _):
         assert "no steps" in text(pilot.app)
         await press(pilot, "J", "t", "z", "y")
-        assert "the rules have not looked" in text(pilot.app)
+        assert "no break found" in text(pilot.app)
+        assert "steps 0" not in text(pilot.app)
 
 
 async def test_rows_steps_candidates_and_errors_are_one_key_away(db: Path, key: str) -> None:
