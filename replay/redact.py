@@ -38,7 +38,7 @@ class Rule(Struct, frozen=True):
 
 def luhn(text: str) -> bool:
     """Does the digit string pass the checksum that payment cards carry?"""
-    digits = [int(char) for char in text if char.isdigit()]
+    digits = [int(char) for char in text if char.isdecimal()]
     doubled = [digit * 2 - 9 if digit > 4 else digit * 2 for digit in digits[-2::-2]]
     return sum(digits[-1::-2], sum(doubled)) % 10 == 0
 

@@ -179,7 +179,7 @@ def _span(match: re.Match[str]) -> timedelta:
     count, unit = groups["n"] or groups.get("n2"), groups["unit"] or groups.get("unit2")
     assert count is not None
     assert unit is not None
-    number = int(count) if count.isdigit() else _IN_WORDS[count.lower().replace(" ", "-")]
+    number = int(count) if count.isdecimal() else _IN_WORDS[count.lower().replace(" ", "-")]
     return timedelta(hours=number * _UNITS[unit.lower().rstrip("s")])
 
 

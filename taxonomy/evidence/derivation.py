@@ -63,7 +63,7 @@ def columns(value: Json) -> Mapping[str, Sequence[float]]:
     found: dict[str, list[float]] = {}
     for path, leaf in leaves(value):
         if isinstance(leaf, (int, float)) and not isinstance(leaf, bool):
-            name = next((part for part in reversed(path.split(".")) if not part.isdigit()), "")
+            name = next((part for part in reversed(path.split(".")) if not part.isdecimal()), "")
             found.setdefault(name, []).append(float(leaf))
     return {name: numbers for name, numbers in found.items() if 2 < len(numbers) <= LONGEST_COLUMN}
 

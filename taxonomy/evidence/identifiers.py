@@ -68,7 +68,7 @@ def to_ground(act: Act) -> Iterator[Named]:
     for path, value in leaves(act.span.arguments):
         if isinstance(value, bool) or value is None:
             continue
-        keys = [part for part in path.split(".") if not part.isdigit()]
+        keys = [part for part in path.split(".") if not part.isdecimal()]
         words = words_of(keys[-1]) if keys else []
         if keys and keys[-1] in PROGRAM_KEYS:
             yield from _missing_paths(act, path, value)
@@ -100,7 +100,7 @@ def sort_of(words: list[str], value: Json, act: Act) -> Sort | None:
         return None if _own(words, act) else "id"
     if _SHAPES.fullmatch(value) and not _STANDARDS.fullmatch(value):
         return None if _own(words, act) else "code"
-    if _CODE.fullmatch(last) and value.isdigit() and int(value) >= SMALLEST_ID:
+    if _CODE.fullmatch(last) and value.isdecimal() and int(value) >= SMALLEST_ID:
         return "code"
     return None
 
@@ -113,9 +113,9 @@ def _numeric(last: str, value: float) -> Sort | None:
 
 def _looks_issued(value: str) -> bool:
     """Given out by a system rather than a word: long enough, and with a digit or all capitals."""
-    if value.isdigit():
+    if value.isdecimal():
         return int(value) >= SMALLEST_ID
-    return len(value) >= 5 and (any(mark.isdigit() for mark in value) or value.isupper())
+    return len(value) >= 5 and (any(mark.isdecimal() for mark in value) or value.isupper())
 
 
 def _own(words: list[str], act: Act) -> bool:

@@ -251,7 +251,7 @@ class Index:
     def _spelled_otherwise(self, wanted: str, step: int, text: str) -> Origin | None:
         """The same letters and digits with other signs or spaces between: `ORD 77`, `ord-77`."""
         bare = _JOINT.sub("", wanted)
-        if len(bare) < _SHORTEST or not any(mark.isdigit() for mark in bare) or "@" in wanted:
+        if len(bare) < _SHORTEST or not any(mark.isdecimal() for mark in bare) or "@" in wanted:
             return None
         at = self._respelled.get(bare)
         if at is None and bare != wanted:
@@ -275,7 +275,7 @@ class Index:
     def _enter(self, token: str, at: int) -> None:
         self._tokens[token] = at
         parts = _WORD.findall(token)
-        if token[-1].isdigit() or token[0].isdigit():
+        if token[-1].isdecimal() or token[0].isdecimal():
             digits = number(token)
             if digits is not None:
                 self._numbers.setdefault(digits, at)
@@ -286,7 +286,7 @@ class Index:
             if "_" in part:
                 for piece in part.split("_"):
                     self._tokens.setdefault(piece, at)
-            if part.isdigit():
+            if part.isdecimal():
                 self._numbers.setdefault(number(part) or part, at)
         if "/" in token or "\\" in token or ":" in token:
             for component in re.split(r"[/\\:]", token):

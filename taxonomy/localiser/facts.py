@@ -66,7 +66,7 @@ def facts(text: str) -> tuple[str, ...]:
     for line in _CODE.sub(" ", text).splitlines():
         for sentence in _SENTENCE.split(_MARKUP.sub("", _BULLET.sub("", line))):
             for place, word in enumerate(_WORD.findall(sentence)):
-                if word[0].isdigit():
+                if word[0].isdecimal():
                     word = _plain(word)
                     is_fact = len(word) >= _SHORTEST
                 else:
@@ -82,4 +82,4 @@ def _words(texts: Iterable[str]) -> set[str]:
 
 
 def _plain(word: str) -> str:
-    return word.replace(",", "").rstrip(".") if word[0].isdigit() else word
+    return word.replace(",", "").rstrip(".") if word[0].isdecimal() else word

@@ -84,7 +84,7 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
             yield next(part for part in match.groups() if part), match[0]
     for token in _TOKEN.findall(rest):
         bare = token.strip("-./:,+@")
-        if any(mark.isdigit() for mark in bare) or _CODE.fullmatch(bare):
+        if any(mark.isdecimal() for mark in bare) or _CODE.fullmatch(bare):
             yield _value(bare), bare
         elif bare.lower() in _WORDS and bare.lower() not in _NO_NUMBER:
             yield _WORDS[bare.lower()], bare

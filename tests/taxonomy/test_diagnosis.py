@@ -229,6 +229,11 @@ def parts(draw: st.DrawFn) -> list[Part]:
     return made
 
 
+def test_a_raised_digit_is_a_sign_and_no_number() -> None:
+    said = diagnose(trace([heard("about 7¹ or ¹ of them"), step(call("order", "ok", amount=10))]))
+    assert all(0 <= score.value <= 1 for score in said.scores if score.value is not None)
+
+
 outcomes: list[Literal["passed", "failed", "unknown"]] = ["passed", "failed", "unknown"]
 
 
