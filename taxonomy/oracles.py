@@ -15,6 +15,7 @@ from replay import canon
 from replay.action import Act, Action, action
 from replay.oracle import Oracle
 from replay.trace import Message, Response, Step, ToolCall, Trace
+from taxonomy.belief import mixed_up
 from taxonomy.findings import Finding
 from taxonomy.rules import (
     RULES,
@@ -31,7 +32,15 @@ from taxonomy.rules.case import Case
 
 FROM_THE_ANSWER = frozenset(
     rule.NAME
-    for rule in (hallucinated_state, contradiction, wrong_tool, malformed, limits, arithmetic)
+    for rule in (
+        hallucinated_state,
+        contradiction,
+        wrong_tool,
+        malformed,
+        limits,
+        arithmetic,
+        mixed_up,
+    )
 )
 """Rules that see the failure in the answer itself, whatever comes back."""
 
@@ -75,7 +84,7 @@ class RuleOracle:
         case = Case(supposed(self._trace, self._at, given))
         return any(
             found.step == self.step and found.rule == self._finding.rule
-            for rule in RULES
+            for rule in (*RULES, mixed_up.find)
             for found in rule(case)
         )
 

@@ -1,0 +1,183 @@
+"""What `arc bisect --steps` will ask, of whom, and how a step that was found is tested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from arc_tui.expecting import ending
+from replay.budget import Budget, Limits
+from replay.edit import Edit
+from replay.errors import BadEdit, ModelRefused
+from replay.free.tape import Terms
+from replay.locked import run as locked
+from replay.locked.row import Models
+from replay.locked.sampling import fixed
+from replay.locked.step_result import Reply
+from replay.models.cached import Cached
+from replay.models.choose import DEMO, choose, default_name
+from replay.plan import plans
+from replay.store import Store, read, stubs
+from replay.store.rows import trace_row
+from replay.trace import NO_TOOLS, Trace
+from taxonomy.belief import facts
+from taxonomy.belief.contradictions import Contradiction, ContradictionOracle, contradictions
+from taxonomy.belief.demo import DemoBeliefs
+from taxonomy.belief.fix import fix_of, telling, told_at
+from taxonomy.belief.oracle import Answer, StepOracle
+from taxonomy.belief.probe import BeliefOracle
+from taxonomy.belief.savable import SavableOracle
+from taxonomy.belief.trial import Arm, Trial, arm
+from taxonomy.oracles import RuleOracle
+from taxonomy.rules.case import Case
+
+OracleName: TypeAlias = Literal["contradiction", "belief", "savable"]
+
+NO_FACT = "no observation of this run shows a fact that a later step hangs on"
+
+
+class StepsWanted(Struct, frozen=True, kw_only=True):
+    """What to look for. `model` None is the trace's own; live calls need `live` and a limit.
+
+    `ask` and `world` name one fact, what it is and its value (`STEP:PATH` of a result, or as
+    written); without them facts are chosen by rule. `fix` None is made from what was found;
+    `savable` needs one, and `expect`, what a saved run does; it answers reads of another moment
+    where `allow_stale`.
+    `samples` are those of the test, and of runs from a step; `most` limits the steps asked.
+    """
+
+    trace: str
+    oracle: OracleName = "contradiction"
+    ask: str | None = None
+    world: str | None = None
+    fix: Edit | None = None
+    validate: bool = False
+    samples: int = 8
+    expect: str | None = None
+    allow_stale: bool = False
+    model: str | None = None
+    live: bool = False
+    limits: Limits = Limits()
+    most: int | None = None
+
+
+class StepPlan:
+    """A search for the step made ready: `model` is asked (None: nobody is), `oracle` judges.
+
+    Nothing is asked here. Raises as `step_bisecting.bisecting_steps` does before it asks.
+    """
+
+    def __init__(self, store: Store, wanted: StepsWanted) -> None:
+        self.wanted = wanted
+        self.trace: Trace = read.load(store, trace_row(store, wanted.trace).trace)
+        self.model = _model(store, wanted, self.trace)
+        self.oracle: StepOracle = self._oracle(store)
+
+    def fix_for(self, found: Answer) -> Edit:
+        """The user's fix, else one made of what was found."""
+        if self.wanted.fix is not None:
+            return self.wanted.fix
+        if isinstance(self.oracle, ContradictionOracle):
+            return fix_of(self.trace, self._contradiction(found.step))
+        shown = [each for each in found.evidence if each.role != "believes"]
+        return told_at(self.trace, found.step, telling(shown))
+
+    def tried(self, step: int, fix: Edit) -> Trial:
+        """The fix at the step against control, as the oracle sees it."""
+        control, with_fix = self._arms(step, fix)
+        return Trial(step=step, by=self.oracle.name, fix=fix, control=control, fixed=with_fix)
+
+    def lacks_tools(self, found: Answer | None) -> bool:
+        """Must tools be attached before the step that was found, or any, can be asked?"""
+        if found is None:
+            refused = any(NO_TOOLS in why for why in self.oracle.unasked.values())
+            return refused and not self.oracle.steps
+        model = self.model.name if self.model is not None else ""
+        planned = plans(self.trace, None, model, {found.step})
+        return any(plan.refusal is not None and NO_TOOLS in plan.refusal for plan in planned)
+
+    def who(self) -> tuple[str, ...]:
+        """The options that name who is asked, and allow it."""
+        recorded = default_name(self.trace)
+        name = self.wanted.model or recorded
+        named = ("--model", name or "NAME") if self.wanted.model or name is None else ()
+        return named if name == DEMO else (*named, "--live", "--budget", "1")
+
+    # --- the oracles
+
+    def _oracle(self, store: Store) -> StepOracle:
+        wanted = self.wanted
+        if wanted.oracle == "contradiction":
+            return ContradictionOracle(self.trace)
+        assert self.model is not None
+        if wanted.oracle == "belief":
+            return BeliefOracle(self.trace, self._facts(), self.model)
+        if wanted.fix is None or wanted.expect is None:
+            raise BadEdit(
+                "what saves a run, and how a saved one is known, must be said",
+                "--fix EDIT --expect 'tool=…', what a saved run does",
+            )
+        known = stubs.of_trace(store, self.trace.id)
+        return SavableOracle(
+            self.trace,
+            wanted.fix,
+            ending(self.trace, wanted.expect),
+            self.model,
+            wanted.samples,
+            Terms(stubs=known, allow_stale=wanted.allow_stale),
+        )
+
+    def _facts(self) -> Sequence[facts.Fact]:
+        case = Case(self.trace)
+        if self.wanted.ask is not None and self.wanted.world is not None:
+            return [facts.asked(case, self.wanted.ask, self.wanted.world)]
+        found = facts.chosen(case, contradictions(self.trace))
+        if not found:
+            raise ModelRefused(NO_FACT, "--ask QUESTION --world VALUE names one")
+        return found
+
+    def _contradiction(self, step: int) -> Contradiction:
+        assert isinstance(self.oracle, ContradictionOracle)
+        return next(each for each in self.oracle.found if each.step == step)
+
+    # --- the test
+
+    def _arms(self, step: int, fix: Edit) -> tuple[Arm, Arm]:
+        samples = self.wanted.samples
+        if isinstance(self.oracle, BeliefOracle):
+            return self.oracle.trial(step, fix, samples)
+        if isinstance(self.oracle, SavableOracle):
+            return self.oracle.trial(step, samples)
+        return self._replayed(step, fix, RuleOracle(self.trace, self._contradiction(step).finding))
+
+    def _replayed(self, step: int, fix: Edit, oracle: RuleOracle) -> tuple[Arm, Arm]:
+        """A locked replay of the one step: how many answers of each arm show the finding."""
+        assert self.model is not None
+        sampling = fixed(self.wanted.samples)
+        models = Models.one(self.model)
+        *_, result = locked.replay(
+            self.trace, fix, models, sampling=sampling, steps={step}, oracle=oracle
+        )
+        why = result.refused or result.edited_refused or result.ended
+        if why is not None:
+            raise ModelRefused(f"step {step} cannot be asked again: {why}")
+        if not result.touched:
+            raise BadEdit(f"the fix changes nothing at step {step}", "it must be said before it")
+        return _shown(result.control), _shown(result.edited)
+
+
+def _shown(replies: Sequence[Reply]) -> Arm:
+    return arm([each.shows for each in replies])
+
+
+def _model(store: Store, wanted: StepsWanted, trace: Trace) -> Cached | None:
+    """Who is asked, None where nobody is. Raises ModelRefused where nobody is named."""
+    if wanted.oracle == "contradiction" and not wanted.validate:
+        return None
+    edited = wanted.fix.model if wanted.fix is not None and wanted.oracle == "savable" else None
+    name = wanted.model or edited or default_name(trace)
+    if name == DEMO and wanted.oracle == "belief":
+        return Cached(store, DEMO, DemoBeliefs(), source=DEMO)
+    return choose(name, store, live=wanted.live, budget=Budget(wanted.limits))

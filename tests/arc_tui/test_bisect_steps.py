@@ -1,0 +1,308 @@
+"""`arc bisect --steps`: the step, its sources, and its test, offline and on a local server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from arc_tui import jobs
+from arc_tui.cli.bisecting import bisect
+from arc_tui.places import fixtures
+from arc_tui.step_bisecting import bisecting_steps
+from arc_tui.step_plan import StepsWanted
+from replay.errors import ArcError, BadEdit, ModelRefused, OfflineMiss
+from replay.free.stub import Stub
+from replay.models.demo import Demo
+from replay.store import edits, stubs
+from replay.store.rows import trace_row
+from taxonomy.belief.demo import DemoBeliefs
+from taxonomy.ledger import open_ledger
+from tests.messages_api import Body, MessagesApi
+from tests.replay.live_case import MODEL, clean_environment
+from tests.shared import DATA, needs_shared
+
+TOUR, LONG = "shop-many-wishes-v5-0", "shop-long-v6-0"
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("steps") / "arc.db"
+    names = (TOUR, LONG, "shop-long-v8-0")
+    with open_ledger(path) as store:
+        list(jobs.take_in(store, [fixtures() / "traces" / f"{name}.jsonl" for name in names]))
+    return path
+
+
+@pytest.fixture
+def db(bundled: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "arc.db"
+    copy.write_bytes(bundled.read_bytes())
+    return copy
+
+
+def run(db: Path, trace: str, *arguments: str) -> Result:
+    """The command; what it raises is raised here."""
+    given = ["--db", str(db), trace, "--steps", *arguments]
+    result = CliRunner().invoke(bisect, given, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+def as_json(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def constraint(folder: Path, text: str) -> str:
+    file = folder / "fix.toml"
+    change = f'[[change]]\nkind = "inject_constraint"\ntext = {json.dumps(text)}\n'
+    file.write_text(f'name = "mine"\n{change}')
+    return str(file)
+
+
+# --- contradictions: read off the recording
+
+
+def test_the_first_line_names_the_step_and_the_last_the_next_command(db: Path) -> None:
+    result = run(db, TOUR)
+    lines = result.stdout.splitlines()
+    assert result.return_value == 0
+    assert lines[0] == (
+        "Belief left the world at step 4 (message 9): amount 7500 stands in nothing it saw."
+    )
+    assert lines[-1] == f"next: arc bisect {TOUR} --steps --oracle contradiction --validate"
+    assert "to find it nobody was asked" in result.stdout
+    assert "nowhere in  system prompt, tool definitions, user message, 4 tool results" in (
+        result.stdout
+    )
+
+
+def test_the_view_has_a_row_a_step_and_sources_with_their_places(db: Path) -> None:
+    view = as_json(run(db, LONG, "--json"))
+    assert [row["step"] for row in view["rows"]] == list(range(22))
+    assert [row["step"] for row in view["rows"] if row["decisive"]] == [16]
+    assert (view["status"], view["first_bad"], view["model"]) == ("found", 16, None)
+    assert [(each["role"], each["step"], bool(each["span"])) for each in view["sources"]] == [
+        ("asked", 16, True),
+        ("observed", 0, True),
+        ("observed", 2, True),
+    ]
+
+
+def test_nothing_found_is_exit_code_1(db: Path) -> None:
+    result = run(db, "shop-long-v8-0")
+    assert result.return_value == 1
+    assert result.stdout.startswith("No step is known to contradict what it had been shown (24")
+
+
+@needs_shared
+def test_the_airline_run_is_named_with_its_two_sources(tmp_path: Path) -> None:
+    db = tmp_path / "arc.db"
+    with open_ledger(db) as store:
+        list(jobs.take_in(store, [DATA / "tau_bench" / "gpt-4o-airline.json"]))
+    result = run(db, "26/1")
+    assert "step 3 (message 8): says 12 May is within 24 h of 15 May" in result.stdout
+    assert "observed  created_at 2024-05-12T00:14:30  [step 2, get_reservation" in result.stdout
+    assert "told      current time is 2024-05-15 15:00:00  [system prompt]" in result.stdout
+    assert "next: arc attach 26/1 --sketch-tools" in result.stdout
+
+
+# --- the test of it
+
+
+def test_telling_the_fact_takes_the_failure_away(db: Path) -> None:
+    result = run(db, TOUR, "--validate")
+    assert "Validated: with the fix at step 4" in result.stdout
+    assert "0/8 against 8/8 without it (p < .001)" in result.stdout
+    assert "How such a run would have ended is not known." in result.stdout
+    with open_ledger(db) as store:
+        assert edits.find(store, "told at step 4").changes
+    assert as_json(run(db, TOUR, "--validate", "--json"))["asked"] == 0
+
+
+def test_a_fix_that_does_not_help_is_refuted_and_the_users_own_is_tried(
+    db: Path, tmp_path: Path
+) -> None:
+    refuted = as_json(run(db, LONG, "--validate", "--json"))["trial"]
+    assert (refuted["status"], refuted["control"]["value"], refuted["fixed"]["value"]) == (
+        "refuted", 1.0, 1.0
+    )  # fmt: skip
+    mine = constraint(tmp_path, "Read an order again before you change it.")
+    view = as_json(run(db, LONG, "--validate", "--fix", mine, "--json"))
+    assert (view["trial"]["status"], view["fix"]["name"]) == ("validated", "mine")
+
+
+def test_what_comes_next_goes_on_from_the_step_with_the_edit_that_helped(db: Path) -> None:
+    view = as_json(run(db, TOUR, "--validate", "--json"))
+    assert view["next"][:6] == ["arc", "replay", TOUR, "--free", "--from", "4"]
+    with open_ledger(db) as store:
+        assert edits.find(store, view["next"][-1]).name == "told at step 4"
+
+
+def test_few_samples_prove_nothing(db: Path) -> None:
+    trial = as_json(run(db, TOUR, "--validate", "-k", "3", "--json"))["trial"]
+    assert trial["status"] == "inconclusive"
+    assert "more samples (-k) tell" in trial["sentence"]
+
+
+def test_a_fix_that_changes_nothing_there_is_refused(db: Path, tmp_path: Path) -> None:
+    file = tmp_path / "late.toml"
+    file.write_text(
+        'name = "late"\n[[change]]\nkind = "inject_constraint"\ntarget = 6\ntext = "Look."\n'
+    )
+    with pytest.raises(BadEdit):
+        run(db, TOUR, "--validate", "--fix", str(file))
+
+
+# --- beliefs
+
+
+def test_the_belief_is_wrong_before_the_act_is(db: Path) -> None:
+    view = as_json(run(db, LONG, "--oracle", "belief", "--json"))
+    assert (view["first_bad"], view["scanned"], view["model"]) == (15, True, "demo, rule-based")
+    assert view["facts"][0] == "total_cents of order_id 1047: 8150 from step 1"
+    assert [each["role"] for each in view["sources"]] == ["believes", "observed"]
+    assert [row["asked"] for row in view["rows"][:2]] == [False, True]
+
+
+def test_a_question_of_the_users_is_asked_instead(db: Path) -> None:
+    asked = ("--ask", "total_cents of order_id 1047", "--world", "0:total_cents")
+    view = as_json(run(db, LONG, "--oracle", "belief", *asked, "--json"))
+    assert len(view["facts"]) == 1
+    assert view["first_bad"] == 15
+
+
+def test_what_it_would_ask_is_said_and_nothing_asked(db: Path) -> None:
+    found = as_json(run(db, LONG, "--oracle", "belief", "--validate", "--estimate"))
+    assert (found["estimate"]["calls"], found["test_calls"]) == (18, 16)
+    assert found["facts"]
+    assert as_json(run(db, LONG, "--oracle", "belief", "--json"))["kept"] == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--ask", "x"), "--ask and --world go together"),
+        (("--ask", "x", "--world", "y"), "--ask needs --oracle belief"),
+        (("--oracle", "savable"), "--oracle savable needs --fix EDIT and --expect"),
+        (("--expect", "tool=none"), "it needs --oracle savable"),
+        (("--fix", "x"), "no edit"),
+    ],
+)
+def test_what_does_not_go_together_is_said(db: Path, given: tuple[str, ...], said: str) -> None:
+    with pytest.raises((click.UsageError, ArcError), match=said):
+        run(db, TOUR, *given)
+
+
+def test_a_run_without_a_fact_says_how_to_name_one(tmp_path: Path) -> None:
+    db = tmp_path / "arc.db"
+    with open_ledger(db) as store:
+        list(jobs.take_in(store, [fixtures() / "traces" / "shop-prefix-v6-0.jsonl"]))
+    with pytest.raises(ModelRefused, match="--ask QUESTION --world VALUE"):
+        run(db, "shop-prefix-v6-0", "--oracle", "belief")
+
+
+# --- runs that go on
+
+
+READ = Stub(
+    tool="get_order",
+    arguments={"order_id": "1039"},
+    result=json.dumps({"order_id": "1039", "status": "delivered", "total_cents": 12900}),
+)
+
+
+def test_the_point_of_no_return_is_the_step_that_refunds(db: Path, tmp_path: Path) -> None:
+    with open_ledger(db) as store:
+        stubs.put(store, trace_row(store, TOUR).trace, READ, source="test")
+    fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
+    saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "3")
+    view = as_json(run(db, TOUR, "--oracle", "savable", *saved, "--json"))
+    assert view["sentence"].startswith("The point of no return is step 4: ")
+    row = view["rows"][4]
+    assert (view["decisive"], row["decisive"], row["bad_of"], row["n"]) == (4, True, 0, 3)
+    assert sum(each["asked"] for each in view["rows"]) <= len(view["rows"])
+
+
+def test_runs_that_the_tape_does_not_answer_say_nothing(db: Path, tmp_path: Path) -> None:
+    fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
+    saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "1")
+    view = as_json(run(db, TOUR, "--oracle", "savable", *saved, "--json"))
+    row = view["rows"][4]
+    assert (row["bad"], row["lost"]) == (None, 1)
+    assert "The tape does not answer get_order" in row["phrase"]
+
+
+# --- live
+
+
+class Server:
+    """Beliefs where those are asked, else the demo model; dies after so many answers."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, body: Body) -> Body:
+        self.asked += 1
+        wanted = body.get("output_config")
+        model = DemoBeliefs() if wanted else Demo()
+        return {**model.complete(body, self.asked), "model": body["model"]}
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def api(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
+    clean_environment(monkeypatch, tmp_path)
+    with MessagesApi(server) as running:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
+        yield running
+
+
+LIVE = ("--model", MODEL, "--live", "--max-calls")
+
+
+def test_a_live_scan_says_before_what_it_asks_and_about_what(db: Path, api: MessagesApi) -> None:
+    result = run(db, LONG, "--oracle", "belief", *LIVE, "40")
+    assert "asked about total_cents of order_id 1047: 8150 from step 1" in result.stderr
+    assert "18 live calls at first" in result.stderr
+    assert "step 15 (message 25)" in result.stdout
+    assert api.asked == 18
+
+
+def test_a_scan_that_ran_into_its_limit_goes_on_where_it_stopped(
+    db: Path, api: MessagesApi
+) -> None:
+    with pytest.raises(ModelRefused):
+        run(db, LONG, "--oracle", "belief", *LIVE, "7")
+    assert api.asked == 7
+    result = run(db, LONG, "--oracle", "belief", *LIVE, "40", "--json")
+    assert api.asked == 18
+    view = as_json(result)
+    assert (view["first_bad"], view["kept"], view["asked"]) == (15, 7, 11)
+
+
+def test_without_live_a_missing_answer_is_an_error_that_names_its_step(
+    db: Path, api: MessagesApi
+) -> None:
+    with pytest.raises(OfflineMiss, match="step 1, belief"):
+        run(db, LONG, "--oracle", "belief", "--model", MODEL)
+    assert api.asked == 0
+
+
+def test_the_model_is_given_out_so_that_another_thread_can_stop_it(db: Path) -> None:
+    held: list[object] = []
+    with open_ledger(db) as store:
+        wanted = StepsWanted(trace=LONG, oracle="belief")
+        *_, view = bisecting_steps(store, wanted, hold=held.append)
+    assert len(held) == 1
+    assert view.first_bad == 15
