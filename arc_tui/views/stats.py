@@ -13,6 +13,7 @@ from msgspec import Struct
 from arc_tui.views.runs import RunRow, run_rows
 from replay.compare import PLAIN, Rules
 from replay.store import Store
+from taxonomy import injected
 from taxonomy.change import Change, start_of
 from taxonomy.goals import Goals, first_seen
 from taxonomy.stats import holding as holding_of
@@ -21,7 +22,7 @@ from taxonomy.stats import report as stats
 from taxonomy.stats.figures import Figures, Held, figures
 from taxonomy.stats.goal_figures import GoalRun, goal_figures, goal_runs
 from taxonomy.stats.holding import Holding
-from taxonomy.stats.injections import Injection
+from taxonomy.stats.injections import Injection, Recovery
 from taxonomy.stats.run import Run
 from taxonomy.stats.trend import moved
 from taxonomy.wording import varied
@@ -144,6 +145,7 @@ class _Known:
         self._production = stats.runs_of(store, production)
         self._recovery = stats.recovered(store, ask.injections) if ask.injections else None
         traces = _traces(rows)
+        self._injected = [each for each in injected.kept(store) if each.trace in traces]
         self._varied = [each for each in varied.kept(store) if each.trace in traces]
         self._signs = proxies.read_signs(store, rows)
         self._goal_runs: Sequence[GoalRun] = ()
@@ -165,12 +167,17 @@ class _Known:
                 held_out=self._split,
                 apart=[run for run in self._apart if run.trace in apart],
                 production=self._production,
-                recovery=self._recovery,
+                recovery=self._recovery or self._recovered(own),
                 varied=[each for each in self._varied if each.trace in own],
                 proxies=proxies.proxies(signs),
                 goals=goal_figures([r for r in self._goal_runs if r.trace in own], version),
             ),
         )
+
+    def _recovered(self, own: frozenset[str]) -> Recovery | None:
+        """Of errors that were put in and kept; None where none were, for the labels to say."""
+        found = [each for each in self._injected if each.trace in own and each.own]
+        return injected.recovery_of(found) if found else None
 
     def trend(self, since: datetime.date) -> Trend:
         """All runs of before and since a day, whatever group they are in."""

@@ -20,9 +20,11 @@ def recovery(found: Figures) -> str:
     """What a recovery rate rests on, or why there is none."""
     given = found.recovery
     if not given.rate.n and not given.unknown:
-        return "no errors were put in (--injections FILE, or the label `injected`)"
+        return "no errors were put in (`arc inject`, --injections FILE, or the label `injected`)"
     unknown = (
-        f"{format.count(given.unknown, 'run')} without a later score" if given.unknown else None
+        f"{format.count(given.unknown, 'run')} of which nothing can be told"
+        if given.unknown
+        else None
     )
     few = f"fewer than {TASKS[0]}: a hint" if given.rate.n < TASKS[0] else None
     away = f"{given.elsewhere} at another step than 2 or 3" if given.elsewhere else None

@@ -20,15 +20,13 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from replay.errors import ArcError
+from replay.injection.choice import PLACES
 from replay.statistics import Rate
 from taxonomy.shapes import Scores
 from taxonomy.stats import grounding
 
 TASKS = range(5, 11)
 """So many tasks a run of the benchmark get an error, by the article."""
-
-PLACES = (2, 3)
-"""Steps, counted from 0, that the article puts errors at: the third and the fourth."""
 
 
 class BadInjections(ArcError):

@@ -1,0 +1,262 @@
+"""`arc probe` as a user types it: the demo offline, and a model on a local server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from arc_tui import jobs
+from arc_tui.cli.probing import probe
+from arc_tui.places import fixtures
+from arc_tui.probe_plan import Wanted
+from arc_tui.probing import offered, probing
+from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
+from replay.models.demo import Demo
+from replay.store import edits
+from taxonomy.ledger import open_ledger
+from taxonomy.probes import log
+from tests.judge_policy import prompt
+from tests.messages_api import Body, MessagesApi, message, text
+from tests.replay.live_case import MODEL, clean_environment
+
+START = "shop-refund-v1-0"
+LATE = "shop-many-wishes-v5-0"
+UNBROKEN = "shop-refund-v8-0"
+
+
+class Server:
+    """The demo model; asked for a summary it writes one, and `written` holds what it was shown."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def __call__(self, body: Body) -> Body:
+        if body.get("tools"):
+            return {**Demo().complete(body, 0), "model": body["model"]}
+        self.written.append(prompt(body))
+        return message(text("Order 1039 cost 12900 cents."), model=body["model"])
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def api(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
+    clean_environment(monkeypatch, tmp_path)
+    with MessagesApi(server) as running:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
+        yield running
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    path = tmp_path / "arc.db"
+    with open_ledger(path) as store:
+        files = [fixtures() / "traces" / f"{name}.jsonl" for name in (START, LATE, UNBROKEN)]
+        for _ in jobs.import_paths(store, files):
+            pass
+    return path
+
+
+def run(db: Path, *arguments: str) -> Result:
+    result = CliRunner().invoke(probe, ["--db", str(db), *arguments], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+def as_json(db: Path, *arguments: str) -> Any:
+    return json.loads(run(db, *arguments, "--json").stdout)
+
+
+# --- which probes
+
+
+def test_it_says_the_symptom_the_probes_and_their_price_and_names_no_cause(db: Path) -> None:
+    result = run(db, START)
+    assert result.return_value == 0
+    first, *_ = result.stdout.splitlines()
+    assert first.startswith("refund: wrong answer, step 1–2 (step 0)")
+    assert "▸  constraint" in result.stdout
+    assert "Never make up a value: amount 40 stands in nothing it saw" in result.stdout
+    assert f"arc probe {START} --probe constraint" in result.stdout
+    assert "Try:" not in result.stdout
+
+
+def test_the_probe_of_the_symptom_stands_first_with_what_it_would_ask(db: Path) -> None:
+    view = as_json(db, LATE)
+    assert [each["symptom"] for each in view["symptoms"]] == ["right middle, wrong late"]
+    first, *others = view["offers"]
+    assert (first["name"], first["key"], first["fits"]) == ("summary", "s", True)
+    assert first["estimate"]["calls"] == 2 * 8 + 2 * 3
+    assert first["command"] == ["arc", "probe", LATE, "--probe", "summary"]
+    assert [each["fits"] for each in others] == [False] * 3
+
+
+def test_a_run_without_a_break_offers_nothing(db: Path) -> None:
+    result = run(db, UNBROKEN)
+    assert result.return_value == 1
+    assert "no step is known where it broke (--step N names it)" in result.stdout
+    assert run(db, UNBROKEN, "--step", "3").return_value == 1
+    assert "none of the table's symptoms fits" in run(db, UNBROKEN, "--step", "3").stdout
+
+
+def test_your_own_words_stand_in_the_command(db: Path) -> None:
+    view = as_json(db, START, "--step", "0", "--constraint", "Read it first.")
+    first = view["offers"][0]
+    assert (first["text"], first["by"]) == ("Read it first.", "yours")
+    assert first["command"][-2:] == ["--constraint", "Read it first."]
+
+
+# --- one probe
+
+
+def test_a_probe_names_the_cause_once_its_samples_tell(db: Path) -> None:
+    result = run(db, START, "--probe", "constraint")
+    assert result.return_value == 0
+    assert result.stdout.splitlines()[0] == (
+        "The failure is repaired under the probe (the correct constraint is said explicitly): that"
+        " speaks for goal misread, not hallucination. Try: clarification prompt."
+    )
+    assert "0/8 with the probe, against 8/8 without" in result.stdout
+    line = next(each for each in result.stdout.splitlines() if " | " in each)
+    assert line.split(" | ")[1:] == [
+        "refund",
+        "wrong answer, step 1–2",
+        "constraint",
+        "repairs",
+        "goal misread",
+        "clarification prompt",
+    ]
+
+
+def test_a_constraint_that_does_not_help_speaks_for_the_other_cause(db: Path) -> None:
+    view = as_json(db, START, "--probe", "constraint", "--constraint", "Be kind.")
+    assert (view["result"], view["classification"]) == ("persists", "hallucination")
+    assert view["intervention"] == "grounding prompt"
+
+
+def test_one_sample_is_no_result(db: Path) -> None:
+    result = run(db, START, "--probe", "constraint", "-k", "1")
+    assert result.return_value == 1
+    assert result.stdout.startswith("Undecided between hallucination and goal misread")
+    assert " | undecided | – | –" in result.stdout
+
+
+def test_an_answer_that_begins_anew_repairs_nothing(db: Path) -> None:
+    view = as_json(db, LATE, "--probe", "summary")
+    assert (view["result"], view["classification"]) == ("undecided", None)
+    assert "8 more only make a call again that was made before" in view["why"]
+    assert [row["step"] for row in view["rows"]] == [4, 5, 6, 7]
+
+
+def test_a_probe_whose_symptom_was_not_seen_says_so(db: Path) -> None:
+    view = as_json(db, LATE, "--probe", "constraint")
+    assert view["assumed"]
+    assert "was not seen in this run" in view["notices"][0]
+    assert "(assumed)" in run(db, "--log").stdout
+
+
+def test_before_it_is_done_no_cause_is_named(db: Path) -> None:
+    with open_ledger(db) as store:
+        views = list(probing(store, Wanted(trace=LATE, probe="rename")))
+        assert edits.listed(store)[0].name == "probe rename at 4"
+    assert len(views) > 1
+    for view in views[:-1]:
+        assert (view.done, view.classification, view.line) == (False, None, None)
+        assert "Try:" not in view.sentence
+    assert views[-1].done
+
+
+def test_the_same_again_asks_nothing_and_keeps_one_line(db: Path) -> None:
+    first = as_json(db, START, "--probe", "constraint")
+    again = as_json(db, START, "--probe", "constraint")
+    assert (first["asked"], again["asked"]) == (16, 0)
+    assert again["line"] == first["line"]
+    with open_ledger(db) as store:
+        assert len(log.kept(store)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "raised", "why"),
+    [
+        ((), click.UsageError, "name a TRACE"),
+        ((START, "--probe", "rename", "--constraint", "x"), click.UsageError, "not by rename"),
+        ((START, "--probe", "constraint", "--summary", "ask"), click.UsageError, "not by"),
+        ((START, "--estimate"), click.UsageError, "needs --probe"),
+        ((START, "--probe", "summary"), BadEdit, "nothing came before step 0"),
+        ((UNBROKEN, "--probe", "summary"), NotFound, "break"),
+        ((START, "--step", "99"), NotFound, "step"),
+        ((LATE, "--probe", "summary", "--summary", "ask"), ModelRefused, "no summary"),
+        ((LATE, "--probe", "summary", "--summary", "gone.md"), click.UsageError, "cannot be read"),
+    ],
+)
+def test_what_cannot_be_probed_says_why(
+    db: Path, arguments: tuple[str, ...], raised: type[Exception], why: str
+) -> None:
+    with pytest.raises(raised, match=why):
+        run(db, *arguments)
+
+
+# --- the log
+
+
+def test_the_log_is_printed_and_exported(db: Path) -> None:
+    assert run(db, "--log").return_value == 1
+    run(db, START, "--probe", "constraint")
+    run(db, LATE, "--probe", "rename")
+    shown = run(db, "--log").stdout.splitlines()
+    assert shown[0] == "date | task_id | symptom | probe | result | classification | intervention"
+    assert len(shown) == 3
+    exported = as_json(db, "--log")
+    assert [each["task_id"] for each in exported] == ["refund", "many-wishes"]
+    assert exported[0]["control"] == [8, 8]
+    assert [each["task_id"] for each in as_json(db, "--log", "refund")] == ["refund"]
+
+
+# --- a model on a server
+
+
+def test_a_summary_can_be_asked_of_the_model_and_is_shown(
+    db: Path, api: MessagesApi, server: Server
+) -> None:
+    arguments = (LATE, "--probe", "summary", "--summary", "ask", "-k", "5", "--model", MODEL)
+    with pytest.raises(OfflineMiss):
+        run(db, *arguments)
+    live = (*arguments, "--live", "--max-calls", "60")
+    estimate = json.loads(run(db, *arguments, "--estimate").stdout)
+    view = as_json(db, *live)
+    assert view["by"] == f"written by {MODEL}"
+    assert view["text"] == "Summary of the conversation so far.\nOrder 1039 cost 12900 cents."
+    (shown,) = server.written
+    assert "Where is order 1049?" in shown
+    assert "calls get_order" in shown
+    assert estimate["calls"] == view["asked"] == 1 + 2 * 5 + 2 * 3
+
+
+def test_a_probe_that_was_cut_short_leaves_no_line_and_goes_on_where_it_was(
+    db: Path, api: MessagesApi
+) -> None:
+    asked = (START, "--probe", "constraint", "--model", MODEL, "--live", "--max-calls")
+    with pytest.raises(ArcError, match="cut short"):
+        run(db, *asked, "5")
+    assert run(db, "--log").return_value == 1
+    view = as_json(db, *asked, "50")
+    assert (view["asked"], view["kept"]) == (11, 5)
+    assert len(as_json(db, "--log")) == 1
+
+
+def test_the_list_asks_nobody(db: Path, api: MessagesApi, server: Server) -> None:
+    with open_ledger(db) as store:
+        view = offered(store, Wanted(trace=LATE, model=MODEL, ask_summary=True))
+    assert view.ready[0].estimate is not None
+    assert view.ready[0].estimate.calls == 1 + 2 * 8 + 2 * 3
+    assert not server.written
