@@ -12,11 +12,20 @@ from rich.progress import Progress as Bar
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
+from arc_tui.cli.expecting import (
+    ForBisect,
+    expect_options,
+    refuse_expect_options,
+    run_expect,
+    there,
+)
 from arc_tui.cli.free import free_options, free_wanted, refuse_free_options, run_free
 from arc_tui.cli.live import foreseen, limits, live_options
 from arc_tui.cli.replay_table import print_replay
+from arc_tui.meeting import Question
 from arc_tui.replaying import Wanted, break_and_notice, estimated, replaying
 from arc_tui.views.replay import EMPTY, ReplayView
+from replay.bisection.share import HALF
 from replay.bundle import BadBundle, write
 from replay.compare.rules import rules_from
 from replay.edit import Edit
@@ -38,12 +47,12 @@ class Samples(click.ParamType[tuple[int, ...]]):
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
         if value == "auto":
             return LEVELS
-        if not str(value).isdigit() or not 1 <= int(value) <= 100:
+        if not str(value).isdecimal() or not 1 <= int(value) <= 100:
             self.fail(f"{value!r} is neither a number from 1 to 100 nor auto", param, ctx)
         return (int(value),)
 
 
-@click.command()
+@click.command(cls=ForBisect)
 @click.argument("trace")
 @click.option("--system", type=_FILE, help="A file with the system prompt to try.")
 @click.option(
@@ -75,6 +84,7 @@ class Samples(click.ParamType[tuple[int, ...]]):
     metavar="PATH=RULE",
     help="How an argument is compared: `search.query=casefold`; repeatable.",
 )
+@expect_options
 @live_options
 @free_options
 @click.option(
@@ -104,8 +114,13 @@ def replay(
     """Ask the model again at every recorded step, as recorded and with your edit. Runs no tool.
 
     Exit code 0: the edit changes no action; 1: it does. With --free 0: every run finished its
-    turn; 1: one stopped before that.
+    turn; 1: one stopped before that. With --expect 0: met; 1: not; 125: nobody can tell; 128: said
+    wrongly: `git bisect run arc replay TRACE --system FILE --expect E`.
     """
+    if options["expect"] is None:
+        refuse_expect_options(options)
+    else:
+        there(changes)
     with open_store(db) as store:
         wanted = Wanted(
             trace=trace,
@@ -117,6 +132,11 @@ def replay(
             resample=resample,
             rules=rules_from(rules),
         )
+        if options["expect"] is not None:
+            if bundle is not None:
+                raise click.UsageError("--expect asks one question: --bundle holds a whole replay")
+            question = _question(wanted, options)
+            return run_expect(store, question, as_json=as_json, only_estimate=only_estimate)
         if options["free"]:
             if only_estimate:
                 raise click.UsageError("how often a free run asks nobody knows beforehand")
@@ -144,6 +164,22 @@ def replay(
     if not view.verdict.control.of:  # nothing was asked: neither yes nor no
         return 2
     return 1 if view.differs else 0
+
+
+def _question(wanted: Wanted, options: dict[str, Any]) -> Question:
+    """What is expected, of one step or with `--free` of whole runs."""
+    if not options["free"]:
+        refuse_free_options(options)
+    elif options["at"] is not None:
+        raise click.UsageError("a free run begins at --from STEP; --at is one step's")
+    return Question(
+        wanted=wanted,
+        expect=options["expect"],
+        share=options["share"] or HALF,
+        at=options["at"],
+        judge=options["judge"],
+        free=free_wanted(wanted, options) if options["free"] else None,
+    )
 
 
 def named_edit(store: Store, system: Path | None, changes: tuple[str, ...]) -> Edit | None:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Sequence
 from difflib import SequenceMatcher
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
 from replay.bisection.result import Found
-from replay.bisection.search import USUAL, Outcome, Settings, search
+from replay.bisection.search import USUAL, Outcome, Settings, Spent, Why, search
 
 Chosen = frozenset[int]
 """The hunks that are applied, by their numbers."""
@@ -80,7 +80,16 @@ class Culprits(Struct, frozen=True, kw_only=True):
         return sum(part.found.samples + part.found.more for part in self.parts)
 
 
-HunkSteps = Generator[tuple[HunkWish, ...], Sequence[Outcome], Culprits]
+class HunkRound(Struct, frozen=True, kw_only=True):
+    """The samples that are wanted next, and what for. `texts` are those the search under way holds
+    against each other, by their hunks."""
+
+    why: Why
+    wishes: tuple[HunkWish, ...]
+    texts: tuple[Chosen, ...]
+
+
+HunkSteps: TypeAlias = Generator[HunkRound, Sequence[Outcome], Culprits]
 
 
 def search_hunks(many: int, settings: Settings = USUAL) -> HunkSteps:
@@ -90,8 +99,7 @@ def search_hunks(many: int, settings: Settings = USUAL) -> HunkSteps:
     kept: Chosen = frozenset()
     order = tuple(range(many))
     while True:
-        left = settings.most - sum(part.found.samples + part.found.more for part in parts)
-        part = yield from _searched(kept, order, structs.replace(settings, most=left), taken)
+        part = yield from _searched(kept, order, _left(settings, parts), taken)
         parts.append(part)
         if part.found.status != "found" or part.found.first_bad is None:
             return _culprits(kept, parts)
@@ -100,15 +108,21 @@ def search_hunks(many: int, settings: Settings = USUAL) -> HunkSteps:
         order = order[:place]
         if not order:
             return _culprits(kept, parts, enough=True)
-        alone = yield from _alone(kept, settings, taken)
+        alone = yield from _alone(kept, _left(settings, parts), taken)
         parts.append(alone)
         if alone.found.status == "found":
             return _culprits(kept, parts, enough=True)
 
 
+def _left(settings: Settings, parts: Sequence[Part]) -> Settings:
+    """The settings with the samples that are left."""
+    spent = sum(part.found.samples + part.found.more for part in parts)
+    return structs.replace(settings, most=settings.most - spent)
+
+
 def _searched(
     kept: Chosen, order: tuple[int, ...], settings: Settings, taken: dict[Chosen, int]
-) -> Generator[tuple[HunkWish, ...], Sequence[Outcome], Part]:
+) -> Generator[HunkRound, Sequence[Outcome], Part]:
     """A search over `kept` with none, one, two … of the hunks of `order`."""
     texts = [kept.union(order[:count]) for count in range(len(order) + 1)]
     found = yield from _translated(texts, settings, taken)
@@ -117,7 +131,7 @@ def _searched(
 
 def _alone(
     kept: Chosen, settings: Settings, taken: dict[Chosen, int]
-) -> Generator[tuple[HunkWish, ...], Sequence[Outcome], Part]:
+) -> Generator[HunkRound, Sequence[Outcome], Part]:
     """Are these hunks enough, without any other?"""
     checkless = structs.replace(settings, check=False)
     found = yield from _translated([frozenset(), kept], checkless, taken)
@@ -126,17 +140,22 @@ def _alone(
 
 def _translated(
     texts: Sequence[Chosen], settings: Settings, taken: dict[Chosen, int]
-) -> Generator[tuple[HunkWish, ...], Sequence[Outcome], Found]:
+) -> Generator[HunkRound, Sequence[Outcome], Found]:
     """A search over texts; every sample of a text is a fresh one, also of one searched before."""
     under_way = search(len(texts), settings)
-    wishes = next(under_way)
-    while True:
-        outcomes = yield tuple(_fresh(texts[wish.version], taken) for wish in wishes)
-        try:
-            wishes = under_way.send(outcomes)
-        except StopIteration as ended:
-            found: Found = ended.value
-            return found
+    try:
+        wanted = next(under_way)
+        while True:
+            wishes = tuple(_fresh(texts[wish.version], taken) for wish in wanted.wishes)
+            try:
+                outcomes = yield HunkRound(why=wanted.why, wishes=wishes, texts=tuple(texts))
+            except Spent as spent:
+                wanted = under_way.throw(spent)
+            else:
+                wanted = under_way.send(outcomes)
+    except StopIteration as ended:
+        found: Found = ended.value
+        return found
 
 
 def _fresh(chosen: Chosen, taken: dict[Chosen, int]) -> HunkWish:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -52,7 +52,21 @@ class Wish(NamedTuple):
 Outcome: TypeAlias = bool | None
 """Was the sample bad? None where that cannot be told (censored)."""
 
-Steps: TypeAlias = Generator[tuple[Wish, ...], Sequence[Outcome]]
+Why: TypeAlias = Literal["ends", "tells most", "any change?", "far from it", "all", "fresh"]
+"""What a round of samples is for. `ends`: without both nothing can be told. `tells most`: they are
+expected to leave the least open. `any change?`: do the ends differ at all? `far from it`: one
+change must explain them too. `all`: it does not, so every version is looked at. `fresh`: do new
+samples of both neighbours say the same?"""
+
+
+class Round(Struct, frozen=True, kw_only=True):
+    """The samples that are wanted next, and what for."""
+
+    why: Why
+    wishes: tuple[Wish, ...]
+
+
+Steps: TypeAlias = Generator[Round, Sequence[Outcome]]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -67,20 +81,19 @@ class Settings(Struct, frozen=True, kw_only=True):
 USUAL = Settings()
 
 
-def search(
-    versions: int, settings: Settings = USUAL
-) -> Generator[tuple[Wish, ...], Sequence[Outcome], Found]:
+def search(versions: int, settings: Settings = USUAL) -> Generator[Round, Sequence[Outcome], Found]:
     """Find the first bad of so many versions (2 and more), the oldest first.
 
-    Yields the samples wanted next and is sent their outcomes, in their order.
+    Yields the samples wanted next and is sent their outcomes, in their order. Thrown `Spent`, it
+    ends with what it knows by then.
     """
     under_way = _Search(versions, settings)
     found = yield from under_way.run()
     return found
 
 
-class _Spent(Exception):
-    """The samples ran out."""
+class Spent(Exception):
+    """The samples ran out, or whoever asks may ask no more."""
 
 
 class _Search:
@@ -93,26 +106,26 @@ class _Search:
         self._samples = 0
         self._rounds = 0
 
-    def run(self) -> Generator[tuple[Wish, ...], Sequence[Outcome], Found]:
+    def run(self) -> Generator[Round, Sequence[Outcome], Found]:
         try:
             status = yield from self._narrow()
-        except _Spent:
+        except Spent:
             status = "budget"
         found = self._found(status)
-        if status != "found" or not self._settings.check:
+        if status not in {"found", "no change"} or not self._settings.check:
             return found
         try:
             return (yield from self._checked(found))
-        except _Spent:
-            return self._found("found", samples=found.samples)
+        except Spent:
+            return self._found(status, samples=found.samples)
 
     # --- the parts
 
-    def _narrow(self) -> Generator[tuple[Wish, ...], Sequence[Outcome], Status]:
+    def _narrow(self) -> Generator[Round, Sequence[Outcome], Status]:
         """Sample until one place is likely enough, or plainly none is."""
         few = self._last < SMALL
         yield from self._fill(
-            range(self._last + 1) if few else (0, self._last), ALIKE if few else 1
+            "ends", range(self._last + 1) if few else (0, self._last), ALIKE if few else 1
         )
         if {0, self._last} & self._mute():
             return "censored"
@@ -124,37 +137,38 @@ class _Search:
             if self._sure(likely[:1]) and not doubted:
                 return "no change"
             if doubted and self._may_be_unchanged(likely[0]):
-                worse = yield from self._separate(0, self._last)
+                worse = yield from self._separate("any change?", 0, self._last)
                 if not self._sure([worse]) and not self._sure([1 - worse]):
                     return "no change"
                 doubted = False
-            yield from self._ask(next_versions(self._tally, self._settings.at_once, self._mute()))
+            versions = next_versions(self._tally, self._settings.at_once, self._mute())
+            yield from self._ask("tells most", versions)
 
-    def _checked(self, found: Found) -> Generator[tuple[Wish, ...], Sequence[Outcome], Found]:
+    def _checked(self, found: Found) -> Generator[Round, Sequence[Outcome], Found]:
         misfits = yield from self._misfits(found)
         if misfits:
-            yield from self._fill(range(self._last + 1), SIDES[0])
+            yield from self._fill("all", range(self._last + 1), SIDES[0])
             return self._found("non-monotone", samples=found.samples, misfits=misfits)
+        if found.status == "no change":
+            return self._found("no change", samples=found.samples)
         verified = yield from self._verified(found)
         return self._found("found", samples=found.samples, verified=verified)
 
-    def _misfits(
-        self, found: Found
-    ) -> Generator[tuple[Wish, ...], Sequence[Outcome], tuple[int, ...]]:
-        """Versions whose samples one change does not explain, after looking again."""
-        boundary = found.first_bad or 1
+    def _misfits(self, found: Found) -> Generator[Round, Sequence[Outcome], tuple[int, ...]]:
+        """Versions whose samples one change, or none, does not explain, after looking again."""
+        boundary = found.first_bad or 0
         mute = self._mute()
-        spots = [v for v in _far(boundary, self._last) if v not in mute]
-        yield from self._fill(spots, SPOTS[0])
+        spots = [v for v in _far(boundary, self._last) if v not in mute] if boundary else []
+        yield from self._fill("far from it", spots, SPOTS[0])
         suspects = [v for v in range(self._last + 1) if self._misfit(v, boundary) > SUSPECT]
-        yield from self._fill(suspects, SPOTS[1])
+        yield from self._fill("far from it", suspects, SPOTS[1])
         return tuple(v for v in suspects if self._misfit(v, boundary) > MISFIT)
 
-    def _verified(self, found: Found) -> Generator[tuple[Wish, ...], Sequence[Outcome], bool]:
+    def _verified(self, found: Found) -> Generator[Round, Sequence[Outcome], bool]:
         """Do fresh samples of the neighbours say that the change is there?"""
         kept, self._tally = self._tally, Tally(self._last + 1)
         try:
-            worse = yield from self._separate(min(found.among) - 1, max(found.among))
+            worse = yield from self._separate("fresh", min(found.among) - 1, max(found.among))
         finally:
             self._tally = _sum(kept, self._tally)
         return self._sure([worse])
@@ -162,11 +176,11 @@ class _Search:
     # --- asking
 
     def _separate(
-        self, better: int, worse: int
-    ) -> Generator[tuple[Wish, ...], Sequence[Outcome], float]:
+        self, why: Why, better: int, worse: int
+    ) -> Generator[Round, Sequence[Outcome], float]:
         """How likely `worse` is the worse one, both sampled until that is plain."""
         for level in SIDES:
-            yield from self._fill((better, worse), level)
+            yield from self._fill(why, (better, worse), level)
             likely = self._likely_worse(better, worse)
             if self._sure([likely]) or self._sure([1 - likely]):
                 break
@@ -178,7 +192,7 @@ class _Search:
             round(bad[worse]), round(n[worse]), round(bad[better]), round(n[better])
         )
 
-    def _fill(self, versions: Iterable[int], level: int) -> Steps:
+    def _fill(self, why: Why, versions: Iterable[int], level: int) -> Steps:
         """Bring each version to `level` judged samples; of those that cannot be judged, a few more
         are asked for."""
         wanted, again = tuple(versions), RETRIES
@@ -188,20 +202,20 @@ class _Search:
             ]
             if not lacking:
                 return
-            yield from self._ask(lacking)
+            yield from self._ask(why, lacking)
             again -= 1
 
-    def _ask(self, versions: Sequence[int]) -> Steps:
+    def _ask(self, why: Why, versions: Sequence[int]) -> Steps:
         left = min(len(versions), self._settings.most - self._samples)
         if left <= 0:
-            raise _Spent
+            raise Spent
         wishes = []
         for version in versions[:left]:
             wishes.append(Wish(version, self._taken[version]))
             self._taken[version] += 1
+        outcomes = yield Round(why=why, wishes=tuple(wishes))
         self._samples += len(wishes)
         self._rounds += 1
-        outcomes = yield tuple(wishes)
         for wish, bad in zip(wishes, outcomes, strict=True):
             if bad is None:
                 self._censored[wish.version] += 1
@@ -223,8 +237,14 @@ class _Search:
 
     def _may_be_unchanged(self, unchanged: float) -> bool:
         """Is it time to ask the ends whether there is anything to find?"""
-        open_still = unchanged > 1 - self._settings.sure and self._samples >= PATIENCE
-        return open_still or self._sure([unchanged])
+        if self._samples < PATIENCE:
+            return self._sure([unchanged])
+        return unchanged > 1 - self._settings.sure or self._is_mixed()
+
+    def _is_mixed(self) -> bool:
+        """Does a version not fit the likeliest change?"""
+        boundary = self._among(posterior(self._tally))[0]
+        return any(self._misfit(v, boundary) > MISFIT for v in range(self._last + 1))
 
     def _among(self, likely: Sequence[float]) -> tuple[int, ...]:
         """The likeliest first bad version and those no sample can tell from it."""

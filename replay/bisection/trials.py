@@ -14,20 +14,13 @@ from msgspec import Struct
 from replay import action
 from replay.action import Action
 from replay.bisection.search import Outcome, Wish
-from replay.edit import Edit
-from replay.errors import BadEdit, OfflineMiss, RequestRefused
+from replay.bisection.versions import CannotAsk, Evidence, Version, first_reasons
+from replay.errors import BadEdit, OfflineMiss, RequestRefused, no_step
 from replay.locked.sampling import RANGE
 from replay.models.cached import Answered, Ask, Cached
 from replay.oracle import Oracle
-from replay.plan import Arm, plans
-from replay.trace import Trace
-
-
-class Version(Struct, frozen=True, kw_only=True):
-    """One of the versions to be held against each other. `edit` None asks as recorded."""
-
-    name: str
-    edit: Edit | None
+from replay.plan import Arm, Plan, plans
+from replay.trace import Fidelity, Trace
 
 
 class Given(Struct, frozen=True, kw_only=True):
@@ -50,20 +43,46 @@ class Trials:
     def __init__(
         self,
         trace: Trace,
-        versions: Sequence[Version],
-        model: Cached,
         oracle: Oracle,
+        model: Cached,
+        versions: Iterable[Version] = (),
         *,
         range: int = 0,
     ) -> None:
-        """Raises BadEdit where the step cannot be asked, or a version does not apply there."""
+        """Raises BadEdit where a version does not apply there, CannotAsk where none could."""
         self.oracle = oracle
-        self.versions = tuple(versions)
-        self.given: list[Given] = []
         self.model = model
+        self.versions: list[Version] = []
+        self.given: list[Given] = []
+        self.fidelity: Fidelity | None = None
+        self._trace = trace
         self._first = range * RANGE
-        self._arms = [_arm(trace, oracle.step, each, model.name) for each in self.versions]
-        self.fidelity = trace.steps[oracle.step].ask.fidelity
+        self._arms: list[Arm] = []
+        for each in versions:
+            self.add(each)
+
+    @property
+    def name(self) -> str:
+        """By whose word an answer is bad."""
+        return self.oracle.name
+
+    def add(self, version: Version) -> int:
+        """One more version; its number. Raises as the constructor does."""
+        planned = _planned(self._trace, self.oracle.step, version, self.model.name)
+        self.fidelity = planned.step.ask.fidelity
+        self._arms.append(planned.edited)
+        self.versions.append(version)
+        return len(self.versions) - 1
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        """What was judged, in order: an answer by the key it is stored under."""
+        return [Evidence(each.version, each.sample, each.key, each.bad) for each in self.given]
+
+    @property
+    def lost(self) -> dict[int, str]:
+        """By version, why the first answer that could not be judged could not."""
+        return first_reasons((each.version, each.why) for each in self.given)
 
     def asks(self, wishes: Iterable[Wish]) -> list[Ask]:
         """The requests of some samples, as the model gets them."""
@@ -80,8 +99,8 @@ class Trials:
             wish = wishes[place]
             if isinstance(outcome, OfflineMiss):
                 name = self.versions[wish.version].name
-                raise OfflineMiss(f"{name}, sample {wish.sample + 1}: {outcome.message}",
-                                  outcome.hint)  # fmt: skip
+                where = f"{name}, answer {wish.sample + 1}"
+                raise OfflineMiss(f"{where}: {outcome.message}", outcome.hint)
             found[place] = self._judged(wish, outcome)
         ordered = [found[place] for place in range(len(wishes))]
         self.given += ordered
@@ -116,16 +135,16 @@ class Trials:
         return did if edit is None else action.named(did, edit.recorded_name)
 
 
-def _arm(trace: Trace, step: int, version: Version, model: str) -> Arm:
-    """The request of a version. Raises BadEdit naming the version where there is none."""
+def _planned(trace: Trace, step: int, version: Version, model: str) -> Plan:
+    """The step as the version asks it. Raises BadEdit naming the version where it cannot."""
     try:
         planned = plans(trace, version.edit, model, {step})
     except BadEdit as error:
         raise BadEdit(f"{version.name}: {error.message}", error.hint) from error
     if not planned:
-        raise BadEdit(f"the trace has no step {step}")
+        raise no_step(step, len(trace.steps))
     (plan,) = planned
     refusal = plan.refusal or plan.edited_refusal
     if refusal is not None:
-        raise BadEdit(f"{version.name}: step {step} cannot be asked: {refusal}")
-    return plan.edited
+        raise CannotAsk(f"{version.name}: step {step} cannot be asked: {refusal}")
+    return plan

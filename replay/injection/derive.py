@@ -231,4 +231,4 @@ def _words(value: Json) -> list[str]:
     """The numbers and ids of a text: words that can be known again."""
     texts = [leaf if isinstance(leaf, str) else shown(leaf) for _, leaf in values.leaves(value)]
     words = [word.strip(".,:;!?()\"'$€£") for text in texts for word in text.split()]
-    return list(dict.fromkeys(w for w in words if len(w) > 1 and any(map(str.isdecimal, w))))
+    return list(dict.fromkeys(w for w in words if len(w) > 1 and any(map(str.isdigit, w))))

@@ -90,7 +90,7 @@ def _wrong(value: Json, sort: Sort, chance: int) -> Json:
     if sort == "date":
         return _DAY.sub(lambda found: _moved(found, chance), str(value), count=1)
     if isinstance(value, str):
-        at = value.find(next(filter(str.isdecimal, value), "")) if sort == "amount" else _last(value)
+        at = value.find(next(filter(str.isdigit, value), "")) if sort == "amount" else _last(value)
         return _other_digit(value, at, chance)
     text = repr(value)
     if "e" in text or "inf" in text or "nan" in text:

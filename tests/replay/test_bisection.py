@@ -9,7 +9,7 @@ import pytest
 
 from replay.bisection.change_point import NO_CHANGE, Tally, next_versions, posterior
 from replay.bisection.result import Found
-from replay.bisection.search import Outcome, Settings, Wish, search
+from replay.bisection.search import Outcome, Round, Settings, Spent, Wish, search
 
 Answer = Callable[[Wish], Outcome]
 
@@ -17,9 +17,9 @@ Answer = Callable[[Wish], Outcome]
 def run(versions: int, answer: Answer, settings: Settings | None = None) -> Found:
     going = search(versions, settings or Settings())
     try:
-        wishes = next(going)
+        wanted = next(going)
         while True:
-            wishes = going.send([answer(wish) for wish in wishes])
+            wanted = going.send([answer(wish) for wish in wanted.wishes])
     except StopIteration as ended:
         found: Found = ended.value
         return found
@@ -131,3 +131,33 @@ class TestSearch:
     def test_two_versions_are_only_held_against_each_other(self) -> None:
         found = run(2, lambda wish: wish.version == 1)
         assert (found.status, found.first_bad) == ("found", 1)
+
+    def test_ends_alike_with_others_between_them_are_no_lack_of_change(self) -> None:
+        found = run(4, lambda wish: wish.version in (0, 3))
+        assert (found.status, found.misfits) == ("non-monotone", (1, 2))
+
+    def test_every_round_says_what_it_is_for(self) -> None:
+        asked: list[Round] = []
+        going = search(16, Settings(at_once=1))
+        try:
+            asked.append(next(going))
+            while True:
+                asked.append(going.send([wish.version >= 5 for wish in asked[-1].wishes]))
+        except StopIteration:
+            pass
+        reasons = list(dict.fromkeys(each.why for each in asked))
+        assert reasons == ["ends", "tells most", "far from it", "fresh"]
+
+    @pytest.mark.parametrize("rounds", [1, 3, 9, 11])
+    def test_whoever_may_ask_no_more_is_told_what_is_known(self, rounds: int) -> None:
+        going = search(16, Settings(at_once=1))
+        wanted, sent = next(going), 0
+        for _ in range(rounds):
+            sent += len(wanted.wishes)
+            wanted = going.send([wish.version >= 5 for wish in wanted.wishes])
+        with pytest.raises(StopIteration) as ended:
+            going.throw(Spent())
+        found: Found = ended.value.value
+        assert found.samples + found.more == sent
+        assert found.status == ("budget" if found.confidence < 0.95 else "found")
+        assert found.verified is None

@@ -1,0 +1,205 @@
+"""Does a step, or a whole run, do what is expected of it? `arc replay --expect` drains the views.
+
+Samples are asked until their share is clear (`replay.bisection.share`) or the last level is
+reached. What was answered is stored: asked again, it is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+
+from msgspec import Struct, structs
+
+from arc_tui import expecting
+from arc_tui.freeing import FreeWanted
+from arc_tui.replaying import Wanted
+from arc_tui.views.expect import (
+    ExpectView,
+    Sampled,
+    answer_rows,
+    expect_sentence,
+    reasons_of,
+    share_of,
+)
+from replay.bisection.rollouts import Rollout, Rollouts
+from replay.bisection.search import Wish
+from replay.bisection.share import HALF, LOOK, mostly
+from replay.bisection.trials import Given, Trials
+from replay.bisection.versions import CannotAsk, Version
+from replay.budget import Budget
+from replay.errors import ArcError, ModelRefused, OfflineMiss
+from replay.free.tape import Terms
+from replay.locked.estimate import Estimate, estimate
+from replay.locked.row import Models
+from replay.locked.sampling import fixed
+from replay.models.cached import Cached
+from replay.models.choose import choose, default_name, label
+from replay.store import Store, edits, read, replays, stubs
+from replay.store.rows import trace_row
+
+
+class CannotTell(ArcError):
+    """What is expected could not be asked for here: no answer is stored, a limit is reached, the
+    step cannot be asked, a file is not there."""
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What is expected of the trace that `wanted` names, under its edit.
+
+    It is met where more than `share` of the samples meet it. `at` None is where it broke. `free`
+    asks whole runs, on its terms; None asks one step.
+    """
+
+    wanted: Wanted
+    expect: str
+    share: float = HALF
+    at: int | None = None
+    judge: str | None = None
+    free: FreeWanted | None = None
+
+
+def meeting(
+    store: Store, question: Question, *, hold: Callable[[Cached], object] | None = None
+) -> Generator[ExpectView]:
+    """Ask level after level until it is clear; yields the view after each.
+
+    Raises NotFound, BadEdit, BadPredicate, NothingExpected, ModelRefused where it is said wrongly,
+    CannotTell where it could not be asked, and Stopped.
+    """
+    work = _Work(store, question)
+    with work.model:
+        if hold is not None:
+            hold(work.model)
+        asked = 0
+        for level in question.wanted.sampling.levels:
+            work.ask(range(asked, level))
+            asked = level
+            view = work.view()
+            yield view
+            if not view.share.n or (view.met is not None and view.share.n > LOOK):
+                return
+
+
+def estimated(store: Store, question: Question) -> Estimate:
+    """What the first level asks of one step, and the last one at the most. Asks nothing."""
+    quiet = structs.replace(question, wanted=structs.replace(question.wanted, live=False))
+    work = _Work(store, quiet)
+    levels = question.wanted.sampling.levels
+    first, most = work.missing(levels[0]), work.missing(levels[-1])
+    with Store.open(":memory:") as empty:
+        one = Models.one(Cached(empty, work.model.name))
+        each = estimate(work.trace, None, one, sampling=fixed(1), steps={work.step or 0})
+    return Estimate(
+        calls=first,
+        stored=levels[0] - first,
+        input_tokens=first * each.input_tokens,
+        output_tokens=first * each.output_tokens,
+        by_size=first * each.by_size,
+        usd=None if each.usd is None else first * each.usd,
+        most_calls=most,
+        most_usd=None if each.usd is None else most * each.usd,
+    )
+
+
+class _Work:
+    """The samples of one question, as far as they are in."""
+
+    def __init__(self, store: Store, question: Question) -> None:
+        wanted, free = question.wanted, question.free
+        self.trace = read.load(store, trace_row(store, wanted.trace).trace)
+        self._edit = edits.save(store, wanted.edit) if wanted.edit is not None else None
+        named = self._edit.model if self._edit is not None else None
+        budget = Budget(wanted.limits)
+        name = named or wanted.model or default_name(self.trace)
+        self.model = choose(name, store, live=wanted.live, budget=budget)
+        self.step: int | None = free.start if free is not None else None
+        if free is None:
+            self.step = expecting.step_of(store, self.trace, question.at)
+        fresh = replays.next_range(store, self.trace.id, self.model.name) if wanted.resample else 0
+        version = Version(
+            name=self._edit.name if self._edit is not None else "as recorded",
+            edit=self._edit,
+            start=self.step,
+        )
+        self._trials: Trials | Rollouts
+        if free is None:
+            assert self.step is not None
+            judge = expecting.judge_of(
+                store,
+                question.expect,
+                question.judge,
+                self.model.name,
+                live=wanted.live,
+                budget=budget,
+            )
+            oracle = expecting.oracle(store, self.trace, self.step, question.expect, judge)
+            self._trials = Trials(self.trace, oracle, self.model, range=fresh)
+        else:
+            self._trials = Rollouts(
+                self.trace,
+                expecting.ending(self.trace, question.expect),
+                self.model,
+                terms=Terms(
+                    stubs=(*stubs.of_trace(store, self.trace.id), *free.stubs),
+                    allow_stale=free.allow_stale,
+                    effects=free.effects,
+                ),
+                rules=free.rules,
+                max_steps=free.max_steps,
+            )
+        try:
+            self._trials.add(version)
+        except CannotAsk as refusal:
+            raise CannotTell(refusal.message, refusal.hint) from refusal
+        self._expect = question.expect
+        self._bound = question.share
+
+    def ask(self, samples: Sequence[int]) -> None:
+        try:
+            self._trials.outcomes([Wish(0, sample) for sample in samples])
+        except (OfflineMiss, ModelRefused) as error:
+            raise CannotTell(error.message, error.hint) from error
+
+    def missing(self, samples: int) -> int:
+        """How many of the first samples of a step are not stored."""
+        assert isinstance(self._trials, Trials)
+        asks = self._trials.asks(Wish(0, sample) for sample in range(samples))
+        return sum(not self.model.stored(sent, sample) for sent, sample in asks)
+
+    def view(self) -> ExpectView:
+        samples = list(map(_sampled, self._trials.given))
+        hits, share = share_of(samples)
+        met = mostly(hits, share.n, self._bound)
+        lost = len(samples) - share.n
+        free = isinstance(self._trials, Rollouts)
+        fidelity = self._trials.fidelity
+        return ExpectView(
+            trace=self.trace.id,
+            step=self.step,
+            free=free,
+            expected=self._expect,
+            oracle=self._trials.name,
+            met=met,
+            sentence=expect_sentence(met, hits, share.n, lost, free=free),
+            bound=self._bound,
+            share=share,
+            hits=hits,
+            lost=lost,
+            edit=self._edit.name if self._edit is not None else None,
+            model=label(self.model.name),
+            server=self.model.server,
+            fidelity=fidelity.level.value if fidelity is not None else None,
+            answers=answer_rows(samples),
+            reasons=reasons_of(samples),
+            asked=self.model.asks,
+            kept=self.model.hits,
+            spent_usd=self.model.usd,
+            spent_complete=self.model.usd_complete,
+        )
+
+
+def _sampled(given: Given | Rollout) -> Sampled:
+    if isinstance(given, Rollout):
+        return Sampled(did=" → ".join(given.run.path) or "nothing", bad=given.bad, why=given.why)
+    did = given.action.phrase if given.action is not None else "no answer"
+    return Sampled(did=did, bad=given.bad, why=given.why)

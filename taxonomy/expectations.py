@@ -1,0 +1,180 @@
+"""Oracles that hold an answer against something beside the rules: the gold calls, a judge.
+
+`taxonomy.oracles` has the one that asks whether a rule would find the same failure again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replay import canon
+from replay.action import Act, Action, action
+from replay.bisection.rollouts import as_one
+from replay.errors import ArcError, ModelRefused, OfflineMiss
+from replay.free.recorded import effects_of
+from replay.free.result import FreeRun
+from replay.models.cached import Cached
+from replay.models.choose import DEMO, label
+from replay.trace import SourceScore, Trace
+from taxonomy.goals import Goal
+from taxonomy.judge.bench import Judged, judged
+from taxonomy.pairing import counted, pairs
+from taxonomy.rubrics import RUBRICS
+from taxonomy.stats.report import gold_of
+from taxonomy.wording.opinion import asked_of, by_rule
+
+ACHIEVED = 0.5
+"""A judge's score under which an answer is bad: the bands below it say "not achieved" or that an
+element is missing that the rest needs."""
+
+
+class NothingExpected(ArcError):
+    """There is nothing to hold an answer against; the hint says what could be."""
+
+
+class GoldOracle:
+    """Does an answer make the gold call that is due? Gold is the source's own, for the whole run.
+
+    Due are the gold calls that no step before made. An answer is not bad where all it changes is
+    due, bad where it changes something else; one that only looks something up decides nothing, nor
+    does one that speaks while calls are due.
+    """
+
+    def __init__(self, trace: Trace, step: int) -> None:
+        """Raises NothingExpected where the source of the trace has no gold calls."""
+        gold = _gold(trace)
+        made = [
+            counted(call)
+            for before in trace.steps[:step]
+            for call in action(before.ask.response, before.ask.error).calls
+        ]
+        done = {place for _, place in pairs(made, [counted(call) for call in gold])}
+        self.name = "not the gold action"
+        self.step = step
+        self.due = tuple(call for place, call in enumerate(gold) if place not in done)
+        self._effects = effects_of(trace, {})
+
+    def shows(self, given: Action) -> bool | None:
+        """As `replay.oracle.Oracle`."""
+        if given.cut is not None:
+            return None
+        due = [self._is_due(call) for call in given.calls]
+        if any(
+            not hit and not self._reads(call) for hit, call in zip(due, given.calls, strict=True)
+        ):
+            return True
+        if any(due) or (not given.calls and not self.due):
+            return False
+        return None
+
+    def _is_due(self, call: Act) -> bool:
+        return any(counted(call).like(counted(each)) for each in self.due)
+
+    def _reads(self, call: Act) -> bool:
+        return self._effects.of(call.tool).reads
+
+
+class GoldEnding:
+    """Did a run change what gold changes, and nothing else? A `replay.bisection.rollouts.Ending`.
+
+    Its calls that may write, those recorded before its start among them, must be the gold ones, as
+    a multiset. One that is not gold settles it, whatever comes later; reads do not count.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        """Raises NothingExpected where the source of the trace has no gold calls."""
+        self.name = "the gold actions"
+        self._effects = effects_of(trace, {})
+        self._gold = [counted(call) for call in _gold(trace) if self._writes(call)]
+
+    def met(self, trace: Trace, run: FreeRun) -> bool | None:
+        made = [counted(call) for call in as_one(trace, run).calls if self._writes(call)]
+        found = pairs(made, self._gold)
+        if len(found) < len(made):
+            return False
+        if run.status != "finished":
+            return None
+        return len(found) == len(self._gold)
+
+    def _writes(self, call: Act) -> bool:
+        return not self._effects.of(call.tool).reads
+
+
+class JudgeOracle:
+    """Does a judge score the answer under a half? It is shown in the place of the recorded one.
+
+    `judge` None judges by rule. An answer is judged once; what a judge said is stored.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        step: int,
+        judge: Cached | None,
+        *,
+        goals: Sequence[Goal] = (),
+        scores: Sequence[SourceScore] = (),
+    ) -> None:
+        named = label(DEMO if judge is None else judge.name)
+        self.name = f"scored under {ACHIEVED} by the judge {named}"
+        self.step = step
+        self._trace = trace
+        self._judge = judge
+        self._goals = goals
+        self._scores = scores
+        self._known: dict[str, bool | None] = {}
+
+    def shows(self, given: Action) -> bool | None:
+        """As `replay.oracle.Oracle`. Raises OfflineMiss where the judge's word is not stored and
+        may not be asked for."""
+        said = canon.canonical(
+            [[[each.tool, each.arguments, each.raw] for each in given.calls], given.text, given.cut]
+        )
+        if said not in self._known:
+            value = self._judged(given).value
+            self._known[said] = None if value is None else value < ACHIEVED
+        return self._known[said]
+
+    def _judged(self, given: Action) -> Judged:
+        if self._judge is None:
+            return by_rule(self._trace, self.step, given)
+        inquiry = asked_of(
+            self._trace,
+            self.step,
+            given,
+            RUBRICS["step"],
+            self._judge.name,
+            goals=self._goals,
+            scores=self._scores,
+        )
+        found = next(judged([inquiry], self._judge, 1))
+        if found.missing:
+            raise OfflineMiss(
+                f"no stored word of the judge {self._judge.name} on an answer",
+                "--live with a limit (--budget USD) asks for it; --judge demo judges by rule",
+            )
+        return found
+
+
+def _gold(trace: Trace) -> tuple[Act, ...]:
+    """The gold calls of a run, () where nothing was to be done."""
+    gold = gold_of(trace.header.reference or {})
+    if gold is None:
+        raise NothingExpected(
+            "the source of this run holds no gold actions",
+            "say what is expected: --expect 'tool=NAME'",
+        )
+    return gold.calls
+
+
+def judge_needed(name: str | None, model: str) -> str:
+    """Who judges: as asked for, else the rules where the demo model answers.
+
+    Raises ModelRefused where a judge must be named.
+    """
+    if name is None and model != DEMO:
+        raise ModelRefused(
+            "a judge must be named",
+            "--judge NAME, of another family than the agent's; --judge demo judges by rule",
+        )
+    return name or DEMO

@@ -1,0 +1,351 @@
+"""`arc bisect`: versions, revisions and hunks named, offline and against a local server.
+
+`TestConformance` shows that the parts fit together on planted regressions of the demo model, which
+follows rules; it says nothing of how well a real model's regressions are found. That is what the
+simulations of `tests/replay/test_bisection.py` and `tests/bench` are for.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from arc_tui.bisecting import kept_bisects
+from arc_tui.cli.bisecting import bisect
+from arc_tui.versions import BadVersions
+from replay.errors import ModelRefused, NotFound, OfflineMiss, Stopped
+from replay.models.demo import Demo
+from replay.store.rows import trace_row
+from taxonomy.expectations import NothingExpected
+from taxonomy.ledger import open_ledger
+from tests.arc_tui.bisect_case import (
+    CAPITALS,
+    GUESS,
+    LOOP,
+    TOUR,
+    Repository,
+    bisected,
+    expected,
+    prompt,
+    prompts,
+    put_runs,
+    repository,
+    run,
+)
+from tests.messages_api import Body, MessagesApi
+from tests.replay.live_case import MODEL, clean_environment
+
+PLANTED = [
+    pytest.param(TOUR, (1, 2), "hallucinated state", "+- All amounts are in cents", id="v2"),
+    pytest.param(CAPITALS, (1, 2, 3), "loop", "+- Look up the order", id="v3"),
+    pytest.param(TOUR, (3, 4, 5), "hallucinated state", "-- Look up the order before", id="v5"),
+    pytest.param(LOOP, (4, 5, 6), "loop", "-- Never repeat a call", id="v6"),
+    pytest.param(GUESS, (3, 4, 5, 6, 7), "hallucinated state", "+- Try not to guess", id="v7"),
+]
+"""A run, the prompt versions up to the one that broke it, what it does wrong, a line of why."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bisect") / "arc.db"
+    put_runs(path)
+    return path
+
+
+@pytest.fixture
+def db(made: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "arc.db"
+    copy.write_bytes(made.read_bytes())
+    return copy
+
+
+class TestConformance:
+    @pytest.mark.parametrize(("trace", "versions", "wrong", "line"), PLANTED)
+    def test_the_planted_version_is_named(
+        self, db: Path, trace: str, versions: tuple[int, ...], wrong: str, line: str
+    ) -> None:
+        view = bisected(db, trace, *prompts(versions))
+        assert view["first_bad"] == f"v{versions[-1]}"
+        assert (view["status"], view["verified"]) == ("found", True)
+        assert view["oracle"] == f"{wrong}, by rule"
+        assert any(each.startswith(line) for each in view["diff"])
+
+    @pytest.mark.parametrize(("trace", "versions", "wrong", "line"), PLANTED)
+    def test_so_are_the_hunks_that_did_it(
+        self, db: Path, trace: str, versions: tuple[int, ...], wrong: str, line: str
+    ) -> None:
+        old, new = prompts(versions[-2:])
+        view = bisected(db, trace, "--old", old, "--new", new)
+        assert (view["status"], view["verified"]) == ("found", True)
+        assert "enough" in view["sentence"]
+        assert any(each.startswith(line) for each in view["diff"])
+
+    @pytest.mark.parametrize(
+        ("trace", "versions", "share"),
+        [(*each.values[:2], ".8" if each.id == "v7" else ".5") for each in PLANTED],
+        ids=[each.id for each in PLANTED],
+    )
+    def test_git_bisect_run_comes_to_the_same_revision(
+        self, db: Path, tmp_path: Path, trace: str, versions: tuple[int, ...], share: str
+    ) -> None:
+        """v7 hedges its rule, so that most of its answers still keep it: there a half is no bar."""
+        scratch = repository(tmp_path / "scratch")
+        hashes = {}
+        for version in versions:
+            hashes[version] = scratch.commit(f"v{version}", system__md=prompt(version).read_text())
+            scratch.commit(f"after v{version}", other=str(version))
+        scratch.git("bisect", "start", "HEAD", hashes[versions[0]])
+        root = str(Path(__file__).resolve().parents[2])
+        arc = ("-m", "arc_tui", "--db", str(db), "replay", trace, "--system", "system.md")
+        said = scratch.git(
+            "bisect", "run", sys.executable, *arc, "--expect", "rule", "-k", "60", "--share", share,
+            PYTHONPATH=root,
+        )  # fmt: skip
+        assert f"{scratch.git('rev-parse', hashes[versions[-1]]).strip()} is the first bad" in said
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_killed_again_and_again_it_asks_each_answer_once(
+        self, db: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+    ) -> None:
+        whole = tmp_path / "whole.db"
+        whole.write_bytes(made.read_bytes())
+        words = (GUESS, *prompts((3, 4, 5, 6, 7)))
+        wanted = bisected(whole, *words)
+        answer = Demo.complete
+        lives, dies = random.Random(seed), [0]
+
+        def mortal(self: Demo, body: Body, sample: int) -> Body:
+            if not dies[0]:
+                raise Stopped("killed")
+            dies[0] -= 1
+            return answer(self, body, sample)
+
+        monkeypatch.setattr(Demo, "complete", mortal)
+        paid, found = 0, None
+        while found is None:
+            left = dies[0] = lives.randint(1, 12)
+            try:
+                found = bisected(db, *words)
+            except Stopped:
+                paid += left
+            else:
+                paid += left - dies[0]
+        assert paid == wanted["asked"]
+        assert found["digest"] == wanted["digest"]
+        assert found["rows"] == wanted["rows"]
+
+
+class TestOutput:
+    def test_the_sentence_first_then_the_table_then_why_and_the_diff(self, db: Path) -> None:
+        result = run(bisect, db, TOUR, *prompts((3, 4, 5)))
+        assert result.return_value == 0
+        lines = result.stdout.splitlines()
+        assert lines[0] == (
+            "v5 broke it: from it on 9/9 fail, before 0/12 (posterior 1.00, 9 answers, confirmed by"
+            " 12 fresh ones)"
+        )
+        assert any(line.startswith("▸  v5       9/9  1.00 ") for line in lines)
+        assert "as recorded" in result.stdout
+        assert "do new answers of both neighbours say the same?" in result.stdout
+        assert "--- v4" in lines
+        assert "This is about the answer at step 4 alone" in result.stdout
+        assert "nothing of a real model" in result.stdout
+
+    def test_a_rerun_asks_nothing_and_what_it_came_to_is_kept(self, db: Path) -> None:
+        first = bisected(db, TOUR, *prompts((3, 4, 5)))
+        again = bisected(db, TOUR, *prompts((3, 4, 5)))
+        assert (first["asked"], again["asked"]) == (21, 0)
+        assert first["digest"] == again["digest"]
+        with open_ledger(db) as store:
+            (kept,) = kept_bisects(store, trace_row(store, TOUR).trace)
+        assert kept.sentence == first["sentence"]
+
+    def test_resampled_it_asks_afresh_every_time(self, db: Path) -> None:
+        words = (TOUR, *prompts((3, 4, 5)), "--resample")
+        assert [bisected(db, *words)["asked"] for _ in range(2)] == [21, 21]
+
+    def test_versions_that_say_the_same_are_merged_and_said(self, db: Path, tmp_path: Path) -> None:
+        copy = tmp_path / "copy.md"
+        copy.write_text(prompt(4).read_text().rstrip("\n"))
+        view = bisected(db, TOUR, *prompts((3, 4)), str(copy), *prompts((5,)))
+        assert [row["name"] for row in view["rows"]] == ["v3", "v4", "v5"]
+        assert "copy says what v4 says: left out" in view["notices"]
+        with pytest.raises(BadVersions, match="all versions say the same"):
+            bisected(db, TOUR, str(prompt(4)), str(copy))
+
+    @pytest.mark.parametrize(
+        ("versions", "more", "status", "said"),
+        [
+            ((3, 4), (), "no change", "neither end shows the failure"),
+            ((2, 5), (), "no change", "what fails is older than v2"),
+            ((5, 4), (), "reversed", "something in between repaired it"),
+            ((2, 3, 4, 5), (), "non-monotone", "Not one change: v3 (0/8), v4 (0/8) do not fit"),
+            ((3, 4, 5), ("--most", "3"), "budget", "--most N allows more"),
+        ],
+    )
+    def test_each_way_it_can_end_has_its_sentence(
+        self, db: Path, versions: tuple[int, ...], more: tuple[str, ...], status: str, said: str
+    ) -> None:
+        files = [*prompts(versions), *more]
+        view = bisected(db, TOUR, *files)
+        assert view["status"] == status
+        assert said in view["sentence"]
+        assert view["first_bad"] is None or status == "budget"
+        assert run(bisect, db, TOUR, *files).return_value == 1
+
+    def test_an_end_that_cannot_be_judged_is_censored(self, db: Path) -> None:
+        words = (TOUR, *prompts((3, 4, 5)), "--free", "--expect", "args.order_id=1039")
+        view = bisected(db, *words)
+        assert view["status"] == "censored"
+        assert view["sentence"].startswith("Nothing can be told: v3 gave nothing")
+        assert any("the user's next words" in said for said in view["notices"])
+
+    def test_the_last_step_from_which_a_fix_saves_the_run(self, db: Path) -> None:
+        view = bisected(
+            db, TOUR, "--prefix", "--fix", str(prompt(4)),
+            "--expect", "tool=get_order, args.order_id=1039 or tool!=refund_order",
+        )  # fmt: skip
+        assert (view["kind"], view["status"]) == ("prefix", "found")
+        assert view["sentence"].startswith("step 4 is the last from which the fix saves the run")
+        lost = {row["name"]: row["censored"] for row in view["rows"]}
+        assert lost["step 5"] > 0, "a run that left the tape is counted apart"
+
+    def test_a_fix_may_be_a_kept_edit_by_its_name(self, db: Path) -> None:
+        words = ("--expect", "tool=get_order, args.order_id=1039 or tool!=refund_order", "--most")
+        with pytest.raises(NotFound, match="'v4'"):
+            bisected(db, TOUR, "--prefix", "--fix", "v4", *words, "2")
+        expected(db, TOUR, "--system", str(prompt(4)), "--expect", "rule")
+        view = bisected(db, TOUR, "--prefix", "--fix", "v4", *words, "2")
+        assert (view["status"], view["samples"]) == ("budget", 2)
+
+
+class TestMistakes:
+    def test_without_a_question_it_says_which_there_are(self, db: Path) -> None:
+        for words, said in [
+            ((), "nothing to search"),
+            ((str(prompt(4)), "--git", "x", "a..b"), "different questions"),
+            (("--old", str(prompt(4))), "--old and --new go together"),
+            (("--prefix", "--fix", str(prompt(4))), "--prefix needs"),
+            ((str(prompt(4)), str(prompt(5)), "--fix", "x"), "--fix needs"),
+            ((str(prompt(4)), str(prompt(5)), "--max-steps", "3"), "need --free"),
+            (("--steps", "--at", "3"), "--at does not go with --steps"),
+            ((str(prompt(4)), str(prompt(5)), "-k", "3"), "-k needs --steps"),
+        ]:
+            with pytest.raises(click.UsageError, match=said):
+                bisected(db, TOUR, *words)
+
+    def test_a_step_where_no_rule_found_anything_needs_an_expectation(self, db: Path) -> None:
+        with pytest.raises(NothingExpected, match="no rule found anything at step 0"):
+            bisected(db, TOUR, *prompts((4, 5)), "--at", "0")
+        with pytest.raises(NothingExpected, match="a whole run should come to"):
+            bisected(db, TOUR, *prompts((4, 5)), "--free")
+
+
+class TestLive:
+    @pytest.fixture
+    def api(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
+        clean_environment(monkeypatch, tmp_path)
+
+        def answer(body: Body) -> Body:
+            return {**Demo().complete(body, 0), "model": body["model"]}
+
+        with MessagesApi(answer) as running:
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
+            yield running
+
+    def asked(self, db: Path, *more: str) -> Any:
+        return run(
+            bisect, db, TOUR, *prompts((3, 4, 5)), "--model", MODEL, "--expect", "tool=get_order",
+            *more,
+        )  # fmt: skip
+
+    def test_it_says_what_it_may_cost_first_and_a_limit_ends_it_with_what_is_known(
+        self, db: Path, api: MessagesApi
+    ) -> None:
+        with pytest.raises(OfflineMiss, match="v3, answer 1"):
+            self.asked(db)
+        first = self.asked(db, "--live", "--max-calls", "12", "-m", "1")
+        assert first.return_value == 0
+        assert "answers of claude-test, at most 200; 0 there already" in first.stderr
+        assert api.asked == 12
+        assert "it ended before its checks were through" in first.stdout
+        rest = self.asked(db, "--live", "--max-calls", "60", "-m", "1")
+        assert "9 there already" in rest.stderr, "the rounds that are there in full"
+        assert api.asked == 21
+        assert "Another model than claude-test may answer otherwise." in rest.stdout
+
+    def test_where_nothing_could_be_asked_the_reason_is_the_error(
+        self, db: Path, api: MessagesApi
+    ) -> None:
+        with pytest.raises(ModelRefused, match="live calls need a limit"):
+            self.asked(db, "--live")
+
+    def test_the_estimate_asks_nothing(self, db: Path, api: MessagesApi) -> None:
+        result = self.asked(db, "--estimate")
+        assert '"calls_each": 1' in result.stdout
+        assert api.asked == 0
+
+
+class TestRevisions:
+    @pytest.fixture
+    def scratch(self, tmp_path: Path) -> Repository:
+        return repository(tmp_path / "scratch")
+
+    def test_a_revision_is_named_by_its_hash_and_subject_and_the_work_tree_stays(
+        self, db: Path, scratch: Repository
+    ) -> None:
+        for version in (3, 4):
+            scratch.commit(f"Prompt {version}", old__md=prompt(version).read_text())
+            scratch.commit("Something else", other=str(version))
+        scratch.git("mv", "old.md", "system.md")
+        scratch.commit("Another name")
+        named = scratch.commit('Be "quick" ✓', system__md=prompt(5).read_text())
+        (scratch.folder / "system.md").write_text("not committed")
+        before = scratch.state()
+        view = bisected(db, TOUR, "--git", str(scratch.folder / "system.md"), "HEAD~4..HEAD")
+        assert view["first_bad"] == named
+        assert view["sentence"].startswith(f'{named} “Be "quick" ✓” broke it')
+        notes = [row["note"] for row in view["rows"]]
+        assert notes == ["Prompt 3", "Prompt 4", 'Be "quick" ✓ · as recorded']
+        assert any("says what" in said for said in view["notices"]), "the rename changed no text"
+        assert scratch.state() == before
+        assert (scratch.folder / "system.md").read_text() == "not committed"
+
+    @pytest.mark.parametrize(
+        ("span", "said"),
+        [
+            ("HEAD", "is no range of revisions"),
+            ("HEAD...HEAD", "is no range of revisions"),
+            ("--all..x", "is no range of revisions"),
+            ("nope..HEAD", "git: "),
+            ("HEAD..HEAD", "no revision of HEAD..HEAD changes"),
+        ],
+    )
+    def test_a_range_that_is_none_is_told(
+        self, db: Path, scratch: Repository, span: str, said: str
+    ) -> None:
+        scratch.commit("Prompt", system__md=prompt(4).read_text())
+        with pytest.raises(BadVersions, match=said):
+            bisected(db, TOUR, "--git", str(scratch.folder / "system.md"), span)
+
+    def test_a_file_that_came_later_begins_where_it_came(
+        self, db: Path, scratch: Repository
+    ) -> None:
+        scratch.commit("Nothing yet", other="0")
+        first = scratch.commit("Prompt 4", system__md=prompt(4).read_text())
+        named = scratch.commit("Prompt 5", system__md=prompt(5).read_text())
+        view = bisected(db, TOUR, "--git", str(scratch.folder / "system.md"), "HEAD~2..HEAD")
+        assert [row["name"] for row in view["rows"]] == [first, named]
+
+    def test_what_is_no_text_is_told_with_its_revision(self, db: Path, scratch: Repository) -> None:
+        scratch.commit("Prompt 4", system__md=prompt(4).read_text())
+        (scratch.folder / "system.md").write_bytes(b"\xff\xfe\x00")
+        bad = scratch.commit("Binary")
+        with pytest.raises(BadVersions, match=f"system.md at {bad} is no text"):
+            bisected(db, TOUR, "--git", str(scratch.folder / "system.md"), "HEAD~1..HEAD")

@@ -1,0 +1,112 @@
+"""Which parts of one change broke it: hunks of a text, searched as versions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replay.bisection.course import spelled
+from replay.bisection.foreseen import of_hunks, of_versions
+from replay.bisection.hunks import Culprits, HunkWish, applied, hunks, search_hunks
+from replay.bisection.search import Settings, Spent
+
+LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), max_size=12)
+
+
+def text(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def run(
+    many: int, bad: Callable[[HunkWish], bool], settings: Settings | None = None
+) -> tuple[Culprits, list[HunkWish]]:
+    going = search_hunks(many, settings or Settings())
+    asked: list[HunkWish] = []
+    try:
+        wanted = next(going)
+        while True:
+            asked += wanted.wishes
+            wanted = going.send([bad(wish) for wish in wanted.wishes])
+    except StopIteration as ended:
+        culprits: Culprits = ended.value
+        return culprits, asked
+
+
+class TestTexts:
+    @given(LINES, LINES)
+    def test_all_hunks_make_the_new_text_and_none_leaves_the_old(
+        self, old: list[str], new: list[str]
+    ) -> None:
+        parts = hunks(text(old), text(new))
+        assert applied(text(old), parts, range(len(parts))) == text(new)
+        assert applied(text(old), parts, ()) == text(old)
+
+    def test_some_of_them_change_their_own_lines(self) -> None:
+        old, new = "a\nb\nc\nd\n", "a\nB\nc\nD\nE\n"
+        parts = hunks(old, new)
+        assert len(parts) == 2
+        assert applied(old, parts, {1}) == "a\nb\nc\nD\nE\n"
+
+    @pytest.mark.parametrize(
+        ("chosen", "said"),
+        [
+            (set(), "old"),
+            ({0, 1, 2, 3}, "new"),
+            ({1}, "old + hunk 2"),
+            ({0, 1, 2}, "old + hunks 1–3"),
+            ({0, 2}, "old + hunks 1, 3"),
+        ],
+    )
+    def test_a_text_is_called_by_its_hunks_counted_from_one(
+        self, chosen: set[int], said: str
+    ) -> None:
+        assert spelled(frozenset(chosen), 4) == said
+
+
+class TestSearch:
+    @pytest.mark.parametrize("culprit", range(5))
+    def test_one_hunk_is_named_and_is_enough_alone(self, culprit: int) -> None:
+        found, _ = run(5, lambda wish: culprit in wish.chosen)
+        assert (found.hunks, found.enough) == ((culprit,), True)
+
+    def test_two_that_need_each_other_are_named_together(self) -> None:
+        found, _ = run(6, lambda wish: {1, 4} <= wish.chosen)
+        assert (found.hunks, found.enough) == ((1, 4), True)
+
+    def test_a_sample_of_a_text_is_never_counted_twice(self) -> None:
+        def bad(wish: HunkWish) -> bool:
+            drawn = random.Random(f"{sorted(wish.chosen)} {wish.sample}").random()
+            return drawn < (0.8 if {1, 4} <= wish.chosen else 0.1)
+
+        _, asked = run(6, bad)
+        assert len(set(asked)) == len(asked)
+
+    def test_the_limit_holds_for_all_its_searches_together(self) -> None:
+        found, asked = run(6, lambda wish: {1, 4} <= wish.chosen, Settings(most=30))
+        assert found.samples == len(asked) == 30
+        assert not found.enough
+
+    def test_whoever_may_ask_no_more_is_told_what_is_known(self) -> None:
+        going = search_hunks(5)
+        wanted = next(going)
+        going.send([2 in wish.chosen for wish in wanted.wishes])
+        found: Culprits | None = None
+        while found is None:
+            try:
+                going.throw(Spent())
+            except StopIteration as ended:
+                found = ended.value
+        assert found.samples == len(wanted.wishes)
+        assert (found.hunks, found.enough) == ((2,), False)
+        assert found.parts[-1].found.status == "budget"
+
+
+def test_what_a_search_will_want_is_reckoned_beforehand() -> None:
+    usual = Settings()
+    assert of_versions(64, usual) > of_versions(16, usual) > 20
+    assert of_hunks(6, usual) > 20
+    assert of_versions(16, Settings(most=25)) <= 25

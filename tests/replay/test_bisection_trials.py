@@ -1,0 +1,208 @@
+"""The samples a search wants, really asked: answers at one step, and runs that go on from one."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from replay.bisection.course import Ended, Progress, bisect, bisect_hunks
+from replay.bisection.hunks import Chosen, Culprits, hunks
+from replay.bisection.result import Found
+from replay.bisection.rollouts import Reaches, Rollouts, as_one
+from replay.bisection.search import Settings, Wish
+from replay.bisection.trials import Trials
+from replay.bisection.versions import CannotAsk, Version
+from replay.edit import Edit, ReplaceText, SetSystem
+from replay.errors import BadEdit, ModelRefused, OfflineMiss, RequestRefused
+from replay.free.tape import Terms
+from replay.models.cached import Cached
+from replay.predicate import predicate
+from replay.predicate.oracle import Unmet
+from replay.store import Store
+from replay.trace import Fidelity, Level, Trace
+from tests.arc_tui.free_case import ACCOUNT, WITHDRAWN
+from tests.build import tool, trace
+from tests.messages_api import Body
+from tests.replay.free_case import Script, says, uses
+from tests.replay.locked_case import BREAK, SYSTEM, VERIFY, Fixed, Tiny, spans, stored, tiny
+
+LOOKS = Unmet(predicate("tool=get_order"), BREAK)
+
+
+def prompt(name: str, text: str) -> Version:
+    return Version(name=name, edit=Edit(name=name, changes=(SetSystem(text),)))
+
+
+def versions(first_bad: int, many: int) -> list[Version]:
+    """Prompts that make the tiny model look first, and from one of them on no longer do."""
+    return [
+        prompt(f"p{at}", f"{VERIFY if at < first_bad else SYSTEM} Version {at}.")
+        for at in range(many)
+    ]
+
+
+def ended(going: Generator[Progress, None, Ended[Any]]) -> tuple[Any, list[Progress]]:
+    seen: list[Progress] = []
+    while True:
+        try:
+            seen.append(next(going))
+        except StopIteration as end:
+            return end.value, seen
+
+
+class Counting(Tiny):
+    """The tiny model, which declines after so many answers."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def complete(self, body: Body, sample: int) -> Body:
+        if self.asked == self.most:
+            raise ModelRefused("the limit of calls is reached")
+        return super().complete(body, sample)
+
+
+class TestTrials:
+    def test_the_version_that_broke_the_step_is_named(self, store: Store) -> None:
+        trials = Trials(stored(store), LOOKS, tiny(store), versions(4, 9))
+        result, seen = ended(bisect(trials, 9))
+        assert isinstance(result.found, Found)
+        assert (result.found.first_bad, result.refused) == (4, None)
+        assert seen[0].wanted == (0, 8)
+        assert seen[-1].likely[4] > 0.9
+        assert len(trials.evidence) == result.found.samples + result.found.more
+
+    def test_where_the_model_declines_the_search_ends_and_goes_on_from_there(
+        self, store: Store
+    ) -> None:
+        kept = stored(store)
+        whole = Tiny()
+        with Store.open(":memory:") as other:
+            ended(bisect(Trials(stored(other), LOOKS, tiny(other, whole), versions(4, 9)), 9))
+        for most in (1, 5, 11):
+            short = Counting(most)
+            trials = Trials(kept, LOOKS, tiny(store, short), versions(4, 9))
+            result, _ = ended(bisect(trials, 9))
+            assert result.refused == "the limit of calls is reached"
+        rest = Tiny()
+        result, _ = ended(bisect(Trials(kept, LOOKS, tiny(store, rest), versions(4, 9)), 9))
+        assert (result.found.first_bad, result.found.verified) == (4, True)
+        assert 1 + 5 + 11 + rest.asked == whole.asked, "what was paid for is not paid for again"
+
+    def test_an_answer_that_is_not_stored_is_missed_by_its_version(self, store: Store) -> None:
+        trials = Trials(stored(store), LOOKS, Cached(store, "tiny"), versions(1, 3))
+        with pytest.raises(OfflineMiss, match="p0, answer 1"):
+            trials.outcomes([Wish(0, 0)])
+
+    def test_a_refused_request_and_a_cut_answer_cannot_be_judged(self, store: Store) -> None:
+        declined = Fixed(RequestRefused("too long"))
+        trials = Trials(stored(store), LOOKS, tiny(store, declined), versions(1, 2))
+        assert trials.outcomes([Wish(0, 0), Wish(1, 0)]) == [None, None]
+        assert trials.lost == {0: "too long", 1: "too long"}
+        cut = Fixed({**says("I"), "stop_reason": "max_tokens"})
+        trials = Trials(stored(store), LOOKS, tiny(store, cut), versions(1, 2))
+        assert trials.outcomes([Wish(0, 0)]) == [None]
+        assert trials.lost == {0: "cut at the token limit"}
+
+    def test_a_version_that_does_not_apply_is_named(self, store: Store) -> None:
+        lost = Version(name="p1", edit=Edit(name="e", changes=(ReplaceText("gone", "x"),)))
+        with pytest.raises(BadEdit, match=r"^p1: .*'gone'"):
+            Trials(stored(store), LOOKS, tiny(store), [lost])
+
+    def test_a_step_whose_request_is_not_known_cannot_be_asked(self, store: Store) -> None:
+        unknown = Fidelity(level=Level.NONE, reasons=("its text was cut",))
+        kept = stored(store, spans(fidelity=unknown))
+        with pytest.raises(CannotAsk, match="its text was cut"):
+            Trials(kept, LOOKS, tiny(store), versions(1, 2))
+
+    def test_samples_of_another_range_are_asked_afresh(self, store: Store) -> None:
+        kept, model = stored(store), tiny(store)
+        for number in (0, 0, 1):
+            Trials(kept, LOOKS, model, versions(1, 2), range=number).outcomes([Wish(0, 0)])
+        assert (model.asks, model.hits) == (2, 1)
+
+
+class TestHunks:
+    def test_the_hunk_that_broke_the_step_is_named(self, store: Store) -> None:
+        old = f"Be brief.\n\n{VERIFY}\n\nBe kind.\nBe calm.\n"
+        new = f"Be short.\n\n{SYSTEM}\n\nBe kind.\nBe quiet.\n"
+        parts = hunks(old, new)
+
+        def edit(chosen: Chosen, text: str) -> Edit:
+            return Edit(name=str(sorted(chosen)), changes=(SetSystem(text),))
+
+        trials = Trials(stored(store), LOOKS, tiny(store))
+        result, seen = ended(bisect_hunks(trials, old, parts, edit))
+        assert isinstance(result.found, Culprits)
+        assert (result.found.hunks, result.found.enough) == ((1,), True)
+        assert {each.name for each in trials.versions} >= {"old", "new", "old + hunk 2"}
+        assert all(len(each.seen) == len(each.versions) for each in seen)
+
+
+class TestRollouts:
+    def run(self) -> Trace:
+        return trace(
+            ACCOUNT, system="Be brief.", tools=[tool("get_balance"), tool("withdraw", amount={})]
+        )
+
+    def rollouts(
+        self, store: Store, expect: str, *answers: Body, stubs: bool = False, start: int = 1
+    ) -> Rollouts:
+        model = Cached(store, "script", Script(*answers))
+        terms = Terms(stubs=(WITHDRAWN,)) if stubs else Terms()
+        version = Version(name="as recorded", edit=None, start=start)
+        return Rollouts(self.run(), Reaches(predicate(expect)), model, [version], terms=terms)
+
+    READS, ASKS, DONE = uses(("get_balance", {})), uses(("withdraw", {"amount": 20})), says("Done.")
+
+    def test_a_run_is_judged_as_a_whole_with_what_was_recorded_before_it(
+        self, store: Store
+    ) -> None:
+        answers = (self.READS, self.READS, self.DONE, self.DONE)
+        never = self.rollouts(store, "tool!=withdraw", *answers)
+        assert never.outcomes([Wish(0, 0)]) == [False]
+        after = self.rollouts(store, "tool!=withdraw", *answers, start=2)
+        assert after.outcomes([Wish(0, 0)]) == [True], "it was withdrawn before the start"
+
+    def test_a_run_that_stopped_is_judged_only_where_that_is_settled(self, store: Store) -> None:
+        stops = (self.READS, self.ASKS, self.READS, self.DONE)
+        settled = self.rollouts(store, "tool=withdraw, args.amount=20", *stops)
+        assert settled.outcomes([Wish(0, 0)]) == [False]
+        open_ = self.rollouts(store, "tool=withdraw, args.amount=10", *stops)
+        assert open_.outcomes([Wish(0, 0)]) == [None]
+        assert "withdraw" in open_.lost[0]
+        stubbed = self.rollouts(store, "tool=withdraw, args.amount=10", *stops, stubs=True)
+        assert stubbed.outcomes([Wish(0, 0)])[0] is not False
+
+    def test_the_last_words_are_those_of_a_run_that_ended(self, store: Store) -> None:
+        answers = (self.READS, self.DONE)
+        rollouts = self.rollouts(store, "text~Done", *answers)
+        (rollout,) = rollouts.rollouts(None, 1, 1)
+        assert (rollout.bad, rollout.start, rollout.sample) == (False, 1, 0)
+        whole = as_one(self.run(), rollout.run)
+        assert [call.tool for call in whole.calls] == ["get_balance"]
+        assert whole.text == "Done."
+
+    def test_a_limit_is_no_word_about_the_run(self, store: Store) -> None:
+        model = Cached(store, "tiny", Counting(0))
+        rollouts = Rollouts(stored(store), Reaches(predicate("tool=get_order")), model)
+        rollouts.add(Version(name="as recorded", edit=None))
+        with pytest.raises(ModelRefused, match="the limit of calls"):
+            rollouts.outcomes([Wish(0, 0)])
+        assert rollouts.evidence == []
+
+    def test_the_last_step_a_fix_saves_the_run_from_is_found(self, store: Store) -> None:
+        kept = stored(store)
+        fix = Edit(name="verify", changes=(SetSystem(VERIFY),))
+        model = tiny(store)
+        looks = Reaches(predicate("tool=get_order, args.order_id=1042"))
+        each_step = [
+            Version(name=f"step {step.index}", edit=fix, start=step.index) for step in kept.steps
+        ]
+        runs = Rollouts(kept, looks, model, each_step)
+        result, _ = ended(bisect(runs, len(each_step), Settings(at_once=1)))
+        assert result.found.status == "found"
+        assert result.found.first_bad == BREAK + 1
