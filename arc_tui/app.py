@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from arc_tui.views.queue import Visit
     from arc_tui.widgets.calibration_worst import CalibrationWorst
     from arc_tui.widgets.failure_runs import FailureRuns
+    from arc_tui.widgets.try_list import TryList
     from replay.edit import Edit
 
 DARK = Theme(
@@ -135,6 +136,7 @@ class ArcApp(App[None]):
             "screens/queue.tcss",
             "screens/failures.tcss",
             "screens/calibration.tcss",
+            "screens/trying.tcss",
         )
     ]
     COMMANDS = {Keys}
@@ -227,6 +229,14 @@ class ArcApp(App[None]):
         self.pop_screen()
         if isinstance(self.screen, RunsScreen):
             self.screen.show_only(event.label, event.traces)
+
+    def on_failures_screen_try_wanted(self, event: FailuresScreen.TryWanted) -> None:
+        from arc_tui.screens.trying import TryScreen
+
+        self.push_screen(TryScreen(self.path, event.label, event.traces))
+
+    def on_try_list_opened(self, event: TryList.Opened) -> None:
+        self._open(event.trace, event.step)
 
     def on_runs_screen_calibration_wanted(self) -> None:
         from arc_tui.screens.calibration import CalibrationScreen

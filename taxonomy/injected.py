@@ -13,12 +13,13 @@ import msgspec
 from msgspec import Struct, structs
 
 from replay import canon
+from replay.injection.choice import PLACES
 from replay.injection.mended import Outcome
 from replay.injection.wrong import Wrong
 from replay.statistics import rate
 from replay.store import Store, notes
 from replay.store.handle import now_ns
-from taxonomy.stats.injections import PLACES, Injection, Recovery
+from taxonomy.stats.injections import Injection, Recovery
 
 _NOTE = "injected:"
 

@@ -56,9 +56,19 @@ def _shown(pieces: Iterable[str]) -> list[str]:
 def keys() -> str:
     """A row a key of each screen."""
     from arc_tui.app import ArcApp
-    from arc_tui.screens import free, replay, runs, trace
+    from arc_tui.screens import (
+        calibration,
+        failures,
+        free,
+        money,
+        replay,
+        runs,
+        trace,
+        trying,
+        walking,
+    )
+    from arc_tui.widgets import failure_bars, failure_runs, span_tree, stub_box, tag_picker
     from arc_tui.widgets import rows as lists
-    from arc_tui.widgets import span_tree, stub_box
 
     found = []
     for where, owner in (
@@ -66,7 +76,15 @@ def keys() -> str:
         ("lists", lists.RowList),
         ("runs", runs.RunsScreen),
         ("trace", trace.TraceScreen),
+        ("tagging queue", walking.Walking),
+        ("tag a step", tag_picker.TagPicker),
         ("span tree", span_tree.SpanTree),
+        ("money", money.MoneyScreen),
+        ("failures", failures.FailuresScreen),
+        ("failures, bars", failure_bars.FailureBars),
+        ("failures, runs", failure_runs.FailureRuns),
+        ("try an edit", trying.TryScreen),
+        ("calibration", calibration.CalibrationScreen),
         ("replay", replay.ReplayScreen),
         ("free replay", free.FreeScreen),
         ("stub", stub_box.StubBox),
@@ -170,20 +188,35 @@ def free_tour() -> str:
     return _printed((*TRIAL, "--free", "--from", "4"))
 
 
-def _printed(*commands: tuple[str, ...]) -> str:
-    """What was typed, and what was really printed."""
-    prompt = str(fixtures() / "demo" / "prompts" / "v4.md")
+def bisect_tour() -> str:
+    """Which of three prompts broke it, and whether the older one mends the others of its class."""
+    older, newer = PROMPT.replace("v4", "v3"), PROMPT.replace("v4", "v5")
+    return _printed(
+        ("bisect", RUN, older, PROMPT, newer),
+        ("try", PROMPT, "--on", "class:hallucinated"),
+        traces="",
+    )
+
+
+def _printed(*commands: tuple[str, ...], traces: str = f"{RUN}.jsonl") -> str:
+    """What was typed, and what was really printed, of these of the bundled traces."""
     lines = []
     with tempfile.TemporaryDirectory(prefix="arc-tour-") as folder:
         db = Path(folder) / "demo.db"
         with open_ledger(db) as store:
-            list(jobs.import_paths(store, [fixtures() / "traces" / f"{RUN}.jsonl"]))
+            list(jobs.import_paths(store, [fixtures() / "traces" / traces]))
         for words in commands:
-            given = [prompt if word == PROMPT else word for word in words]
+            given = [_bundled(word) for word in words]
             found = CliRunner().invoke(cli, ["--db", str(db), *given], standalone_mode=False)
             said = found.stdout.replace(f" --db {db}", "").rstrip().splitlines()
             lines += [f"$ arc {' '.join(words)}", *said, ""]
     return "\n".join(["```", *(line.rstrip() for line in lines[:-1]), "```"])
+
+
+def _bundled(word: str) -> str:
+    """Where a file of the fixtures lies, also in a wheel."""
+    name = word.removeprefix("fixtures/")
+    return word if name == word else str(fixtures() / name)
 
 
 def _type(hint: object) -> str:
@@ -208,6 +241,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "tour": tour,
     "free tour": free_tour,
+    "bisect tour": bisect_tour,
     "commands": commands,
     "keys": keys,
     "classes": classes,

@@ -37,6 +37,10 @@ COMMANDS: dict[str, str] = {
     "calibrate": "arc_tui.cli.calibrating:calibrate",
     "replay": "arc_tui.cli.replaying:replay",
     "edits": "arc_tui.cli.edits:edits",
+    "bisect": "arc_tui.cli.bisecting:bisect",
+    "try": "arc_tui.cli.trying:try_",
+    "probe": "arc_tui.cli.probing:probe",
+    "inject": "arc_tui.cli.injecting:inject",
     "verify": "arc_tui.cli.care:verify",
     "doctor": "arc_tui.cli.doctor:doctor",
 }

@@ -59,6 +59,8 @@ class FailuresScreen(ArcScreen):
                 tooltip="Count the runs of held-out tasks too, or leave them out again"),
         Binding("f", "list", "list them", id="failures.list",
                 tooltip="Show just the runs behind this bar in the list of runs"),
+        Binding("e", "try", "try an edit", id="failures.try",
+                tooltip="Try an edit on every run behind this bar, and on healthy steps"),
         Binding("a", "agreement", "who agrees", id="failures.agreement",
                 tooltip="Show or hide where person, judge and rule name the same class"),
         Binding("r", "refresh", "refresh", id="failures.refresh",
@@ -83,6 +85,14 @@ class FailuresScreen(ArcScreen):
 
     class RunsWanted(Message):
         """The runs behind a bar are to be listed, by the ids of their traces."""
+
+        def __init__(self, label: str, traces: tuple[str, ...]) -> None:
+            super().__init__()
+            self.label = label
+            self.traces = traces
+
+    class TryWanted(Message):
+        """An edit is to be tried on the runs behind a bar."""
 
         def __init__(self, label: str, traces: tuple[str, ...]) -> None:
             super().__init__()
@@ -154,7 +164,7 @@ class FailuresScreen(ArcScreen):
         del parameters
         if action == "held_out":
             return bool(self.view.apart.runs)
-        return bool(self.view.rows) if action in {"list", "pane"} else True
+        return bool(self.view.rows) if action in {"list", "pane", "try"} else True
 
     def action_split(self, by: int) -> None:
         at = SPLITS.index(self._asked.by)
@@ -179,10 +189,17 @@ class FailuresScreen(ArcScreen):
         self.toggle_class("-toggled")
 
     def action_list(self) -> None:
+        self._ask_for(self.RunsWanted)
+
+    def action_try(self) -> None:
+        self._ask_for(self.TryWanted)
+
+    def _ask_for(self, wanted: type[RunsWanted | TryWanted]) -> None:
+        """Ask for something to be done with the runs behind the bar."""
         bar = self.bars.bar
         if bar is not None:
             traces = tuple(dict.fromkeys(run.preferred for run in bar.runs))
-            self.post_message(self.RunsWanted(bar.label, traces))
+            self.post_message(wanted(bar.label, traces))
 
     def on_failure_bars_chosen(self) -> None:
         self.runs.focus()

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from arc_tui import format
+from replay.injection.choice import PLACES
 from replay.injection.mended import WINDOW
 from replay.injection.wrong import Kind
 from replay.statistics import Rate, rate
 from taxonomy.injected import Injected, Tried
-from taxonomy.stats.injections import PLACES, TASKS
+from taxonomy.stats.injections import TASKS
 
 
 class InjectRow(Struct, frozen=True, kw_only=True):

@@ -15,11 +15,12 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from replay.compare import PLAIN, Rules
+from replay.injection.choice import PLACES
 from replay.statistics import Rate
 from taxonomy import cost, decay, metrics, reliability
 from taxonomy.cost import Money
 from taxonomy.decay import WARNINGS, Basis, Decay, Persistence, passing_sizes
-from taxonomy.stats import against_gold, grounding, injections
+from taxonomy.stats import against_gold, grounding
 from taxonomy.stats.against_gold import CallFigures
 from taxonomy.stats.goal_figures import GoalFigures
 from taxonomy.stats.injections import Recovery
@@ -211,7 +212,7 @@ def _recovery(runs: Iterable[Run]) -> Recovery:
     injected = [run for run in runs if run.injected is not None]
     return Recovery(
         rate=grounding.recovery_rate(run.corrected_after for run in injected),
-        elsewhere=sum(run.injected not in injections.PLACES for run in injected),
+        elsewhere=sum(run.injected not in PLACES for run in injected),
     )
 
 

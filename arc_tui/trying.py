@@ -1,0 +1,124 @@
+"""An edit tried on a class, from its options to its views: `arc try` drains them, the screen's
+worker posts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import closing
+
+from msgspec import structs
+
+from arc_tui.replaying import BETWEEN_VIEWS_S
+from arc_tui.try_plan import Case, Tryout, Wanted, Whom, by_trace, tryout
+from arc_tui.views.trying import Spent, TryView, build_try
+from replay.errors import BadEdit, OfflineMiss, Stopped
+from replay.locked import run as locked
+from replay.locked.sampling import fixed
+from replay.locked.step_result import StepResult
+from replay.oracle import Oracle
+from replay.store import Store, edits, read
+from replay.trace import Trace
+from taxonomy import ledger
+from taxonomy.tryout import oracle_of
+
+
+def trying(
+    store: Store, wanted: Wanted, *, hold: Callable[[Whom], object] | None = None
+) -> Generator[TryView]:
+    """Ask both arms at the break of every run, then at the healthy steps; yields the view whenever
+    more is known, the first with nothing asked.
+
+    What was answered is kept: closed and run again, it asks only what is missing. Where a model
+    declines altogether, the last view says so. `hold` is given who is asked, for another thread to
+    stop. Raises BadEdit where there is no edit, as `tryout` does, OfflineMiss naming the run, and
+    Stopped.
+    """
+    if wanted.edit is None:
+        raise BadEdit("there is no edit to try")
+    wanted = structs.replace(wanted, edit=edits.save(store, wanted.edit))
+    whom = Whom(store, wanted, live=wanted.live)
+    with closing(whom):
+        if hold is not None:
+            hold(whom)
+        plan = tryout(store, wanted, whom)
+        work = _Work(store, wanted, plan, whom)
+        yield work.view()
+        yield from work.views()
+
+
+class _Work:
+    """An edit being tried: what is in so far."""
+
+    def __init__(self, store: Store, wanted: Wanted, plan: Tryout, whom: Whom) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._plan = plan
+        self._whom = whom
+        self._sampling = fixed(wanted.samples)
+        self._results: dict[tuple[str, int], StepResult] = {}
+        self._ended: str | None = None
+
+    def views(self) -> Iterator[TryView]:
+        shown = time.monotonic()
+        try:
+            for key, result in self._asked():
+                self._results[key, result.step] = result
+                if time.monotonic() - shown >= BETWEEN_VIEWS_S:
+                    yield self.view()
+                    shown = time.monotonic()
+        except (Stopped, OfflineMiss):
+            yield self.view()
+            raise
+        yield self.view()
+
+    def view(self) -> TryView:
+        who = self._whom.all
+        spent = Spent(
+            models=tuple(dict.fromkeys(model.name for model in who)),
+            servers=tuple(dict.fromkeys(model.server for model in who)),
+            asked=sum(model.asks for model in who),
+            kept=sum(model.hits for model in who),
+            usd=sum(model.usd for model in who),
+            complete=all(model.usd_complete for model in who),
+        )
+        return build_try(self._wanted, self._plan, self._results, spent, self._ended)
+
+    def _asked(self) -> Iterator[tuple[str, StepResult]]:
+        """The breaks, then the healthy steps, each run in turn; until a model declines."""
+        for case in self._plan.cases:
+            if self._ended is None:
+                yield from self._at_break(case)
+        for key, steps in by_trace([control.spot for control in self._plan.controls]):
+            if self._ended is None:
+                yield from self._replayed(read.load(self._store, key), steps)
+
+    def _at_break(self, case: Case) -> Iterator[tuple[str, StepResult]]:
+        trace = read.load(self._store, case.broke.trace)
+        said = ledger.diagnosis(self._store, trace.id)
+        oracle = oracle_of(trace, said.findings if said else (), case.broke)
+        return self._replayed(trace, (case.broke.step,), oracle)
+
+    def _replayed(
+        self, trace: Trace, steps: Collection[int], oracle: Oracle | None = None
+    ) -> Iterator[tuple[str, StepResult]]:
+        models = self._whom.of(trace)
+        assert models is not None, "a run whose model is not known is not applicable"
+        going = locked.replay(
+            trace,
+            self._wanted.edit,
+            models,
+            sampling=self._sampling,
+            steps=steps,
+            rules=self._wanted.rules,
+            oracle=oracle,
+        )
+        try:
+            for result in going:
+                if result.ended is None:
+                    yield trace.id, result
+                else:  # what it lacks is asked when this is run again
+                    self._ended = result.ended
+        except OfflineMiss as miss:
+            name = trace.header.source_id
+            raise OfflineMiss(f"{name}, {miss.message}", miss.hint) from miss

@@ -1,0 +1,125 @@
+"""Where a try of an edit stands, as one value, and what the screen says of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from arc_tui import format
+from arc_tui.try_plan import Wanted, foreseen, newest_prompt
+from arc_tui.views import trying as views
+from arc_tui.views.prospect import cost
+from arc_tui.views.try_words import basis, extent, headline, notices, sentence
+from arc_tui.views.trying import TryView, build_try
+from arc_tui.views.wish import is_local
+from replay.errors import ArcError
+from replay.locked.estimate import Estimate
+from replay.models.choose import label
+from replay.store import Store
+
+NO_EDIT = "Nothing is tried yet: e chooses an edit or a file with a prompt, E writes one."
+
+
+class Prospect(Struct, frozen=True, eq=False, kw_only=True):
+    """What is wanted, the runs and steps it reaches, and what asking them would come to.
+
+    `estimate` is None before there is an edit. `prompt` is the newest run's, to start an edit from.
+    """
+
+    wanted: Wanted
+    view: TryView
+    models: tuple[str, ...]
+    prompt: str
+    estimate: Estimate | None = None
+
+
+def build_prospect(store: Store, wanted: Wanted) -> Prospect:
+    """The prospect of a try. Asks nothing. Raises as `arc_tui.try_plan.tryout` does."""
+    plan, models, estimate = foreseen(store, wanted)
+    return Prospect(
+        wanted=wanted,
+        view=build_try(wanted, plan),
+        models=models,
+        prompt=newest_prompt(store, plan),
+        estimate=estimate if wanted.edit is not None else None,
+    )
+
+
+class TryStage(Struct, frozen=True, eq=False, kw_only=True):
+    """A wish, what it would ask, what was asked so far, and how that ended.
+
+    `trouble` is why it goes no further, None where nothing is wrong.
+    """
+
+    wanted: Wanted
+    at: Literal["loading", "ready", "asking", "stopping", "stopped", "failed", "done"] = "loading"
+    prospect: Prospect | None = None
+    view: TryView = views.EMPTY
+    trouble: ArcError | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.at in ("asking", "stopping")
+
+    @property
+    def local(self) -> bool:
+        """Is all of it asked on this machine, for free?"""
+        return self.prospect is not None and is_local(self.prospect.models)
+
+    @property
+    def title(self) -> str:
+        """The edit and what it is tried on."""
+        edit = self.wanted.edit
+        named = format.one_line(edit.name) if edit is not None else "an edit"
+        return f"try {named} on {format.one_line(self.wanted.query)}"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is to be said first: the rates, then what they mean."""
+        if self.trouble is not None:
+            kept = "What was answered is kept." if self.view.done else ""
+            return (f"{_ended(self.trouble.message)} {kept}".rstrip(),)
+        if self.at == "loading":
+            return ("Looking which runs and steps that is.",)
+        if self.at == "ready":
+            return (self._said_before,)
+        if not self.view.done:
+            return ("Asking the first run.",)
+        if self.running:
+            return (f"So far: {headline(self.view)}",)
+        return headline(self.view), sentence(self.view)
+
+    @property
+    def _said_before(self) -> str:
+        if self.prospect is None or self.prospect.estimate is None:
+            return NO_EDIT
+        estimate, models = self.prospect.estimate, self.prospect.models
+        if not estimate.calls:
+            price = "all answered already"
+        elif self.local:
+            price = "free"
+        else:
+            price = f"{cost(estimate)}, within a limit asked for first"
+        whom = ", ".join(format.one_line(label(name)) for name in models)
+        return f"r asks {whom}: {extent(self.view, estimate)}, {price}."
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What stands against it."""
+        said = notices(self.view)
+        hint = self.trouble.hint if self.trouble is not None else ""
+        return (format.one_line(hint), *said) if hint else said
+
+    @property
+    def basis(self) -> tuple[str, ...]:
+        """By which rules the rates are counted, where there are some."""
+        return basis(self.view) if self.view.done and not self.running else ()
+
+
+EMPTY = TryStage(wanted=Wanted(edit=None))
+
+
+def _ended(words: str) -> str:
+    """A message of an error as a sentence."""
+    return f"{words[:1].upper()}{words[1:]}".rstrip(".") + "."

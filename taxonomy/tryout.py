@@ -1,0 +1,189 @@
+"""On which runs, and at which of their steps, is an edit tried?
+
+An edit that mends one run is an anecdote. It is tried on every run of a class, at the step where
+each broke, and at steps that went well, which it may break. Nothing here asks anybody; `tried`
+tells what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from replay import action, canon
+from replay.errors import NotFound
+from replay.oracle import Oracle
+from replay.store import Store
+from replay.trace import Trace
+from taxonomy.classes import CLASSES, FailureClass, Fault
+from taxonomy.findings import Candidate, Diagnosis, Finding
+from taxonomy.oracles import oracle_at
+from taxonomy.pareto import failure_label, is_agents
+from taxonomy.query import TagRow, tag_rows
+
+PER_RUN = 3
+"""Control steps one run gives at most: the steps of a run are alike."""
+
+PASSED = "passed, so there is no failure to fix"
+NO_BREAK = "no break is known; `arc tag` names one"
+
+Words: TypeAlias = Mapping[str, Sequence[TagRow]]
+"""What is said of each run, by its preferred recording, what the Pareto counts first."""
+
+
+# --- which runs
+
+
+def words_on(store: Store) -> Words:
+    """What people, rules and judges say of every run."""
+    said: dict[str, list[TagRow]] = {}
+    for row in tag_rows(store):
+        said.setdefault(row.trace, []).append(row)
+    return said
+
+
+def of_class(name: str, said: Sequence[TagRow]) -> bool:
+    """Is a run of that class, as the Pareto counts it? A class, its letter, a label or how one
+    begins; `untagged` is a run nobody says anything of."""
+    wanted = " ".join(name.lower().split())
+    if not said:
+        return wanted == "untagged"
+    first = said[0]
+    keys = {entry.name: entry.key for entry in CLASSES}
+    label = failure_label(first).lower()
+    return wanted in (first.failure.value, keys[first.failure]) or label.startswith(wanted)
+
+
+def check_class(name: str, words: Words) -> None:
+    """Raises NotFound, with the classes there are, for what begins no class and no label."""
+    wanted = " ".join(name.lower().split())
+    names = ("untagged", *(entry.name.value for entry in CLASSES))
+    if wanted and any(each.startswith(wanted) for each in names):
+        return
+    if not any(of_class(name, said) for said in words.values()):
+        raise NotFound("class", name, hint=f"there are {', '.join(names)}")
+
+
+class Break(Struct, frozen=True, kw_only=True):
+    """Where a run broke, and who says so. `trace` is the recording whose step it is."""
+
+    trace: str
+    step: int
+    by: str
+    failure: FailureClass | None
+
+
+class LeftOut(Struct, frozen=True, kw_only=True):
+    """A run on which nothing is tried, and why."""
+
+    trace: str
+    why: str
+
+
+def break_of(
+    trace: str, outcome: str, said: Sequence[TagRow], diagnosis: Diagnosis | None
+) -> Break | LeftOut:
+    """Where a run broke: where a person tagged it, else at its first candidate.
+
+    Of several, those of the class it is counted under go first; where the rules see a failure and
+    no candidate, it is the step of the failure. A failure that was not the agent's is left out.
+    """
+    if outcome == "passed":
+        return LeftOut(trace=trace, why=PASSED)
+    fault = _fault(said, diagnosis)
+    if not is_agents(fault):
+        return LeftOut(trace=trace, why=f"the {fault}'s doing; no prompt edit can answer it")
+    failure = said[0].failure if said else None
+    tagged = [row for row in said if row.accepted]
+    if tagged:
+        row = min(tagged, key=lambda each: (each.failure is not failure, each.step))
+        return Break(trace=row.recording, step=row.step, by=f"tagged by {row.by}", failure=failure)
+    found = diagnosis.findings if diagnosis else ()
+    candidate = _candidate(diagnosis.candidates if diagnosis else (), found, failure)
+    if candidate is not None:
+        return Break(trace=trace, step=candidate.step, by="first candidate", failure=failure)
+    if said:
+        row = said[0]
+        return Break(trace=row.recording, step=row.step, by=f"{row.by}, by rule", failure=failure)
+    return LeftOut(trace=trace, why=NO_BREAK)
+
+
+def _fault(said: Sequence[TagRow], diagnosis: Diagnosis | None) -> Fault | None:
+    """Whose doing it was, by what is counted; where nothing is, by any word on the harness."""
+    if said:
+        return said[0].fault
+    faults = [found.fault for found in (diagnosis.findings if diagnosis else ())]
+    return Fault.HARNESS if Fault.HARNESS in faults else None
+
+
+def _candidate(
+    candidates: Sequence[Candidate], found: Sequence[Finding], failure: FailureClass | None
+) -> Candidate | None:
+    shows = {each.step for each in found if each.failure is failure}
+    of_it = (each for each in candidates if each.step in shows)
+    return next(of_it, candidates[0] if candidates else None)
+
+
+def oracle_of(trace: Trace, found: Iterable[Finding], broke: Break) -> Oracle | None:
+    """Who tells whether an answer at the break shows the failure: the rule that found it there,
+    one of its class first. None where no rule did: what repeats the recording shows it."""
+    every = tuple(found)
+    of_it = [each for each in every if each.failure is broke.failure]
+    return oracle_at(trace, of_it, broke.step) or oracle_at(trace, every, broke.step)
+
+
+# --- which healthy steps
+
+
+def healthy_steps(trace: Trace, found: Iterable[Finding], before: int | None) -> list[int]:
+    """The steps that went well as far as anyone says: whole answers whose calls did not fail, of
+    which no rule says anything; of a run that broke, those `before` that step."""
+    named = {each.step for each in found}
+    return [
+        step.index
+        for step in trace.steps
+        if (before is None or step.index < before)
+        and step.index not in named
+        and step.ask.status != "error"
+        and action.action(step.ask.response, step.ask.error).cut is None
+        and all(act.status != "error" for act in step.acts)
+    ]
+
+
+class Spot(NamedTuple):
+    """A step that may be asked. Two that `ask` the same are one question."""
+
+    trace: str
+    step: int
+    asks: str
+
+
+def drawn(
+    traces: Collection[str], spots_of: Callable[[str], Iterable[Spot]], most: int
+) -> list[Spot]:
+    """At most so many control steps: one a run in turn, at most PER_RUN of each.
+
+    In the order of digests: as good as chance, and the same steps whenever they are drawn again,
+    for every edit that reaches them. A run is looked at when its turn comes, so few of many are.
+    """
+    order = sorted(traces, key=lambda trace: canon.digest("control run", trace))
+    left: dict[str, Iterator[Spot]] = {}
+    found: list[Spot] = []
+    asked: set[str] = set()
+    for _ in range(PER_RUN):
+        for trace in order:
+            if len(found) >= most:
+                return found
+            if trace not in left:
+                left[trace] = iter(sorted(spots_of(trace), key=_chance))
+            spot = next((each for each in left[trace] if each.asks not in asked), None)
+            if spot is not None:
+                asked.add(spot.asks)
+                found.append(spot)
+    return found
+
+
+def _chance(spot: Spot) -> str:
+    return canon.digest("control step", spot.trace, str(spot.step))

@@ -1,0 +1,279 @@
+"""The try screen: what it shows before, while and after an edit is tried, and what its keys do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Input
+
+from arc_tui.app import ArcApp
+from arc_tui.screens.trace import TraceScreen
+from arc_tui.screens.try_going import TryMoved
+from arc_tui.screens.trying import TryScreen
+from arc_tui.try_plan import Wanted
+from arc_tui.trying import trying
+from arc_tui.views.trying import TryView
+from arc_tui.widgets.ask_box import AskBox
+from arc_tui.widgets.try_list import TryList
+from replay.edit import Edit
+from replay.models.demo import Demo
+from replay.store import edits
+from taxonomy.ledger import open_ledger
+from tests.arc_tui import try_case
+from tests.arc_tui.try_case import V4, V4_EDIT
+from tests.messages_api import Body, MessagesApi
+from tests.replay.live_case import MODEL, clean_environment
+from tests.screen import matches_golden, rows, settle
+from tests.screen import text as drawn
+
+LABEL = "hallucinated state"
+
+
+class Opener(ArcApp):
+    """The app over a blank screen, with what opens a run from here."""
+
+    CSS_PATH = [
+        *ArcApp.CSS_PATH,
+        Path(__file__).parents[2] / "arc_tui" / "screens" / "trying.tcss",
+    ]
+
+    def get_default_screen(self) -> Screen[None]:  # type: ignore[override]
+        return Screen()
+
+    def on_try_list_opened(self, event: TryList.Opened) -> None:
+        self.push_screen(TraceScreen(self.path, event.trace, event.step))
+
+
+Opened = tuple[Pilot[None], TryScreen]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("try") / "arc.db"
+    try_case.put(path)
+    return path
+
+
+@pytest.fixture
+def db(shared: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(shared, tmp_path / "arc.db"))
+
+
+def broken(db: Path) -> tuple[str, ...]:
+    with open_ledger(db) as store:
+        found = store.db.execute(
+            "SELECT trace FROM trace_summary WHERE outcome = 'failed' ORDER BY trial"
+        )
+        return tuple(row[0] for row in found)
+
+
+@asynccontextmanager
+async def opened(
+    db: Path, edit: Edit | None = V4_EDIT, size: tuple[int, int] = (120, 40), model: str = "demo"
+) -> AsyncIterator[Opened]:
+    app = Opener(db)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        screen = TryScreen(db, LABEL, broken(db), edit)
+        screen._wanted = structs.replace(screen._wanted, model=model)
+        app.push_screen(screen)
+        await settle(pilot)
+        await settle(pilot)
+        yield pilot, screen
+
+
+def at(screen: TryScreen) -> str:
+    return screen.stage.at
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
+async def answer(pilot: Pilot[None], words: str) -> None:
+    """Type an answer into the box that is open."""
+    assert isinstance(pilot.app.screen, AskBox)
+    line = pilot.app.screen.query_one(Input)
+    line.value = words
+    line.focus()
+    await press(pilot, "enter")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_tried_edit_looks_like_this(db: Path, size: tuple[int, int]) -> None:
+    name = f"{size[0]}x{size[1]}"
+    async with opened(db, size=size) as (pilot, screen):
+        assert at(screen) == "ready"
+        assert "call" in drawn(pilot.app)
+        await press(pilot, "r")
+        assert at(screen) == "done"
+        matches_golden(pilot.app, f"trying_{name}")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_before_anything_is_asked_it_looks_like_this(db: Path, size: tuple[int, int]) -> None:
+    async with opened(db, size=size) as (pilot, _):
+        matches_golden(pilot.app, f"trying_ready_{size[0]}x{size[1]}")
+
+
+async def test_without_an_edit_r_asks_for_one_which_may_be_a_file(db: Path) -> None:
+    async with opened(db, edit=None) as (pilot, screen):
+        assert "Nothing is tried yet: e chooses an edit" in drawn(pilot.app)
+        assert "many-wishes · 2" in drawn(pilot.app)
+        await press(pilot, "r")
+        await answer(pilot, str(V4))
+        assert screen.stage.wanted.edit is not None
+        assert screen.stage.wanted.edit.name == "v4"
+        assert "r asks demo, rule-based" in drawn(pilot.app)
+
+
+async def test_e_takes_a_kept_edit(db: Path) -> None:
+    with open_ledger(db) as store:
+        edits.save(store, V4_EDIT)
+    async with opened(db, edit=None) as (pilot, screen):
+        await press(pilot, "e", "enter")
+        assert screen.stage.wanted.edit == V4_EDIT
+        assert at(screen) == "ready"
+
+
+async def test_an_edit_that_reaches_no_run_is_told_and_another_may_be_chosen(
+    db: Path, tmp_path: Path
+) -> None:
+    same = tmp_path / "same.md"
+    same.write_text((V4.parent / "v5.md").read_text())
+    async with opened(db, edit=None) as (pilot, screen):
+        await press(pilot, "e")
+        await answer(pilot, str(same))
+        assert "The edit cannot be tried on any of 3 runs" in drawn(pilot.app)
+        await press(pilot, "r")
+        assert at(screen) == "failed"
+        await press(pilot, "e")
+        await answer(pilot, str(V4))
+        assert at(screen) == "ready"
+
+
+async def test_the_newest_prompt_is_edited_in_the_editor_of_the_person(
+    db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def write(app: object, text: str) -> str:
+        seen.append(text)
+        return V4.read_text()
+
+    monkeypatch.setattr("arc_tui.screens.trying.edited", write)
+    async with opened(db, edit=None) as (pilot, screen):
+        await press(pilot, "E")
+        assert "there is no need to" in seen[0]
+        edit = screen.stage.wanted.edit
+        assert edit is not None
+        assert edit.digest == V4_EDIT.digest
+        assert edit.name.startswith("prompt ")
+
+
+async def test_samples_and_healthy_steps_are_as_many_as_a_person_says(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await press(pilot, "s")
+        await answer(pilot, "2")
+        await press(pilot, "c")
+        await answer(pilot, "0")
+        assert (screen.stage.wanted.samples, screen.stage.wanted.controls) == (2, 0)
+        assert screen.stage.view.steps == ()
+        await press(pilot, "s")
+        await answer(pilot, "none")
+        assert screen.stage.wanted.samples == 2
+        assert "'none' is no number of samples" in drawn(pilot.app)
+
+
+async def test_enter_opens_the_run_at_the_step_that_is_asked_past_the_heading(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await press(pilot, "j", "j", "j")
+        assert screen.rows.row is screen.stage.view.steps[0]
+        await press(pilot, "k", "enter")
+        run = pilot.app.screen
+        assert isinstance(run, TraceScreen)
+        last = screen.stage.view.runs[-1]
+        assert (run.trace, run.step) == (last.trace, last.step)
+
+
+async def test_while_it_runs_it_says_how_far_it_is_and_x_stops_it(db: Path) -> None:
+    halfway = views(db)[2]
+    assert 0 < halfway.done < halfway.total
+    async with opened(db) as (pilot, screen):
+        screen.stage = structs.replace(screen.stage, at="asking")
+        screen.post_message(TryMoved(halfway))
+        await settle(pilot)
+        assert "So far: fixed" in drawn(pilot.app)
+        assert rows(pilot.app)[-2].endswith("x stops")
+        assert f"{halfway.done} of {halfway.total} steps" in drawn(pilot.app)
+
+
+def views(db: Path) -> list[TryView]:
+    """Every view of a try, in another database."""
+    wanted = Wanted(edit=V4_EDIT, query=LABEL, traces=broken(db), model="demo")
+    with pytest.MonkeyPatch.context() as patch, open_ledger(":memory:") as store:
+        patch.setattr("arc_tui.trying.BETWEEN_VIEWS_S", 0)
+        with open_ledger(db) as source:
+            source.db.conn.backup(store.db.conn)
+        return list(trying(store, wanted))
+
+
+async def test_escape_goes_back_once_nothing_runs(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await press(pilot, "escape")
+        assert pilot.app.screen is not screen
+
+
+# --- live
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
+    clean_environment(monkeypatch, tmp_path)
+
+    def policy(body: Body) -> Body:
+        return {**Demo().complete(body, 0), "model": body["model"]}
+
+    with MessagesApi(policy) as running:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
+        yield running
+
+
+async def asked_for_a_limit(pilot: Pilot[None]) -> None:
+    """Ask to run, until the box is there: its worker waits for the answer."""
+    await pilot.press("r")
+    while not isinstance(pilot.app.screen, AskBox):
+        await pilot.pause()
+    await pilot.pause()
+
+
+async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
+    api: MessagesApi, db: Path
+) -> None:
+    async with opened(db, model=MODEL) as (pilot, screen):
+        screen._wish(controls=1, samples=1)
+        await settle(pilot)
+        await asked_for_a_limit(pilot)
+        assert "They go to http://127.0.0.1" in drawn(pilot.app)
+        await press(pilot, "escape")
+        assert "no stored answer" in drawn(pilot.app)
+        assert "ask again (r), and say what it may cost" in drawn(pilot.app)
+        assert api.asked == 0
+        await asked_for_a_limit(pilot)
+        await answer(pilot, "2 calls")
+        assert at(screen) == "stopped"
+        assert "cut short at 3 of 4 steps: the limit of 2 calls" in drawn(pilot.app)
+        assert api.asked == 2
+        await asked_for_a_limit(pilot)
+        await answer(pilot, "9 calls")
+        assert at(screen) == "done"
+        assert screen.stage.view.done == screen.stage.view.total
+        assert screen.stage.view.spent.kept >= 2

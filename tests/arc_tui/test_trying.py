@@ -1,0 +1,385 @@
+"""`arc try` as a user types it: the demo offline, and a model on a local server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from arc_tui.cli.trying import try_
+from arc_tui.places import fixtures
+from arc_tui.try_plan import Wanted, Whom, edit_named, foreseen, tryout
+from arc_tui.trying import trying
+from arc_tui.views.try_words import NOT_OUTCOMES, p_words, short
+from arc_tui.views.trying import TryView
+from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
+from replay.models.demo import Demo
+from replay.store import edits
+from taxonomy import ledger
+from taxonomy.classes import FailureClass, Fault
+from taxonomy.ledger import open_ledger
+from taxonomy.stats import holding
+from tests.arc_tui import try_case
+from tests.arc_tui.try_case import CLASS, V4, V4_EDIT
+from tests.messages_api import FAULTS, Body, MessagesApi
+from tests.replay.live_case import MODEL, clean_environment
+
+MADE_UP = f"{CLASS} variant:v5"
+
+
+class Counted:
+    """Counts what the demo model is asked, and can kill the process at an answer."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, dies_at: int | None = None) -> None:
+        self.asked = 0
+        think = Demo.complete
+
+        def complete(model: Demo, body: Body, sample: int) -> Body:
+            if self.asked == dies_at:
+                raise KeyboardInterrupt
+            self.asked += 1
+            return think(model, body, sample)
+
+        patch.setattr(Demo, "complete", complete)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("try") / "arc.db"
+    try_case.put(path, *try_case.OTHERS)
+    return path
+
+
+@pytest.fixture
+def db(shared: Path, tmp_path: Path) -> Path:
+    """The runs in a database that a test may change."""
+    return Path(shutil.copy(shared, tmp_path / "arc.db"))
+
+
+def run(db: Path, *arguments: str) -> Result:
+    """The command; what it raises is raised here."""
+    result = CliRunner().invoke(try_, ["--db", str(db), *arguments], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+def demo(db: Path, *arguments: str) -> Result:
+    return run(db, *arguments, "--model", "demo")
+
+
+def as_json(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def traces(db: Path) -> dict[str, str]:
+    with open_ledger(db) as store:
+        rows = store.db.execute("SELECT source_id, trace FROM trace_summary").fetchall()
+    return dict(rows)
+
+
+# --- what it comes to
+
+
+def test_the_older_prompt_fixes_the_class_that_the_newer_one_planted(db: Path) -> None:
+    """Conformance: the demo model really reads its prompt."""
+    result = demo(db, str(V4), "--on", MADE_UP)
+    assert result.return_value == 0
+    head, sentence, *_ = result.stdout.splitlines()
+    assert head == "v4: fixed 3/3 (.21–1) · broke 3/12 (.09–.53)"
+    assert "0/5 answers against 5/5 of control, beyond chance (p = .008)" in sentence
+    assert sentence.endswith(NOT_OUTCOMES)
+    assert "2 runs ask the very same as another: one question to a model" in result.stdout
+    assert "3 runs of 1 task are worth 1.0 independent ones" in result.stdout
+    assert "would pass" not in result.stdout
+    assert "demo, rule-based" in result.stdout
+
+
+def test_json_holds_every_row_and_rates_as_everywhere(db: Path) -> None:
+    view = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
+    assert [(row["run"], row["step"], row["ruling"]) for row in view["runs"]] == [
+        (f"many-wishes · {trial}", 4, "fixed") for trial in range(3)
+    ]
+    assert {row["oracle"] for row in view["runs"]} == {"hallucinated state, by rule"}
+    assert [row["like"] for row in view["runs"]] == [None, *["many-wishes · 0"] * 2]
+    assert set(view["fixed"]["rate"]) == {"value", "n", "low", "high"}
+    assert (view["fixed"]["hits"], view["fixed"]["groups"]) == (3, 1)
+    assert Counter(row["effect"] for row in view["steps"]) == {"held": 9, "broke": 3}
+    assert (view["control"], view["edited"]) == ({"hits": 5, "n": 5}, {"hits": 0, "n": 5})
+    assert view["done"] == view["total"] == 15
+    assert view["spent"]["asked"] + view["spent"]["kept"] == 150
+
+
+def test_healthy_steps_are_those_before_the_break_and_of_passed_runs_alike(db: Path) -> None:
+    view = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
+    passed = [row for row in view["steps"] if row["passed"]]
+    assert {row["run"] for row in passed} == {"refund · 0", "refund · 1", "cancel · 0"}
+    before = [row for row in view["steps"] if not row["passed"]]
+    assert before
+    assert all(row["step"] < 4 for row in before)
+    assert ("refund · 0", 0) not in {(row["run"], row["step"]) for row in passed}
+    per_run = Counter(row["trace"] for row in view["steps"])
+    assert max(per_run.values()) <= 3
+
+
+def test_an_edit_of_another_matter_fixes_nothing(db: Path) -> None:
+    file = str(fixtures() / "demo" / "edits" / "sharper-stock.toml")
+    result = demo(db, file, "--on", MADE_UP, "-k", "3")
+    assert result.return_value == 1
+    assert "fixed 0/3" in result.stdout
+    assert "The failure is still there at every break that can be told" in result.stdout
+
+
+def test_an_argument_that_is_of_no_matter_departs_nowhere(db: Path) -> None:
+    edit = ("--system", str(V4.parent / "v8.md"), "--on", f"{CLASS} variant:v1", "-k", "1")
+    plain = as_json(demo(db, *edit, "--json"))
+    ignored = demo(db, *edit, "--json", "--compare", "refund_order.amount=ignore")
+    assert as_json(ignored)["rules"] == ["refund_order.amount=ignore"]
+    assert as_json(ignored)["broke"]["hits"] <= plain["broke"]["hits"]
+    with pytest.raises(ArcError, match="no rule 'sometimes'"):
+        demo(db, *edit, "--compare", "refund_order.amount=sometimes")
+
+
+def test_one_sample_is_called_a_look_and_proves_nothing(db: Path) -> None:
+    result = demo(db, str(V4), "--on", MADE_UP, "-k", "1")
+    assert "One sample of each: a look." in result.stdout
+    assert "which may be chance" in result.stdout
+    assert result.return_value == 1
+
+
+def test_the_words_of_a_query_narrow_a_class(db: Path) -> None:
+    def runs(query: str) -> set[str]:
+        view = as_json(demo(db, str(V4), "--on", query, "--json", "-k", "1", "--controls", "0"))
+        return {row["run"] for row in view["runs"]}
+
+    assert runs("class:h variant:v1") == {"refund · 0", "where-is-it · 0"}
+    assert runs("class:loop") == {"warranty · 0"}
+    assert runs("variant:v1 class:'hallucinated state' outcome:failed task:refund") == {
+        "refund · 0"
+    }
+
+
+def test_held_steps_are_counted_unless_all_rows_are_asked_for(db: Path) -> None:
+    brief = demo(db, str(V4), "--on", MADE_UP, "-k", "1").stdout
+    whole = demo(db, str(V4), "--on", MADE_UP, "-k", "1", "--rows").stdout
+    assert "more healthy steps held (--rows shows them)" in brief
+    assert "· held" not in brief
+    assert whole.count("· held") == 9
+
+
+# --- what is left out, and why
+
+
+def test_failures_of_others_and_held_out_tasks_are_left_out_and_said(db: Path) -> None:
+    names = traces(db)
+    with open_ledger(db) as store:
+        made_up = FailureClass.HALLUCINATED_STATE
+        try_case.tagged(store, names["shop-refund-v1-0"], 0, made_up, Fault.HARNESS)
+        holding_of(store, "where-is-it")
+    said = demo(db, str(V4), "--on", "outcome:failed", "-k", "1").stdout
+    assert "1 run left out: the harness's doing; no prompt edit can answer it" in said
+    assert "1 run left out: of a held-out task" in said
+    assert "not applicable to 1 run: the edit changes nothing in the request" in said
+    shown = demo(db, str(V4), "--on", "outcome:failed", "-k", "1", "--with-held-out").stdout
+    assert "held-out" not in shown
+    assert "where-is-it · 0" in shown
+
+
+def holding_of(store: Any, task: str) -> None:
+    from replay.store import notes
+
+    notes.keep(store, "held out", holding.Holding(strata={task: ""}, since_ns={task: 1}))
+    assert holding.hidden(store) == {task}
+
+
+def test_a_persons_tag_moves_the_break(db: Path) -> None:
+    names = traces(db)
+    with open_ledger(db) as store:
+        for name in try_case.BROKEN[:1]:
+            try_case.tagged(store, names[name], 2, FailureClass.LOOP)
+    view = as_json(demo(db, str(V4), "--on", "class:loop variant:v5", "--json", "-k", "1"))
+    (row,) = view["runs"]
+    assert (row["step"], row["by"], row["oracle"]) == (2, "tagged by ann", "the recorded action")
+
+
+def test_an_anchor_that_a_run_lacks_makes_it_not_applicable_and_no_error(
+    db: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "anchor.toml"
+    file.write_text(
+        '[[change]]\nkind = "replace_text"\nanchor = "no need to"\ntext = "always a need to"\n'
+    )
+    result = demo(db, str(file), "--on", CLASS, "-k", "1")
+    assert result.return_value in (0, 1)
+    assert (
+        "not applicable to 2 runs: the anchor 'no need to' is not in the system prompt"
+        in result.stdout
+    )
+    with pytest.raises(BadEdit, match="cannot be tried on any of 2 runs: the anchor"):
+        demo(db, str(file), "--on", f"{CLASS} variant:v1")
+
+
+def test_a_mistake_is_told_in_a_sentence(db: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no edit 'nope'"):
+        demo(db, "nope", "--on", CLASS)
+    with pytest.raises(BadEdit, match=r"no file 'v99\.md', and no edit of that name is kept"):
+        demo(db, "v99.md", "--on", CLASS)
+    with pytest.raises(NotFound, match="no class 'lop'"):
+        demo(db, str(V4), "--on", "class:lop")
+    with pytest.raises(NotFound, match="no run that matches"):
+        demo(db, str(V4), "--on", "nothing-like-it")
+    with pytest.raises(BadEdit, match="passed, so there is no failure to fix"):
+        demo(db, str(V4), "--on", "outcome:passed")
+    with pytest.raises(Exception, match="what is to be tried"):
+        demo(db, "--on", CLASS)
+
+
+def test_an_edit_is_a_prompt_a_toml_file_or_a_kept_name(db: Path, tmp_path: Path) -> None:
+    prompt = tmp_path / "mine.txt"
+    prompt.write_text(V4.read_text())
+    with open_ledger(db) as store:
+        assert edit_named(store, str(prompt)).digest == V4_EDIT.digest
+        toml = fixtures() / "demo" / "edits" / "sharper-stock.toml"
+        assert edit_named(store, str(toml)).name == "sharper stock tools"
+        edits.save(store, V4_EDIT)
+        assert edit_named(store, "v4").digest == V4_EDIT.digest
+    assert "v4: fixed 3/3" in demo(db, "--system", str(V4), "--on", MADE_UP, "-k", "1").stdout
+
+
+# --- nothing is asked twice
+
+
+def test_the_same_again_asks_nothing_and_says_the_same(db: Path) -> None:
+    first = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
+    again = as_json(demo(db, str(V4), "--on", MADE_UP, "--json"))
+    assert (first["spent"]["asked"] > 0, again["spent"]["asked"]) == (True, 0)
+    assert {**first, "spent": None} == {**again, "spent": None}
+
+
+@pytest.mark.parametrize("answers", [1, 7, 38])
+def test_interrupted_after_some_answers_it_asks_only_the_rest(
+    db: Path, monkeypatch: pytest.MonkeyPatch, answers: int
+) -> None:
+    def going() -> list[TryView]:
+        wanted = Wanted(edit=V4_EDIT, query=MADE_UP, model="demo", samples=2)
+        with open_ledger(db) as store, closing(trying(store, wanted)) as work:
+            return list(work)
+
+    with pytest.MonkeyPatch.context() as patch:
+        Counted(patch, dies_at=answers)
+        with pytest.raises(KeyboardInterrupt):
+            going()
+    assert stored(db) == answers
+    rest = Counted(monkeypatch)
+    view = going()[-1]
+    assert view.spent.asked == rest.asked == stored(db) - answers
+    assert view.done == view.total
+
+
+def stored(db: Path) -> int:
+    """Every answer that is stored by now."""
+    with open_ledger(db) as store:
+        (count,) = store.db.execute("SELECT count(*) FROM answer").fetchone()
+    return int(count)
+
+
+def test_the_plan_asks_nothing_and_foresees_what_is_asked(db: Path) -> None:
+    wanted = Wanted(edit=V4_EDIT, query=MADE_UP, model="demo")
+    with open_ledger(db) as store:
+        before = foreseen(store, wanted)
+        assert stored(db) == 0
+        view = list(trying(store, wanted))[-1]
+        after = foreseen(store, wanted)
+        assert tryout(store, wanted, Whom(store, wanted, live=False)).controls
+    assert before.estimate.calls == view.spent.asked
+    assert (after.estimate.calls, after.estimate.stored) == (0, before.estimate.calls)
+    assert before.models == ("demo",)
+
+
+# --- live
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
+    clean_environment(monkeypatch, tmp_path)
+
+    def answer(body: Body) -> Body:
+        return {**Demo().complete(body, 0), "model": body["model"]}
+
+    with MessagesApi(answer) as running:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
+        yield running
+
+
+LIVE = ("--model", MODEL, "--live", "--max-calls", "99", "-k", "2", "--controls", "3")
+
+
+def test_the_estimate_comes_before_the_first_live_call_and_is_what_is_asked(
+    api: MessagesApi, db: Path
+) -> None:
+    arguments = (str(V4), "--on", MADE_UP)
+    estimate = as_json(run(db, *arguments, *LIVE, "--estimate"))
+    assert api.asked == 0
+    result = run(db, *arguments, *LIVE, "--json")
+    assert f"{estimate['calls']} live calls at first" in result.stderr
+    assert as_json(result)["spent"]["asked"] == api.asked == estimate["calls"]
+
+
+def test_without_live_or_a_limit_nothing_is_asked(api: MessagesApi, db: Path) -> None:
+    with pytest.raises(OfflineMiss, match="shop-many-wishes-v5-0, step 4: no stored answer"):
+        run(db, str(V4), "--on", MADE_UP, "--model", MODEL)
+    with pytest.raises(ModelRefused, match="live calls need a limit"):
+        run(db, str(V4), "--on", MADE_UP, "--model", MODEL, "--live")
+    assert api.asked == 0
+
+
+def test_a_spent_budget_keeps_what_was_paid_for_and_the_rest_is_asked_later(
+    api: MessagesApi, db: Path
+) -> None:
+    arguments = [str(V4), "--on", MADE_UP, *LIVE]
+    arguments[arguments.index("99")] = "6"
+    result = CliRunner().invoke(try_, ["--db", str(db), *arguments], standalone_mode=False)
+    assert isinstance(result.exception, ModelRefused)
+    assert "cut short at 3 of 6 steps: the limit of 6 calls" in result.stdout
+    assert "fixed 3/3" in result.stdout
+    assert api.asked == 6
+    view = as_json(run(db, str(V4), "--on", MADE_UP, *LIVE, "--json"))
+    assert view["done"] == view["total"]
+    assert api.asked == 6 + view["spent"]["asked"]
+
+
+def test_a_request_that_is_declined_says_so_in_its_row(api: MessagesApi, db: Path) -> None:
+    for _ in range(4):  # both samples of both arms
+        api.fault(FAULTS["too large"])
+    view = as_json(run(db, str(V4), "--on", MADE_UP, *LIVE, "--json"))
+    assert [row["ruling"] for row in view["runs"]] == ["unknown", "fixed", "fixed"]
+    assert "413" in view["runs"][0]["why"]
+    assert view["fixed"]["rate"]["n"] == 2
+    assert view["done"] == view["total"]
+
+
+def test_answers_that_are_missing_are_said_to_be(api: MessagesApi, db: Path) -> None:
+    api.fault(FAULTS["too large"])
+    said = run(db, str(V4), "--on", MADE_UP, *LIVE).stdout
+    assert "1 step with fewer answers than wanted: " in said
+
+
+# --- words
+
+
+def test_numbers_read_as_a_person_writes_them() -> None:
+    assert [short(value) for value in (0, 0.005, 0.21, 0.999, 1)] == ["0", ".01", ".21", "1", "1"]
+    assert [p_words(p) for p in (0.0001, 0.008, 0.5)] == ["p < .001", "p = .008", "p = .500"]
+
+
+def test_a_command_without_an_edit_in_its_wish_tries_nothing(db: Path) -> None:
+    with open_ledger(db) as store, pytest.raises(ArcError, match="there is no edit to try"):
+        next(trying(store, Wanted(edit=None, query=CLASS)))
+    assert ledger.ENGINE

@@ -1,0 +1,328 @@
+"""Which runs an edit is tried on, where, beside which healthy steps, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replay.action import Action
+from replay.compare import Difference
+from replay.errors import NotFound
+from replay.locked.step_result import Reply, StepResult
+from replay.trace import Fidelity, Level
+from taxonomy import ledger
+from taxonomy.classes import FailureClass, Fault
+from taxonomy.findings import Candidate, Diagnosis, Finding
+from taxonomy.query import TagRow, tag_rows
+from taxonomy.tried import held, judged
+from taxonomy.tryout import (
+    NO_BREAK,
+    PASSED,
+    PER_RUN,
+    Break,
+    LeftOut,
+    Spot,
+    break_of,
+    check_class,
+    drawn,
+    healthy_steps,
+    of_class,
+    oracle_of,
+    words_on,
+)
+from tests.build import call, error, step, trace
+from tests.taxonomy import pareto_case
+
+LOOP = Finding(failure=FailureClass.LOOP, step=2, why="again", rule="loop")
+MADE_UP = Finding(
+    failure=FailureClass.HALLUCINATED_STATE, step=1, why="never seen", rule="hallucinated state"
+)
+
+
+def candidate(at: int) -> Candidate:
+    return Candidate(step=at, weight=1.0, why="", signals=())
+
+
+def diagnosis(*found: Finding, at: Sequence[int] = ()) -> Diagnosis:
+    return Diagnosis(
+        trace="t", shape=None, scores=(), findings=found, candidates=tuple(map(candidate, at))
+    )
+
+
+def word(
+    failure: FailureClass = FailureClass.LOOP,
+    at: int = 2,
+    *,
+    accepted: bool = False,
+    fault: Fault | None = None,
+    recording: str = "t",
+) -> TagRow:
+    return TagRow(
+        trace="t", run="r", task=None, trial=None, variant=None, models=None, outcome="failed",
+        failure=failure, sub=None, fault=fault, recording=recording, step=at, span="",
+        source="human" if accepted else "rule", by="ann" if accepted else "loop", why=None,
+        accepted=accepted, place=1,
+    )  # fmt: skip
+
+
+# --- which runs
+
+
+def test_a_class_goes_by_its_name_its_letter_its_label_and_how_one_begins() -> None:
+    said = [word(FailureClass.HALLUCINATED_STATE)]
+    for name in ("hallucinated state", "h", "Hallucinated  STATE", "halluc"):
+        assert of_class(name, said)
+    assert not of_class("loop", said)
+    assert of_class("untagged", [])
+    assert not of_class("untagged", said)
+
+
+def test_a_run_is_of_the_class_that_the_pareto_counts_it_under() -> None:
+    with pareto_case.empty() as store:
+        run = pareto_case.put(store, "a", LOOP, MADE_UP)
+        words = words_on(store)
+    assert of_class("h", words[run])
+    assert not of_class("loop", words[run])
+
+
+def test_what_is_no_class_is_an_error_that_lists_them() -> None:
+    with pytest.raises(NotFound, match="no class 'lop'; there are untagged, wrong tool, bad args"):
+        check_class("lop", {})
+    check_class("wrong", {})
+
+
+# --- where it broke
+
+
+def test_a_persons_tag_says_more_than_the_first_candidate() -> None:
+    found = break_of("t", "failed", [word(at=3, accepted=True)], diagnosis(LOOP, at=[2]))
+    assert found == Break(trace="t", step=3, by="tagged by ann", failure=FailureClass.LOOP)
+
+
+def test_a_tag_counts_on_the_recording_it_was_given_on() -> None:
+    said = [word(at=3, accepted=True, recording="other")]
+    found = break_of("t", "failed", said, None)
+    assert isinstance(found, Break)
+    assert (found.trace, found.step) == ("other", 3)
+
+
+def test_of_several_candidates_the_first_that_shows_the_class_is_the_break() -> None:
+    found = break_of("t", "failed", [word(at=2)], diagnosis(MADE_UP, LOOP, at=[1, 2]))
+    assert isinstance(found, Break)
+    assert (found.step, found.by) == (2, "first candidate")
+    other = break_of("t", "failed", [word(at=2)], diagnosis(MADE_UP, at=[1, 0]))
+    assert isinstance(other, Break)
+    assert other.step == 1
+
+
+def test_a_failure_without_a_candidate_broke_where_the_rule_saw_it() -> None:
+    found = break_of("t", "failed", [word(at=2)], diagnosis(LOOP))
+    assert isinstance(found, Break)
+    assert (found.step, found.by) == (2, "loop, by rule")
+
+
+def test_a_run_that_passed_or_broke_nowhere_is_left_out() -> None:
+    assert break_of("t", "passed", [word()], None) == LeftOut(trace="t", why=PASSED)
+    assert break_of("t", "failed", [], diagnosis()) == LeftOut(trace="t", why=NO_BREAK)
+
+
+def test_what_was_not_the_agents_doing_is_left_out() -> None:
+    why = "the harness's doing; no prompt edit can answer it"
+    said = [word(fault=Fault.HARNESS)]
+    assert break_of("t", "failed", said, diagnosis(at=[1])) == LeftOut(trace="t", why=why)
+    hint = Finding(
+        failure=FailureClass.OTHER, step=0, why="", rule="malformed", fault=Fault.HARNESS
+    )
+    assert break_of("t", "failed", [], diagnosis(hint, at=[0])) == LeftOut(trace="t", why=why)
+    agents = [word(fault=Fault.AGENT), word(fault=Fault.HARNESS)]
+    assert isinstance(break_of("t", "failed", agents, diagnosis(hint, at=[0])), Break)
+
+
+def test_the_oracle_at_a_break_is_the_rule_of_the_class_it_counts_under() -> None:
+    run = trace([step(call("get_order", order_id="1")), step(call("get_order", order_id="1"))])
+    other = Finding(failure=FailureClass.BAD_ARGS, step=1, why="", rule="malformed")
+    again = Finding(failure=FailureClass.LOOP, step=1, why="", rule="loop")
+    broke = Break(trace=run.id, step=1, by="", failure=FailureClass.LOOP)
+    oracle = oracle_of(run, [other, again], broke)
+    assert oracle is not None
+    assert oracle.name == "loop, by rule"
+    fallback = oracle_of(run, [other], broke)
+    assert fallback is not None
+    assert fallback.name == "malformed, by rule"
+    assert oracle_of(run, [], broke) is None
+
+
+def test_words_come_by_the_recording_that_lists_show() -> None:
+    with pareto_case.empty() as store:
+        run = pareto_case.put(store, "a", LOOP)
+        ledger.tag(
+            store,
+            ledger.Tag(trace=run, span="span 0", step=0, failure=FailureClass.GAVE_UP, by="ann"),
+        )
+        (first, second) = words_on(store)[run]
+        assert len(tag_rows(store)) == 2
+    assert (first.failure, second.failure) == (FailureClass.GAVE_UP, FailureClass.LOOP)
+
+
+# --- the healthy steps
+
+
+def test_a_healthy_step_is_whole_did_not_fail_and_has_no_word_against_it() -> None:
+    run = trace(
+        [
+            step(call("get_order", order_id="1")),
+            step(call("get_order", error("no such order"), order_id="2")),
+            step("I go on.", call("get_order", order_id="3")),
+            step("And that is", stop="length"),
+            "Done.",
+        ]
+    )
+    assert healthy_steps(run, [], None) == [0, 2, 4]
+    assert healthy_steps(run, [LOOP], None) == [0, 4]
+    assert healthy_steps(run, [], before=2) == [0]
+
+
+def spots(trace: str, steps: int) -> list[Spot]:
+    return [Spot(trace, at, f"{trace}/{at}") for at in range(steps)]
+
+
+def test_each_run_gives_a_step_before_any_gives_two_and_none_gives_many() -> None:
+    runs = {f"run {at}": 9 for at in range(4)}
+    found = drawn(runs, lambda trace: spots(trace, runs[trace]), 6)
+    counts = sorted([spot.trace for spot in found].count(trace) for trace in runs)
+    assert counts == [1, 1, 2, 2]
+    every = drawn(runs, lambda trace: spots(trace, runs[trace]), 99)
+    assert len(every) == len(set(every)) == 4 * PER_RUN
+
+
+def test_runs_whose_turn_does_not_come_are_not_read() -> None:
+    read: list[str] = []
+
+    def look(trace: str) -> list[Spot]:
+        read.append(trace)
+        return spots(trace, 2)
+
+    assert len(drawn([f"run {at}" for at in range(100)], look, 5)) == 5
+    assert len(read) == 5
+
+
+def test_a_question_two_runs_share_is_asked_once() -> None:
+    same = [Spot("a", 0, "x"), Spot("b", 0, "x"), Spot("b", 1, "y")]
+    found = drawn(["a", "b"], lambda trace: [s for s in same if s.trace == trace], 9)
+    assert sorted(spot.asks for spot in found) == ["x", "y"]
+
+
+@given(st.permutations([f"run {at}" for at in range(8)]), st.integers(0, 20))
+def test_the_same_steps_are_drawn_whatever_the_order(order: list[str], most: int) -> None:
+    found = drawn(order, lambda trace: spots(trace, 4), most)
+    assert found == drawn(sorted(order), lambda trace: spots(trace, 4), most)
+    assert len(found) == most
+
+
+# --- what came of it
+
+
+def reply(
+    *, same: bool | None = True, shows: bool | None = None, flaws: tuple[str, ...] = ()
+) -> Reply:
+    against = Difference(same=same, kinds=() if same else ("tool",))
+    return Reply(key="", action=Action(text="x"), against=against, shows=shows, flaws=flaws)
+
+
+def row(
+    control: Sequence[Reply], edited: Sequence[Reply], oracle: str | None = "loop, by rule"
+) -> StepResult:
+    return StepResult(
+        step=0, thread="", model="m", recorded_model="m", recorded=Action(text="x"),
+        fidelity=Fidelity(level=Level.EXACT), oracle=oracle, touched=True,
+        control=tuple(control), edited=tuple(edited),
+    )  # fmt: skip
+
+
+def showing(shown: int, not_shown: int, unknown: int = 0) -> list[Reply]:
+    return [
+        *[reply(shows=True)] * shown,
+        *[reply(shows=False)] * not_shown,
+        *[reply(shows=None)] * unknown,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("control", "edited", "ruling"),
+    [
+        (showing(5, 0), showing(0, 5), "fixed"),
+        (showing(3, 2), showing(2, 3), "fixed"),
+        (showing(5, 0), showing(2, 2), "not fixed"),
+        (showing(5, 0), showing(5, 0), "not fixed"),
+        (showing(2, 2), showing(0, 5), "unknown"),
+        (showing(0, 5), showing(5, 0), "unknown"),
+        (showing(2, 0, 3), showing(0, 5), "unknown"),
+        (showing(5, 0), showing(0, 2, 3), "unknown"),
+        (showing(3, 0, 2), showing(0, 3, 2), "fixed"),
+    ],
+)
+def test_a_run_is_fixed_where_control_mostly_fails_and_the_edit_mostly_does_not(
+    control: list[Reply], edited: list[Reply], ruling: str
+) -> None:
+    found = judged(row(control, edited))
+    assert found.ruling == ruling
+    assert bool(found.why) == (ruling == "unknown")
+
+
+def test_without_an_oracle_what_repeats_the_recording_shows_the_failure() -> None:
+    found = judged(row([reply()] * 3, [reply(same=False)] * 3, oracle=None))
+    assert found.ruling == "fixed"
+    assert found.test is not None
+    assert found.test.oracle == "the recorded action"
+
+
+def test_a_refused_request_says_why() -> None:
+    refused = StepResult(
+        step=0, thread="", model="m", recorded_model="m", recorded=Action(text="x"),
+        fidelity=Fidelity(level=Level.EXACT), refused="too long",
+    )  # fmt: skip
+    assert (judged(refused).ruling, judged(refused).why) == ("unknown", "too long")
+    assert (held(refused).effect, held(refused).why) == ("unknown", "too long")
+
+
+def words(same: int, other: int, cut: int = 0) -> list[Reply]:
+    """Answers that repeat the recording, that depart from it, that were cut off."""
+    unclear = Reply(
+        key="", action=Action(cut="cut"), against=Difference(same=None, kinds=("stop",))
+    )
+    return [*[reply()] * same, *[reply(same=False)] * other, *[unclear] * cut]
+
+
+@pytest.mark.parametrize(
+    ("control", "edited", "effect"),
+    [
+        (words(5, 0), words(5, 0), "held"),
+        (words(5, 0), words(2, 3), "broke"),
+        (words(4, 1), words(2, 2), "held"),
+        (words(2, 3), words(0, 5), "unknown"),
+        (words(0, 0, 5), words(5, 0), "unknown"),
+        (words(5, 0), words(0, 0, 5), "unknown"),
+    ],
+)
+def test_a_step_is_broken_where_control_keeps_to_the_recording_and_the_edit_departs(
+    control: list[Reply], edited: list[Reply], effect: str
+) -> None:
+    found = held(row(control, edited))
+    assert found.effect == effect
+    assert bool(found.why) == (effect == "unknown")
+
+
+def test_a_healthy_step_said_in_other_words_is_not_broken() -> None:
+    reworded = Reply(
+        key="", action=Action(text="y"), against=Difference(same=None, kinds=("text",))
+    )
+    assert reworded.against.reworded
+    assert held(row(words(5, 0), [reworded] * 5)).effect == "held"
+
+
+def test_answers_that_are_wrong_in_any_case_are_counted() -> None:
+    edited = [reply(same=False, flaws=("calls x, which is not offered",))] * 2 + [reply()]
+    assert held(row(words(3, 0), edited)).flawed == 2
