@@ -11,12 +11,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench import app, diagnosing, importing, listing, replaying, spending
+from tests.bench import app, bisecting, diagnosing, importing, listing, replaying, spending
 from tests.bench.measure import Row
 
 GROUPS: dict[str, Callable[[Path], Iterator[Row]]] = {
     "commands": listing.commands,
     "replay": replaying.rows,
+    "bisecting": bisecting.rows,
     "spending": spending.rows,
     "listing": listing.rows,
     "import": importing.rows,
