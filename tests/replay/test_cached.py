@@ -242,6 +242,7 @@ def test_stopping_keeps_what_came(api: MessagesApi, store: Store) -> None:
 
 
 INTERRUPTED = """
+import signal
 import sys
 from pathlib import Path
 from replay.errors import Stopped
@@ -251,6 +252,7 @@ from tests.replay.live_case import ask, client, kept
 class Elsewhere:
     base_url = sys.argv[2]
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run behind a shell
 with Store.open(Path(sys.argv[1])) as store, client(Elsewhere(), timeout_s=60.0) as claude:
     try:
         list(kept(store, claude, Elsewhere()).answers([ask(str(n)) for n in range(11)]))
