@@ -10,7 +10,8 @@ from contextlib import closing
 from msgspec import structs
 
 from arc_tui.replaying import BETWEEN_VIEWS_S
-from arc_tui.try_plan import Case, Tryout, Wanted, Whom, by_trace, tryout
+from arc_tui.try_plan import Case, Tryout, by_trace, tryout
+from arc_tui.try_wish import Wanted, Whom
 from arc_tui.views.trying import Spent, TryView, build_try
 from replay.errors import BadEdit, OfflineMiss, Stopped
 from replay.locked import run as locked

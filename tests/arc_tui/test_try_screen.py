@@ -14,14 +14,14 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
+from arc_tui.screens.failures import FailuresScreen
 from arc_tui.screens.trace import TraceScreen
 from arc_tui.screens.try_going import TryMoved
 from arc_tui.screens.trying import TryScreen
-from arc_tui.try_plan import Wanted
+from arc_tui.try_wish import Wanted
 from arc_tui.trying import trying
 from arc_tui.views.trying import TryView
 from arc_tui.widgets.ask_box import AskBox
-from arc_tui.widgets.try_list import TryList
 from replay.edit import Edit
 from replay.models.demo import Demo
 from replay.store import edits
@@ -37,18 +37,10 @@ LABEL = "hallucinated state"
 
 
 class Opener(ArcApp):
-    """The app over a blank screen, with what opens a run from here."""
-
-    CSS_PATH = [
-        *ArcApp.CSS_PATH,
-        Path(__file__).parents[2] / "arc_tui" / "screens" / "trying.tcss",
-    ]
+    """The app over a blank screen."""
 
     def get_default_screen(self) -> Screen[None]:  # type: ignore[override]
         return Screen()
-
-    def on_try_list_opened(self, event: TryList.Opened) -> None:
-        self.push_screen(TraceScreen(self.path, event.trace, event.step))
 
 
 Opened = tuple[Pilot[None], TryScreen]
@@ -224,6 +216,18 @@ def views(db: Path) -> list[TryView]:
         with open_ledger(db) as source:
             source.db.conn.backup(store.db.conn)
         return list(trying(store, wanted))
+
+
+async def test_e_on_a_bar_of_the_failures_tries_an_edit_on_its_runs(db: Path) -> None:
+    app = Opener(db)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.push_screen(FailuresScreen(db))
+        await settle(pilot)
+        await press(pilot, "e")
+        screen = app.screen
+        assert isinstance(screen, TryScreen)
+        assert [row.trace for row in screen.stage.view.runs] == list(broken(db))
+        assert rows(app)[0] == " try an edit on hallucinated state"
 
 
 async def test_escape_goes_back_once_nothing_runs(db: Path) -> None:

@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 
 from arc_tui.cli.trying import try_
 from arc_tui.places import fixtures
-from arc_tui.try_plan import Wanted, Whom, edit_named, foreseen, tryout
+from arc_tui.try_plan import foreseen, tryout
+from arc_tui.try_wish import Wanted, Whom, edit_named
 from arc_tui.trying import trying
 from arc_tui.views.try_words import NOT_OUTCOMES, p_words, short
 from arc_tui.views.trying import TryView
@@ -138,13 +139,20 @@ def test_an_edit_of_another_matter_fixes_nothing(db: Path) -> None:
 
 
 def test_an_argument_that_is_of_no_matter_departs_nowhere(db: Path) -> None:
-    edit = ("--system", str(V4.parent / "v8.md"), "--on", f"{CLASS} variant:v1", "-k", "1")
-    plain = as_json(demo(db, *edit, "--json"))
-    ignored = demo(db, *edit, "--json", "--compare", "refund_order.amount=ignore")
-    assert as_json(ignored)["rules"] == ["refund_order.amount=ignore"]
-    assert as_json(ignored)["broke"]["hits"] <= plain["broke"]["hits"]
-    with pytest.raises(ArcError, match="no rule 'sometimes'"):
-        demo(db, *edit, "--compare", "refund_order.amount=sometimes")
+    older = (str(V4.parent / "v1.md"), "--on", MADE_UP, "-k", "3")
+
+    def refund(*rules: str) -> str:
+        """What becomes of a refund that went well: the older prompt makes up its amount."""
+        view = as_json(demo(db, *older, "--json", *rules))
+        (row,) = (row for row in view["steps"] if (row["run"], row["step"]) == ("refund · 1", 1))
+        return str(row["effect"])
+
+    assert refund() == "broke"
+    rule = ("--compare", "refund_order.amount=ignore")
+    assert refund(*rule) == "held"
+    assert "your rules: refund_order.amount: does not count" in demo(db, *older, *rule).stdout
+    with pytest.raises(ArcError, match="sometimes"):
+        demo(db, *older, "--compare", "refund_order.amount=sometimes")
 
 
 def test_one_sample_is_called_a_look_and_proves_nothing(db: Path) -> None:
