@@ -55,6 +55,12 @@ class Change(Struct, frozen=True, kw_only=True):
         return self.reading in ("fewer", "more")
 
 
+def dated(start_ns: int | None) -> int | None:
+    """When a run began, None where its clock counts from the run's own beginning and not from
+    1970: before the year 2000 no agent ran."""
+    return None if start_ns is None or start_ns < start_of(date(2000, 1, 1)) else start_ns
+
+
 def start_of(day: date) -> int:
     """The beginning of a day, UTC, in ns since the epoch."""
     return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 10**9

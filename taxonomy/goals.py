@@ -34,6 +34,7 @@ from replay.errors import ArcError
 from replay.store import Store, notes
 from replay.store.handle import now_ns
 from replay.trace import Header, Trace
+from taxonomy.change import dated
 
 if TYPE_CHECKING:  # to count failures no step is read
     from taxonomy.evidence.reading import Turn
@@ -180,7 +181,7 @@ def _when(seen: Seen) -> tuple[int, str]:
 def hindsight(seen: Seen, trace: Trace) -> bool | None:
     """Were the goals first seen after the run had begun? None where the run has no times."""
     starts = [span.start_ns for span in trace.spans if span.start_ns is not None]
-    began = (
+    began = dated(
         trace.header.start_ns if trace.header.start_ns is not None else min(starts, default=None)
     )
     return None if began is None else seen.first_seen_ns > began

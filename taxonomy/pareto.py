@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from replay.store import Store
+from taxonomy.change import dated
 from taxonomy.classes import FailureClass, Fault, class_label
 from taxonomy.findings import Source
 from taxonomy.owners import Owners, owners_of
@@ -175,9 +176,10 @@ def is_agents(fault: Fault | None) -> bool:
 
 def iso_week(start_ns: int | None) -> str:
     """The week a run began in (UTC), as ISO 8601 writes it: `2026-W47`; `–` where unknown."""
-    if start_ns is None:
+    began_ns = dated(start_ns)
+    if began_ns is None:
         return NO_VALUE
-    year, week, _ = (_EPOCH + timedelta(microseconds=start_ns // 1000)).isocalendar()
+    year, week, _ = (_EPOCH + timedelta(microseconds=began_ns // 1000)).isocalendar()
     return f"{year}-W{week:02}"
 
 

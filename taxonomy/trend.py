@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from replay.statistics import Rate, rate
 from replay.store import Store
-from taxonomy.change import Change, Sides, changes, start_of, untested
+from taxonomy.change import Change, Sides, changes, dated, start_of, untested
 from taxonomy.pareto import NO_VALUE, UNTAGGED, failure_label, iso_week
 from taxonomy.query import NONE, first_words, run_heads
 
@@ -82,7 +82,9 @@ def endings(store: Store, *, without: Collection[str] = NONE) -> tuple[Ending, .
     """Every run of known outcome, once."""
     labels = {row.run: failure_label(row) for row in first_words(store, without=without)}
     return tuple(
-        Ending(run.start_ns, labels.get(run.run, UNTAGGED) if run.outcome == "failed" else None)
+        Ending(
+            dated(run.start_ns), labels.get(run.run, UNTAGGED) if run.outcome == "failed" else None
+        )
         for run in run_heads(store, without=without)
         if run.outcome != "unknown"
     )
@@ -113,18 +115,18 @@ def _week(name: str, runs: Sequence[Ending], classes: Sequence[str]) -> Week:
 def split(runs: Iterable[Ending], since: date) -> BeforeAfter:
     """Each class before a day and since, the most frequent first."""
     known = tuple(runs)
-    dated = [(run.start_ns, run) for run in known if run.start_ns is not None]
+    timed = [(run.start_ns, run) for run in known if run.start_ns is not None]
     border = start_of(since)
-    before = [run for start_ns, run in dated if start_ns < border]
-    after = [run for start_ns, run in dated if start_ns >= border]
+    before = [run for start_ns, run in timed if start_ns < border]
+    after = [run for start_ns, run in timed if start_ns >= border]
     (failed,) = changes({FAILED: _sides(before, after)})
-    sides = {label: _sides(before, after, label) for label in _classes(run for _, run in dated)}
+    sides = {label: _sides(before, after, label) for label in _classes(run for _, run in timed)}
     unnamed = sides.pop(UNTAGGED, None)
     return BeforeAfter(
         since=since.isoformat(),
         before=len(before),
         after=len(after),
-        undated=len(known) - len(dated),
+        undated=len(known) - len(timed),
         failed=failed,
         classes=changes(sides) + ((untested(UNTAGGED, unnamed),) if unnamed else ()),
     )

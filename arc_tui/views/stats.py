@@ -14,7 +14,7 @@ from arc_tui.views.runs import RunRow, run_rows
 from replay.compare import PLAIN, Rules
 from replay.store import Store
 from taxonomy import injected
-from taxonomy.change import Change, start_of
+from taxonomy.change import Change, dated, start_of
 from taxonomy.goals import Goals, first_seen
 from taxonomy.stats import holding as holding_of
 from taxonomy.stats import proxies
@@ -182,7 +182,7 @@ class _Known:
     def trend(self, since: datetime.date) -> Trend:
         """All runs of before and since a day, whatever group they are in."""
         border = start_of(since)
-        starts = {row.trace: row.start_ns for row in self._rows}
+        starts = {row.trace: dated(row.start_ns) for row in self._rows}
         sides: dict[bool | None, list[Run]] = {True: [], False: [], None: []}
         for run in self._runs:
             start = starts[run.trace]

@@ -21,6 +21,7 @@ from replay.store import Store
 from replay.store.rows import TraceRow, trace_row
 from replay.trace import Json
 from taxonomy import query
+from taxonomy.change import dated
 from taxonomy.cost import Money
 from taxonomy.pareto import iso_week
 from taxonomy.query import CallMade, StepSign, Verdict
@@ -252,7 +253,7 @@ def grouped(
 
 def _column(row: TraceRow, name: str) -> str | None:
     if name == "week":
-        return None if row.start_ns is None else iso_week(row.start_ns)
+        return None if dated(row.start_ns) is None else iso_week(row.start_ns)
     value: str | None = getattr(row, name)
     return value
 
