@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from taxonomy.ledger import open_ledger
 
@@ -17,5 +17,5 @@ def make_demo(path: Path, *, reset: bool = False) -> None:
     fresh = not path.exists()
     with open_ledger(path) as store:
         if fresh:
-            for _ in jobs.import_paths(store, [fixtures() / "traces"]):
+            for _ in importing.import_paths(store, [fixtures() / "traces"]):
                 pass

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from textual.widgets import TextArea
 
-from arc_tui import jobs
 from arc_tui.app import ArcApp
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from arc_tui.screens.trace import TraceScreen
 from replay.store.rows import trace_row
@@ -40,7 +40,7 @@ def main() -> None:
 
 def take_in(database: Path, source: Path) -> None:
     with open_ledger(database) as store:
-        for _ in jobs.import_paths(store, [source]):
+        for _ in importing.import_paths(store, [source]):
             pass
 
 

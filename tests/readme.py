@@ -18,8 +18,8 @@ import click
 import msgspec
 from click.testing import CliRunner
 
-from arc_tui import jobs
 from arc_tui.cli import cli
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from arc_tui.views.doctor import never_checked
 from arc_tui.views.results import markdown, shipped
@@ -204,7 +204,7 @@ def _printed(*commands: tuple[str, ...], traces: str = f"{RUN}.jsonl") -> str:
     with tempfile.TemporaryDirectory(prefix="arc-tour-") as folder:
         db = Path(folder) / "demo.db"
         with open_ledger(db) as store:
-            list(jobs.import_paths(store, [fixtures() / "traces" / traces]))
+            list(importing.import_paths(store, [fixtures() / "traces" / traces]))
         for words in commands:
             given = [_bundled(word) for word in words]
             found = CliRunner().invoke(cli, ["--db", str(db), *given], standalone_mode=False)

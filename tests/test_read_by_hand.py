@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from replay.store import Store, read
 from replay.store.rows import TraceRow, trace_rows
 from taxonomy.calibration.labels import place, read_labels
@@ -97,7 +97,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     path = tmp_path_factory.mktemp("read") / "arc.db"
     made = open_ledger(path)
     folders = ("terminal_bench", "claude_code_runs", "trail_swe")
-    for _ in jobs.import_paths(made, [DATA / name for name in folders]):
+    for _ in importing.import_paths(made, [DATA / name for name in folders]):
         pass
     return made
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from replay.store import Store, check, read
 from replay.store.rows import trace_row, trace_rows
 from taxonomy.classes import FailureClass, Fault
@@ -26,26 +26,26 @@ FOLDERS = ("tau_bench", "docent", "claude_code_runs", "terminal_bench")
 LABELLED = ("trail_swe", "whowhen", "toolbench", "openinference")
 
 
-def imported(store: Store, *paths: Path) -> jobs.ImportReport:
-    *_, report = jobs.import_paths(store, paths)
-    assert isinstance(report, jobs.ImportReport)
+def imported(store: Store, *paths: Path) -> importing.ImportReport:
+    *_, report = importing.import_paths(store, paths)
+    assert isinstance(report, importing.ImportReport)
     return report
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, jobs.ImportReport]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, importing.ImportReport]:
     path = tmp_path_factory.mktemp("shared") / "arc.db"
     with open_ledger(path) as store:
         return path, imported(store, *(DATA / name for name in FOLDERS + LABELLED))
 
 
 @pytest.fixture
-def store(made: tuple[Path, jobs.ImportReport]) -> Store:
+def store(made: tuple[Path, importing.ImportReport]) -> Store:
     return open_ledger(made[0])
 
 
 def test_the_folders_of_the_issue_import_without_an_error(
-    made: tuple[Path, jobs.ImportReport],
+    made: tuple[Path, importing.ImportReport],
 ) -> None:
     _, report = made
     assert [file.error for file in report.files if file.error] == []
@@ -133,7 +133,7 @@ def test_a_docent_run_has_real_latency_tokens_and_exact_requests(store: Store) -
 
 
 def test_a_replay_of_a_garbled_run_says_that_no_prompt_answers_it(
-    made: tuple[Path, jobs.ImportReport], tmp_path: Path
+    made: tuple[Path, importing.ImportReport], tmp_path: Path
 ) -> None:
     said = spoken("--db", str(made[0]), "replay", "fix-git/fix-git__cCozJVA", cwd=tmp_path)
     assert said.code == 2

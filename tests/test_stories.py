@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from replay.store import Store
 from replay.store.rows import TraceRow, trace_row
@@ -44,7 +44,7 @@ the decisive step."""
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     made = open_ledger(tmp_path_factory.mktemp("stories") / "arc.db")
-    for _ in jobs.import_paths(made, [fixtures() / "traces"]):
+    for _ in importing.import_paths(made, [fixtures() / "traces"]):
         pass
     return made
 

@@ -22,8 +22,8 @@ from rich.text import Text
 from arc_tui import format
 from arc_tui.cli.common import console, print_json, print_table
 from arc_tui.cli.live import foreseen, limits
-from arc_tui.step_bisecting import StepsOutlook, bisecting_steps, outlook
-from arc_tui.step_plan import OracleName, StepsWanted
+from arc_tui.jobs.bisect.bisecting_steps import StepsOutlook, bisecting_steps, outlook
+from arc_tui.jobs.bisect.step_plan import OracleName, StepsWanted
 from arc_tui.views.bisect_steps import EMPTY, SourceRow, StepRow, StepsView, TrialView
 from arc_tui.views.bisect_steps_words import p_words
 from replay.edit import Edit

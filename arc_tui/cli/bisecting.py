@@ -14,15 +14,15 @@ import click
 from click.core import ParameterSource
 
 from arc_tui import format
-from arc_tui.bisect_estimate import Outlook, estimated
-from arc_tui.bisect_plan import Wanted
-from arc_tui.bisecting import bisecting
 from arc_tui.cli.bisect_steps import bisect_steps, steps_options, steps_wanted
 from arc_tui.cli.bisect_table import print_bisect
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
 from arc_tui.cli.live import limits, live_options
 from arc_tui.cli.replaying import named_edit
-from arc_tui.versions import Source, of_files, of_git
+from arc_tui.jobs.bisect.bisecting import bisecting
+from arc_tui.jobs.bisect.estimate import Outlook, estimated
+from arc_tui.jobs.bisect.plan import Wanted
+from arc_tui.jobs.bisect.versions import Source, of_files, of_git
 from arc_tui.views.bisect import EMPTY, BisectView
 from replay.bisection.search import SURE, Settings
 from replay.edit import Edit

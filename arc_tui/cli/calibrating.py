@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from arc_tui import format, jobs
+from arc_tui import format
 from arc_tui.cli.calibration_table import (
     print_audit,
     print_calibration,
@@ -16,9 +16,10 @@ from arc_tui.cli.calibration_table import (
     print_noise,
 )
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
-from arc_tui.jobs import diagnose_one
+from arc_tui.jobs import importing
+from arc_tui.jobs.importing import diagnose_one
+from arc_tui.jobs.trusting import keep_verdicts
 from arc_tui.places import author
-from arc_tui.trusting import keep_verdicts
 from arc_tui.views.calibration import (
     CalibrationView,
     build_audit,
@@ -93,7 +94,7 @@ def calibrate(
 
 def _calibrated(store: Store, labels: tuple[Path, ...]) -> CalibrationView:
     """The view, with what the rules say today; verdicts that people's labels decide are kept."""
-    _drain(jobs.diagnose_new(store))
+    _drain(importing.diagnose_new(store))
     now = now_ns()
     view = build_calibration(store, labels, now)
     keep_verdicts(store, view, now)

@@ -70,10 +70,10 @@ def open_judged(db: Path | None) -> Store:
     store = open_store(db)
     waiting = len(ledger.undiagnosed(store))
     if waiting:
-        from arc_tui import jobs  # the readers are not needed otherwise
+        from arc_tui.jobs import importing  # the readers are not needed otherwise
 
         click.echo(f"the rules look at {count(waiting, 'trace')} anew", err=True)
-        for _ in jobs.diagnose_new(store):
+        for _ in importing.diagnose_new(store):
             pass
     return store
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from arc_tui import format
 from arc_tui.cli.common import console, print_json, print_table
 from arc_tui.cli.live import foreseen
-from arc_tui.meeting import CannotTell, Question, estimated, meeting
+from arc_tui.jobs.meeting import CannotTell, Question, estimated, meeting
 from arc_tui.views.expect import AnswerRow, ExpectView
 from replay.errors import ArcError, Stopped
 from replay.store import Store

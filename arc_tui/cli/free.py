@@ -13,8 +13,8 @@ from msgspec import structs
 
 from arc_tui.cli.common import console, print_json
 from arc_tui.cli.free_table import print_runs
-from arc_tui.freeing import FreeWanted, freeing, kept_run
-from arc_tui.replaying import Wanted
+from arc_tui.jobs.freeing import FreeWanted, freeing, kept_run
+from arc_tui.jobs.replaying import Wanted
 from arc_tui.views.free import FreeRuns, FreeView, free_runs
 from replay.bundle import BadBundle, write
 from replay.errors import BadEdit

@@ -9,9 +9,9 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
-from arc_tui import jobs
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
 from arc_tui.format import count, cut, one_line, plain
+from arc_tui.jobs import importing
 
 
 @click.command("import")
@@ -31,7 +31,9 @@ def import_(
 ) -> int:
     """Read traces from files and folders (`-` is standard input)."""
     with open_store(db) as store:
-        work = jobs.import_paths(store, paths, format=format_, task_from=task_from, replace=replace)
+        work = importing.import_paths(
+            store, paths, format=format_, task_from=task_from, replace=replace
+        )
         report = drain(work)
     if as_json:
         print_json(report)
@@ -40,21 +42,21 @@ def import_(
     return 2 if report.failed else 0
 
 
-def drain(work: Iterator[jobs.Progress | jobs.ImportReport]) -> jobs.ImportReport:
+def drain(work: Iterator[importing.Progress | importing.ImportReport]) -> importing.ImportReport:
     """Run an import to its end with a progress line on stderr where that is a terminal."""
     out = console(err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Bar(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
         task = bar.add_task("", total=None)
         for event in work:
-            if isinstance(event, jobs.ImportReport):
+            if isinstance(event, importing.ImportReport):
                 return event
             name = plain(Path(event.path).name)
             bar.update(task, description=cut(name, 40), completed=event.done, total=event.total)
-    return jobs.ImportReport()
+    return importing.ImportReport()
 
 
-def _print(report: jobs.ImportReport) -> None:
+def _print(report: importing.ImportReport) -> None:
     out, err = console(), console(err=True)
     for file in report.files:
         if file.traces or file.error is None:
@@ -72,7 +74,7 @@ def _print(report: jobs.ImportReport) -> None:
     out.print(f"{count(traces, 'trace')} from {count(len(report.files), 'file')}{known}{skipped}")
 
 
-def _line(file: jobs.FileReport) -> str:
+def _line(file: importing.FileReport) -> str:
     parts = [
         count(len(file.traces), "trace"),
         count(file.steps, "step"),
@@ -104,7 +106,7 @@ def attach(
 
     TRACE may be a query: everything `arc ls` lists for it. What was recorded is never overwritten.
     """
-    from arc_tui.attaching import attach_to, supplement
+    from arc_tui.jobs.attaching import attach_to, supplement
 
     if not (system or tools or other or sketch_tools):
         raise click.UsageError(

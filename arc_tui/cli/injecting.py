@@ -15,7 +15,7 @@ from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
 from arc_tui.cli.live import foreseen, limits, live_options
 from arc_tui.cli.replaying import named_edit
-from arc_tui.injecting import Wanted, estimated, injecting
+from arc_tui.jobs.injecting import Wanted, estimated, injecting
 from arc_tui.views.injecting import EMPTY, InjectRow, InjectView
 from replay.errors import ArcError
 from replay.injection.wrong import Kind

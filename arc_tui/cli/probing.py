@@ -12,8 +12,8 @@ from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
 from arc_tui.cli.live import foreseen, limits, live_options
 from arc_tui.cli.probe_table import print_offers, print_probe
-from arc_tui.probe_plan import SAMPLES, Wanted
-from arc_tui.probing import estimated, offered, probing
+from arc_tui.jobs.probe.plan import SAMPLES, Wanted
+from arc_tui.jobs.probe.probing import estimated, offered, probing
 from arc_tui.views.probing import ProbeView
 from replay.errors import ArcError
 from replay.locked.sampling import Schedule

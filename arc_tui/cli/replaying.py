@@ -22,8 +22,8 @@ from arc_tui.cli.expecting import (
 from arc_tui.cli.free import free_options, free_wanted, refuse_free_options, run_free
 from arc_tui.cli.live import foreseen, limits, live_options
 from arc_tui.cli.replay_table import print_replay
-from arc_tui.meeting import Question
-from arc_tui.replaying import Wanted, break_and_notice, estimated, replaying
+from arc_tui.jobs.meeting import Question
+from arc_tui.jobs.replaying import Wanted, break_and_notice, estimated, replaying
 from arc_tui.views.replay import EMPTY, ReplayView
 from replay.bisection.share import HALF
 from replay.bundle import BadBundle, write

@@ -15,7 +15,7 @@ from rich.text import Text
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
 from arc_tui.cli.live import foreseen, limits, live_options
-from arc_tui.judging import Wanted, estimated, judging
+from arc_tui.jobs.judging import Wanted, estimated, judging
 from arc_tui.views.scores import ScoreRow, ScoresView
 from replay.errors import ArcError, OfflineMiss
 from replay.statistics import Rate

@@ -10,8 +10,8 @@ from arc_tui.cli.common import console
 from arc_tui.cli.pareto import pareto_lines
 from arc_tui.cli.replay_table import print_replay
 from arc_tui.cli.replaying import drained
+from arc_tui.jobs.replaying import Wanted, replaying
 from arc_tui.places import fixtures
-from arc_tui.replaying import Wanted, replaying
 from arc_tui.views.runs import build_runs
 from arc_tui.views.trace import build_break
 from replay.edit_file import from_files

@@ -21,9 +21,9 @@ from arc_tui.cli.common import (
 from arc_tui.cli.live import foreseen as foreseen_words
 from arc_tui.cli.live import limits, live_options
 from arc_tui.cli.try_table import print_try
-from arc_tui.try_plan import foreseen
-from arc_tui.try_wish import CONTROLS, SAMPLES, Wanted, edit_named
-from arc_tui.trying import trying
+from arc_tui.jobs.tryout.plan import foreseen
+from arc_tui.jobs.tryout.trying import trying
+from arc_tui.jobs.tryout.wish import CONTROLS, SAMPLES, Wanted, edit_named
 from arc_tui.views.try_words import headline, spent
 from arc_tui.views.trying import TryView
 from replay.compare.rules import rules_from

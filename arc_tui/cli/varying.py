@@ -13,8 +13,8 @@ from rich.text import Text
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
 from arc_tui.cli.live import foreseen, limits, live_options
-from arc_tui.vary_plan import Wanted
-from arc_tui.varying import estimated, varying
+from arc_tui.jobs.vary.plan import Wanted
+from arc_tui.jobs.vary.varying import estimated, varying
 from arc_tui.views.varying import VaryView, WordingRow
 from replay.errors import ArcError, OfflineMiss
 from taxonomy import goals as goal_files

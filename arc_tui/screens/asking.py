@@ -9,7 +9,7 @@ from msgspec import structs
 from textual.message import Message
 from textual.worker import Worker, get_current_worker
 
-from arc_tui.replaying import Wanted, replaying
+from arc_tui.jobs.replaying import Wanted, replaying
 from arc_tui.views.replay import ReplayView
 from replay.errors import ArcError
 from taxonomy.ledger import open_ledger

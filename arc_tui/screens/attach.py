@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arc_tui.attaching import attach_to, supplement
+from arc_tui.jobs.attaching import attach_to, supplement
 from arc_tui.widgets.attach_box import Attachment
 from replay.errors import BadEdit
 from replay.store import Store

@@ -21,9 +21,10 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import get_current_worker
 
-from arc_tui import format, jobs
+from arc_tui import format
+from arc_tui.jobs import importing
+from arc_tui.jobs.trusting import Kept, keep_verdicts
 from arc_tui.screens.base import ArcScreen
-from arc_tui.trusting import Kept, keep_verdicts
 from arc_tui.views.calibration import EMPTY as NO_FIGURES
 from arc_tui.views.calibration import KEPT
 from arc_tui.views.calibration_screen import EMPTY, CalibrationStage, PartDrawn, build_stage
@@ -312,7 +313,7 @@ class CalibrationScreen(ArcScreen):
 def _held_against(store: Store, labels: Path | None) -> CalibrationStage:
     """The stage, with what the rules say today."""
     worker = get_current_worker()
-    for _ in jobs.diagnose_new(store):
+    for _ in importing.diagnose_new(store):
         if worker.is_cancelled:
             return EMPTY
     return build_stage(store, labels, now_ns())

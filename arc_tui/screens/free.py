@@ -21,7 +21,7 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 
-from arc_tui.freeing import FreeWanted, Outlook, outlook
+from arc_tui.jobs.freeing import FreeWanted, Outlook, outlook
 from arc_tui.screens.base import ArcScreen
 from arc_tui.screens.free_going import FreeEnded, FreeMoved, Going
 from arc_tui.views.free import FreeRow

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 from textual.worker import Worker, get_current_worker
 
-from arc_tui.freeing import FreeWanted, freeing
+from arc_tui.jobs.freeing import FreeWanted, freeing
 from arc_tui.views.free import FreeView
 from replay.errors import ArcError
 from taxonomy.ledger import open_ledger

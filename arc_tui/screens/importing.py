@@ -13,7 +13,7 @@ from arc_tui import format
 from taxonomy.ledger import open_ledger
 
 if TYPE_CHECKING:
-    from arc_tui.jobs import ImportReport, Progress
+    from arc_tui.jobs.importing import ImportReport, Progress
     from arc_tui.screens.base import ArcScreen
 
 
@@ -79,15 +79,15 @@ class Importing:
         self._worker.cancel()
 
     def _work(self) -> None:
-        from arc_tui import jobs  # the readers are not needed to look at what is there
+        from arc_tui.jobs import importing  # the readers are not needed to look at what is there
 
         worker = get_current_worker()
         with (
             closing(open_ledger(self._path)) as store,
-            closing(jobs.import_paths(store, self._imports)) as going,
+            closing(importing.import_paths(store, self._imports)) as going,
         ):
             for event in going:
-                if isinstance(event, jobs.ImportReport):
+                if isinstance(event, importing.ImportReport):
                     self._screen.post_message(ImportEnded(event))
                     return
                 self._screen.post_message(ImportMoved(event))

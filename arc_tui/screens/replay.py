@@ -17,7 +17,7 @@ from textual.containers import Container, Vertical
 from textual.message import Message
 from textual.reactive import reactive
 
-from arc_tui.replaying import Wanted
+from arc_tui.jobs.replaying import Wanted
 from arc_tui.screens.asking import Asking, ReplayEnded, ReplayMoved
 from arc_tui.screens.attach import attach
 from arc_tui.screens.choosing import Choosing

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from arc_tui.replaying import Wanted, estimated
+from arc_tui.jobs.replaying import Wanted, estimated
 from arc_tui.views.draft import Draft, edit_of
 from arc_tui.views.prospect import asking_price
 from arc_tui.views.wish import Wish, asked_models, is_local, limits_of

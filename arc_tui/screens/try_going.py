@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 from textual.worker import Worker, get_current_worker
 
-from arc_tui.try_wish import Wanted, Whom
-from arc_tui.trying import trying
+from arc_tui.jobs.tryout.trying import trying
+from arc_tui.jobs.tryout.wish import Wanted, Whom
 from arc_tui.views.trying import TryView
 from replay.errors import ArcError
 from taxonomy.ledger import open_ledger

@@ -19,10 +19,10 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from arc_tui import format
+from arc_tui.jobs.tryout.wish import Wanted, edit_named
 from arc_tui.screens.base import ArcScreen
 from arc_tui.screens.editing import edited
 from arc_tui.screens.try_going import TryEnded, TryGoing, TryMoved
-from arc_tui.try_wish import Wanted, edit_named
 from arc_tui.views.prospect import asking_price
 from arc_tui.views.try_stage import EMPTY, Prospect, TryStage, build_prospect
 from arc_tui.views.wish import limits_of

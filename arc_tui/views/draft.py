@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from arc_tui import format
-from arc_tui.replaying import break_and_notice
+from arc_tui.jobs.replaying import break_and_notice
 from arc_tui.views import targets
 from arc_tui.views.replay import ReplayRow
 from arc_tui.views.targets import Target

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from arc_tui import format
-from arc_tui.freeing import FreeWanted, Outlook
+from arc_tui.jobs.freeing import FreeWanted, Outlook
 from arc_tui.views import free
 from arc_tui.views.free import FreeView, Missed, Spent
 from arc_tui.views.free_words import LOOK

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from arc_tui import format
-from arc_tui.try_plan import Case, Control
+from arc_tui.jobs.tryout.plan import Case, Control
 from arc_tui.views.runs import RunRow
 from replay.cluster import Table
 from replay.locked.step_result import Reply, StepResult

@@ -7,8 +7,8 @@ from typing import Literal
 from msgspec import Struct
 
 from arc_tui import format
-from arc_tui.try_plan import foreseen, newest_prompt
-from arc_tui.try_wish import Wanted
+from arc_tui.jobs.tryout.plan import foreseen, newest_prompt
+from arc_tui.jobs.tryout.wish import Wanted
 from arc_tui.views import trying as views
 from arc_tui.views.prospect import cost
 from arc_tui.views.try_words import basis, extent, headline, notices, sentence

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from arc_tui.try_plan import Tryout
-from arc_tui.try_wish import Wanted
+from arc_tui.jobs.tryout.plan import Tryout
+from arc_tui.jobs.tryout.wish import Wanted
 from arc_tui.views.try_rows import Share, TriedRun, TriedStep, run_row, step_row, table
 from replay.cluster import Clustered, Table, clustered, stratified
 from replay.locked.step_result import StepResult

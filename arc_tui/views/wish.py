@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from arc_tui.replaying import Wanted
+from arc_tui.jobs.replaying import Wanted
 from replay.budget import Limits
 from replay.edit import Edit
 from replay.errors import BadEdit

@@ -13,9 +13,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui import jobs
 from arc_tui.cli.bisecting import bisect
 from arc_tui.cli.replaying import replay
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from taxonomy.ledger import open_ledger
 
@@ -27,7 +27,7 @@ CAPITALS = "shop-capitals-v3-0"
 def put_runs(path: Path) -> None:
     with open_ledger(path) as store:
         files = [fixtures() / "traces" / f"{name}.jsonl" for name in (TOUR, LOOP, GUESS, CAPITALS)]
-        for _ in jobs.import_paths(store, files):
+        for _ in importing.import_paths(store, files):
             pass
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from replay.edit import Edit, SetSystem
 from replay.free import run as free
@@ -56,7 +56,7 @@ MORE = (uses(BALANCE), uses(WITHDRAW), uses(BALANCE), says("You have 20."))
 def put_tour(path: Path) -> None:
     """A database with the trace of the tour."""
     with open_ledger(path) as store:
-        for _ in jobs.import_paths(store, [fixtures() / "traces" / f"{TOUR}.jsonl"]):
+        for _ in importing.import_paths(store, [fixtures() / "traces" / f"{TOUR}.jsonl"]):
             pass
 
 

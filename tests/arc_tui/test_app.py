@@ -15,8 +15,8 @@ from textual.message import Message
 
 import arc_tui.screens
 import arc_tui.widgets
-from arc_tui import jobs
 from arc_tui.app import DARK, LIGHT, ArcApp, Keys
+from arc_tui.jobs import importing
 from arc_tui.screens.importing import ImportEnded, ImportMoved
 from arc_tui.screens.runs import RunsScreen
 from arc_tui.screens.trace import TraceScreen
@@ -194,7 +194,7 @@ async def test_the_progress_of_an_import_is_one_line_and_escape_stops_it(
         screen = app.screen
         assert isinstance(screen, RunsScreen)
         screen.bar.display = True
-        moved = jobs.Progress(done=2, total=12, path="/logs/airline.json", traces=140)
+        moved = importing.Progress(done=2, total=12, path="/logs/airline.json", traces=140)
         screen.post_message(ImportMoved(moved))
         await settle(pilot)
         assert "importing airline.json, file 3 of 12 · 140 traces so far" in rows(app)[-2]
@@ -205,10 +205,10 @@ async def test_the_progress_of_an_import_is_one_line_and_escape_stops_it(
 
 def test_an_import_that_is_closed_keeps_what_was_finished(db: Path, tmp_path: Path) -> None:
     with open_ledger(db) as store:
-        going = jobs.import_paths(store, [tau_file(tmp_path / "runs.json", 1, 2, 3)])
+        going = importing.import_paths(store, [tau_file(tmp_path / "runs.json", 1, 2, 3)])
         before, after = next(going), next(going)
-        assert isinstance(before, jobs.Progress)
-        assert isinstance(after, jobs.Progress)
+        assert isinstance(before, importing.Progress)
+        assert isinstance(after, importing.Progress)
         assert (before.traces, after.traces) == (0, 1)
         going.close()
         found = store.db.execute("SELECT count(*), sum(complete) FROM trace").fetchone()

@@ -16,9 +16,9 @@ from typing import Any
 import click
 import pytest
 
-from arc_tui.bisecting import kept_bisects
 from arc_tui.cli.bisecting import bisect
-from arc_tui.versions import BadVersions
+from arc_tui.jobs.bisect.bisecting import kept_bisects
+from arc_tui.jobs.bisect.versions import BadVersions
 from replay.errors import ModelRefused, NotFound, OfflineMiss, Stopped
 from replay.models.demo import Demo
 from replay.store.rows import trace_row

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from arc_tui.meeting import CannotTell
+from arc_tui.jobs.meeting import CannotTell
 from replay.errors import Stopped
 from replay.models.demo import Demo
 from replay.store import Store

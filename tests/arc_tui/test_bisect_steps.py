@@ -11,11 +11,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui import jobs
 from arc_tui.cli.bisecting import bisect
+from arc_tui.jobs import importing
+from arc_tui.jobs.bisect.bisecting_steps import bisecting_steps
+from arc_tui.jobs.bisect.step_plan import StepsWanted
 from arc_tui.places import fixtures
-from arc_tui.step_bisecting import bisecting_steps
-from arc_tui.step_plan import StepsWanted
 from replay.errors import ArcError, BadEdit, ModelRefused, OfflineMiss
 from replay.free.stub import Stub
 from replay.models.demo import Demo
@@ -35,7 +35,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("steps") / "arc.db"
     names = (TOUR, LONG, "shop-long-v8-0")
     with open_ledger(path) as store:
-        list(jobs.take_in(store, [fixtures() / "traces" / f"{name}.jsonl" for name in names]))
+        list(importing.take_in(store, [fixtures() / "traces" / f"{name}.jsonl" for name in names]))
     return path
 
 
@@ -105,7 +105,7 @@ def test_nothing_found_is_exit_code_1(db: Path) -> None:
 def test_the_airline_run_is_named_with_its_two_sources(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
     with open_ledger(db) as store:
-        list(jobs.take_in(store, [DATA / "tau_bench" / "gpt-4o-airline.json"]))
+        list(importing.take_in(store, [DATA / "tau_bench" / "gpt-4o-airline.json"]))
     result = run(db, "26/1")
     assert "step 3 (message 8): says 12 May is within 24 h of 15 May" in result.stdout
     assert "observed  created_at 2024-05-12T00:14:30  [step 2, get_reservation" in result.stdout
@@ -203,7 +203,7 @@ def test_what_does_not_go_together_is_said(db: Path, given: tuple[str, ...], sai
 def test_a_run_without_a_fact_says_how_to_name_one(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
     with open_ledger(db) as store:
-        list(jobs.take_in(store, [fixtures() / "traces" / "shop-prefix-v6-0.jsonl"]))
+        list(importing.take_in(store, [fixtures() / "traces" / "shop-prefix-v6-0.jsonl"]))
     with pytest.raises(ModelRefused, match="--ask QUESTION --world VALUE"):
         run(db, "shop-prefix-v6-0", "--oracle", "belief")
 

@@ -10,8 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui import jobs
 from arc_tui.cli.calibrating import calibrate, label
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from arc_tui.views.calibration import KEPT
 from arc_tui.views.calibration_tables import short
@@ -39,7 +39,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("db") / "arc.db"
     with ledger.open_ledger(path) as store:
         files = [fixtures() / "traces" / f"{name}.jsonl" for name in EXPECTED]
-        for _ in jobs.import_paths(store, files):
+        for _ in importing.import_paths(store, files):
             pass
     return path
 
@@ -167,7 +167,7 @@ class TestPeople:
         run(label, "--db", db, FAILED[0], 1, "0.3")
         with ledger.open_ledger(db) as store:
             key = ledger.opinions(store)[0].trace
-            jobs.diagnose_one(store, key)
+            importing.diagnose_one(store, key)
             assert len(ledger.opinions(store)) == 1
 
     def test_items_are_answered_beside_a_score_or_alone_and_taken_back(self, db: Path) -> None:

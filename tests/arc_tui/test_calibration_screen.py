@@ -17,8 +17,8 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
 
-from arc_tui import jobs
 from arc_tui.app import ArcApp
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from arc_tui.screens.calibration import CalibrationScreen
 from arc_tui.screens.trace import TraceScreen
@@ -70,7 +70,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("db") / "arc.db"
     with ledger.open_ledger(path) as store:
         files = [fixtures() / "traces" / f"{name}.jsonl" for name in EXPECTED]
-        for _ in jobs.import_paths(store, files):
+        for _ in importing.import_paths(store, files):
             pass
         for name in EXPECTED:
             key = trace_row(store, name).trace

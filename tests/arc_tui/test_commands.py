@@ -14,8 +14,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui import jobs
 from arc_tui.cli import COMMANDS, cli
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from replay.models.demo import Demo
 from taxonomy.ledger import open_ledger
@@ -32,7 +32,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("db") / "arc.db"
     with open_ledger(path) as store:
         files = [fixtures() / "traces" / f"{name}.jsonl" for name in RUNS]
-        for _ in jobs.import_paths(store, files):
+        for _ in importing.import_paths(store, files):
             pass
     return path
 

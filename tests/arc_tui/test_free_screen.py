@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
-from arc_tui.freeing import FreeWanted, freeing
+from arc_tui.jobs.freeing import FreeWanted, freeing
 from arc_tui.screens.free import FreeScreen
 from arc_tui.screens.free_going import FreeMoved
 from arc_tui.screens.replay import ReplayScreen

@@ -11,9 +11,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui import jobs
 from arc_tui.cli.injecting import inject
-from arc_tui.injecting import Wanted, injecting
+from arc_tui.jobs import importing
+from arc_tui.jobs.injecting import Wanted, injecting
 from arc_tui.places import fixtures
 from replay.budget import Limits
 from replay.errors import ModelRefused, NotFound, OfflineMiss
@@ -33,7 +33,7 @@ def db(tmp_path: Path) -> Path:
     path = tmp_path / "arc.db"
     with open_ledger(path) as store:
         files = [fixtures() / "traces" / f"{name}.jsonl" for name in (*RUNS, NO_CALLS)]
-        for _ in jobs.import_paths(store, files):
+        for _ in importing.import_paths(store, files):
             pass
     return path
 

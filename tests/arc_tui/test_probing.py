@@ -11,11 +11,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui import jobs
 from arc_tui.cli.probing import probe
+from arc_tui.jobs import importing
+from arc_tui.jobs.probe.plan import Wanted
+from arc_tui.jobs.probe.probing import offered, probing
 from arc_tui.places import fixtures
-from arc_tui.probe_plan import Wanted
-from arc_tui.probing import offered, probing
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.models.demo import Demo
 from replay.store import edits
@@ -61,7 +61,7 @@ def db(tmp_path: Path) -> Path:
     path = tmp_path / "arc.db"
     with open_ledger(path) as store:
         files = [fixtures() / "traces" / f"{name}.jsonl" for name in (START, LATE, UNBROKEN)]
-        for _ in jobs.import_paths(store, files):
+        for _ in importing.import_paths(store, files):
             pass
     return path
 

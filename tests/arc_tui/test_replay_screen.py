@@ -14,8 +14,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
+from arc_tui.jobs.replaying import Wanted, replaying
 from arc_tui.places import fixtures
-from arc_tui.replaying import Wanted, replaying
 from arc_tui.screens.asking import ReplayEnded, ReplayMoved
 from arc_tui.screens.editing import edit
 from arc_tui.screens.replay import ReplayScreen
@@ -97,7 +97,7 @@ def views(db: Path, edit: Edit | None, sampling: Sampling = AUTO) -> list[Replay
 @pytest.fixture
 def every_view(monkeypatch: pytest.MonkeyPatch) -> None:
     """A view of every result, however fast they come."""
-    monkeypatch.setattr("arc_tui.replaying.BETWEEN_VIEWS_S", 0.0)
+    monkeypatch.setattr("arc_tui.jobs.replaying.BETWEEN_VIEWS_S", 0.0)
 
 
 def under_way(posted: list[ReplayView], done: int) -> ReplayView:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui.cli.scoring import score
-from arc_tui.judging import Wanted, judging
+from arc_tui.jobs.judging import Wanted, judging
 from replay.budget import Limits
 from replay.errors import ModelRefused, NotFound, OfflineMiss
 from replay.store import Store

@@ -14,12 +14,12 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
+from arc_tui.jobs.tryout.trying import trying
+from arc_tui.jobs.tryout.wish import Wanted
 from arc_tui.screens.failures import FailuresScreen
 from arc_tui.screens.trace import TraceScreen
 from arc_tui.screens.try_going import TryMoved
 from arc_tui.screens.trying import TryScreen
-from arc_tui.try_wish import Wanted
-from arc_tui.trying import trying
 from arc_tui.views.trying import TryView
 from arc_tui.widgets.ask_box import AskBox
 from replay.edit import Edit
@@ -212,7 +212,7 @@ def views(db: Path) -> list[TryView]:
     """Every view of a try, in another database."""
     wanted = Wanted(edit=V4_EDIT, query=LABEL, traces=broken(db), model="demo")
     with pytest.MonkeyPatch.context() as patch, open_ledger(":memory:") as store:
-        patch.setattr("arc_tui.trying.BETWEEN_VIEWS_S", 0)
+        patch.setattr("arc_tui.jobs.tryout.trying.BETWEEN_VIEWS_S", 0)
         with open_ledger(db) as source:
             source.db.conn.backup(store.db.conn)
         return list(trying(store, wanted))

@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui.cli.trying import try_
+from arc_tui.jobs.tryout.plan import foreseen, tryout
+from arc_tui.jobs.tryout.trying import trying
+from arc_tui.jobs.tryout.wish import Wanted, Whom, edit_named
 from arc_tui.places import fixtures
-from arc_tui.try_plan import foreseen, tryout
-from arc_tui.try_wish import Wanted, Whom, edit_named
-from arc_tui.trying import trying
 from arc_tui.views.try_words import NOT_OUTCOMES, p_words, short
 from arc_tui.views.trying import TryView
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui import jobs
 from arc_tui.cli.varying import vary
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from replay.errors import ArcError, ModelRefused, OfflineMiss
 from replay.models.demo import Demo
@@ -69,7 +69,7 @@ def db(tmp_path: Path) -> Path:
     """A database with one bundled run: it refunds an order it never looked up."""
     path = tmp_path / "arc.db"
     with open_ledger(path) as store:
-        for _ in jobs.import_paths(store, [fixtures() / "traces" / f"{RUN}.jsonl"]):
+        for _ in importing.import_paths(store, [fixtures() / "traces" / f"{RUN}.jsonl"]):
             pass
     return path
 
@@ -271,7 +271,7 @@ def test_a_judge_of_the_agent_s_own_family_is_warned_about(api: MessagesApi, db:
 def test_every_failed_bundled_run_can_be_tried(tmp_path: Path) -> None:
     path = tmp_path / "all.db"
     with open_ledger(path) as store:
-        for _ in jobs.import_paths(store, [fixtures() / "traces"]):
+        for _ in importing.import_paths(store, [fixtures() / "traces"]):
             pass
         failed = [row.trace for row in trace_rows(store, "outcome = 'failed'")][:3]
     result = CliRunner().invoke(

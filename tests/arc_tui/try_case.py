@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from replay.edit import Edit, SetSystem
 from replay.store import Store
@@ -25,7 +25,7 @@ def put(path: Path, *more: str) -> dict[str, str]:
     """Those runs in a database; their traces by what the source calls them."""
     with ledger.open_ledger(path) as store:
         names = (*BROKEN, *PASSED, *more)
-        for _ in jobs.import_paths(store, [_file(name) for name in names]):
+        for _ in importing.import_paths(store, [_file(name) for name in names]):
             pass
         return {row.source_id: row.trace for row in trace_rows(store)}
 

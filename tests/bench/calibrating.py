@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from arc_tui import __version__, jobs
+from arc_tui import __version__
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from arc_tui.views.calibration import build_calibration
 from arc_tui.views.results import FILE, Results, ResultSet, markdown
@@ -41,7 +42,7 @@ def measure(folder: Path) -> Iterator[ResultSet]:
 
 def measured(store: Store, name: str, traces: Path) -> ResultSet:
     """One set, its traces imported first."""
-    for _ in jobs.import_paths(store, [traces]):
+    for _ in importing.import_paths(store, [traces]):
         pass
     view = build_calibration(store, DATA / "labels" / f"{name}.jsonl")
     figures = tuple(part.figures for part in view.parts)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from replay.store import Store, read
 from replay.store.write import Writer
 from taxonomy import ledger
@@ -43,7 +43,7 @@ def rows(folder: Path) -> Iterator[Row]:
         plain = min(spent(lambda: read_plainly(database)) for _ in range(3))
         keys = ledger.undiagnosed(store)
         loaded = spent(lambda: [read.load(store, key).id for key in keys])
-        diagnosed = spent(lambda: list(jobs.diagnose_new(store)))
+        diagnosed = spent(lambda: list(importing.diagnose_new(store)))
         size = sum(part.stat().st_size for part in folder.glob("diagnosed.db*"))
     yield Row(
         f"diagnosis of {TRACES} traces, {steps} steps ({size >> 20} MB)",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from replay.store import Store, read
 from replay.store.rows import trace_row
@@ -53,7 +53,7 @@ class Labelled(Struct, frozen=True, eq=False, kw_only=True):
 def shared_sets(folder: Path) -> dict[str, tuple[Labelled, ...]]:
     """The shared sets by their label file's name; `folder` is for a database."""
     store = open_ledger(folder / "labelled.db")
-    for _ in jobs.import_paths(store, [DATA / traces for traces in SHARED.values()]):
+    for _ in importing.import_paths(store, [DATA / traces for traces in SHARED.values()]):
         pass
     return {name: tuple(_of_file(store, name)) for name in SHARED}
 
@@ -61,7 +61,7 @@ def shared_sets(folder: Path) -> dict[str, tuple[Labelled, ...]]:
 def bundled(folder: Path) -> tuple[Labelled, ...]:
     """The bundled failed runs with the decisive step that a person wrote beside them."""
     store = open_ledger(folder / "bundled.db")
-    for _ in jobs.import_paths(store, [fixtures() / "traces"]):
+    for _ in importing.import_paths(store, [fixtures() / "traces"]):
         pass
     expected = json.loads((fixtures() / "expected.json").read_text())["traces"]
     return tuple(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
+from arc_tui.jobs.replaying import Wanted, replaying
 from arc_tui.places import fixtures
-from arc_tui.replaying import Wanted, replaying
 from replay.edit_file import from_files
 from replay.locked import run as locked
 from replay.locked.row import Models
@@ -25,7 +25,7 @@ def rows(folder: Path) -> Iterator[Row]:
     """The engine's own time, then the whole job, then what importing the SDK alone would cost."""
     edit = from_files(fixtures() / "demo" / "prompts" / "v8.md", [])
     with open_ledger(folder / "replay.db") as store:
-        for _ in jobs.import_paths(store, [fixtures() / "traces" / f"{TRACE}.jsonl"]):
+        for _ in importing.import_paths(store, [fixtures() / "traces" / f"{TRACE}.jsonl"]):
             pass
         wanted = Wanted(trace=TRACE, edit=edit)
         *_, view = replaying(store, wanted)

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
+from arc_tui.jobs.replaying import Wanted, replaying
 from arc_tui.places import fixtures
-from arc_tui.replaying import Wanted, replaying
 from replay.budget import Limits
 from replay.edit_file import from_files
 from replay.locked.sampling import Sampling, Schedule
@@ -51,7 +51,7 @@ def _spent(folder: Path, schedule: Schedule) -> tuple[float, int]:
         open_ledger(folder / f"{schedule}.db") as store,
         patch.dict(os.environ, {"ANTHROPIC_BASE_URL": api.base_url}),
     ):
-        for _ in jobs.import_paths(store, [fixtures() / "traces" / f"{TRACE}.jsonl"]):
+        for _ in importing.import_paths(store, [fixtures() / "traces" / f"{TRACE}.jsonl"]):
             pass
         wanted = Wanted(
             trace=TRACE,

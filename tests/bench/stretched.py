@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from replay import canon
 from replay.store import Store, read
 from replay.store.rows import trace_rows
@@ -123,7 +123,7 @@ def _call(name: Json, arguments: Json) -> str:
 
 def _imported(database: Path, traces: Path) -> Store:
     store = open_ledger(database)
-    for _ in jobs.import_paths(store, [traces]):
+    for _ in importing.import_paths(store, [traces]):
         pass
     return store
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from arc_tui import jobs
-from arc_tui.replaying import Wanted, replaying
+from arc_tui.jobs import importing
+from arc_tui.jobs.replaying import Wanted, replaying
 from arc_tui.views.replay import ReplayView
 from replay.budget import Limits
 from replay.edit import Edit, InjectConstraint
@@ -42,7 +42,7 @@ def policy(body: Body) -> Body:
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     clean_environment(monkeypatch, tmp_path)
     with open_ledger(tmp_path / "arc.db") as opened:
-        for _ in jobs.import_paths(opened, [DATA / "docent" / "log.eval"]):
+        for _ in importing.import_paths(opened, [DATA / "docent" / "log.eval"]):
             pass
         yield opened
 

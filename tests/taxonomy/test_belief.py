@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from replay.edit import Edit, InjectConstraint
 from replay.errors import ModelRefused, NotFound, OfflineMiss
@@ -256,7 +256,7 @@ def test_the_facts_are_shown_with_the_worlds_values() -> None:
 def kept() -> Iterator[Store]:
     names = ("shop-long-v6-0", "shop-long-v8-0")
     with open_ledger(":memory:") as opened:
-        list(jobs.take_in(opened, [fixtures() / "traces" / f"{name}.jsonl" for name in names]))
+        list(importing.take_in(opened, [fixtures() / "traces" / f"{name}.jsonl" for name in names]))
         yield opened
 
 

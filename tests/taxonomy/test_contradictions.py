@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from replay.edit import InjectConstraint
 from replay.store import read
@@ -21,7 +21,7 @@ from tests.shared import DATA, needs_shared
 
 def loaded(path: Path, name: str) -> Trace:
     with open_ledger(":memory:") as store:
-        list(jobs.take_in(store, [path]))
+        list(importing.take_in(store, [path]))
         return read.load(store, trace_row(store, name).trace)
 
 

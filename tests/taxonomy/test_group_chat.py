@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from replay.store import read
 from replay.store.rows import trace_rows
 from replay.trace import Trace
@@ -53,7 +53,7 @@ def chat(tmp_path: Path) -> tuple[Path, Trace]:
     path = tmp_path / "Hand-Crafted" / "1.json"
     path.write_text(json.dumps(told))
     store = open_ledger(tmp_path / "arc.db")
-    for _ in jobs.import_paths(store, [path]):
+    for _ in importing.import_paths(store, [path]):
         pass
     (row,) = trace_rows(store)
     return tmp_path, read.load(store, row.trace)

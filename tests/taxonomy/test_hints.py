@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from replay.store import read
 from replay.store.rows import trace_rows
@@ -19,7 +19,7 @@ TOUR = fixtures() / "traces" / "shop-many-wishes-v5-0.jsonl"
 @pytest.mark.parametrize(("confidence", "counted"), [(None, 1), (0.5, 1), (0.49, 0)])
 def test_a_hint_is_no_suggestion(confidence: float | None, counted: int) -> None:
     with open_ledger(":memory:") as store:
-        list(jobs.import_paths(store, [TOUR]))
+        list(importing.import_paths(store, [TOUR]))
         (row,) = trace_rows(store)
         said = ledger.diagnosis(store, row.trace)
         assert said is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from replay.errors import ArcError
 from replay.store import Store
 from replay.trace import AgentSpan, Header, Outcome
@@ -329,7 +329,7 @@ def test_the_shared_labels_point_at_steps_of_their_traces(
     tmp_path: Path, labels: str, traces: str, lost: int
 ) -> None:
     with ledger.open_ledger(tmp_path / "arc.db") as store:
-        for _ in jobs.take_in(store, [DATA / traces]):
+        for _ in importing.take_in(store, [DATA / traces]):
             pass
         read, unusable = read_labels(DATA / "labels" / f"{labels}.jsonl")
         placed, nowhere = place(store, read)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec import structs
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from replay.action import Act, Action, action
 from replay.oracle import Oracle
@@ -27,7 +27,7 @@ TOUR, BREAK = "shop-many-wishes-v5-0", 4
 @pytest.fixture(scope="module")
 def tour() -> Iterator[Trace]:
     with open_ledger(":memory:") as store:
-        list(jobs.import_paths(store, [fixtures() / "traces" / f"{TOUR}.jsonl"]))
+        list(importing.import_paths(store, [fixtures() / "traces" / f"{TOUR}.jsonl"]))
         yield _loaded(store)
 
 

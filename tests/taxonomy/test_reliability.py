@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from replay.store import Store
 from replay.store.rows import trace_rows
 from taxonomy.decay import (
@@ -103,7 +103,7 @@ def test_the_interval_of_a_mean_holds_it(values: list[float]) -> None:
 @pytest.fixture(scope="module")
 def airline(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = open_ledger(tmp_path_factory.mktemp("stats") / "arc.db")
-    for _ in jobs.take_in(store, [DATA / "tau_bench" / "gpt-4o-airline.json"]):
+    for _ in importing.take_in(store, [DATA / "tau_bench" / "gpt-4o-airline.json"]):
         pass
     return store
 

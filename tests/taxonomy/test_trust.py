@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from arc_tui.views.runs import NO_RUN
 from replay.store import Store
 from replay.store.read import load
@@ -135,7 +135,7 @@ def test_what_a_session_keeps_of_its_users_is_read_without_its_messages(tmp_path
     for name, lines in (("stopped", [*asked, stopped]), ("through", [*asked, said("m2")])):
         written(tmp_path / f"{name}.jsonl", stream(init(), *lines, session=name))
     with open_ledger(tmp_path / "arc.db") as store:
-        list(jobs.import_paths(store, sorted(tmp_path.glob("*.jsonl"))))
+        list(importing.import_paths(store, sorted(tmp_path.glob("*.jsonl"))))
         rows = trace_rows(store)
         keys = [row.trace for row in rows]
         kept = agent_extras(store, keys)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from arc_tui import jobs
+from arc_tui.jobs import importing
 from replay.store import Store, read
 from replay.store.rows import trace_rows
 from replay.trace import Cost, Message, Response, Trace, extend
@@ -255,7 +255,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("waste") / "arc.db"
     with open_ledger(path) as store:
         for folder in ("terminal_bench/fix-git__cCozJVA", "docent/ctf.json", "claude_code_runs"):
-            for _ in jobs.take_in(store, [DATA / folder]):
+            for _ in importing.take_in(store, [DATA / folder]):
                 pass
     return path
 

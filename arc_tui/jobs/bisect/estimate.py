@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from msgspec import Struct, structs
 
-from arc_tui.bisect_plan import Plan, Wanted
+from arc_tui.jobs.bisect.plan import Plan, Wanted
 from replay.bisection import foreseen
 from replay.bisection.course import bisect, bisect_hunks
 from replay.errors import ModelRefused, OfflineMiss

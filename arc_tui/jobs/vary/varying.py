@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from msgspec import structs
 
-from arc_tui.vary_plan import RUBRIC, Asked, Plan, Wanted, who_is_asked
+from arc_tui.jobs.vary.plan import RUBRIC, Asked, Plan, Wanted, who_is_asked
 from arc_tui.views.varying import Spent, VaryView, WordingRow, build_vary, wording_row
 from replay.action import Action
 from replay.budget import Budget

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from arc_tui.jobs import diagnose_one
+from arc_tui.jobs.importing import diagnose_one
 from arc_tui.views.calibration import CalibrationView
 from replay.store import Store
 from taxonomy.calibration import gate, item_gate

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 
 from msgspec import structs
 
-from arc_tui.probe_plan import (
+from arc_tui.jobs.probe.plan import (
     TAIL,
     Case,
     Wanted,
@@ -21,7 +21,7 @@ from arc_tui.probe_plan import (
     preset_of,
     trace_of,
 )
-from arc_tui.replaying import BETWEEN_VIEWS_S
+from arc_tui.jobs.replaying import BETWEEN_VIEWS_S
 from arc_tui.views.probing import ProbesView, ProbeView, in_order, offer, sentence
 from arc_tui.views.replay import edit_diff, replay_rows
 from replay.compare.rules import PLAIN

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from arc_tui.replaying import break_and_notice
+from arc_tui.jobs.replaying import break_and_notice
 from replay.budget import Budget, Limits
 from replay.edit import Edit, SetMessage
 from replay.errors import ModelRefused, no_step

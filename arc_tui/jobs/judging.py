@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from arc_tui.jobs import diagnose_one
+from arc_tui.jobs.importing import diagnose_one
 from arc_tui.views.scores import (
     ScoresView,
     goal_row,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from arc_tui.try_wish import Wanted, Whom
+from arc_tui.jobs.tryout.wish import Wanted, Whom
 from arc_tui.views.runs import RunRow, matches, run_rows
 from replay import canon, messages
 from replay.errors import ArcError, BadEdit, NotFound

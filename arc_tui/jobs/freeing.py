@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 
 from msgspec import Struct, field, structs
 
-from arc_tui.replaying import BETWEEN_VIEWS_S, break_and_notice
+from arc_tui.jobs.replaying import BETWEEN_VIEWS_S, break_and_notice
 from arc_tui.views.free import FreeView, Spent
 from arc_tui.views.free_rows import free_view
 from replay.budget import Budget, Limits

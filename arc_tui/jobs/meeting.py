@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator, Sequence
 
 from msgspec import Struct, structs
 
-from arc_tui import expecting
-from arc_tui.freeing import FreeWanted
-from arc_tui.replaying import Wanted
+from arc_tui.jobs import expecting
+from arc_tui.jobs.freeing import FreeWanted
+from arc_tui.jobs.replaying import Wanted
 from arc_tui.views.expect import (
     ExpectView,
     Sampled,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from arc_tui.replaying import break_and_notice
+from arc_tui.jobs.replaying import break_and_notice
 from replay.bisection.rollouts import Ending, Reaches
 from replay.budget import Budget
 from replay.errors import no_step

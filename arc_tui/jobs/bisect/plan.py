@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 
 from msgspec import Struct
 
-from arc_tui import expecting
-from arc_tui.replaying import break_and_notice
-from arc_tui.versions import BadVersions, Source, merged
+from arc_tui.jobs import expecting
+from arc_tui.jobs.bisect.versions import BadVersions, Source, merged
+from arc_tui.jobs.replaying import break_and_notice
 from arc_tui.views.bisect import BisectView, Kind, Label, text_diff
 from replay.bisection.course import spelled
 from replay.bisection.hunks import Chosen, Hunk, hunks

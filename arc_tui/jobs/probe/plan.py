@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from arc_tui.replaying import break_and_notice
+from arc_tui.jobs.replaying import break_and_notice
 from replay.budget import Budget, Limits
 from replay.errors import ModelRefused, NotFound, no_step
 from replay.locked.estimate import Estimate, estimate

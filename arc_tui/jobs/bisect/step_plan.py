@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from arc_tui.expecting import ending
+from arc_tui.jobs.expecting import ending
 from replay.budget import Budget, Limits
 from replay.edit import Edit
 from replay.errors import BadEdit, ModelRefused

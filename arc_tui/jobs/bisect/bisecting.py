@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from arc_tui import format
-from arc_tui.bisect_plan import KEPT, KeptBisect, Plan, Wanted
+from arc_tui.jobs.bisect.plan import KEPT, KeptBisect, Plan, Wanted
 from arc_tui.views.bisect import (
     BisectView,
     Label,

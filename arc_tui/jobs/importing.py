@@ -1,7 +1,4 @@
-"""Work that takes a while, as generators: commands drain them, workers post what they yield.
-
-A generator that is closed stops where it is and leaves a valid database; run again, it goes on.
-"""
+"""Files into the database, and what the rules say of them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 
 from msgspec import Struct, structs
 
-from arc_tui.step_plan import StepPlan, StepsWanted
+from arc_tui.jobs.bisect.step_plan import StepPlan, StepsWanted
 from arc_tui.views.bisect_steps import StepsView, build_steps
 from replay.bisection.scan import Located, locate
 from replay.edit import Edit

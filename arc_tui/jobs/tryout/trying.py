@@ -9,9 +9,9 @@ from contextlib import closing
 
 from msgspec import structs
 
-from arc_tui.replaying import BETWEEN_VIEWS_S
-from arc_tui.try_plan import Case, Tryout, by_trace, tryout
-from arc_tui.try_wish import Wanted, Whom
+from arc_tui.jobs.replaying import BETWEEN_VIEWS_S
+from arc_tui.jobs.tryout.plan import Case, Tryout, by_trace, tryout
+from arc_tui.jobs.tryout.wish import Wanted, Whom
 from arc_tui.views.trying import Spent, TryView, build_try
 from replay.errors import BadEdit, OfflineMiss, Stopped
 from replay.locked import run as locked

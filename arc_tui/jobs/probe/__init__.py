@@ -1,0 +1,1 @@
+"""One change at a time, to tell a symptom's causes apart."""

@@ -1,0 +1,1 @@
+"""Does an edit hold on every run of a class?"""

@@ -1,0 +1,1 @@
+"""The same question in other words: does the run break as before?"""
