@@ -13,14 +13,18 @@ from replay.bisection.rollouts import as_one
 from replay.errors import ArcError, ModelRefused, OfflineMiss
 from replay.free.recorded import effects_of
 from replay.free.result import FreeRun
+from replay.locked.estimate import Estimate
 from replay.models.cached import Cached
 from replay.models.choose import DEMO, label
+from replay.store import Store
 from replay.trace import SourceScore, Trace
 from taxonomy.goals import Goal
-from taxonomy.judge.bench import Judged, judged
+from taxonomy.judge.bench import Judged, foreseen, judged_each
+from taxonomy.judge.inquiry import Inquiry, Unasked
 from taxonomy.pairing import counted, pairs
 from taxonomy.rubrics import RUBRICS
 from taxonomy.stats.report import gold_of
+from taxonomy.wording.foreseen import NOTHING, total
 from taxonomy.wording.opinion import asked_of, by_rule
 
 ACHIEVED = 0.5
@@ -103,7 +107,9 @@ class GoldEnding:
 class JudgeOracle:
     """Does a judge score the answer under a half? It is shown in the place of the recorded one.
 
-    `judge` None judges by rule. An answer is judged once; what a judge said is stored.
+    `judge` None judges by rule. An answer is judged once; what a judge said is stored. `recorded`
+    is the verdict on the recorded answer where there is one, given with what came back in sight:
+    the same answer gets the same.
     """
 
     def __init__(
@@ -114,46 +120,88 @@ class JudgeOracle:
         *,
         goals: Sequence[Goal] = (),
         scores: Sequence[SourceScore] = (),
+        recorded: bool | None = None,
     ) -> None:
         named = label(DEMO if judge is None else judge.name)
         self.name = f"scored under {ACHIEVED} by the judge {named}"
         self.step = step
+        self.judge = judge
         self._trace = trace
-        self._judge = judge
         self._goals = goals
         self._scores = scores
         self._known: dict[str, bool | None] = {}
+        if recorded is not None:
+            self._known[_words(self._recorded)] = recorded
 
     def shows(self, given: Action) -> bool | None:
-        """As `replay.oracle.Oracle`. Raises OfflineMiss where the judge's word is not stored and
-        may not be asked for."""
-        said = canon.canonical(
-            [[[each.tool, each.arguments, each.raw] for each in given.calls], given.text, given.cut]
-        )
-        if said not in self._known:
-            value = self._judged(given).value
-            self._known[said] = None if value is None else value < ACHIEVED
-        return self._known[said]
+        """As `replay.oracle.Oracle`. Raises as `consider`."""
+        self.consider([given])
+        return self._known[_words(given)]
 
-    def _judged(self, given: Action) -> Judged:
-        if self._judge is None:
-            return by_rule(self._trace, self.step, given)
-        inquiry = asked_of(
+    def consider(self, actions: Sequence[Action]) -> None:
+        """Have the judge say of answers what it has not said yet, several at once.
+
+        Raises OfflineMiss where the judge's word is not stored and may not be asked for,
+        ModelRefused where the judge declines altogether.
+        """
+        open_ = {name: each for each in actions if (name := _words(each)) not in self._known}
+        if self.judge is None:
+            for name, each in open_.items():
+                self._known[name] = _bad(by_rule(self._trace, self.step, each))
+            return
+        asked = {name: self._inquiry(each, self.judge) for name, each in open_.items()}
+        self._known |= {name: None for name, each in asked.items() if isinstance(each, Unasked)}
+        about = {name: each for name, each in asked.items() if isinstance(each, Inquiry)}
+        names = list(about)
+        for place, said in judged_each(list(about.values()), self.judge, 1):
+            if said.missing:
+                raise OfflineMiss(
+                    f"no stored word of the judge {self.judge.name} on an answer",
+                    "--live with a limit (--budget USD) asks for it; --judge demo judges by rule",
+                )
+            self._known[names[place]] = _bad(said)
+
+    def foreseen(self, actions: Sequence[Action], others: int = 0) -> Estimate:
+        """What judging answers would ask and cost, and `others` that nobody has seen yet, each
+        taken to be new and of the recorded one's size. Asks nothing."""
+        if self.judge is None:
+            return NOTHING
+        distinct = {_words(each): each for each in actions}
+        known = foreseen(
+            [self._inquiry(each, self.judge) for each in distinct.values()], self.judge, 1
+        )
+        with Store.open(":memory:") as empty:
+            nobody = Cached(empty, self.judge.name)
+            like = self._inquiry(self._recorded, self.judge)
+            each = foreseen([like], nobody, 1)
+        return total([known, *[each] * others])
+
+    @property
+    def _recorded(self) -> Action:
+        at = self._trace.steps[self.step].ask
+        return action(at.response, at.error)
+
+    def _inquiry(self, given: Action, judge: Cached) -> Inquiry | Unasked:
+        return asked_of(
             self._trace,
             self.step,
             given,
             RUBRICS["step"],
-            self._judge.name,
+            judge.name,
             goals=self._goals,
             scores=self._scores,
         )
-        found = next(judged([inquiry], self._judge, 1))
-        if found.missing:
-            raise OfflineMiss(
-                f"no stored word of the judge {self._judge.name} on an answer",
-                "--live with a limit (--budget USD) asks for it; --judge demo judges by rule",
-            )
-        return found
+
+
+def _bad(said: Judged) -> bool | None:
+    return None if said.value is None else said.value < ACHIEVED
+
+
+def _words(given: Action) -> str:
+    """What tells answers apart."""
+    return canon.canonical(
+        [[[each.tool, each.arguments, each.raw] for each in given.calls], given.text, given.cut]
+    )
 
 
 def _gold(trace: Trace) -> tuple[Act, ...]:

@@ -4,7 +4,7 @@ A part of `arc bisect`: that command puts `steps_options` on itself, and where `
 makes a `StepsWanted` of its options (`steps_wanted`) and calls `bisect_steps`:
 
     if options["steps"]:
-        wanted = steps_wanted(trace, options, fix=fix, samples=k, expect=expect, most=most)
+        wanted = steps_wanted(trace, options, fix=fix, samples=k, expect=expect, …)
         return bisect_steps(store, wanted, as_json=as_json, only_estimate=only_estimate)
 """
 
@@ -20,21 +20,20 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui import format
-from arc_tui.cli.common import console, print_json, print_table
+from arc_tui.cli.common import console, print_json, print_table, with_database
 from arc_tui.cli.live import foreseen, limits
-from arc_tui.jobs.bisect.bisecting_steps import StepsOutlook, bisecting_steps, outlook
-from arc_tui.jobs.bisect.step_plan import OracleName, StepsWanted
+from arc_tui.jobs.bisect.bisecting_steps import bisecting_steps
+from arc_tui.jobs.bisect.step_estimate import RunsOutlook, StepsOutlook, outlook
+from arc_tui.jobs.bisect.step_plan import SAMPLES, OracleName, StepsWanted
 from arc_tui.views.bisect_steps import EMPTY, SourceRow, StepRow, StepsView, TrialView
 from arc_tui.views.bisect_steps_words import p_words
 from replay.edit import Edit
 from replay.errors import ArcError
+from replay.locked.estimate import Estimate
 from replay.statistics import Rate
 from replay.store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-SAMPLES = 8
-"""Samples of each arm of a test, and runs from a step, unless the user says otherwise."""
 
 _WIDTH = 72
 
@@ -46,7 +45,8 @@ _OPTIONS = (
         "--oracle",
         type=click.Choice(get_args(OracleName)),
         default="contradiction",
-        help="Who says so: the rules (free), the model when asked, or runs that go on with --fix.",
+        help="Who says so: the rules (free), the model when asked, a judge of each step, or runs"
+        " that go on with --fix.",
     ),
     click.option("--ask", metavar="QUESTION", help="A fact to ask the model about; with --world."),
     click.option(
@@ -74,12 +74,13 @@ def steps_wanted(
     samples: int | None = None,
     expect: str | None = None,
     allow_stale: bool = False,
+    judge: str | None = None,
     most: int | None = None,
 ) -> StepsWanted:
     """What a command's options ask for: those of `NAMES` and of `live_options`.
 
-    `fix`, `samples`, `expect`, `allow_stale` and `most` are what `arc bisect` shares among its
-    ways. Raises UsageError for what does not go together.
+    `fix`, `samples`, `expect`, `allow_stale`, `judge` and `most` are what `arc bisect` shares among
+    its ways. Raises UsageError for what does not go together.
     """
     oracle: OracleName = options["oracle"]
     if (options["ask"] is None) != (options["world"] is None):
@@ -92,6 +93,10 @@ def steps_wanted(
         )
     if expect is not None and oracle != "savable":
         raise click.UsageError("--expect says what a saved run does: it needs --oracle savable")
+    if allow_stale and oracle != "savable":
+        raise click.UsageError("--allow-stale is of runs that go on: it needs --oracle savable")
+    if judge is not None and oracle != "judge":
+        raise click.UsageError("--judge needs --oracle judge")
     if fix is not None and oracle != "savable" and not options["validate"]:
         raise click.UsageError("--fix is tried by --validate")
     return StepsWanted(
@@ -104,6 +109,7 @@ def steps_wanted(
         samples=samples or SAMPLES,
         expect=expect,
         allow_stale=allow_stale,
+        judge=judge,
         model=options["model"],
         live=options["live"],
         limits=limits(options),
@@ -118,12 +124,10 @@ def bisect_steps(
 
     What was known before a model declined, or an answer was missing, is printed all the same.
     """
-    if only_estimate and wanted.oracle == "savable":
-        raise click.UsageError("how often a free run asks nobody knows beforehand")
     if only_estimate:
         print_json(outlook(store, wanted))
         return 0
-    if wanted.live and wanted.oracle != "savable":
+    if wanted.live:
         for line in _foreseen(outlook(store, wanted)):
             click.echo(line, err=True)
     views: list[StepsView] = []
@@ -135,7 +139,7 @@ def bisect_steps(
         raise
     view = views[-1] if views else EMPTY
     _show(view, as_json=as_json)
-    return 0 if view.first_bad is not None else 1
+    return 0 if view.named else 1
 
 
 def _drain(work: Iterator[StepsView], views: list[StepsView]) -> None:
@@ -153,13 +157,26 @@ def _foreseen(found: StepsOutlook) -> Iterator[str]:
     """What is about to be asked of a server, and about what."""
     yield from (f"asked about {format.one_line(fact)}" for fact in found.facts)
     said = foreseen(structs.replace(found.estimate, most_calls=0, most_usd=None))
-    test = (
-        f"; {format.count(found.test_calls, 'call')} more for the test" if found.test_calls else ""
+    up_to = "" if found.runs is None else "up to "
+    calls = format.count(found.test_calls, "call")
+    test = f"; {up_to}{calls} more for the test" if found.test_calls else ""
+    yield f"{said if found.runs is None else _runs_foreseen(found.runs, found.estimate)}{test}"
+
+
+def _runs_foreseen(runs: RunsOutlook, about: Estimate) -> str:
+    """Of runs that go on: how often they ask nobody knows, what the recorded steps asked is."""
+    price = "price unknown" if about.usd is None else f"about {format.usd(about.usd)}"
+    return (
+        f"about {runs.steps} of {format.count(runs.of, 'step')}, {format.count(runs.each, 'run')}"
+        f" from each, of at most {format.count(runs.most_calls, 'call')}; going as the recorded"
+        f" steps went they ask about {format.count(about.calls, 'call')},"
+        f" {format.tokens(about.input_tokens)} tokens in, {price}"
     )
-    yield f"{said}{test}"
 
 
 def _show(view: StepsView, *, as_json: bool) -> None:
+    if view.next:
+        view = structs.replace(view, next=with_database(view.next))
     if as_json:
         print_json(view)
     else:
@@ -178,7 +195,8 @@ def print_steps(out: Console, view: StepsView) -> None:
         for fact in view.facts:
             out.print(Text(f"  {format.one_line(fact)}"), soft_wrap=True)
     if view.sources:
-        out.print(Text("\nbelief against world", "bold"))
+        heading = "\nwhat the judge says" if view.about == "judge" else "\nbelief against world"
+        out.print(Text(heading, "bold"))
         for source in _sources(view.sources):
             out.print(Text(source), soft_wrap=True)
     if view.fix is not None:

@@ -24,7 +24,7 @@ from arc_tui.jobs.bisect.estimate import Outlook, estimated
 from arc_tui.jobs.bisect.plan import Wanted
 from arc_tui.jobs.bisect.versions import Source, of_files, of_git
 from arc_tui.views.bisect import EMPTY, BisectView
-from replay.bisection.search import SURE, Settings
+from replay.bisection.rounds import SURE, Settings
 from replay.edit import Edit
 from replay.errors import ArcError, BadEdit
 from replay.store import Store
@@ -112,6 +112,8 @@ def bisect(
                 fix=_fix(store, options["fixes"]),
                 samples=options["samples"],
                 expect=options["expect"],
+                allow_stale=options["allow_stale"],
+                judge=options["judge"],
                 most=options["most"],
             )
             return bisect_steps(store, steps, as_json=as_json, only_estimate=only_estimate)
@@ -181,7 +183,7 @@ def _fix(store: Store, words: tuple[str, ...]) -> Edit | None:
 _WAYS = ("versions", "revisions", "old", "prefix", "steps")
 _SPELLED = {"versions": "VERSION…", "revisions": "--git", "old": "--old", "prefix": "--prefix"}
 _NOT_WITH_STEPS = (
-    "judge", "at", "free", "allow_stale", "max_steps", "sure", "at_once", "no_check", "resample",
+    "at", "free", "max_steps", "sure", "at_once", "no_check", "resample",
 )  # fmt: skip
 
 
@@ -203,9 +205,8 @@ def _refuse_mixed(options: dict[str, Any]) -> None:
         raise click.UsageError("--fix needs --prefix or --steps")
     if options["samples"] is not None and not options["steps"]:
         raise click.UsageError("-k needs --steps; a search decides how many answers it needs")
-    if not (options["free"] or options["prefix"]) and (
-        options["allow_stale"] or options["max_steps"] is not None
-    ):
+    runs = options["free"] or options["prefix"] or options["steps"]
+    if not runs and (options["allow_stale"] or options["max_steps"] is not None):
         raise click.UsageError("--allow-stale and --max-steps need --free or --prefix")
     for name in _NOT_WITH_STEPS if options["steps"] else ():
         if click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -219,7 +220,8 @@ def _foreseen(found: Outlook) -> str:
     usd = found.about_usd
     price = "price unknown" if usd is None else f"about {format.usd(usd)}"
     size = f"{format.tokens(found.input_tokens)} tokens in each"
-    return f"{many}, at most {found.most}; {found.stored} there already; {size}, {price}"
+    judge = "" if found.judge is None else f"; each new one judged by a call of {found.judge}"
+    return f"{many}, at most {found.most}; {found.stored} there already{judge}; {size}, {price}"
 
 
 def _drain(work: Iterator[BisectView], views: list[BisectView]) -> None:

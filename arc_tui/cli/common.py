@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 import msgspec
+from click.core import ParameterSource
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -60,6 +61,16 @@ def open_store(db: Path | None) -> Store:
     """The store that was asked for, on this command or before it."""
     outer = click.get_current_context().find_root().obj
     return open_ledger(database(db or outer))
+
+
+def with_database(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of an `arc` command, with `--db` as it was given to this one."""
+    context: click.Context | None = click.get_current_context()
+    while context is not None:
+        if context.get_parameter_source("db") is ParameterSource.COMMANDLINE:
+            return (words[0], "--db", str(context.params["db"]), *words[1:])
+        context = context.parent
+    return tuple(words)
 
 
 def open_judged(db: Path | None) -> Store:

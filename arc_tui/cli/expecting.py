@@ -17,6 +17,7 @@ from rich.text import Text
 from arc_tui import format
 from arc_tui.cli.common import console, print_json, print_table
 from arc_tui.cli.live import foreseen
+from arc_tui.jobs.expecting import JUDGE
 from arc_tui.jobs.meeting import CannotTell, Question, estimated, meeting
 from arc_tui.views.expect import AnswerRow, ExpectView
 from replay.errors import ArcError, Stopped
@@ -140,7 +141,9 @@ def run_expect(store: Store, question: Question, *, as_json: bool, only_estimate
         print_json(estimated(store, question))
         return MET
     if question.wanted.live and question.free is None:
-        click.echo(foreseen(estimated(store, question)), err=True)
+        judged = "; one more for each new answer the judge sees is counted"
+        counted = judged if question.expect == JUDGE else ""
+        click.echo(f"{foreseen(estimated(store, question))}{counted}", err=True)
     with closing(meeting(store, question)) as going:
         view = _drained(going)
     if as_json:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 from msgspec import structs
 
-from arc_tui.cli.common import console, print_json
+from arc_tui.cli.common import console, print_json, with_database
 from arc_tui.cli.free_table import print_runs
 from arc_tui.jobs.freeing import FreeWanted, freeing, kept_run
 from arc_tui.jobs.replaying import Wanted
@@ -150,17 +149,8 @@ def bundled(store: Store, found: FreeRuns, file: Path) -> None:
 def continuing(store: Store, wanted: FreeWanted) -> list[str]:
     """The words of the command that makes the same run with one more file of stubs. Those that
     were given are kept with the trace and need not be named again."""
-    return ["arc", *_database(), "replay", wanted.trace, "--free", *_words(store, wanted)]
-
-
-def _database() -> Iterator[str]:
-    """`--db` as it was given, before the command or after it."""
-    context: click.Context | None = click.get_current_context()
-    while context is not None:
-        if context.get_parameter_source("db") is ParameterSource.COMMANDLINE:
-            yield from ("--db", str(context.params["db"]))
-            return
-        context = context.parent
+    words = ["arc", "replay", wanted.trace, "--free", *_words(store, wanted)]
+    return list(with_database(words))
 
 
 def _words(store: Store, wanted: FreeWanted) -> Iterator[str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from msgspec import Struct, structs
 
 from arc_tui.jobs import expecting
+from arc_tui.jobs.everyone import Everyone
 from arc_tui.jobs.freeing import FreeWanted
 from arc_tui.jobs.replaying import Wanted
 from arc_tui.views.expect import (
@@ -22,7 +23,7 @@ from arc_tui.views.expect import (
     share_of,
 )
 from replay.bisection.rollouts import Rollout, Rollouts
-from replay.bisection.search import Wish
+from replay.bisection.rounds import Wish
 from replay.bisection.share import HALF, LOOK, mostly
 from replay.bisection.trials import Given, Trials
 from replay.bisection.versions import CannotAsk, Version
@@ -36,6 +37,8 @@ from replay.models.cached import Cached
 from replay.models.choose import choose, default_name, label
 from replay.store import Store, edits, read, replays, stubs
 from replay.store.rows import trace_row
+from taxonomy.expectations import JudgeOracle
+from taxonomy.wording.foreseen import NOTHING, total
 
 
 class CannotTell(ArcError):
@@ -59,7 +62,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 def meeting(
-    store: Store, question: Question, *, hold: Callable[[Cached], object] | None = None
+    store: Store, question: Question, *, hold: Callable[[Everyone], object] | None = None
 ) -> Generator[ExpectView]:
     """Ask level after level until it is clear; yields the view after each.
 
@@ -67,9 +70,9 @@ def meeting(
     CannotTell where it could not be asked, and Stopped.
     """
     work = _Work(store, question)
-    with work.model:
+    with work.everyone:
         if hold is not None:
-            hold(work.model)
+            hold(work.everyone)
         asked = 0
         for level in question.wanted.sampling.levels:
             work.ask(range(asked, level))
@@ -77,11 +80,13 @@ def meeting(
             view = work.view()
             yield view
             if not view.share.n or (view.met is not None and view.share.n > LOOK):
-                return
+                break
+    replays.take_range(store, work.trace.id, work.model.name, work.range)
 
 
 def estimated(store: Store, question: Question) -> Estimate:
-    """What the first level asks of one step, and the last one at the most. Asks nothing."""
+    """What the first level asks of one step, and the last one at the most, the judge's calls
+    included: one for each answer that it has not seen. Asks nothing."""
     quiet = structs.replace(question, wanted=structs.replace(question.wanted, live=False))
     work = _Work(store, quiet)
     levels = question.wanted.sampling.levels
@@ -89,15 +94,20 @@ def estimated(store: Store, question: Question) -> Estimate:
     with Store.open(":memory:") as empty:
         one = Models.one(Cached(empty, work.model.name))
         each = estimate(work.trace, None, one, sampling=fixed(1), steps={work.step or 0})
-    return Estimate(
+    own = Estimate(
         calls=first,
         stored=levels[0] - first,
         input_tokens=first * each.input_tokens,
         output_tokens=first * each.output_tokens,
         by_size=first * each.by_size,
         usd=None if each.usd is None else first * each.usd,
-        most_calls=most,
-        most_usd=None if each.usd is None else most * each.usd,
+    )
+    judged = work.judged(levels[-1])
+    unknown = each.usd is None or judged.usd is None
+    return structs.replace(
+        total([own, work.judged(levels[0])]),
+        most_calls=most + judged.calls,
+        most_usd=None if unknown else most * (each.usd or 0.0) + (judged.usd or 0.0),
     )
 
 
@@ -115,13 +125,16 @@ class _Work:
         self.step: int | None = free.start if free is not None else None
         if free is None:
             self.step = expecting.step_of(store, self.trace, question.at)
-        fresh = replays.next_range(store, self.trace.id, self.model.name) if wanted.resample else 0
+        self.range = (
+            replays.next_range(store, self.trace.id, self.model.name) if wanted.resample else 0
+        )
         version = Version(
             name=self._edit.name if self._edit is not None else "as recorded",
             edit=self._edit,
             start=self.step,
         )
         self._trials: Trials | Rollouts
+        judge: Cached | None = None
         if free is None:
             assert self.step is not None
             judge = expecting.judge_of(
@@ -133,7 +146,7 @@ class _Work:
                 budget=budget,
             )
             oracle = expecting.oracle(store, self.trace, self.step, question.expect, judge)
-            self._trials = Trials(self.trace, oracle, self.model, range=fresh)
+            self._trials = Trials(self.trace, oracle, self.model, range=self.range)
         else:
             self._trials = Rollouts(
                 self.trace,
@@ -147,6 +160,7 @@ class _Work:
                 rules=free.rules,
                 max_steps=free.max_steps,
             )
+        self.everyone = Everyone(self.model, judge)
         try:
             self._trials.add(version)
         except CannotAsk as refusal:
@@ -165,6 +179,16 @@ class _Work:
         assert isinstance(self._trials, Trials)
         asks = self._trials.asks(Wish(0, sample) for sample in range(samples))
         return sum(not self.model.stored(sent, sample) for sent, sample in asks)
+
+    def judged(self, samples: int) -> Estimate:
+        """What judging the first samples of a step asks; each that is not stored is taken to be
+        unlike the others."""
+        assert isinstance(self._trials, Trials)
+        oracle = self._trials.oracle
+        if not isinstance(oracle, JudgeOracle):
+            return NOTHING
+        wishes = [Wish(0, sample) for sample in range(samples)]
+        return oracle.foreseen(self._trials.actions(wishes), self.missing(samples))
 
     def view(self) -> ExpectView:
         samples = list(map(_sampled, self._trials.given))
@@ -191,10 +215,10 @@ class _Work:
             fidelity=fidelity.level.value if fidelity is not None else None,
             answers=answer_rows(samples),
             reasons=reasons_of(samples),
-            asked=self.model.asks,
-            kept=self.model.hits,
-            spent_usd=self.model.usd,
-            spent_complete=self.model.usd_complete,
+            asked=self.everyone.asked,
+            kept=self.everyone.kept,
+            spent_usd=self.everyone.usd,
+            spent_complete=self.everyone.usd_complete,
         )
 
 

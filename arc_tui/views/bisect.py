@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from arc_tui.format import cut
 from replay.bisection.result import Found, Seen, Status
-from replay.bisection.search import Why
+from replay.bisection.rounds import Why
 from replay.statistics import Rate, rate
 
 Kind: TypeAlias = Literal["versions", "hunks", "prefix"]

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from arc_tui import format
 from arc_tui.views import bisect_steps_words as words
+from arc_tui.views.bisect_steps_words import About
 from replay import action
 from replay.bisection.scan import Located
 from replay.edit import Edit, InjectConstraint, describe
@@ -22,25 +23,6 @@ _CAME_BACK = frozenset({"observed", "error"})
 """Roles of what a call returned: it stands in a message after that of its step."""
 
 
-class StepRow(Struct, frozen=True, kw_only=True):
-    """A step and what the oracle said of it. `bad` None where it could not tell, or was not asked
-    (`asked`). `bad_of` of `n` trials were bad where it made several, `lost` gave no answer.
-
-    `message` is the place of the step's answer in the source, `decisive` as in the view.
-    """
-
-    step: int
-    message: int | None
-    did: str
-    asked: bool
-    bad: bool | None
-    phrase: str
-    bad_of: int | None = None
-    n: int | None = None
-    lost: int = 0
-    decisive: bool = False
-
-
 class SourceRow(Struct, frozen=True, kw_only=True):
     """One of the things that contradict each other: what is said, and what was observed or told.
 
@@ -53,6 +35,27 @@ class SourceRow(Struct, frozen=True, kw_only=True):
     step: int | None = None
     message: int | None = None
     span: str | None = None
+
+
+class StepRow(Struct, frozen=True, kw_only=True):
+    """A step and what the oracle said of it. `bad` None where it could not tell, or was not asked
+    (`asked`). `bad_of` of `n` trials were bad where it made several, `lost` gave no answer.
+
+    `message` is the place of the step's answer in the source, `decisive` as in the view; `sources`
+    are what it is said to contradict, where it is.
+    """
+
+    step: int
+    message: int | None
+    did: str
+    asked: bool
+    bad: bool | None
+    phrase: str
+    bad_of: int | None = None
+    n: int | None = None
+    lost: int = 0
+    decisive: bool = False
+    sources: tuple[SourceRow, ...] = ()
 
 
 class FixView(Struct, frozen=True, kw_only=True):
@@ -85,7 +88,8 @@ class StepsView(Struct, frozen=True, eq=False, kw_only=True):
     `decisive` is the step to look at: the first bad one, and of runs that go on the last from which
     the fix saves them; `message` is its place in the source, `fidelity` how its request is known.
     `facts` are what a belief was asked about; `model` None where none was asked. `going` while it
-    is under way; `next` are the words of the command that goes on from here.
+    is under way; `next` are the words of the command that goes on from here. `about` is what a bad
+    step is, by the oracle's kind.
     """
 
     trace: str
@@ -112,6 +116,12 @@ class StepsView(Struct, frozen=True, eq=False, kw_only=True):
     spent_usd: float = 0.0
     spent_complete: bool = True
     going: bool = False
+    about: About = "contradiction"
+
+    @property
+    def named(self) -> bool:
+        """Is a step known, or that the fix saves the run from none?"""
+        return self.decisive is not None or (self.first_bad is not None and len(self.among) == 1)
 
 
 EMPTY = StepsView(
@@ -133,11 +143,12 @@ def build_steps(
     notices: Sequence[str] = (),
     fix: Edit | None = None,
     trial: Trial | None = None,
-    lost: bool = False,
+    about: About = "contradiction",
     next: Sequence[str] = (),
     going: bool = False,
 ) -> StepsView:
-    """The view of a search as far as it is. `lost`: a bad step is one that cannot be saved."""
+    """The view of a search as far as it is. `about` is what a bad step is: one that cannot be
+    saved, one that a judge scores badly, or one that contradicts something."""
     found = None if located.first_bad is None else answers.get(located.first_bad)
     return StepsView(
         trace=trace.id,
@@ -145,10 +156,8 @@ def build_steps(
         oracle=oracle.name,
         model=model,
         status=located.status,
-        sentence=words.lost_sentence(located)
-        if lost
-        else words.left_sentence(trace, located, found),
-        notices=(*words.notices(oracle, located, going=going), *notices),
+        sentence=words.sentence(trace, located, found, about),
+        notices=(*words.notices(oracle, located, about, going=going), *notices),
         facts=tuple(facts),
         rows=tuple(_rows(trace, oracle, answers, decisive)),
         first_bad=located.first_bad,
@@ -159,9 +168,10 @@ def build_steps(
         scanned=located.scanned,
         sources=tuple(_source(trace, each) for each in found.evidence) if found else (),
         fix=None if fix is None else fix_view(fix),
-        trial=None if trial is None else trial_view(trial, runs=lost),
+        trial=None if trial is None else trial_view(trial, runs=about == "savable"),
         next=tuple(next),
         going=going,
+        about=about,
     )
 
 
@@ -211,6 +221,7 @@ def _rows(
             n=said.n if said is not None else None,
             lost=said.lost if said is not None else 0,
             decisive=step.index == decisive,
+            sources=tuple(_source(trace, each) for each in said.evidence) if said else (),
         )
 
 

@@ -2,13 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 from arc_tui import format
 from replay.bisection.scan import Located
 from replay.trace import Trace
 from taxonomy.belief.oracle import Answer, StepOracle
 from taxonomy.belief.trial import Arm, Trial
+from taxonomy.calibration.trust import Trust
+from taxonomy.expectations import ACHIEVED
+
+_REASONS = 3
+
+About: TypeAlias = Literal["contradiction", "belief", "judge", "savable"]
+"""What a step is looked at for."""
+
+
+def sentence(trace: Trace, located: Located, found: Answer | None, about: About) -> str:
+    """What the search came to, or that no step is known."""
+    match about:
+        case "savable":
+            return lost_sentence(located)
+        case "judge":
+            return judged_sentence(trace, located, found)
+        case _:
+            return left_sentence(trace, located, found)
+
+
+def judged_sentence(trace: Trace, located: Located, found: Answer | None) -> str:
+    """The first step that a judge scores badly, or that none is known."""
+    if located.status == "none":
+        told = sum(bad is not None for _, bad in located.asked)
+        return f"The judge scores no step under {ACHIEVED}: {format.count(told, 'step')} scored."
+    if found is None:
+        return left_sentence(trace, located, found)
+    at = trace.steps[found.step].ask.place.message
+    message = f" (message {at})" if at is not None else ""
+    bad = sum(bad is True for _, bad in located.asked)
+    first = f"The first of {bad} steps" if bad > 1 else "The one step"
+    earlier = [step for step in located.among if step != found.step]
+    unsure = f" Of {_steps(earlier)} before it there is no score." if earlier else ""
+    return (
+        f"{first} that the judge scores under {ACHIEVED} is {found.step}{message},"
+        f" {found.phrase}.{unsure}"
+    )
+
+
+def trust_words(judge: str, stands: Trust) -> str:
+    """How far a judge's scores may be taken, by its calibration."""
+    match stands.state:
+        case "trusted" if stands.categories:
+            where = ", ".join(stands.categories)
+            return f"The judge {judge} is calibrated, for tasks of {where}."
+        case "trusted":
+            return f"The judge {judge} is calibrated: its scores were held against people's."
+        case "expired":
+            return f"The calibration of the judge {judge} has expired: its scores are not trusted."
+        case "not trusted":
+            why = f" ({'; '.join(stands.missing)})" if stands.missing else ""
+            return f"The judge {judge} did not pass its calibration{why}: do not trust its scores."
+        case _:
+            return (
+                f"The judge {judge} was never calibrated: how well its scores agree with people's"
+                " nobody knows (arc calibrate)."
+            )
 
 
 def left_sentence(trace: Trace, located: Located, found: Answer | None) -> str:
@@ -35,6 +93,12 @@ def lost_sentence(located: Located) -> str:
     """Of runs that go on with a fix: the last step from which it still saves them."""
     first = located.first_bad
     if first is None:
+        silent = [step for step, bad in located.asked if bad is None]
+        if located.status == "none" and silent:
+            return (
+                "The fix saves most runs from every step whose runs came to an end that tells; of"
+                f" {_steps(silent)} nobody can tell."
+            )
         if located.status == "none":
             return "The fix saves most runs from every step that was asked, the last one too."
         return "From no step did enough runs come to an end that tells."
@@ -54,7 +118,17 @@ def lost_sentence(located: Located) -> str:
     )
 
 
-def notices(oracle: StepOracle, located: Located, *, going: bool) -> Iterator[str]:
+def lost_words(answers: Mapping[int, Answer]) -> Iterator[str]:
+    """Why runs came to no end that tells, each reason once, those of most steps first."""
+    by_reason: dict[str, list[int]] = {}
+    for step, each in sorted(answers.items()):
+        if each.lost and not each.n:
+            by_reason.setdefault(each.phrase, []).append(step)
+    most = sorted(by_reason.items(), key=lambda item: -len(item[1]))[:_REASONS]
+    yield from (f"From {_steps(steps)} {reason}" for reason, steps in most)
+
+
+def notices(oracle: StepOracle, located: Located, about: About, *, going: bool) -> Iterator[str]:
     """What speaks against reading the sentence alone."""
     if located.status == "non-monotone":
         yield "It did not stay bad once it was: every step was asked, the first bad one is named."
@@ -62,7 +136,7 @@ def notices(oracle: StepOracle, located: Located, *, going: bool) -> Iterator[st
         yield "The questions ran out before it was settled: more of them (--most) go on from here."
     bad = [step for step, is_bad in located.asked if is_bad]
     back = [step for step, is_bad in located.asked if is_bad is False and bad and step > bad[0]]
-    if back and oracle.calls and located.scanned:
+    if back and oracle.calls and located.scanned and about != "judge":
         yield f"It agrees with the world again at {_steps(back)}."
 
 

@@ -14,7 +14,8 @@ from msgspec import Struct
 from replay.bisection.change_point import Tally, posterior
 from replay.bisection.hunks import Chosen, Culprits, Hunk, HunkRound, applied, search_hunks
 from replay.bisection.result import Found, Seen
-from replay.bisection.search import USUAL, Outcome, Round, Settings, Spent, Why, Wish, search
+from replay.bisection.rounds import USUAL, Outcome, Round, Settings, Spent, Why, Wish
+from replay.bisection.search import search
 from replay.bisection.versions import Asked, Version
 from replay.edit import Edit
 from replay.errors import ModelRefused

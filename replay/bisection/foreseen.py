@@ -11,7 +11,8 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from replay.bisection.hunks import HunkWish, search_hunks
-from replay.bisection.search import Outcome, Settings, Wish, search
+from replay.bisection.rounds import Outcome, Settings, Wish
+from replay.bisection.search import search
 
 BEFORE, AFTER = 0.1, 0.8
 _TRIES = 8

@@ -16,7 +16,8 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct, structs
 
 from replay.bisection.result import Found
-from replay.bisection.search import USUAL, Outcome, Settings, Spent, Why, search
+from replay.bisection.rounds import USUAL, Outcome, Settings, Spent, Why
+from replay.bisection.search import search
 
 Chosen = frozenset[int]
 """The hunks that are applied, by their numbers."""

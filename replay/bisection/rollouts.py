@@ -6,9 +6,9 @@ A run that stopped before its end (nothing answers a call, the user's recorded w
 other words) is judged only where what it did by then settles it; else it is censored, and counted
 apart: it says neither that the run was saved nor that it was lost.
 
-`Rollouts` answers the wishes of a search over versions, each of which may begin at another step.
-Who looks at prefixes one by one (`savable`) asks for `rollout(edit, start, sample)` itself, k
-samples of each start, or `rollouts(edit, start, k)`.
+`Rollouts` answers the wishes of a search over versions, each of which may begin at another step;
+the runs of one round go on side by side. Who looks at prefixes one by one (`savable`) asks for
+`rollouts(edit, start, k)`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from msgspec import Struct
 
 from replay import action
 from replay.action import Act, Action
-from replay.bisection.search import Outcome, Wish
+from replay.bisection.rounds import Outcome, Wish
 from replay.bisection.versions import CannotAsk, Evidence, Version, first_reasons
 from replay.compare import PLAIN, Rules
 from replay.edit import Edit
 from replay.errors import BadEdit, ModelRefused, NotFound
-from replay.free import run as free
 from replay.free.result import FreeRun
+from replay.free.run import Going, road, run_all
 from replay.free.tape import BARE, Terms
 from replay.locked.sampling import RANGE
 from replay.models.cached import Cached
@@ -104,15 +104,15 @@ class Rollouts:
     def add(self, version: Version) -> int:
         """One more version; its number. Raises as the constructor does."""
         try:
-            road = free.road(self._trace, version.edit, self.model.name, version.start)
+            ahead = road(self._trace, version.edit, self.model.name, version.start)
         except BadEdit as error:
             raise BadEdit(f"{version.name}: {error.message}", error.hint) from error
-        if not road:
+        if not ahead:
             raise NotFound("step", str(version.start))
-        if road[0].refusal is not None:
-            where = f"step {road[0].step.index} cannot be asked"
-            raise CannotAsk(f"{version.name}: {where}: {road[0].refusal}")
-        self.fidelity = self.fidelity or road[0].step.ask.fidelity
+        if ahead[0].refusal is not None:
+            where = f"step {ahead[0].step.index} cannot be asked"
+            raise CannotAsk(f"{version.name}: {where}: {ahead[0].refusal}")
+        self.fidelity = self.fidelity or ahead[0].step.ask.fidelity
         self.versions.append(version)
         return len(self.versions) - 1
 
@@ -131,61 +131,59 @@ class Rollouts:
     def outcomes(self, wishes: Sequence[Wish]) -> list[Outcome]:
         """Make the runs and judge them, in their order.
 
-        Raises OfflineMiss naming the version, ModelRefused where the model declines altogether.
+        Raises OfflineMiss naming the step, ModelRefused where the model declines altogether; then
+        none of them is judged, and what was answered is stored.
         """
-        return [self._wished(wish).bad for wish in wishes]
+        return [each.bad for each in self._made(wishes, list(map(self._begun, wishes)))]
 
-    def rollouts(self, edit: Edit | None, start: int | None, k: int) -> Iterator[Rollout]:
-        """The first k runs from a step on."""
-        for sample in range(k):
-            yield self.rollout(edit, start, sample)
-
-    def rollout(
-        self, edit: Edit | None, start: int | None, sample: int, *, version: int = 0
-    ) -> Rollout:
-        """One run from a step on (None: the first of the thread), judged.
+    def rollouts(self, edit: Edit | None, start: int | None, k: int) -> list[Rollout]:
+        """The first k runs from a step on (None: the first of the thread), judged.
 
         Raises NotFound, BadEdit and OfflineMiss as a free run does, ModelRefused where the model
         declines altogether (a limit, no key).
         """
-        run = self._run(edit, start, self._first + sample)
-        met = self.ending.met(self._trace, run)
-        return self._kept(
-            Rollout(
-                start=run.start,
-                sample=sample,
-                bad=None if met is None else not met,
-                run=run,
-                version=version,
-                why=None if met is not None else run.stop.sentence if run.stop else None,
-            )
-        )
+        wishes = [Wish(0, sample) for sample in range(k)]
+        return self._made(wishes, [self._going(edit, start, sample) for sample in range(k)])
 
-    def _wished(self, wish: Wish) -> Rollout:
+    def _begun(self, wish: Wish) -> Going:
         version = self.versions[wish.version]
         try:
-            return self.rollout(version.edit, version.start, wish.sample, version=wish.version)
+            return self._going(version.edit, version.start, wish.sample)
         except BadEdit as error:
             raise BadEdit(f"{version.name}: {error.message}", error.hint) from error
 
-    def _run(self, edit: Edit | None, start: int | None, sample: int) -> FreeRun:
-        *_, made = free.run(
+    def _going(self, edit: Edit | None, start: int | None, sample: int) -> Going:
+        return Going(
             self._trace,
             edit,
             self.model,
             self._terms,
             start=start,
-            sample=sample,
+            sample=self._first + sample,
             max_steps=self._max_steps,
             rules=self._rules,
         )
-        if made.stop is not None and made.stop.passing:
-            raise ModelRefused(made.stop.sentence)
+
+    def _made(self, wishes: Sequence[Wish], runs: Sequence[Going]) -> list[Rollout]:
+        """The runs at their ends, side by side until then, judged in the order of the wishes."""
+        run_all(runs, self.model)
+        for each in runs:
+            if each.made.stop is not None and each.made.stop.passing:
+                raise ModelRefused(each.made.stop.sentence)
+        made = [self._judged(wish, each.made) for wish, each in zip(wishes, runs, strict=True)]
+        self.given += made
         return made
 
-    def _kept(self, rollout: Rollout) -> Rollout:
-        self.given.append(rollout)
-        return rollout
+    def _judged(self, wish: Wish, run: FreeRun) -> Rollout:
+        met = self.ending.met(self._trace, run)
+        return Rollout(
+            start=run.start,
+            sample=wish.sample,
+            bad=None if met is None else not met,
+            run=run,
+            version=wish.version,
+            why=None if met is not None else run.stop.sentence if run.stop else None,
+        )
 
 
 def as_one(trace: Trace, run: FreeRun) -> Action:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from replay.bisection.search import SURE
+from replay.bisection.rounds import SURE
 
 LOOK = 2
 """So many samples, or fewer, are a look."""

@@ -8,12 +8,13 @@ again pays only for what it had not asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from replay import action
 from replay.action import Action
-from replay.bisection.search import Outcome, Wish
+from replay.bisection.rounds import Outcome, Wish
 from replay.bisection.versions import CannotAsk, Evidence, Version, first_reasons
 from replay.errors import BadEdit, OfflineMiss, RequestRefused, no_step
 from replay.locked.sampling import RANGE
@@ -21,6 +22,14 @@ from replay.models.cached import Answered, Ask, Cached
 from replay.oracle import Oracle
 from replay.plan import Arm, Plan, plans
 from replay.trace import Fidelity, Trace
+
+
+@runtime_checkable
+class Considers(Protocol):
+    """An oracle that asks somebody itself: told of all the answers it will be shown, it asks about
+    them at once. Raises OfflineMiss where it may not ask, ModelRefused where that declines."""
+
+    def consider(self, actions: Sequence[Action]) -> None: ...
 
 
 class Given(Struct, frozen=True, kw_only=True):
@@ -94,20 +103,38 @@ class Trials:
         Raises OfflineMiss naming the version where an answer is not stored and none may be asked
         for, ModelRefused where the model declines altogether, Stopped after `Cached.stop`.
         """
-        found: dict[int, Given] = {}
+        came: dict[int, Answered | RequestRefused] = {}
         for place, outcome in self.model.answers(self.asks(wishes), marked=len(wishes) > 1):
             wish = wishes[place]
             if isinstance(outcome, OfflineMiss):
                 name = self.versions[wish.version].name
                 where = f"{name}, answer {wish.sample + 1}"
                 raise OfflineMiss(f"{where}: {outcome.message}", outcome.hint)
-            found[place] = self._judged(wish, outcome)
-        ordered = [found[place] for place in range(len(wishes))]
+            came[place] = outcome
+        did = {place: self._action(wishes[place], outcome) for place, outcome in came.items()}
+        self._consider(each for _, each in sorted(did.items()))
+        ordered = [self._judged(wish, came[at], did[at]) for at, wish in enumerate(wishes)]
         self.given += ordered
         return [each.bad for each in ordered]
 
-    def _judged(self, wish: Wish, outcome: Answered | RequestRefused) -> Given:
-        if isinstance(outcome, RequestRefused):
+    def actions(self, wishes: Iterable[Wish]) -> list[Action]:
+        """What the stored answers among some samples do."""
+        stored = [
+            (wish, ask)
+            for wish in wishes
+            for ask in self.asks([wish])
+            if self.model.stored(ask.sent, ask.sample)
+        ]
+        given = (self._action(wish, self.model.answer(*ask)) for wish, ask in stored)
+        return [each for each in given if each is not None]
+
+    def _consider(self, actions: Iterable[Action | None]) -> None:
+        if isinstance(self.oracle, Considers):
+            whole = [each for each in actions if each is not None and each.cut is None]
+            self.oracle.consider(whole)
+
+    def _judged(self, wish: Wish, outcome: Answered | RequestRefused, did: Action | None) -> Given:
+        if isinstance(outcome, RequestRefused) or did is None:
             return Given(
                 version=wish.version,
                 sample=wish.sample,
@@ -116,7 +143,6 @@ class Trials:
                 key=None,
                 why=str(outcome),
             )
-        did = self._action(wish.version, outcome)
         bad = None if did.cut is not None else self.oracle.shows(did)
         unknown = f"{self.oracle.name} cannot tell" if bad is None else None
         return Given(
@@ -128,9 +154,11 @@ class Trials:
             why=did.cut or unknown,
         )
 
-    def _action(self, version: int, answer: Answered) -> Action:
+    def _action(self, wish: Wish, answer: Answered | RequestRefused) -> Action | None:
         """What the answer does, its tools called as in the recording."""
-        arm, edit = self._arms[version], self.versions[version].edit
+        if isinstance(answer, RequestRefused):
+            return None
+        arm, edit = self._arms[wish.version], self.versions[wish.version].edit
         did = action.answered(answer.body, arm.sent.recorded_name)
         return did if edit is None else action.named(did, edit.recorded_name)
 

@@ -18,23 +18,19 @@ replay, unless the run stopped before it: up to there both ask the same requests
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple
+from contextlib import closing
 
 from msgspec import structs
 
-from replay import action, canon, compare, messages, redact
-from replay.action import Act, Action
-from replay.compare import PLAIN, Difference, Rules
-from replay.convert import Sent
-from replay.edit import Edit, observation_edits
-from replay.errors import BadEdit, ModelRefused, OfflineMiss, RequestRefused, no_step
-from replay.free.growth import grown
-from replay.free.nearest import nearest
-from replay.free.result import FreeRun, FreeStep, Status, Stop, Unanswered
-from replay.free.tape import BARE, Found, Head, Tape, Terms
-from replay.models.cached import Cached
+from replay.compare import PLAIN, Rules
+from replay.edit import Edit
+from replay.errors import BadEdit, ModelRefused, OfflineMiss, no_step
+from replay.free.course import Answer, Course, Wanted
+from replay.free.result import FreeRun, Stop
+from replay.free.tape import BARE, Terms
+from replay.models.cached import Ask, Cached
 from replay.plan import Plan, plans
-from replay.trace import Context, Fidelity, Level, Message, Tool, Trace
+from replay.trace import Trace
 
 
 def run(
@@ -57,216 +53,112 @@ def run(
     Raises NotFound where there is no such step, BadEdit where the edit does not apply there,
     OfflineMiss where an answer is not stored and none may be asked for.
     """
-    course = _Course(trace, edit, model, terms, start, sample, rules)
-    limit = limit_of(course.road, max_steps)
-    made = FreeRun(
-        trace=trace.id,
-        thread=course.thread,
-        edit=edit.digest if edit is not None else None,
-        model=model.name,
-        server=model.server,
-        start=course.road[0].step.index,
-        sample=sample,
-        allow_stale=terms.allow_stale,
-        limit=limit,
-        paths=rules.paths,
-        yours=terms.effects,
+    going = Going(
+        trace, edit, model, terms, start=start, sample=sample, max_steps=max_steps, rules=rules
     )
-    ask: _Ask | None = _Ask(course.road[0].edited.sent, 0)
-    while ask is not None:
-        place = ask.place
-        step, following = course.go(ask, len(made.steps))
-        stop = following if isinstance(following, Stop) else None
-        if stop is None and step.index + 1 >= limit:
-            stop = Stop(
-                status="cap", sentence=f"It was asked {limit} times, as often as this run may."
-            )
-        ask = following if stop is None and isinstance(following, _Ask) else None
-        made = structs.replace(made, steps=(*made.steps, step), stop=stop)
-        if step.against is not None and not step.against.same:
-            made = structs.replace(made, notices=course.notices(place))
-        yield made
+    while not going.over:
+        going.go(_answer(model, going.wanted))
+        yield going.made
 
 
-class _Ask(NamedTuple):
-    """What is asked next.
+class Going:
+    """A run under way, for who asks: `wanted` is the request it waits for, `made` the run so far.
 
-    `place` counts the road: the recorded step this request is, or the one the run left at, where
-    `head` says how far it has come on the tape since.
+    Raises as `run` where it cannot begin.
     """
-
-    sent: Sent
-    place: int
-    head: Head | None = None
-
-
-class _Course:
-    """A run under way over one thread. `road` are its recorded steps that can lie ahead."""
 
     def __init__(
         self,
         trace: Trace,
         edit: Edit | None,
         model: Cached,
-        terms: Terms,
-        start: int | None,
-        sample: int,
-        rules: Rules,
+        terms: Terms = BARE,
+        *,
+        start: int | None = None,
+        sample: int = 0,
+        max_steps: int | None = None,
+        rules: Rules = PLAIN,
     ) -> None:
-        self.road = road(trace, edit, model.name, start)
-        self.thread = self.road[0].step.thread
-        self._edit = edit
-        self._model = model
-        self._sample = sample
-        self._rules = rules
-        replaced = observation_edits(edit) if edit is not None else None
-        self._tape = Tape(trace, self.thread, terms, replaced=replaced, rules=rules)
-
-    def go(self, ask: _Ask, index: int) -> tuple[FreeStep, _Ask | Stop]:
-        """One answer, what its calls got, and what comes after it."""
-        plan = self.road[ask.place]
-        on_road = ask.head is None
-        step = FreeStep(
-            index=index,
-            step=plan.step.index if on_road else None,
-            fidelity=_fidelity(plan),
-            losses=plan.edited.sent.losses,
-        )
-        where = f"step {plan.step.index}" if on_road else f"answer {index} of the run"
-        if plan.refusal is not None:
-            sentence = f"There is nothing to ask at {where}: {plan.refusal}."
-            return step, Stop(status="refused", sentence=sentence)
-        try:
-            answer = self._model.answer(ask.sent, self._sample)
-        except OfflineMiss as miss:
-            raise OfflineMiss(f"{where}: {miss.message}", miss.hint) from miss
-        except ModelRefused as refused:
-            passing = not isinstance(refused, RequestRefused)
-            sentence = f"The model declined {where}: {refused}."
-            return step, Stop(status="refused", sentence=sentence, passing=passing)
-        given = self._read(answer.body, ask.sent)
-        step = structs.replace(
-            step,
-            key=answer.key,
-            action=given,
-            against=self._against(plan, given) if on_road else None,
-            flaws=_flaws(answer.body, ask.sent),
-        )
-        if given.cut is not None:
-            return step, Stop(status="cut", sentence=f"Its answer was {given.cut}.")
-        if step.against is not None and step.against.same:
-            return self._along(step, given, answer.body, ask)
-        return self._beyond(step, given, answer.body, ask)
-
-    def notices(self, place: int) -> tuple[str, ...]:
-        """What is known against a run that left the road at that place of it."""
-        context = _context(self.road[place])
-        for plan in self.road[place + 1 :]:
-            shared, _ = messages.new_since(_context(plan), context)
-            if context is not None and shared < context.depth:
-                return (
-                    f"The recording's context was rewritten at step {plan.step.index};"
-                    " this run's never is.",
-                )
-        return ()
-
-    # --- on the road, and beyond it
-
-    def _along(
-        self, step: FreeStep, given: Action, answer: dict[str, Any], ask: _Ask
-    ) -> tuple[FreeStep, _Ask | Stop]:
-        """The recorded action again: what it got is what the next recorded request shows.
-
-        Where none follows, it gets what was recorded, or a stub.
-        """
-        plan, last = self.road[ask.place], ask.place + 1 == len(self.road)
-        found = self._tape.along(plan.step.index, given.calls, self._offered(ask.sent))
-        if last:
-            found = self._tape.filled(found)
-        step = structs.replace(step, found=found)
-        if any(each.rank == "miss" for each in found):
-            return step, self._stop(found, stubs_help=last)
-        if not last:
-            return step, _Ask(self.road[ask.place + 1].edited.sent, ask.place + 1)
-        if not given.calls:
-            return step, self._end(given, ask.place)
-        head = self._tape.after(self._tape.at(plan.step.index), given.calls)
-        return step, self._taken(found, answer, ask, head)
-
-    def _beyond(
-        self, step: FreeStep, given: Action, answer: dict[str, Any], ask: _Ask
-    ) -> tuple[FreeStep, _Ask | Stop]:
-        """Another action: what it gets is looked up, and the conversation is the run's own."""
-        if not given.calls:
-            return step, self._end(given, ask.place)
-        head = ask.head or self._tape.at(self.road[ask.place].step.index)
-        found = self._tape.find(head, given.calls, self._offered(ask.sent))
-        after = self._tape.after(head, given.calls)
-        return structs.replace(step, found=found), self._taken(found, answer, ask, after)
-
-    def _taken(
-        self, found: Sequence[Found], answer: dict[str, Any], ask: _Ask, head: Head
-    ) -> _Ask | Stop:
-        """The request after a turn, or why the turn cannot be taken: one call is unanswered."""
-        if any(each.text is None for each in found):
-            return self._stop(found, stubs_help=True)
-        return _Ask(grown(ask.sent, answer, found), ask.place, head)
-
-    # --- reading an answer
-
-    def _read(self, body: dict[str, Any], sent: Sent) -> Action:
-        found = action.answered(body, sent.recorded_name)
-        return found if self._edit is None else action.named(found, self._edit.recorded_name)
-
-    def _against(self, plan: Plan, given: Action) -> Difference:
-        ask = plan.step.ask
-        recorded = action.action(ask.response, ask.error)
-        return compare.compare(recorded, given, ask.request.tools or (), self._rules)
-
-    def _offered(self, sent: Sent) -> set[str]:
-        """The tools a request offers, by their recorded names."""
-        names = {sent.recorded_name(str(tool["name"])) for tool in sent.tools}
-        return names if self._edit is None else set(map(self._edit.recorded_name, names))
-
-    # --- stopping
-
-    def _end(self, given: Action, place: int) -> Stop:
-        """The run ended its turn, at a place of the road or after having left it there."""
-        said = "It spoke" if given.text else "It ended its turn without a word"
-        context = _context(self.road[place])
-        for plan in self.road[place + 1 :]:
-            if any(map(_speaks, messages.new_since(_context(plan), context)[1])):
-                return Stop(
-                    status="user",
-                    sentence=f"{said}, and the user's next words in the recording"
-                    f" (step {plan.step.index}) answer other words.",
-                )
-        return Stop(
-            status="finished",
-            sentence=f"{said}, and no words of the user follow in the recording.",
+        ahead = road(trace, edit, model.name, start)
+        self._course = Course(trace, edit, ahead, terms, rules)
+        self._next: Wanted | None = Wanted(ahead[0].edited.sent, 0)
+        self.made = FreeRun(
+            trace=trace.id,
+            thread=self._course.thread,
+            edit=edit.digest if edit is not None else None,
+            model=model.name,
+            server=model.server,
+            start=ahead[0].step.index,
+            sample=sample,
+            allow_stale=terms.allow_stale,
+            limit=limit_of(ahead, max_steps),
+            paths=rules.paths,
+            yours=terms.effects,
         )
 
-    def _stop(self, found: Sequence[Found], *, stubs_help: bool) -> Stop:
-        """Why the calls of a turn do not all get an answer."""
-        missing = [each for each in found if each.text is None or each.rank == "miss"]
-        status: Status = "stale" if all(each.rank == "stale" for each in missing) else "miss"
-        first = missing[0]
-        why = first.why or ""
-        masked = next((each for each in missing if _masked(each.call)), None)
-        if masked is not None:
-            status, first, why = "masked", masked, "it hangs on a masked value"
-        more = f" (and {len(missing) - 1} more of this turn)" if len(missing) > 1 else ""
-        phrase = Action(calls=(first.call,)).phrase
-        return Stop(
-            status=status,
-            sentence=f"The tape does not answer {phrase}: {why}{more}.",
-            calls=tuple(self._unanswered(each) for each in missing),
-            stubs_help=stubs_help,
-        )
+    @property
+    def over(self) -> bool:
+        return self._next is None
 
-    def _unanswered(self, found: Found) -> Unanswered:
-        near = nearest(found.call, self._tape.recorded, self._tape.tools, self._rules)
-        return Unanswered(found.call, found.why or "", near)
+    @property
+    def wanted(self) -> Ask | None:
+        """What to ask; None where it is over, and where the next step cannot be asked."""
+        if self._next is None or self._course.refusal(self._next) is not None:
+            return None
+        return Ask(self._next.sent, self.made.sample)
+
+    def go(self, answer: Answer | None) -> None:
+        """Go on with what `wanted` came to. Raises OfflineMiss, naming the step, for a miss."""
+        assert self._next is not None
+        made, place = self.made, self._next.place
+        step, following = self._course.go(self._next, len(made.steps), answer)
+        stop = following if isinstance(following, Stop) else None
+        if stop is None and step.index + 1 >= made.limit:
+            stop = Stop(
+                status="cap",
+                sentence=f"It was asked {made.limit} times, as often as this run may.",
+            )
+        self._next = following if stop is None and isinstance(following, Wanted) else None
+        made = structs.replace(made, steps=(*made.steps, step), stop=stop)
+        if step.against is not None and not step.against.same:
+            made = structs.replace(made, notices=self._course.notices(place))
+        self.made = made
+
+
+def run_all(runs: Sequence[Going], model: Cached) -> None:
+    """Bring runs of one model to their ends, side by side: what all of them want next is asked at
+    once, as far as the model can.
+
+    A run is made of its own answers alone, so it comes to the same as by itself. Raises OfflineMiss
+    as `run`; where the model declines altogether, every run that still waits has its stop.
+    """
+    while under_way := [each for each in runs if not each.over]:
+        asks = {at: ask for at, each in enumerate(under_way) if (ask := each.wanted) is not None}
+        answers = _answers(model, asks)
+        for at, each in enumerate(under_way):
+            each.go(answers.get(at))
+
+
+def _answers(model: Cached, asks: dict[int, Ask]) -> dict[int, Answer]:
+    """What each request came to, by its key."""
+    found: dict[int, Answer] = {}
+    keys = list(asks)
+    try:
+        with closing(model.answers(list(asks.values()), marked=len(asks) > 1)) as answers:
+            for place, outcome in answers:
+                found[keys[place]] = outcome
+    except ModelRefused as refused:
+        return {key: found.get(key, refused) for key in keys}
+    return found
+
+
+def _answer(model: Cached, ask: Ask | None) -> Answer | None:
+    if ask is None:
+        return None
+    try:
+        return model.answer(*ask)
+    except (OfflineMiss, ModelRefused) as error:
+        return error
 
 
 def limit_of(road: Sequence[Plan], max_steps: int | None) -> int:
@@ -296,37 +188,3 @@ def road(trace: Trace, edit: Edit | None, model: str, start: int | None) -> list
     steps = [s for s in trace.steps if s.thread == wanted and s.index >= (start or 0)]
     asked = {step.index for step in steps if step.ask.response.message is not None}
     return plans(trace, edit, model, asked | {step.index for step in steps[-1:]})
-
-
-def _context(plan: Plan) -> Context | None:
-    return plan.edited.request.context
-
-
-def _fidelity(plan: Plan) -> Fidelity:
-    """How completely the request is known, what could not be sent included."""
-    fidelity, partial = plan.step.ask.fidelity, plan.edited.sent.partial
-    if not partial or fidelity.level is Level.NONE:
-        return fidelity
-    reasons = dict.fromkeys((*fidelity.reasons, *partial))
-    return Fidelity(level=Level.PARTIAL, reasons=tuple(reasons))
-
-
-def _flaws(body: dict[str, Any], sent: Sent) -> tuple[str, ...]:
-    """What is wrong with an answer whatever was meant, in the names the model was given."""
-    tools = [Tool(name=str(t["name"]), schema=t["input_schema"]) for t in sent.tools]
-    return action.flaws(action.answered(body, str), tools)
-
-
-def _speaks(message: Message) -> bool:
-    """Is it the user's, and more than the results of tools?"""
-    if message.role != "user":
-        return False
-    content = message.body.get("content")
-    if not isinstance(content, list):
-        return bool(messages.text(message).strip())
-    words = [b for b in content if not isinstance(b, dict) or b.get("type") != "tool_result"]
-    return bool(messages.content_text(words).strip())
-
-
-def _masked(call: Act) -> bool:
-    return redact.masked_count(f"{canon.canonical(call.arguments)}{call.raw or ''}") > 0

@@ -12,6 +12,7 @@ from replay.errors import NotFound
 from replay.free.result import FreeCore
 from replay.locked.result import Core
 from replay.locked.sampling import RANGE
+from replay.store import notes
 from replay.store.handle import Store, now_ns
 
 Kind: TypeAlias = Literal["locked", "free"]
@@ -79,13 +80,40 @@ def find(store: Store, digest: str, of: type[Any] = Core) -> Core | FreeCore:
     return found
 
 
+class _Taken(Struct, frozen=True, kw_only=True):
+    """The highest range of samples that something beside replays has used."""
+
+    range: int
+
+
+def take_range(store: Store, trace: str, model: str, range: int) -> None:
+    """Remember that a search or a test of the trace, now finished, used that range of samples.
+
+    What was killed has not finished: begun again it takes the same range, and what it paid for.
+    """
+    if range > _taken(store, trace, model):
+        notes.keep(store, _taken_name(trace, model), _Taken(range=range))
+
+
 def next_range(store: Store, trace: str, model: str) -> int:
-    """The range of samples that no finished replay of the trace by that model has used."""
+    """The range of samples of the trace by that model that nothing finished has used.
+
+    At least 1: range 0 is what everything asks that does not ask for fresh samples.
+    """
     row = store.db.execute(
-        "SELECT coalesce(max(sample_range) + 1, 0) FROM replay WHERE trace_key = ? AND model = ?",
+        "SELECT coalesce(max(sample_range), 0) FROM replay WHERE trace_key = ? AND model = ?",
         (trace, model),
     ).fetchone()
-    return int(row[0])
+    return max(int(row[0]), _taken(store, trace, model)) + 1
+
+
+def _taken(store: Store, trace: str, model: str) -> int:
+    found = notes.found(store, _taken_name(trace, model), _Taken)
+    return max((each.range for each in found), default=0)
+
+
+def _taken_name(trace: str, model: str) -> str:
+    return f"samples/{trace}/{model}/"
 
 
 def of_trace(store: Store, trace: str) -> list[Kept]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from replay.edit import Edit, InjectConstraint
 from replay.trace import Trace
 from taxonomy.belief.contradictions import Contradiction
+from taxonomy.belief.oracle import Answer
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules import hallucinated_state, limits, loop, wrong_tool
 
@@ -31,6 +32,14 @@ def told_at(trace: Trace, step: int, words: str) -> Edit:
         name=f"told at step {step}",
         changes=(InjectConstraint(words, step),),
         thread=thread if thread != trace.steps[0].thread else None,
+    )
+
+
+def reproached(found: Answer) -> str:
+    """What a judge said against a step, as it can be told to the model that takes it again."""
+    said = " ".join(each.text.rstrip(".") for each in found.evidence)
+    return (
+        f"A judge faults another answer that was given here: {said}. Give one without that fault."
     )
 
 

@@ -16,6 +16,7 @@ from replay.convert import Sent
 from replay.edit import Edit
 from replay.errors import OfflineMiss, RequestRefused
 from replay.models.cached import Answered, Ask, Cached
+from replay.models.choose import label
 from replay.plan import Plan, plans
 from replay.trace import Level, Trace
 from taxonomy.belief import question
@@ -43,7 +44,7 @@ class BeliefOracle:
     calls = 1
 
     def __init__(self, trace: Trace, facts: Sequence[Fact], model: Cached) -> None:
-        self.name = f"belief, asked of {model.name}"
+        self.name = f"belief, asked of {label(model.name)}"
         self.facts = tuple(facts)
         self.model = model
         self._trace = trace

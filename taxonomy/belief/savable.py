@@ -25,6 +25,8 @@ class SavableOracle:
     """As `StepOracle`: is the run lost, whatever the fix does from this step on?"""
 
     monotone = True
+    fresh = 1
+    """The range of samples that a test takes its runs from."""
 
     def __init__(
         self,
@@ -41,7 +43,7 @@ class SavableOracle:
         self.fix = fix
         self._samples = samples
         self._rollouts = Rollouts(trace, ending, model, terms=terms)
-        self._fresh = Rollouts(trace, ending, model, terms=terms, range=1)
+        self._fresh = Rollouts(trace, ending, model, terms=terms, range=self.fresh)
         planned = road(trace, fix, model.name, None)
         self.steps = tuple(plan.step.index for plan in planned if plan.refusal is None)
         self.calls = samples * limit_of(planned, None)

@@ -71,6 +71,14 @@ def judged(
             yield Judged(step=each.step, span=each.span, unasked=each.why)
         else:
             inquiries.append(each)
+    for _, said in judged_each(inquiries, model, samples):
+        yield said
+
+
+def judged_each(
+    inquiries: Sequence[Inquiry], model: Cached, samples: int
+) -> Generator[tuple[int, Judged], None, None]:
+    """The same, each with the place of its inquiry: several may be about one step."""
     asks = [Ask(inquiry.sent, sample) for inquiry in inquiries for sample in range(samples)]
     came: dict[int, dict[int, Outcome]] = {}
     with closing(model.answers(asks)) as answers:
@@ -79,7 +87,7 @@ def judged(
             came.setdefault(which, {})[sample] = outcome
             if len(came[which]) == samples:
                 outcomes = [given for _, given in sorted(came.pop(which).items())]
-                yield from _together(inquiries[which], outcomes)
+                yield from ((which, said) for said in _together(inquiries[which], outcomes))
 
 
 def foreseen(asked: Iterable[Inquiry | Unasked], model: Cached, samples: int) -> Estimate:

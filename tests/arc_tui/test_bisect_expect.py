@@ -14,7 +14,16 @@ from replay.errors import Stopped
 from replay.models.demo import Demo
 from replay.store import Store
 from replay.trace import Fidelity, Level
-from tests.arc_tui.bisect_case import GUESS, LOOP, TOUR, expected, prompt, put_runs
+from tests.arc_tui.bisect_case import (
+    GUESS,
+    LOOP,
+    TOUR,
+    bisected,
+    expected,
+    prompt,
+    prompts,
+    put_runs,
+)
 from tests.messages_api import Body, MessagesApi
 from tests.replay.live_case import MODEL, clean_environment
 from tests.replay.locked_case import spans, stored
@@ -118,7 +127,20 @@ def test_what_it_asked_is_kept_and_its_edit_too(db: Path) -> None:
     assert met(db, *V4, *LOOKS)["asked"] == 3
     again = met(db, *V4, *LOOKS)
     assert (again["asked"], again["kept"], again["edit"]) == (0, 3, "v4")
-    assert met(db, *V4, *LOOKS, "--resample")["asked"] == 0, "no finished replay used a range yet"
+
+
+def test_what_one_command_asked_afresh_is_not_taken_for_fresh_by_another(db: Path) -> None:
+    """Each with `--resample`: expectations, a bisection and a replay of the same step."""
+    bisection = ("--expect", "tool=get_order", "--at", "4", "--resample")
+    asked = [
+        met(db, *V4, *LOOKS, "--resample")["asked"],
+        met(db, *V4, *LOOKS, "--resample")["asked"],
+        bisected(db, TOUR, *prompts((3, 4, 5)), *bisection)["asked"],
+        met(db, *V4, *LOOKS, "--resample")["asked"],
+    ]
+    assert asked == [3, 3, 21, 3]
+    replayed = json.loads(expected(db, TOUR, "-k", "1", "--resample", "--json").stdout)
+    assert (replayed["asked"], replayed["range"]) == (8, 5)
 
 
 def test_a_bug_is_129_and_being_stopped_stays_what_it_is(

@@ -19,7 +19,7 @@ from arc_tui.places import fixtures
 from replay.errors import ArcError, BadEdit, ModelRefused, OfflineMiss
 from replay.free.stub import Stub
 from replay.models.demo import Demo
-from replay.store import edits, stubs
+from replay.store import edits, replays, stubs
 from replay.store.rows import trace_row
 from taxonomy.belief.demo import DemoBeliefs
 from taxonomy.ledger import open_ledger
@@ -76,7 +76,8 @@ def test_the_first_line_names_the_step_and_the_last_the_next_command(db: Path) -
     assert lines[0] == (
         "Belief left the world at step 4 (message 9): amount 7500 stands in nothing it saw."
     )
-    assert lines[-1] == f"next: arc bisect {TOUR} --steps --oracle contradiction --validate"
+    goes_on = f"bisect {TOUR} --steps --oracle contradiction --validate"
+    assert lines[-1] == f"next: arc --db {db} {goes_on}", "with the database it was given"
     assert "to find it nobody was asked" in result.stdout
     assert "nowhere in  system prompt, tool definitions, user message, 4 tool results" in (
         result.stdout
@@ -110,7 +111,7 @@ def test_the_airline_run_is_named_with_its_two_sources(tmp_path: Path) -> None:
     assert "step 3 (message 8): says 12 May is within 24 h of 15 May" in result.stdout
     assert "observed  created_at 2024-05-12T00:14:30  [step 2, get_reservation" in result.stdout
     assert "told      current time is 2024-05-15 15:00:00  [system prompt]" in result.stdout
-    assert "next: arc attach 26/1 --sketch-tools" in result.stdout
+    assert f"next: arc --db {db} attach 26/1 --sketch-tools" in result.stdout
 
 
 # --- the test of it
@@ -140,7 +141,7 @@ def test_a_fix_that_does_not_help_is_refuted_and_the_users_own_is_tried(
 
 def test_what_comes_next_goes_on_from_the_step_with_the_edit_that_helped(db: Path) -> None:
     view = as_json(run(db, TOUR, "--validate", "--json"))
-    assert view["next"][:6] == ["arc", "replay", TOUR, "--free", "--from", "4"]
+    assert view["next"][3:8] == ["replay", TOUR, "--free", "--from", "4"]
     with open_ledger(db) as store:
         assert edits.find(store, view["next"][-1]).name == "told at step 4"
 
@@ -230,6 +231,19 @@ def test_the_point_of_no_return_is_the_step_that_refunds(db: Path, tmp_path: Pat
     assert sum(each["asked"] for each in view["rows"]) <= len(view["rows"])
 
 
+def test_the_runs_of_a_test_are_fresh_and_what_asks_afresh_later_does_not_meet_them(
+    db: Path, tmp_path: Path
+) -> None:
+    with open_ledger(db) as store:
+        stubs.put(store, trace_row(store, TOUR).trace, READ, source="test")
+    fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
+    saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "3")
+    view = as_json(run(db, TOUR, "--oracle", "savable", *saved, "--validate", "--json"))
+    assert view["trial"]["step"] == 4
+    with open_ledger(db) as store:
+        assert replays.next_range(store, view["trace"], "demo") == 2
+
+
 def test_runs_that_the_tape_does_not_answer_say_nothing(db: Path, tmp_path: Path) -> None:
     fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "1")
@@ -237,6 +251,47 @@ def test_runs_that_the_tape_does_not_answer_say_nothing(db: Path, tmp_path: Path
     row = view["rows"][4]
     assert (row["bad"], row["lost"]) == (None, 1)
     assert "The tape does not answer get_order" in row["phrase"]
+
+
+def test_why_the_runs_told_nothing_is_said_in_full_and_where_a_stub_helps(
+    db: Path, tmp_path: Path
+) -> None:
+    fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
+    saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "2")
+    result = run(db, TOUR, "--oracle", "savable", *saved, "--validate")
+    assert result.return_value == 1
+    assert (
+        "From steps 0, 1, 2, 3, 4 no run came far enough: The tape does not answer get_order("
+        'order_id="1039"): it was never recorded with these arguments.'
+    ) in result.stdout
+    assert "No step was found, so there is nothing to test." in result.stdout
+    assert f"next: arc --db {db} replay {TOUR} --free --from 0 --edit " in result.stdout
+
+
+def test_a_read_of_another_moment_may_answer_the_runs(db: Path, tmp_path: Path) -> None:
+    fix = constraint(tmp_path, "Read an order again before you change it.")
+    saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=8150", "-k", "3")
+    strict = as_json(run(db, LONG, "--oracle", "savable", *saved, "--json"))
+    loose = as_json(run(db, LONG, "--oracle", "savable", *saved, "--allow-stale", "--json"))
+    judged = [sum(row["n"] or 0 for row in view["rows"]) for view in (strict, loose)]
+    assert judged[0] < judged[1]
+    assert loose["sentence"].startswith("The fix saves most runs from every step whose runs came")
+    assert "of steps 0, 1, 2, 3, 4, 5 nobody can tell" in loose["sentence"]
+
+
+def test_runs_are_foreseen_by_what_the_recorded_steps_asked(
+    db: Path, tmp_path: Path, api: MessagesApi
+) -> None:
+    fix = constraint(tmp_path, "Never make up an amount.")
+    words = ("--fix", fix, "--expect", "tool=refund_order", "-k", "3", "--oracle", "savable")
+    found = as_json(run(db, TOUR, *words, "--estimate", "--model", MODEL, "--validate"))
+    assert found["runs"] == {"steps": 6, "of": 8, "each": 3, "most_calls": 21}
+    assert found["estimate"]["calls"] == 6 * 3 * 8 // 2
+    assert (found["estimate"]["most_calls"], found["test_calls"]) == (8 * 3 * 21, 2 * 3 * 21)
+    assert api.asked == 0
+    live = run(db, TOUR, *words, *LIVE, "500")
+    assert "about 6 of 8 steps, 3 runs from each, of at most 21 calls;" in live.stderr
+    assert 0 < api.asked <= 8 * 3 * 21
 
 
 # --- live

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from replay.bisection.change_point import PRIOR, Rates, Split, Tally, posterior
 from replay.bisection.result import Found
-from replay.bisection.search import SURE, Settings, Wish, search
+from replay.bisection.rounds import SURE, Settings, Wish
+from replay.bisection.search import search
 from tests.bench.measure import Row
 
 GOAL = "≤ 28 calls at ≥ .97"

@@ -9,7 +9,8 @@ import pytest
 
 from replay.bisection.change_point import NO_CHANGE, Tally, next_versions, posterior
 from replay.bisection.result import Found
-from replay.bisection.search import Outcome, Round, Settings, Spent, Wish, search
+from replay.bisection.rounds import Outcome, Round, Settings, Spent, Wish
+from replay.bisection.search import search
 
 Answer = Callable[[Wish], Outcome]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from replay.bisection.course import spelled
 from replay.bisection.foreseen import of_hunks, of_versions
 from replay.bisection.hunks import Culprits, HunkWish, applied, hunks, search_hunks
-from replay.bisection.search import Settings, Spent
+from replay.bisection.rounds import Settings, Spent
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), max_size=12)
 

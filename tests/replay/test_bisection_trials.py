@@ -11,7 +11,7 @@ from replay.bisection.course import Ended, Progress, bisect, bisect_hunks
 from replay.bisection.hunks import Chosen, Culprits, hunks
 from replay.bisection.result import Found
 from replay.bisection.rollouts import Reaches, Rollouts, as_one
-from replay.bisection.search import Settings, Wish
+from replay.bisection.rounds import Settings, Wish
 from replay.bisection.trials import Trials
 from replay.bisection.versions import CannotAsk, Version
 from replay.edit import Edit, ReplaceText, SetSystem

@@ -652,7 +652,7 @@ def test_nothing_that_answers_a_call_can_reach_a_process_a_network_or_code_to_ru
     found = reached(*(f"replay.{name}" for name in ANSWERING))
     assert not acting(found)
     assert "os" not in {each for name in ANSWERING for each in imported(f"replay.{name}")}
-    for name in ("free.run", *ANSWERING):
+    for name in ("free.run", "free.course", *ANSWERING):
         for node in ast.walk(ast.parse(source(name))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in BUILT_IN
@@ -665,7 +665,7 @@ def test_a_free_run_reaches_nothing_that_acts_but_the_model_it_is_given() -> Non
 
 
 def test_no_one_can_hand_over_a_function_for_a_tool() -> None:
-    for name in ("free.run", *ANSWERING):
+    for name in ("free.run", "free.course", *ANSWERING):
         assert "Callable" not in source(name)
     function: Any = lambda call: "x"  # noqa: E731
     terms = Terms(stubs=(function,))

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from arc_tui import format
 from arc_tui.jobs.bisect.plan import KEPT, KeptBisect, Plan, Wanted
+from arc_tui.jobs.everyone import Everyone
 from arc_tui.views.bisect import (
     BisectView,
     Label,
@@ -24,27 +25,30 @@ from replay.bisection.course import Ended, Progress, bisect, bisect_hunks
 from replay.bisection.hunks import Culprits, applied
 from replay.bisection.result import Found
 from replay.errors import ModelRefused
-from replay.models.cached import Cached
 from replay.models.choose import label
-from replay.store import Store, notes
+from replay.store import Store, notes, replays
 
 R = TypeVar("R", Found, Culprits)
 
 
 def bisecting(
-    store: Store, wanted: Wanted, *, hold: Callable[[Cached], object] | None = None
+    store: Store, wanted: Wanted, *, hold: Callable[[Everyone], object] | None = None
 ) -> Generator[BisectView]:
     """Search; yields the view before each round of answers, and at the end with its digest.
 
     Every answer is stored as it comes: killed and run again, it asks only the rest. `hold` is given
-    the model, for another thread to stop. Raises NotFound, BadEdit, BadVersions, BadPredicate,
-    NothingExpected, ModelRefused where nothing could be asked at all, OfflineMiss and Stopped.
+    everyone who is asked, for another thread to stop. Raises NotFound, BadEdit, BadVersions,
+    BadPredicate, NothingExpected, ModelRefused where nothing could be asked at all, OfflineMiss
+    and Stopped.
     """
     plan = Plan(store, wanted)
-    with plan.opened():
+    with plan.everyone:
         if hold is not None:
-            hold(plan.asked.model)
-        view = yield from _Work(store, plan).run()
+            hold(plan.everyone)
+        work = _Work(store, plan)
+        view = yield from work.run()
+    if view.samples and not work.cut_short:
+        replays.take_range(store, plan.trace.id, plan.asked.model.name, plan.range)
     if view.samples:
         kept = KeptBisect(
             trace=plan.trace.id, model=plan.asked.model.name, range=plan.range, view=view
@@ -59,15 +63,14 @@ def kept_bisects(store: Store, trace: str) -> list[BisectView]:
 
 
 class _Work:
-    """A search under way, as a view."""
+    """A search under way, as a view. `cut_short`: the model declined to go on."""
 
     def __init__(self, store: Store, plan: Plan) -> None:
+        self.cut_short = False
         self._store = store
         self._plan = plan
         self._rounds: list[RoundLine] = []
         self._samples = 0
-        model = plan.asked.model
-        self._before = model.hits, model.asks, model.usd
 
     def run(self) -> Generator[BisectView, None, BisectView]:
         plan = self._plan
@@ -87,6 +90,7 @@ class _Work:
                 progress = next(going)
             except StopIteration as ended:
                 found: Ended[R] = ended.value
+                self.cut_short = found.refused is not None
                 if found.refused is not None and not self._plan.asked.evidence:
                     raise ModelRefused(found.refused) from None
                 return found
@@ -155,7 +159,6 @@ class _Work:
 
     def _common(self) -> BisectView:
         plan, model = self._plan, self._plan.asked.model
-        hits, asks, usd = self._before
         fidelity = plan.asked.fidelity
         return BisectView(
             trace=plan.trace.id,
@@ -171,10 +174,10 @@ class _Work:
             notices=tuple(plan.notices),
             rounds=tuple(self._rounds),
             most=plan.settings.most,
-            kept=model.hits - hits,
-            asked=model.asks - asks,
-            spent_usd=model.usd - usd,
-            spent_complete=model.usd_complete,
+            kept=plan.everyone.kept,
+            asked=plan.everyone.asked,
+            spent_usd=plan.everyone.usd,
+            spent_complete=plan.everyone.usd_complete,
         )
 
     def _finished(self, view: BisectView, refused: str | None) -> BisectView:

@@ -6,71 +6,49 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from arc_tui.jobs.bisect.step_plan import StepPlan, StepsWanted
+from arc_tui.jobs.bisect.step_plan import SAMPLES, StepPlan, StepsWanted
+from arc_tui.jobs.everyone import Everyone
 from arc_tui.views.bisect_steps import StepsView, build_steps
+from arc_tui.views.bisect_steps_words import lost_words, trust_words
 from replay.bisection.scan import Located, locate
 from replay.edit import Edit
 from replay.errors import ArcError
-from replay.locked.estimate import Estimate
-from replay.models.cached import Cached
 from replay.models.choose import label
-from replay.store import Store, edits
+from replay.store import Store, edits, replays
+from replay.store.handle import now_ns
 from taxonomy.belief.contradictions import ContradictionOracle
-from taxonomy.belief.foreseen import NOTHING, foreseen
+from taxonomy.belief.judged import JudgedOracle
 from taxonomy.belief.oracle import Answer
 from taxonomy.belief.probe import BeliefOracle, shown_words
 from taxonomy.belief.savable import SavableOracle
 from taxonomy.belief.trial import Trial
+from taxonomy.calibration.trust import trust
+from taxonomy.judge import family, rule_judge
 
 BETWEEN_VIEWS_S = 0.1
 """Stored answers come faster than anyone reads views of them."""
 
 
 def bisecting_steps(
-    store: Store, wanted: StepsWanted, *, hold: Callable[[Cached], object] | None = None
+    store: Store, wanted: StepsWanted, *, hold: Callable[[Everyone], object] | None = None
 ) -> Generator[StepsView]:
     """Find the step, and test it where that is wanted; yields the view whenever more is known.
 
-    What was answered is kept: run again, it asks only what is missing. `hold` is given the model,
-    where one is asked, for another thread to stop. Raises NotFound, BadEdit, ModelRefused and
-    OfflineMiss with sentences, and Stopped; the last view before tells what was known by then.
+    What was answered is kept: run again, it asks only what is missing. `hold` is given
+    everyone who is asked, where anybody is, for another thread to stop. Raises NotFound, BadEdit,
+    ModelRefused and OfflineMiss with sentences, and Stopped; the last view before tells what was
+    known by then.
     """
     if wanted.fix is not None:
         wanted = structs.replace(wanted, fix=edits.save(store, wanted.fix))
     work = _Work(store, StepPlan(store, wanted))
-    model = work.plan.model
-    if model is None:
+    everyone = work.plan.everyone
+    with everyone:
+        if hold is not None and everyone.models:
+            hold(everyone)
         yield from work.views()
-        return
-    with model:
-        if hold is not None:
-            hold(model)
-        yield from work.views()
-
-
-class StepsOutlook(Struct, frozen=True, kw_only=True):
-    """What is to be asked before the first call: the steps, and `test_calls` for the test, if a
-    step is found. `facts` are those a belief is asked about."""
-
-    estimate: Estimate
-    test_calls: int
-    facts: tuple[str, ...]
-
-
-def outlook(store: Store, wanted: StepsWanted) -> StepsOutlook:
-    """What `bisecting_steps` with the same wish would ask, of an oracle other than `savable`.
-
-    Asks nothing. Raises as `bisecting_steps` does before it asks.
-    """
-    plan = StepPlan(store, structs.replace(wanted, live=False))
-    beliefs = plan.oracle if isinstance(plan.oracle, BeliefOracle) else None
-    return StepsOutlook(
-        estimate=NOTHING if beliefs is None else foreseen(plan.trace, beliefs),
-        test_calls=2 * wanted.samples if wanted.validate else 0,
-        facts=() if beliefs is None else shown_words(beliefs.facts),
-    )
 
 
 class _Work:
@@ -79,7 +57,6 @@ class _Work:
     def __init__(self, store: Store, plan: StepPlan) -> None:
         self.plan = plan
         self._store = store
-        self._before = self._meter()
         self._answers: dict[int, Answer] = {}
         self._located: Located | None = None
         self._fix: Edit | None = plan.wanted.fix
@@ -98,6 +75,7 @@ class _Work:
             yield self._view(going=True)
             self._fix = edits.save(self._store, self.plan.fix_for(found))
             self._trial = self.plan.tried(found.step, self._fix)
+            self._take_fresh()
         yield self._view()
 
     def _search(self) -> Generator[StepsView]:
@@ -113,6 +91,12 @@ class _Work:
                 step = going.send(self._answers[step].bad)
         except StopIteration as ended:
             self._located = ended.value
+
+    def _take_fresh(self) -> None:
+        """The runs of a test are fresh ones: what asks afresh after it must not meet them."""
+        oracle, trace = self.plan.oracle, self.plan.trace.id
+        if isinstance(oracle, SavableOracle):
+            replays.take_range(self._store, trace, oracle.model.name, oracle.fresh)
 
     # --- what is known
 
@@ -142,29 +126,29 @@ class _Work:
             self._answers,
             self._located or self._so_far(),
             None if decisive is None else decisive.step,
-            model=None if plan.model is None else label(plan.model.name),
+            model=self._who,
             facts=shown_words(plan.oracle.facts) if isinstance(plan.oracle, BeliefOracle) else (),
             notices=tuple(self._notices(decisive)),
             fix=self._fix,
             trial=self._trial,
-            lost=isinstance(plan.oracle, SavableOracle),
+            about=plan.wanted.oracle,
             next=() if going else self._next(decisive),
             going=going,
         )
-        if plan.model is None:
-            return view
-        hits, asks, usd = self._meter()
+        everyone = plan.everyone
         return structs.replace(
             view,
-            kept=int(hits - self._before[0]),
-            asked=int(asks - self._before[1]),
-            spent_usd=usd - self._before[2],
-            spent_complete=plan.model.usd_complete,
+            kept=everyone.kept,
+            asked=everyone.asked,
+            spent_usd=everyone.usd,
+            spent_complete=everyone.usd_complete,
         )
 
-    def _meter(self) -> tuple[float, float, float]:
-        model = self.plan.model
-        return (0, 0, 0.0) if model is None else (model.hits, model.asks, model.usd)
+    @property
+    def _who(self) -> str | None:
+        """Whose words it rests on, None where nobody is asked."""
+        models = self.plan.everyone.models
+        return ", ".join(label(each.name) for each in models) or None
 
     def _notices(self, decisive: Answer | None) -> Iterator[str]:
         oracle = self.plan.oracle
@@ -174,8 +158,30 @@ class _Work:
                 yield "The run passed: most rules say nothing of a run that did."
         if isinstance(oracle, BeliefOracle):
             yield "One sample a step: a look; --validate asks the step found again."
+        if isinstance(oracle, JudgedOracle):
+            yield from self._of_judge(oracle)
+        lowest = oracle.lowest if isinstance(oracle, JudgedOracle) and decisive is None else None
+        if lowest is not None:
+            yield f"The lowest score stands at step {lowest.step}, {lowest.phrase}."
+        if isinstance(oracle, SavableOracle):
+            yield from lost_words(self._answers)
+        if decisive is None and self.plan.wanted.validate and self._located is not None:
+            yield "No step was found, so there is nothing to test."
         if decisive is not None and self._trial is None:
             yield "What an oracle says is a hypothesis until it is tested."
+
+    def _of_judge(self, oracle: JudgedOracle) -> Iterator[str]:
+        """How far the judge's word may be taken."""
+        if oracle.judge is None:
+            yield f"{rule_judge.NOTICE}."
+            return
+        yield "One answer of the judge a step: a look."
+        yield trust_words(oracle.judge.name, trust(self._store, oracle.by, now_ns()))
+        steps = self.plan.trace.steps
+        agents = [step.ask.response.model or step.ask.request.model for step in steps]
+        warned = family.warning(oracle.judge.name, [name for name in agents if name])
+        if warned is not None:
+            yield f"{warned}."
 
     def _next(self, decisive: Answer | None) -> tuple[str, ...]:
         """The words of the command that goes on from here."""
@@ -183,14 +189,27 @@ class _Work:
         if self.plan.lacks_tools(decisive):
             return ("arc", "attach", name, "--sketch-tools")
         if decisive is None:
-            return ("arc", "break", name)
+            return self._looking_on(name)
         if self._trial is None:
             return (*("arc", "bisect", name, "--steps"), *self._same(), "--validate")
-        at = str(decisive.step)
         if self._trial.status != "validated":
-            return ("arc", "show", name, at)
-        edit = edits.short(self._trial.fix.digest)
-        return ("arc", "replay", name, "--free", "--from", at, "--edit", edit, *self.plan.who())
+            return ("arc", "show", name, str(decisive.step))
+        return self._free(decisive.step, self._trial.fix)
+
+    def _looking_on(self, name: str) -> tuple[str, ...]:
+        """Where no step is known: let a run go on that told nothing, for what no tape answers a
+        stub may; else look at what else points at a step."""
+        lost = [step for step, each in sorted(self._answers.items()) if each.lost and not each.n]
+        settled = self._located is not None and self._located.status == "none"
+        if self._fix is None or not lost or settled:
+            return ("arc", "break", name)
+        return self._free(lost[0], self._fix)
+
+    def _free(self, step: int, fix: Edit) -> tuple[str, ...]:
+        name, edit = self.plan.wanted.trace, edits.short(fix.digest)
+        stale = ("--allow-stale",) if self.plan.wanted.allow_stale else ()
+        words = ("arc", "replay", name, "--free", "--from", str(step), "--edit", edit)
+        return (*words, *stale, *self.plan.who())
 
     def _same(self) -> Iterator[str]:
         """The options of this search, for one that goes on from it."""
@@ -202,6 +221,10 @@ class _Work:
             yield from ("--fix", edits.short(wanted.fix.digest))
         if wanted.expect is not None:
             yield from ("--expect", wanted.expect)
+        if wanted.samples != SAMPLES:
+            yield from ("-k", str(wanted.samples))
         if wanted.allow_stale:
             yield "--allow-stale"
+        if wanted.judge is not None:
+            yield from ("--judge", wanted.judge)
         yield from self.plan.who()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from arc_tui.jobs import expecting
 from arc_tui.jobs.bisect.versions import BadVersions, Source, merged
+from arc_tui.jobs.everyone import Everyone
 from arc_tui.jobs.replaying import break_and_notice
 from arc_tui.views.bisect import BisectView, Kind, Label, text_diff
 from replay.bisection.course import spelled
 from replay.bisection.hunks import Chosen, Hunk, hunks
 from replay.bisection.rollouts import Rollouts
-from replay.bisection.search import USUAL, Settings
+from replay.bisection.rounds import USUAL, Settings
 from replay.bisection.trials import Trials
 from replay.bisection.versions import CannotAsk, Version
 from replay.budget import Budget, Limits
@@ -22,7 +22,7 @@ from replay.edit import Edit
 from replay.errors import BadEdit
 from replay.free.tape import Terms
 from replay.models.choose import choose, default_name
-from replay.store import Store, notes, read, replays, stubs
+from replay.store import Store, read, replays, stubs
 from replay.store.rows import trace_row
 from replay.trace import Json, Trace
 
@@ -70,8 +70,8 @@ class Plan:
     """A search made ready: `asked` has its versions and judges their samples.
 
     `step` is the one asked at, None for runs from the first one; `parts` are the hunks, () where
-    versions are searched. Nothing is asked here, and nothing can be asked that the limits forbid.
-    Raises as `bisecting.bisecting` does before it asks.
+    versions are searched; `everyone` is who will be asked. Nothing is asked here, and nothing can
+    be asked that the limits forbid. Raises as `bisecting.bisecting` does before it asks.
     """
 
     def __init__(self, store: Store, wanted: Wanted) -> None:
@@ -90,11 +90,14 @@ class Plan:
         budget = Budget(wanted.limits)
         name = wanted.model or default_name(self.trace)
         self._model = choose(name, store, live=wanted.live, budget=budget)
-        self.range = self._fresh_range() if wanted.resample else 0
+        self.range = (
+            replays.next_range(store, self.trace.id, self._model.name) if wanted.resample else 0
+        )
         self.step = self._first_step()
         self._judge = expecting.judge_of(
             store, wanted.expect, wanted.judge, self._model.name, live=wanted.live, budget=budget
         )
+        self.everyone = Everyone(self._model, self._judge)
         self.asked = self._asked()
         self._fill()
         self.question: Json = [
@@ -117,15 +120,6 @@ class Plan:
         """How the texts with none, one, two … of the hunks are called."""
         many = len(self.parts)
         return [spelled(frozenset(range(count)), many) for count in range(many + 1)]
-
-    @contextmanager
-    def opened(self) -> Iterator[None]:
-        """While this lasts, connections may be open."""
-        with ExitStack() as stack:
-            stack.enter_context(self._model)
-            if self._judge is not None:
-                stack.enter_context(self._judge)
-            yield
 
     def hunk_edit(self, chosen: Chosen, text: str) -> Edit | None:
         """The edit that makes the prompt the old text with some of its hunks."""
@@ -220,12 +214,6 @@ class Plan:
         if len(self.asked.versions) < 2:
             why = self.notices[-1] if self.notices else "the run has too few"
             raise BadVersions(f"the fix can be tried from fewer than two steps: {why}")
-
-    def _fresh_range(self) -> int:
-        """A range of samples that no finished replay or bisection of the trace has used."""
-        used = notes.found(self._store, f"{KEPT}{self.trace.id}/", KeptBisect)
-        mine = [each.range + 1 for each in used if each.model == self._model.name]
-        return max([replays.next_range(self._store, self.trace.id, self._model.name), *mine])
 
 
 def _one_model(edit: Edit | None) -> Edit | None:

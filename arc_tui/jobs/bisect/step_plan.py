@@ -7,17 +7,18 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from arc_tui.jobs.expecting import ending
+from arc_tui.jobs.everyone import Everyone
+from arc_tui.jobs.expecting import JUDGE, ending, judge_of
+from replay.bisection.rounds import Wish
+from replay.bisection.trials import Trials
+from replay.bisection.versions import Version
 from replay.budget import Budget, Limits
 from replay.edit import Edit
 from replay.errors import BadEdit, ModelRefused
 from replay.free.tape import Terms
-from replay.locked import run as locked
-from replay.locked.row import Models
-from replay.locked.sampling import fixed
-from replay.locked.step_result import Reply
 from replay.models.cached import Cached
 from replay.models.choose import DEMO, choose, default_name
+from replay.oracle import Oracle
 from replay.plan import plans
 from replay.store import Store, read, stubs
 from replay.store.rows import trace_row
@@ -25,15 +26,20 @@ from replay.trace import NO_TOOLS, Trace
 from taxonomy.belief import facts
 from taxonomy.belief.contradictions import Contradiction, ContradictionOracle, contradictions
 from taxonomy.belief.demo import DemoBeliefs
-from taxonomy.belief.fix import fix_of, telling, told_at
+from taxonomy.belief.fix import fix_of, reproached, telling, told_at
+from taxonomy.belief.judged import JudgedOracle
 from taxonomy.belief.oracle import Answer, StepOracle
 from taxonomy.belief.probe import BeliefOracle
 from taxonomy.belief.savable import SavableOracle
 from taxonomy.belief.trial import Arm, Trial, arm
+from taxonomy.expectations import JudgeOracle
 from taxonomy.oracles import RuleOracle
 from taxonomy.rules.case import Case
 
-OracleName: TypeAlias = Literal["contradiction", "belief", "savable"]
+OracleName: TypeAlias = Literal["contradiction", "belief", "judge", "savable"]
+
+SAMPLES = 8
+"""Samples of each arm of a test, and runs from a step, unless the user says otherwise."""
 
 NO_FACT = "no observation of this run shows a fact that a later step hangs on"
 
@@ -44,7 +50,7 @@ class StepsWanted(Struct, frozen=True, kw_only=True):
     `ask` and `world` name one fact, what it is and its value (`STEP:PATH` of a result, or as
     written); without them facts are chosen by rule. `fix` None is made from what was found;
     `savable` needs one, and `expect`, what a saved run does; it answers reads of another moment
-    where `allow_stale`.
+    where `allow_stale`. `judge` names who judges; None is the demo judge for the demo model.
     `samples` are those of the test, and of runs from a step; `most` limits the steps asked.
     """
 
@@ -54,9 +60,10 @@ class StepsWanted(Struct, frozen=True, kw_only=True):
     world: str | None = None
     fix: Edit | None = None
     validate: bool = False
-    samples: int = 8
+    samples: int = SAMPLES
     expect: str | None = None
     allow_stale: bool = False
+    judge: str | None = None
     model: str | None = None
     live: bool = False
     limits: Limits = Limits()
@@ -64,16 +71,32 @@ class StepsWanted(Struct, frozen=True, kw_only=True):
 
 
 class StepPlan:
-    """A search for the step made ready: `model` is asked (None: nobody is), `oracle` judges.
+    """A search for the step made ready. `oracle` answers by step; for it `asker` is asked, and for
+    the test `model` (None: nobody is). Both may be one; `everyone` is all of them.
 
-    Nothing is asked here. Raises as `step_bisecting.bisecting_steps` does before it asks.
+    Nothing is asked here. Raises as `bisecting_steps.bisecting_steps` does before it asks.
     """
 
     def __init__(self, store: Store, wanted: StepsWanted) -> None:
         self.wanted = wanted
         self.trace: Trace = read.load(store, trace_row(store, wanted.trace).trace)
-        self.model = _model(store, wanted, self.trace)
+        budget = Budget(wanted.limits)
+        self.model = _model(store, wanted, self.trace, budget)
+        self._judge = self._judged_by(store, budget)
+        self.everyone = Everyone(self.model, self._judge)
+        self._scores = read.scores(store, self.trace.id)
         self.oracle: StepOracle = self._oracle(store)
+
+    @property
+    def asker(self) -> Cached | None:
+        """Who is asked to find the step."""
+        match self.wanted.oracle:
+            case "contradiction":
+                return None
+            case "judge":
+                return self._judge
+            case _:
+                return self.model
 
     def fix_for(self, found: Answer) -> Edit:
         """The user's fix, else one made of what was found."""
@@ -81,6 +104,8 @@ class StepPlan:
             return self.wanted.fix
         if isinstance(self.oracle, ContradictionOracle):
             return fix_of(self.trace, self._contradiction(found.step))
+        if isinstance(self.oracle, JudgedOracle):
+            return told_at(self.trace, found.step, reproached(found))
         shown = [each for each in found.evidence if each.role != "believes"]
         return told_at(self.trace, found.step, telling(shown))
 
@@ -103,7 +128,8 @@ class StepPlan:
         recorded = default_name(self.trace)
         name = self.wanted.model or recorded
         named = ("--model", name or "NAME") if self.wanted.model or name is None else ()
-        return named if name == DEMO else (*named, "--live", "--budget", "1")
+        local = name == DEMO and self._judge is None
+        return named if local else (*named, "--live", "--budget", "1")
 
     # --- the oracles
 
@@ -111,6 +137,9 @@ class StepPlan:
         wanted = self.wanted
         if wanted.oracle == "contradiction":
             return ContradictionOracle(self.trace)
+        if wanted.oracle == "judge":
+            scores, most = self._scores, wanted.most
+            return JudgedOracle(self.trace, self._judge, scores=scores, most=most)
         assert self.model is not None
         if wanted.oracle == "belief":
             return BeliefOracle(self.trace, self._facts(), self.model)
@@ -128,6 +157,13 @@ class StepPlan:
             wanted.samples,
             Terms(stubs=known, allow_stale=wanted.allow_stale),
         )
+
+    def _judged_by(self, store: Store, budget: Budget) -> Cached | None:
+        wanted = self.wanted
+        if wanted.oracle != "judge":
+            return None
+        model = wanted.model or default_name(self.trace) or ""
+        return judge_of(store, JUDGE, wanted.judge, model, live=wanted.live, budget=budget)
 
     def _facts(self) -> Sequence[facts.Fact]:
         case = Case(self.trace)
@@ -150,34 +186,38 @@ class StepPlan:
             return self.oracle.trial(step, fix, samples)
         if isinstance(self.oracle, SavableOracle):
             return self.oracle.trial(step, samples)
-        return self._replayed(step, fix, RuleOracle(self.trace, self._contradiction(step).finding))
+        return self._answered(step, fix, self._of_answers(step))
 
-    def _replayed(self, step: int, fix: Edit, oracle: RuleOracle) -> tuple[Arm, Arm]:
-        """A locked replay of the one step: how many answers of each arm show the finding."""
+    def _of_answers(self, step: int) -> Oracle:
+        """What tells whether another answer at the step shows the failure."""
+        if isinstance(self.oracle, JudgedOracle):
+            recorded = self.oracle.at(step).bad
+            return JudgeOracle(
+                self.trace, step, self._judge, scores=self._scores, recorded=recorded
+            )
+        return RuleOracle(self.trace, self._contradiction(step).finding)
+
+    def _answered(self, step: int, fix: Edit, oracle: Oracle) -> tuple[Arm, Arm]:
+        """The one step asked again: how many answers of each arm show the failure."""
         assert self.model is not None
-        sampling = fixed(self.wanted.samples)
-        models = Models.one(self.model)
-        *_, result = locked.replay(
-            self.trace, fix, models, sampling=sampling, steps={step}, oracle=oracle
+        arms = (Version(name="as recorded", edit=None), Version(name=fix.name, edit=fix))
+        trials = Trials(self.trace, oracle, self.model, arms)
+        control, fixed = (
+            [Wish(version, sample) for sample in range(self.wanted.samples)] for version in (0, 1)
         )
-        why = result.refused or result.edited_refused or result.ended
-        if why is not None:
-            raise ModelRefused(f"step {step} cannot be asked again: {why}")
-        if not result.touched:
+        ends = [trials.asks([wishes[0]])[0].sent for wishes in (control, fixed)]
+        if ends[0].asks_as(ends[1]):
             raise BadEdit(f"the fix changes nothing at step {step}", "it must be said before it")
-        return _shown(result.control), _shown(result.edited)
+        shown = trials.outcomes([*control, *fixed])
+        return arm(shown[: len(control)]), arm(shown[len(control) :])
 
 
-def _shown(replies: Sequence[Reply]) -> Arm:
-    return arm([each.shows for each in replies])
-
-
-def _model(store: Store, wanted: StepsWanted, trace: Trace) -> Cached | None:
-    """Who is asked, None where nobody is. Raises ModelRefused where nobody is named."""
-    if wanted.oracle == "contradiction" and not wanted.validate:
+def _model(store: Store, wanted: StepsWanted, trace: Trace, budget: Budget) -> Cached | None:
+    """The model that is asked, None where it is not. Raises ModelRefused where nobody is named."""
+    if wanted.oracle in ("contradiction", "judge") and not wanted.validate:
         return None
     edited = wanted.fix.model if wanted.fix is not None and wanted.oracle == "savable" else None
     name = wanted.model or edited or default_name(trace)
     if name == DEMO and wanted.oracle == "belief":
         return Cached(store, DEMO, DemoBeliefs(), source=DEMO)
-    return choose(name, store, live=wanted.live, budget=Budget(wanted.limits))
+    return choose(name, store, live=wanted.live, budget=budget)

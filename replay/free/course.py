@@ -1,0 +1,251 @@
+"""One run under way: what an answer does to it, and what is asked next.
+
+A course asks nobody: it says what it wants, and is told the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from msgspec import structs
+
+from replay import action, canon, compare, messages, redact
+from replay.action import Act, Action
+from replay.compare import Difference, Rules
+from replay.convert import Sent
+from replay.edit import Edit, observation_edits
+from replay.errors import ModelRefused, OfflineMiss, RequestRefused
+from replay.free.growth import grown
+from replay.free.nearest import nearest
+from replay.free.result import FreeStep, Status, Stop, Unanswered
+from replay.free.tape import Found, Head, Tape, Terms
+from replay.models.cached import Answered
+from replay.plan import Plan
+from replay.trace import Context, Fidelity, Level, Message, Tool, Trace
+
+
+class Wanted(NamedTuple):
+    """What is asked next.
+
+    `place` counts the road: the recorded step this request is, or the one the run left at, where
+    `head` says how far it has come on the tape since.
+    """
+
+    sent: Sent
+    place: int
+    head: Head | None = None
+
+
+Answer: TypeAlias = Answered | ModelRefused | OfflineMiss
+"""What a request comes to."""
+
+
+class Course:
+    """A run over one thread. `road` are its recorded steps that can lie ahead."""
+
+    def __init__(
+        self, trace: Trace, edit: Edit | None, road: Sequence[Plan], terms: Terms, rules: Rules
+    ) -> None:
+        self.road = road
+        self.thread = road[0].step.thread
+        self._edit = edit
+        self._rules = rules
+        replaced = observation_edits(edit) if edit is not None else None
+        self._tape = Tape(trace, self.thread, terms, replaced=replaced, rules=rules)
+
+    def refusal(self, wanted: Wanted) -> str | None:
+        """Why there is nothing to ask there, None where there is."""
+        return self.road[wanted.place].refusal
+
+    def go(
+        self, wanted: Wanted, index: int, answer: Answer | None
+    ) -> tuple[FreeStep, Wanted | Stop]:
+        """The step that an answer makes, what its calls got, and what comes after it.
+
+        `answer` None where there was nothing to ask. Raises OfflineMiss where it is one.
+        """
+        plan = self.road[wanted.place]
+        on_road = wanted.head is None
+        step = FreeStep(
+            index=index,
+            step=plan.step.index if on_road else None,
+            fidelity=_fidelity(plan),
+            losses=plan.edited.sent.losses,
+        )
+        where = f"step {plan.step.index}" if on_road else f"answer {index} of the run"
+        match answer:
+            case None:
+                sentence = f"There is nothing to ask at {where}: {plan.refusal}."
+                return step, Stop(status="refused", sentence=sentence)
+            case OfflineMiss():
+                raise OfflineMiss(f"{where}: {answer.message}", answer.hint) from answer
+            case ModelRefused():
+                passing = not isinstance(answer, RequestRefused)
+                sentence = f"The model declined {where}: {answer}."
+                return step, Stop(status="refused", sentence=sentence, passing=passing)
+            case Answered():
+                return self._answered(step, wanted, answer)
+
+    def _answered(
+        self, step: FreeStep, wanted: Wanted, answer: Answered
+    ) -> tuple[FreeStep, Wanted | Stop]:
+        given = self._read(answer.body, wanted.sent)
+        step = structs.replace(
+            step,
+            key=answer.key,
+            action=given,
+            against=self._against(self.road[wanted.place], given)
+            if step.step is not None
+            else None,
+            flaws=_flaws(answer.body, wanted.sent),
+        )
+        if given.cut is not None:
+            return step, Stop(status="cut", sentence=f"Its answer was {given.cut}.")
+        if step.against is not None and step.against.same:
+            return self._along(step, given, answer.body, wanted)
+        return self._beyond(step, given, answer.body, wanted)
+
+    def notices(self, place: int) -> tuple[str, ...]:
+        """What is known against a run that left the road at that place of it."""
+        context = _context(self.road[place])
+        for plan in self.road[place + 1 :]:
+            shared, _ = messages.new_since(_context(plan), context)
+            if context is not None and shared < context.depth:
+                return (
+                    f"The recording's context was rewritten at step {plan.step.index};"
+                    " this run's never is.",
+                )
+        return ()
+
+    # --- on the road, and beyond it
+
+    def _along(
+        self, step: FreeStep, given: Action, answer: dict[str, Any], wanted: Wanted
+    ) -> tuple[FreeStep, Wanted | Stop]:
+        """The recorded action again: what it got is what the next recorded request shows.
+
+        Where none follows, it gets what was recorded, or a stub.
+        """
+        plan, last = self.road[wanted.place], wanted.place + 1 == len(self.road)
+        found = self._tape.along(plan.step.index, given.calls, self._offered(wanted.sent))
+        if last:
+            found = self._tape.filled(found)
+        step = structs.replace(step, found=found)
+        if any(each.rank == "miss" for each in found):
+            return step, self._stop(found, stubs_help=last)
+        if not last:
+            return step, Wanted(self.road[wanted.place + 1].edited.sent, wanted.place + 1)
+        if not given.calls:
+            return step, self._end(given, wanted.place)
+        head = self._tape.after(self._tape.at(plan.step.index), given.calls)
+        return step, self._taken(found, answer, wanted, head)
+
+    def _beyond(
+        self, step: FreeStep, given: Action, answer: dict[str, Any], wanted: Wanted
+    ) -> tuple[FreeStep, Wanted | Stop]:
+        """Another action: what it gets is looked up, and the conversation is the run's own."""
+        if not given.calls:
+            return step, self._end(given, wanted.place)
+        head = wanted.head or self._tape.at(self.road[wanted.place].step.index)
+        found = self._tape.find(head, given.calls, self._offered(wanted.sent))
+        after = self._tape.after(head, given.calls)
+        return structs.replace(step, found=found), self._taken(found, answer, wanted, after)
+
+    def _taken(
+        self, found: Sequence[Found], answer: dict[str, Any], wanted: Wanted, head: Head
+    ) -> Wanted | Stop:
+        """The request after a turn, or why the turn cannot be taken: one call is unanswered."""
+        if any(each.text is None for each in found):
+            return self._stop(found, stubs_help=True)
+        return Wanted(grown(wanted.sent, answer, found), wanted.place, head)
+
+    # --- reading an answer
+
+    def _read(self, body: dict[str, Any], sent: Sent) -> Action:
+        found = action.answered(body, sent.recorded_name)
+        return found if self._edit is None else action.named(found, self._edit.recorded_name)
+
+    def _against(self, plan: Plan, given: Action) -> Difference:
+        ask = plan.step.ask
+        recorded = action.action(ask.response, ask.error)
+        return compare.compare(recorded, given, ask.request.tools or (), self._rules)
+
+    def _offered(self, sent: Sent) -> set[str]:
+        """The tools a request offers, by their recorded names."""
+        names = {sent.recorded_name(str(tool["name"])) for tool in sent.tools}
+        return names if self._edit is None else set(map(self._edit.recorded_name, names))
+
+    # --- stopping
+
+    def _end(self, given: Action, place: int) -> Stop:
+        """The run ended its turn, at a place of the road or after having left it there."""
+        said = "It spoke" if given.text else "It ended its turn without a word"
+        context = _context(self.road[place])
+        for plan in self.road[place + 1 :]:
+            if any(map(_speaks, messages.new_since(_context(plan), context)[1])):
+                return Stop(
+                    status="user",
+                    sentence=f"{said}, and the user's next words in the recording"
+                    f" (step {plan.step.index}) answer other words.",
+                )
+        return Stop(
+            status="finished",
+            sentence=f"{said}, and no words of the user follow in the recording.",
+        )
+
+    def _stop(self, found: Sequence[Found], *, stubs_help: bool) -> Stop:
+        """Why the calls of a turn do not all get an answer."""
+        missing = [each for each in found if each.text is None or each.rank == "miss"]
+        status: Status = "stale" if all(each.rank == "stale" for each in missing) else "miss"
+        first = missing[0]
+        why = first.why or ""
+        masked = next((each for each in missing if _masked(each.call)), None)
+        if masked is not None:
+            status, first, why = "masked", masked, "it hangs on a masked value"
+        more = f" (and {len(missing) - 1} more of this turn)" if len(missing) > 1 else ""
+        phrase = Action(calls=(first.call,)).phrase
+        return Stop(
+            status=status,
+            sentence=f"The tape does not answer {phrase}: {why}{more}.",
+            calls=tuple(self._unanswered(each) for each in missing),
+            stubs_help=stubs_help,
+        )
+
+    def _unanswered(self, found: Found) -> Unanswered:
+        near = nearest(found.call, self._tape.recorded, self._tape.tools, self._rules)
+        return Unanswered(found.call, found.why or "", near)
+
+
+def _context(plan: Plan) -> Context | None:
+    return plan.edited.request.context
+
+
+def _fidelity(plan: Plan) -> Fidelity:
+    """How completely the request is known, what could not be sent included."""
+    fidelity, partial = plan.step.ask.fidelity, plan.edited.sent.partial
+    if not partial or fidelity.level is Level.NONE:
+        return fidelity
+    reasons = dict.fromkeys((*fidelity.reasons, *partial))
+    return Fidelity(level=Level.PARTIAL, reasons=tuple(reasons))
+
+
+def _flaws(body: dict[str, Any], sent: Sent) -> tuple[str, ...]:
+    """What is wrong with an answer whatever was meant, in the names the model was given."""
+    tools = [Tool(name=str(t["name"]), schema=t["input_schema"]) for t in sent.tools]
+    return action.flaws(action.answered(body, str), tools)
+
+
+def _speaks(message: Message) -> bool:
+    """Is it the user's, and more than the results of tools?"""
+    if message.role != "user":
+        return False
+    content = message.body.get("content")
+    if not isinstance(content, list):
+        return bool(messages.text(message).strip())
+    words = [b for b in content if not isinstance(b, dict) or b.get("type") != "tool_result"]
+    return bool(messages.content_text(words).strip())
+
+
+def _masked(call: Act) -> bool:
+    return redact.masked_count(f"{canon.canonical(call.arguments)}{call.raw or ''}") > 0

@@ -1,0 +1,197 @@
+"""A judge in a bisection: of every step (`--steps --oracle judge`), and of answers (`--expect`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from arc_tui.cli.bisecting import bisect
+from replay.errors import ModelRefused, OfflineMiss
+from replay.models.demo import Demo
+from replay.store.handle import now_ns
+from taxonomy.calibration import gate
+from taxonomy.judge.kept import ScoreSet
+from taxonomy.ledger import open_ledger
+from taxonomy.rubrics import RUBRICS
+from tests.arc_tui.bisect_case import LOOP, TOUR, bisected, expected, prompt, prompts, put_runs, run
+from tests.judge_policy import Judge
+from tests.messages_api import Body, MessagesApi
+from tests.replay.live_case import MODEL, clean_environment
+
+JUDGE = "gpt-judge"
+LIVE = ("--model", MODEL, "--live", "--max-calls", "200")
+JUDGED = ("--judge", JUDGE)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("judged") / "arc.db"
+    put_runs(path)
+    return path
+
+
+@pytest.fixture
+def db(made: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "arc.db"
+    copy.write_bytes(made.read_bytes())
+    return copy
+
+
+class Server:
+    """The demo model and a judge behind one address, by the name that is asked for."""
+
+    def __init__(self) -> None:
+        self.judge = Judge()
+
+    def __call__(self, body: Body) -> Body:
+        if body["model"] == JUDGE:
+            return self.judge(body)
+        return {**Demo().complete(body, 0), "model": body["model"]}
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def api(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
+    clean_environment(monkeypatch, tmp_path)
+    with MessagesApi(server) as running:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
+        yield running
+
+
+def steps(db: Path, trace: str, *words: str) -> Result:
+    return run(bisect, db, trace, "--steps", "--oracle", "judge", *words)
+
+
+def as_json(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+# --- of every step, by rule
+
+
+def test_the_first_step_scored_badly_is_named_and_that_no_model_was_asked(db: Path) -> None:
+    result = steps(db, LOOP)
+    assert result.return_value == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(
+        "The first of 4 steps that the judge scores under 0.5 is 2 (message 5), scored 0.33: "
+    )
+    assert lines[1].startswith("demo, rule-based: no model was asked")
+    assert "What an oracle says is a hypothesis until it is tested." in lines
+    assert "what the judge says" in lines
+
+
+def test_where_none_is_the_lowest_is_said(db: Path) -> None:
+    result = steps(db, TOUR)
+    assert result.return_value == 1
+    assert result.stdout.startswith("The judge scores no step under 0.5: 7 steps scored.")
+    assert "The lowest score stands at step 4, scored 0.75: arguments grounded: no" in result.stdout
+
+
+def test_a_test_asks_the_step_again_and_the_recorded_answer_keeps_its_verdict(db: Path) -> None:
+    trial = as_json(steps(db, LOOP, "--validate", "--json"))["trial"]
+    assert trial["status"] == "refuted"
+    assert trial["control"]["value"] > 0.5
+    assert trial["by"] == "scored under 0.5 by the judge demo, rule-based"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--judge", "x", "--steps", "--oracle", "belief"), "--judge needs --oracle judge"),
+        (("--allow-stale", "--steps"), "needs --oracle savable"),
+    ],
+)
+def test_what_does_not_go_together_is_said(db: Path, words: tuple[str, ...], said: str) -> None:
+    given = ["--db", str(db), TOUR, *words]
+    result = CliRunner().invoke(bisect, given, standalone_mode=False)
+    assert isinstance(result.exception, click.UsageError)
+    assert said in result.exception.message
+
+
+# --- of every step, by a judge that is asked
+
+
+def test_a_judge_is_asked_of_each_step_once_and_foreseen(db: Path, api: MessagesApi) -> None:
+    with pytest.raises(ModelRefused, match="a judge must be named"):
+        steps(db, TOUR, "--model", MODEL)
+    with pytest.raises(OfflineMiss, match="step 0: no stored word of the judge gpt-judge"):
+        steps(db, TOUR, "--model", MODEL, *JUDGED)
+    foreseen = as_json(steps(db, TOUR, "--model", MODEL, *JUDGED, "--estimate", "--validate"))
+    assert (foreseen["estimate"]["calls"], foreseen["test_calls"]) == (8, 32)
+    assert api.asked == 0
+    api.flights.gather = 8
+    first = steps(db, TOUR, *LIVE, *JUDGED)
+    assert "8 live calls at first" in first.stderr
+    assert (api.asked, api.most_at_once) == (8, 8)
+    again = steps(db, TOUR, "--model", MODEL, *JUDGED, "--json")
+    assert (api.asked, as_json(again)["kept"]) == (8, 8)
+
+
+def test_no_more_steps_are_asked_than_may_be(db: Path, api: MessagesApi) -> None:
+    view = as_json(steps(db, TOUR, *LIVE, *JUDGED, "--most", "3", "--json"))
+    assert api.asked == 3
+    assert sum(row["asked"] for row in view["rows"]) == 3
+
+
+def test_how_far_the_judge_may_be_trusted_stands_beside_its_word(
+    db: Path, api: MessagesApi
+) -> None:
+    never = steps(db, TOUR, *LIVE, *JUDGED).stdout
+    assert "The judge gpt-judge was never calibrated" in never
+    assert "a look" in never
+    by = ScoreSet(mode="step", model=JUDGE, rubric=RUBRICS["step"].version).by
+    with open_ledger(db) as store:
+        gate.keep(store, gate.gate(by, [gate.Pair(0.1, 0.9)], now_ns()))
+    few = steps(db, TOUR, *LIVE, *JUDGED).stdout
+    assert "The judge gpt-judge did not pass its calibration (" in few
+    assert "do not trust its scores" in few
+
+
+def test_a_step_it_scores_badly_is_tested_by_fresh_answers_that_it_judges(
+    db: Path, api: MessagesApi, server: Server
+) -> None:
+    view = as_json(steps(db, TOUR, *LIVE, *JUDGED, "--validate", "-k", "4", "--json"))
+    assert view["first_bad"] is not None
+    judged = len(server.judge.seen)
+    assert view["asked"] == api.asked
+    assert api.asked - judged == 8, "four of each arm"
+    assert "by the judge gpt-judge" in view["trial"]["by"]
+
+
+# --- of answers
+
+
+def test_the_judges_calls_are_foreseen_and_counted(
+    db: Path, api: MessagesApi, server: Server
+) -> None:
+    words = ("--expect", "judge", *JUDGED, "-k", "3", "--at", "4", "--system", str(prompt(4)))
+    foreseen = as_json(expected(db, TOUR, *words, "--model", MODEL, "--estimate"))
+    assert (foreseen["calls"], foreseen["most_calls"]) == (6, 6), "three answers, each judged"
+    result = expected(db, TOUR, *words, *LIVE, "--json")
+    assert "6 live calls at first" in result.stderr
+    assert "one more for each new answer the judge sees is counted" in result.stderr
+    assert as_json(result)["asked"] == api.asked == 3 + len(server.judge.seen)
+    again = as_json(expected(db, TOUR, *words, "--model", MODEL, "--estimate"))
+    assert (again["calls"], again["stored"]) == (0, 3 + len(server.judge.seen))
+
+
+def test_a_bisection_says_who_judges_and_what_that_may_cost(
+    db: Path, api: MessagesApi, server: Server
+) -> None:
+    words = (TOUR, *prompts((3, 4)), "--expect", "judge", *JUDGED, "--at", "4")
+    foreseen = as_json(run(bisect, db, *words, "--model", MODEL, "--estimate"))
+    assert foreseen["judge"] == JUDGE
+    view = bisected(db, *words, *LIVE)
+    assert view["asked"] == api.asked
+    assert server.judge.seen
