@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from replay.statistics import Rate, rate
+from replay.statistics import Rate, rate, wilson
 
 _Z2 = 1.959963984540054**2
 
@@ -64,12 +64,8 @@ def clustered(things: Iterable[tuple[str, bool]]) -> Clustered:
 
 
 def _held(share: float, worth: float, n: int) -> Rate:
-    """The share of n things, with Wilson's interval of `worth` of them, no whole number."""
-    middle = (share + _Z2 / (2 * worth)) / (1 + _Z2 / worth)
-    half = math.sqrt(_Z2 * (share * (1 - share) / worth + _Z2 / (4 * worth * worth)))
-    half /= 1 + _Z2 / worth
-    low = 0.0 if share == 0 else max(0.0, middle - half)
-    high = 1.0 if share == 1 else min(1.0, middle + half)
+    """The share of n things, with the interval of `worth` of them."""
+    low, high = wilson(share, worth)
     return Rate(value=share, n=n, low=low, high=high)
 
 

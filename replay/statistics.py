@@ -42,12 +42,18 @@ def rate(hits: float, n: int) -> Rate:
     """
     if not n:
         return Rate(value=None, n=0, low=0.0, high=1.0)
-    share, z2 = hits / n, _Z * _Z
+    low, high = wilson(hits / n, n)
+    return Rate(value=hits / n, n=n, low=low, high=high)
+
+
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """Wilson's score interval of a share of `n` things, which need be no whole number of them."""
+    z2 = _Z * _Z
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = _Z * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-    low = 0.0 if hits == 0 else max(0.0, middle - half)
-    high = 1.0 if hits == n else min(1.0, middle + half)
-    return Rate(value=share, n=n, low=low, high=high)
+    low = 0.0 if share == 0 else max(0.0, middle - half)
+    high = 1.0 if share == 1 else min(1.0, middle + half)
+    return low, high
 
 
 def fisher(hits: int, n: int, other_hits: int, other_n: int) -> float:

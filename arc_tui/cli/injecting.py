@@ -13,7 +13,7 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
-from arc_tui.cli.live import foreseen, limits, live_options
+from arc_tui.cli.live import limits, live_options, said_before
 from arc_tui.cli.replaying import named_edit
 from arc_tui.jobs.injecting import Wanted, estimated, injecting
 from arc_tui.views.injecting import EMPTY, InjectRow, InjectView
@@ -85,11 +85,8 @@ def inject(
             live=options["live"],
             limits=limits(options),
         )
-        if only_estimate:
-            print_json(estimated(store, wanted))
+        if said_before(lambda: estimated(store, wanted), only=only_estimate, live=wanted.live):
             return 0
-        if wanted.live:
-            click.echo(foreseen(estimated(store, wanted)), err=True)
         views = [EMPTY]
         try:
             _drain(injecting(store, wanted), views)
@@ -179,7 +176,11 @@ def _outcome(row: InjectRow) -> Text:
         said, style = _MARKS[one.outcome]
         return Text(f"{said} at +{one.after}" if one.after is not None else said, style)
     if not row.decided:
-        return Text(_MARKS["unknown"][0] if row.tried else "", "yellow")
+        return (
+            Text(_MARKS["unknown"][0], "yellow")
+            if row.tried
+            else Text(f"{format.UNKNOWN} not asked")
+        )
     return Text(f"{row.corrected}/{row.decided} corrected", "green" if row.corrected else "red")
 
 
@@ -190,5 +191,7 @@ def _footer(view: InjectView) -> Iterator[str]:
             f"answered by {', '.join(view.models)} · {format.count(view.k, 'sample')} an error ·"
             f" {view.asked} asked, {view.kept} kept · spent {spent}"
         )
-    if view.rows:
+    if any(row.tried for row in view.rows):
         yield "kept for the recovery rate of `arc stats`; --json shows what the agent was shown"
+    elif view.rows:
+        yield "--json shows what the agent would be shown"

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 import click
 
 from arc_tui import format
+from arc_tui.cli.common import print_json
 from replay.budget import Limits
+from replay.errors import OfflineMiss
 from replay.locked.estimate import Estimate
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,6 +42,24 @@ def limits(options: dict[str, Any]) -> Limits:
         tokens=options["max_tokens"],
         minutes=options["max_minutes"],
     )
+
+
+def said_before(estimated: Callable[[], Estimate], *, only: bool, live: bool) -> bool:
+    """Say what would be asked before anything live is; is that all (`only`, as JSON)?"""
+    if only:
+        print_json(estimated())
+    elif live:
+        click.echo(foreseen(estimated()), err=True)
+    return only
+
+
+def refuse_missing(missing: int, model: str | None) -> None:
+    """Raises OfflineMiss where answers were not stored, once all that is known was shown."""
+    if missing:
+        raise OfflineMiss(
+            f"{format.count(missing, 'answer')} of {model} not stored",
+            "--live with a limit (--budget USD) asks for them",
+        )
 
 
 def foreseen(estimate: Estimate) -> str:

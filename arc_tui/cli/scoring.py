@@ -14,10 +14,10 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
-from arc_tui.cli.live import foreseen, limits, live_options
+from arc_tui.cli.live import limits, live_options, refuse_missing, said_before
 from arc_tui.jobs.judging import Wanted, estimated, judging
 from arc_tui.views.scores import ScoreRow, ScoresView
-from replay.errors import ArcError, OfflineMiss
+from replay.errors import ArcError
 from replay.statistics import Rate
 from taxonomy import goals as goal_files
 from taxonomy.rubrics import Mode
@@ -71,11 +71,8 @@ def score(
             live=options["live"],
             limits=limits(options),
         )
-        if only_estimate:
-            print_json(estimated(store, wanted))
+        if said_before(lambda: estimated(store, wanted), only=only_estimate, live=wanted.live):
             return 0
-        if wanted.live:
-            click.echo(foreseen(estimated(store, wanted)), err=True)
         views: dict[str, ScoresView] = {}
         try:
             _drain(judging(store, wanted), views)
@@ -83,12 +80,7 @@ def score(
             _show(views, as_json=as_json)
             raise
     _show(views, as_json=as_json)
-    missing = sum(view.missing for view in views.values())
-    if missing:
-        raise OfflineMiss(
-            f"{format.count(missing, 'answer')} of {options['model']} not stored",
-            "--live with a limit (--budget USD) asks for them",
-        )
+    refuse_missing(sum(view.missing for view in views.values()), options["model"])
     return 0 if any(view.scored for view in views.values()) else 1
 
 

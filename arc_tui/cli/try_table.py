@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.text import Text
 
 from arc_tui import format
-from arc_tui.cli.common import print_table
+from arc_tui.cli.common import print_table, with_database
 from arc_tui.views.try_rows import TriedRun, TriedStep
 from arc_tui.views.try_words import (
     COUNTED_AT_STEPS,
@@ -24,51 +27,69 @@ from arc_tui.views.try_words import (
 from arc_tui.views.trying import TryView
 
 _RUN, _PHRASE = 28, 48
+_NARROW, _NARROW_RUN = 100, 20
+"""Cells of a terminal below which a row keeps its sign, and not what was recorded."""
 
-GO_ON = "`arc replay ID --edit NAME` asks every step of a run, with --free the run goes on"
 
 
 def print_try(out: Console, view: TryView, *, rows: bool = False) -> None:
     """The rates, the sentence, what stands against it, the rows; `rows`: all healthy steps."""
-    out.print(Text(f"{format.one_line(view.edit)}: {headline(view)}", "bold"), soft_wrap=True)
-    out.print(Text(format.plain(sentence(view))), soft_wrap=True)
+    _say(out, f"{format.one_line(view.edit)}: {headline(view)}", "bold")
+    _say(out, sentence(view))
     for notice in notices(view):
-        out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
+        _say(out, notice, "yellow")
     out.print()
-    head = ["", "id", "run", "step", "control", "edited", "recorded", "the edit mostly"]
-    print_table(out, head, [_cells(row) for row in view.runs])
-    counted = f"control, edited: {counted_at_breaks(view)}"
-    out.print(Text(counted, "dim"), soft_wrap=True)
+    _print_rows(out, "run", view.runs)
+    _say(out, f"control, edited: {counted_at_breaks(view)}", "dim")
     _print_steps(out, view, rows=rows)
     out.print()
-    asked = f"{whom(view)} · {spent(view)}"
-    for line in (*basis(view), GO_ON, asked):
-        out.print(Text(format.plain(line), "dim"), soft_wrap=True)
+    for line in (*basis(view), _go_on(), f"{whom(view)} · {spent(view)}"):
+        _say(out, line, "dim")
+
+
+def _say(out: Console, line: str, style: str = "") -> None:
+    """A line, wrapped between words on a terminal and whole in a pipe."""
+    out.print(Text(format.plain(line), style), soft_wrap=not out.is_terminal)
 
 
 def _print_steps(out: Console, view: TryView, *, rows: bool) -> None:
     shown = [row for row in view.steps if rows or row.effect in ("broke", "unknown")]
     if shown:
         out.print()
-        head = ["", "id", "healthy step of", "step", "control", "edited", "recorded",
-                "the edit mostly"]  # fmt: skip
-        print_table(out, head, [_cells(row) for row in shown])
-        out.print(Text(f"control, edited: {COUNTED_AT_STEPS}", "dim"))
+        _print_rows(out, "healthy step of", shown)
+        _say(out, f"control, edited: {COUNTED_AT_STEPS}", "dim")
     hidden = len(view.steps) - len(shown)
     if hidden:
         held = format.count(hidden, "more healthy step" if shown else "healthy step")
-        out.print(Text(f"{held} held (--rows shows them)", "dim"))
+        _say(out, f"{held} held (--rows shows them)", "dim")
 
 
-def _cells(row: TriedRun | TriedStep) -> list[Text | str]:
+def _print_rows(out: Console, what: str, rows: Sequence[TriedRun | TriedStep]) -> None:
+    """A row each; where there is little room, the signs are told once, below."""
+    narrow = out.is_terminal and out.width < _NARROW
+    head = ["", "id", what, "step", "control", "edited", "recorded", "the edit mostly"]
+    if narrow:
+        head.remove("recorded")
+    print_table(out, head, [_cells(row, narrow=narrow) for row in rows])
+    if narrow:
+        _say(out, " · ".join(dict.fromkeys(mark(row).strip() for row in rows)), "dim")
+
+
+def _cells(row: TriedRun | TriedStep, *, narrow: bool) -> list[Text | str]:
     control, edited = arms(row)
+    did = format.cut(said(row), _PHRASE) or format.UNKNOWN
+    recorded = format.cut(format.one_line(row.recorded), _PHRASE) or format.UNKNOWN
     return [
-        mark(row),
+        mark(row)[0] if narrow else mark(row),
         row.trace[:8],
-        format.cut(row.run, _RUN),
+        format.cut(row.run, _NARROW_RUN if narrow else _RUN),
         str(row.step),
         control,
         edited,
-        format.cut(format.one_line(row.recorded), _PHRASE) or format.UNKNOWN,
-        format.cut(said(row), _PHRASE) or format.UNKNOWN,
+        *([did] if narrow else [recorded, did]),
     ]
+
+
+def _go_on() -> str:
+    words = shlex.join(with_database(("arc", "replay", "ID", "--edit", "NAME")))
+    return f"`{words}` asks every step of a run, with --free the run goes on"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
+from arc_tui import format
 from arc_tui.cli.common import (
     console,
     db_option,
@@ -18,19 +19,19 @@ from arc_tui.cli.common import (
     open_store,
     print_json,
 )
-from arc_tui.cli.live import foreseen as foreseen_words
-from arc_tui.cli.live import limits, live_options
+from arc_tui.cli.live import limits, live_options, said_before
 from arc_tui.cli.try_table import print_try
-from arc_tui.jobs.tryout.plan import foreseen
+from arc_tui.jobs.tryout.estimate import foreseen
 from arc_tui.jobs.tryout.trying import trying
 from arc_tui.jobs.tryout.wish import CONTROLS, SAMPLES, Wanted, edit_named
-from arc_tui.views.try_words import headline, spent
 from arc_tui.views.trying import TryView
+from replay.cluster import Clustered
 from replay.compare.rules import rules_from
 from replay.edit import Edit
 from replay.edit.together import together
 from replay.edit_file import from_files
 from replay.errors import ArcError, ModelRefused
+from replay.locked.sampling import Schedule
 from replay.store import Store
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -62,6 +63,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Healthy steps to ask at beside the runs, at most.",
 )
 @click.option(
+    "--schedule",
+    type=click.Choice(get_args(Schedule)),
+    default="cheap",
+    help="In turn for the provider's cache, all at once, or as a batch.",
+)
+@click.option("--resample", is_flag=True, help="Ask afresh; what is kept stays.")
+@click.option(
     "--compare",
     "rules",
     multiple=True,
@@ -80,6 +88,8 @@ def try_(
     query: str,
     samples: int,
     controls: int,
+    schedule: Schedule,
+    resample: bool,
     rules: tuple[str, ...],
     rows: bool,
     with_held_out: bool,
@@ -100,18 +110,18 @@ def try_(
             query=query,
             samples=samples,
             controls=controls,
+            schedule=schedule,
+            resample=resample,
             model=options["model"],
             live=options["live"],
             limits=limits(options),
             rules=rules_from(rules),
             with_held_out=with_held_out,
         )
-        if only_estimate or wanted.live:
-            estimate = foreseen(store, wanted).estimate
-            if only_estimate:
-                print_json(estimate)
-                return 0
-            click.echo(foreseen_words(estimate), err=True)
+        if said_before(
+            lambda: foreseen(store, wanted).estimate, only=only_estimate, live=wanted.live
+        ):
+            return 0
         views: list[TryView] = []
         try:
             _drain(trying(store, wanted), views)
@@ -147,8 +157,14 @@ def _drain(work: Iterator[TryView], views: list[TryView]) -> None:
         task = bar.add_task("", total=None, said="")
         for view in work:
             views[:] = [view]
-            said = f"{headline(view)} · {spent(view)}"
+            usd = format.usd(view.spent.usd, complete=view.spent.complete)
+            said = f"fixed {_counted(view.fixed)}, broke {_counted(view.broke)}"
+            said = f"{said} · {view.spent.asked} asked, {usd}"
             bar.update(task, completed=view.done, total=view.total, said=said)
+
+
+def _counted(share: Clustered) -> str:
+    return f"{share.hits}/{share.rate.n}"
 
 
 def _show(views: list[TryView], *, rows: bool, as_json: bool) -> None:

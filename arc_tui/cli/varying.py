@@ -12,11 +12,11 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
-from arc_tui.cli.live import foreseen, limits, live_options
+from arc_tui.cli.live import limits, live_options, refuse_missing, said_before
 from arc_tui.jobs.vary.plan import Wanted
 from arc_tui.jobs.vary.varying import estimated, varying
 from arc_tui.views.varying import VaryView, WordingRow
-from replay.errors import ArcError, OfflineMiss
+from replay.errors import ArcError
 from taxonomy import goals as goal_files
 from taxonomy.wording import written
 
@@ -85,11 +85,8 @@ def vary(
             live=options["live"],
             limits=limits(options),
         )
-        if only_estimate:
-            print_json(estimated(store, wanted))
+        if said_before(lambda: estimated(store, wanted), only=only_estimate, live=wanted.live):
             return 0
-        if wanted.live:
-            click.echo(foreseen(estimated(store, wanted)), err=True)
         views: dict[str, VaryView] = {}
         try:
             _drain(varying(store, wanted), views)
@@ -97,12 +94,7 @@ def vary(
             _show(views, as_json=as_json)
             raise
     _show(views, as_json=as_json)
-    missing = sum(view.missing for view in views.values())
-    if missing:
-        raise OfflineMiss(
-            f"{format.count(missing, 'answer')} of {judge or options['model']} not stored",
-            "--live with a limit (--budget USD) asks for them",
-        )
+    refuse_missing(sum(view.missing for view in views.values()), judge or options["model"])
     return 0 if any(view.surface is not None for view in views.values()) else 1
 
 
@@ -173,6 +165,8 @@ def _footer(view: VaryView) -> Iterator[str]:
             f"range {spread.range:.2f}{without}; variance {spread.variance:.3f}"
             f" ({spread.population_variance:.3f} of the population)"
         )
+    if view.model is None:
+        return
     at = "every step of its road" if view.broke is None else f"step {view.broke}"
     spent = format.usd(view.spent_usd, complete=view.spent_complete)
     yield (

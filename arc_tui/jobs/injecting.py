@@ -29,6 +29,9 @@ from taxonomy import injected
 from taxonomy.injected import Injected, Tried
 from taxonomy.wording.foreseen import total
 
+UNKNOWN = "unknown"
+"""Stands for the name of a model that nobody knows, where a request is only measured."""
+
 
 class Wanted(Struct, frozen=True, kw_only=True):
     """What to put in. `at` None lets the rule choose among the third and the fourth step; `edit`
@@ -50,8 +53,9 @@ def injecting(
 ) -> Generator[InjectView]:
     """Put an error into each run and let the model go on; yields the view as more is known.
 
-    What became of an error is kept when its last sample is in, and every answer as it comes: run
-    again it asks only what is missing. `hold` is given each model, for another thread to stop.
+    A run of an unknown model is listed with its error, and nobody is asked. What became of an
+    error is kept when its last sample is in, and every answer as it comes: run again it asks only
+    what is missing. `hold` is given each model, for another thread to stop.
     Raises NotFound, BadEdit, ModelRefused, OfflineMiss and Stopped.
     """
     budget = Budget(wanted.limits)
@@ -59,6 +63,10 @@ def injecting(
     for trace, wrong in _errors(store, wanted):
         if isinstance(wrong, NotPut):
             work.left.append(LeftOut(trace=trace.id, task=trace.header.task, why=wrong.why))
+            yield work.view()
+            continue
+        if _name(wanted, trace) is None:
+            work.list(trace, wrong)
             yield work.view()
             continue
         with _asked(store, wanted, trace, budget) as model:
@@ -69,13 +77,19 @@ def injecting(
 
 
 def estimated(store: Store, wanted: Wanted) -> Estimate:
-    """What `injecting` would ask and cost, were every run to stay on its road. Asks nothing."""
+    """What `injecting` would ask and cost, were every run to stay on its road. Asks nothing.
+
+    Where no model is known, the price is not.
+    """
     quiet = structs.replace(wanted, live=False)
     parts: list[Estimate] = []
     for trace, wrong in _errors(store, quiet):
         if isinstance(wrong, NotPut):
             continue
-        model = _asked(store, quiet, trace, Budget(wanted.limits))
+        known = _name(wanted, trace) is not None
+        model = (
+            _asked(store, quiet, trace, Budget(wanted.limits)) if known else Cached(store, UNKNOWN)
+        )
         parts.append(
             estimate(
                 put(trace, wrong),
@@ -98,8 +112,12 @@ def _errors(store: Store, wanted: Wanted) -> Iterator[tuple[Trace, Wrong | NotPu
             yield trace, chosen(trace, wanted.kind, wanted.at)
 
 
+def _name(wanted: Wanted, trace: Trace) -> str | None:
+    return wanted.model or default_name(trace)
+
+
 def _asked(store: Store, wanted: Wanted, trace: Trace, budget: Budget) -> Cached:
-    return choose(wanted.model or default_name(trace), store, live=wanted.live, budget=budget)
+    return choose(_name(wanted, trace), store, live=wanted.live, budget=budget)
 
 
 def _likely_steps(trace: Trace, wrong: Wrong) -> set[int]:
@@ -122,17 +140,13 @@ class _Work:
         self._spent = Spent()
         self._models: dict[str, None] = {}
 
+    def list(self, trace: Trace, wrong: Wrong) -> None:
+        """An error that nobody is shown, for it is not known who."""
+        self._found.append(_untried(trace, wrong, ""))
+
     def put(self, trace: Trace, wrong: Wrong, model: Cached) -> Iterator[InjectView]:
         self._models[label(model.name)] = None
-        recorded = default_name(trace)
-        found = Injected(
-            trace=trace.id,
-            task=trace.header.task,
-            model=model.name,
-            own=recorded is not None and same_model(model.name, recorded),
-            wrong=wrong,
-            tried=(),
-        )
+        found = _untried(trace, wrong, model.name)
         self._found.append(found)
         for sample in range(self._wanted.samples):
             trial = self._tried(trace, wrong, model, sample)
@@ -177,3 +191,15 @@ class _Work:
             total=len(self._wanted.traces),
             done=done,
         )
+
+
+def _untried(trace: Trace, wrong: Wrong, model: str) -> Injected:
+    recorded = default_name(trace)
+    return Injected(
+        trace=trace.id,
+        task=trace.header.task,
+        model=model,
+        own=recorded is not None and same_model(model, recorded),
+        wrong=wrong,
+        tried=(),
+    )

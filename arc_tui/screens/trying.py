@@ -22,18 +22,19 @@ from arc_tui import format
 from arc_tui.jobs.tryout.wish import Wanted, edit_named
 from arc_tui.screens.base import ArcScreen
 from arc_tui.screens.editing import edited
-from arc_tui.screens.try_going import TryEnded, TryGoing, TryMoved
+from arc_tui.screens.going import Going
+from arc_tui.screens.question import allowed
+from arc_tui.screens.try_going import TryEnded, TryMoved, try_going
 from arc_tui.views.prospect import asking_price
 from arc_tui.views.try_stage import EMPTY, Prospect, TryStage, build_prospect
-from arc_tui.views.wish import limits_of
+from arc_tui.views.trying import TryView
 from arc_tui.widgets.ask_box import AskBox, Option
 from arc_tui.widgets.key_bar import KeyBar
 from arc_tui.widgets.try_foot import TryFoot
 from arc_tui.widgets.try_head import TryHead
 from arc_tui.widgets.try_list import TryList
-from replay.budget import Limits
 from replay.edit import Edit, SetSystem, describe
-from replay.errors import ArcError, BadEdit, OfflineMiss
+from replay.errors import ArcError, OfflineMiss
 from replay.models.choose import DEMO
 from replay.store.edits import KeptEdit, listed, short
 
@@ -93,7 +94,7 @@ class TryScreen(ArcScreen):
         """`label` says what the runs have in common."""
         super().__init__(path)
         self._wanted = Wanted(edit=edit, query=label, traces=tuple(traces))
-        self._going: TryGoing | None = None
+        self._going: Going[TryView] | None = None
         self._missed = False
 
     def compose(self) -> ComposeResult:
@@ -123,7 +124,7 @@ class TryScreen(ArcScreen):
         self.ask(lambda store: build_prospect(store, wanted), self.Foreseen, group="prospect")
 
     def on_try_screen_foreseen(self, event: Foreseen) -> None:
-        self._move(at="ready", prospect=event.prospect, view=event.prospect.view, trouble=None)
+        self._move(at="ready", prospect=event.prospect, view=event.prospect.shown, trouble=None)
 
     def tell(self, error: ArcError) -> None:
         """What goes wrong stands where the rates would."""
@@ -200,28 +201,17 @@ class TryScreen(ArcScreen):
         live = not self.stage.local and estimate is not None
         if live and estimate is not None and (estimate.calls or self._missed):
             self._missed = False
-            limits = await self._limits(asking_price(prospect.models, estimate))
+            limits = await allowed(self.app, asking_price(prospect.models, estimate))
             if limits is not None:
                 wanted = structs.replace(wanted, live=True, limits=limits)
         self._start(wanted)
 
-    async def _limits(self, price: str) -> Limits | None:
-        """What may be spent; None to ask nobody, so that only stored answers are used."""
-        words = price
-        hint = "USD, as 0.50, or 20 calls; escape asks nobody"
-        while True:
-            box = AskBox("what may it cost?", words, hint=hint)
-            said = await self.app.push_screen_wait(box)
-            if said is None:
-                return None
-            try:
-                return limits_of(said)
-            except BadEdit as error:
-                words = f"{error}\n\n{price}"
-
     def _start(self, wanted: Wanted) -> None:
-        self._move(at="asking", wanted=wanted, trouble=None)
-        self._going = TryGoing(self, wanted)
+        prospect = self.stage.prospect
+        assert prospect is not None
+        view = prospect.view if self.stage.at == "ready" else self.stage.view
+        self._move(at="asking", wanted=wanted, view=view, trouble=None)
+        self._going = try_going(self, wanted)
 
     def on_try_moved(self, event: TryMoved) -> None:
         self._move(view=event.view)

@@ -144,6 +144,8 @@ def _sentence(found: Sequence[Injected], recovery: Rate) -> str:
         return "No error was put in."
     counted = Counter(each.outcome for one in found for each in one.tried)
     tried = sum(counted.values())
+    if not any(one.model for one in found):
+        return f"{format.count(len(found), 'error')} ready to be put in; nobody was asked."
     if not tried:
         return "No answer is in yet."
     said = f"Corrected {counted['corrected']} of {format.count(tried, 'error')} within"
@@ -173,7 +175,11 @@ def _notices(found: Sequence[Injected], told: Sequence[Injected]) -> Iterator[st
             f"{len(away)} put in at another step than {PLACES[0]} or {PLACES[1]}, where neither"
             " could take one or you said so"
         )
-    other = sorted({each.model for each in found if not each.own})
+    nobody = sum(not each.model for each in found)
+    if nobody:
+        runs = format.count(nobody, "run does", "runs do")
+        yield f"{runs} not say which model answered: --model names one to ask"
+    other = sorted({each.model for each in found if each.model and not each.own})
     if other:
         yield (
             f"{', '.join(other)} is not the recorded model: `arc stats` does not count these"

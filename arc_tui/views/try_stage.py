@@ -7,11 +7,13 @@ from typing import Literal
 from msgspec import Struct
 
 from arc_tui import format
-from arc_tui.jobs.tryout.plan import foreseen, newest_prompt
+from arc_tui.jobs.tryout.estimate import foreseen
+from arc_tui.jobs.tryout.kept import KeptTry
+from arc_tui.jobs.tryout.plan import newest_prompt
 from arc_tui.jobs.tryout.wish import Wanted
 from arc_tui.views import trying as views
 from arc_tui.views.prospect import cost
-from arc_tui.views.try_words import basis, extent, headline, notices, sentence
+from arc_tui.views.try_words import basis, extent, headline, moment, notices, sentence
 from arc_tui.views.trying import TryView, build_try
 from arc_tui.views.wish import is_local
 from replay.errors import ArcError
@@ -26,6 +28,7 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
     """What is wanted, the runs and steps it reaches, and what asking them would come to.
 
     `estimate` is None before there is an edit. `prompt` is the newest run's, to start an edit from.
+    `before` is what the same edit came to on the same runs, where that was tried.
     """
 
     wanted: Wanted
@@ -33,17 +36,24 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
     models: tuple[str, ...]
     prompt: str
     estimate: Estimate | None = None
+    before: KeptTry | None = None
+
+    @property
+    def shown(self) -> TryView:
+        """What is known without asking: what was tried before, else what would be."""
+        return self.view if self.before is None else self.before.view
 
 
 def build_prospect(store: Store, wanted: Wanted) -> Prospect:
-    """The prospect of a try. Asks nothing. Raises as `arc_tui.try_plan.tryout` does."""
-    plan, models, estimate = foreseen(store, wanted)
+    """The prospect of a try. Asks nothing. Raises as `arc_tui.jobs.tryout.plan.tryout` does."""
+    plan, models, estimate, before = foreseen(store, wanted)
     return Prospect(
         wanted=wanted,
         view=build_try(wanted, plan),
         models=models,
         prompt=newest_prompt(store, plan),
         estimate=estimate if wanted.edit is not None else None,
+        before=before,
     )
 
 
@@ -84,7 +94,7 @@ class TryStage(Struct, frozen=True, eq=False, kw_only=True):
         if self.at == "loading":
             return ("Looking which runs and steps that is.",)
         if self.at == "ready":
-            return (self._said_before,)
+            return (*self._tried_before, self._said_before)
         if not self.view.done:
             return ("Asking the first run.",)
         if self.running:
@@ -92,18 +102,25 @@ class TryStage(Struct, frozen=True, eq=False, kw_only=True):
         return headline(self.view), sentence(self.view)
 
     @property
+    def _tried_before(self) -> tuple[str, ...]:
+        """What is kept of the same try, with its day."""
+        if self.prospect is None or self.prospect.before is None:
+            return ()
+        before = self.prospect.before
+        when = f"Tried {moment(before.ran_ns)}"
+        return f"{when}: {headline(before.view)}", sentence(before.view)
+
+    @property
     def _said_before(self) -> str:
         if self.prospect is None or self.prospect.estimate is None:
             return NO_EDIT
         estimate, models = self.prospect.estimate, self.prospect.models
-        if not estimate.calls:
-            price = "all answered already"
-        elif self.local:
-            price = "free"
-        else:
-            price = f"{cost(estimate)}, within a limit asked for first"
         whom = ", ".join(format.one_line(label(name)) for name in models)
-        return f"r asks {whom}: {extent(self.view, estimate)}, {price}."
+        what = f"r asks {whom}: {extent(self.prospect.view, estimate)}"
+        if not estimate.calls:
+            return f"{what}."
+        limited = f"{cost(estimate)}, within a limit asked for first"
+        return f"{what}, {'free' if self.local else limited}."
 
     @property
     def notices(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Nothing is said of how a run would have ended: only single steps of it were aske
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from arc_tui import format
 from arc_tui.views.try_rows import TriedRun, TriedStep
@@ -143,7 +144,8 @@ def _notices(view: TryView) -> Iterator[str]:
         yield f"{runs} the very same as another: one question to a model"
     if view.total and not view.steps:
         yield "no healthy step is reached by the edit: nothing says what it breaks"
-    lacking = (*(row.lacks for row in view.runs), *(row.lacks for row in view.steps))
+    questions = (row.lacks for row in view.runs if row.like is None)
+    lacking = (*questions, *(row.lacks for row in view.steps))
     lacks = [why for why in lacking if why is not None]
     if lacks:
         steps = format.count(len(lacks), "step")
@@ -224,6 +226,11 @@ def counted_at_breaks(view: TryView) -> str:
     said = ("repeating the recorded action" if name == RECORDED else name for name in names)
     by = "; ".join(map(format.one_line, said))
     return f"answers that show the failure{f', by {by}' if by else ''}"
+
+
+def moment(ns: int) -> str:
+    """When a try was finished."""
+    return f"{datetime.fromtimestamp(ns / 1e9, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 COUNTED_AT_STEPS = "answers that depart from the recording"

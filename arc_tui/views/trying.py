@@ -45,7 +45,8 @@ class TryView(Struct, frozen=True, eq=False, kw_only=True):
     that still show the failure, each question once, and `p` is how often chance alone sets the
     arms so far apart; `step_p` is that of the departures at the healthy steps. `done` of `total`
     steps are in; `ended` says why no more will be, where it was cut short. `rules` are those of the
-    user by which actions were compared.
+    user by which actions were compared. `range` numbers rounds of samples, 0 the first; `digest`
+    is over all evidence of a finished try, whatever was answered first.
     """
 
     query: str
@@ -66,6 +67,8 @@ class TryView(Struct, frozen=True, eq=False, kw_only=True):
     spent: Spent = Spent()
     ended: str | None = None
     rules: tuple[str, ...] = ()
+    range: int = 0
+    digest: str | None = None
 
     @property
     def fixes(self) -> bool:
@@ -102,6 +105,8 @@ def build_try(
     results: Results = NO_RESULTS,
     spent: Spent = EMPTY.spent,
     ended: str | None = None,
+    *,
+    range: int = 0,
 ) -> TryView:
     """The view of a plan as far as its steps are in."""
     runs = _runs(plan, results)
@@ -140,6 +145,7 @@ def build_try(
         spent=spent,
         ended=ended,
         rules=wanted.rules.lines,
+        range=range,
     )
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from arc_tui import format
+from replay.trace import Trace
 from taxonomy.judge.bench import Judged
 from taxonomy.stats.grounding import Surface, surface_variation
-from taxonomy.wording.paraphrase import Paraphrase
+from taxonomy.wording.paraphrase import Paraphrase, Request
 from taxonomy.wording.road import Road
 from taxonomy.wording.varied import ORIGINAL, Scored, Varied
 
@@ -49,13 +50,14 @@ class VaryView(Struct, frozen=True, eq=False, kw_only=True):
     `broke` is the step the wordings are scored at, None where they are scored over their roads.
     `surface` is the spread over all wordings with a score, None for fewer than two; `reading` what
     it says, `chance` how often chance alone spreads them so far (None of one sample each);
-    `paraphrases_range` the range without the user's own wording. `done` once all are in.
+    `paraphrases_range` the range without the user's own wording. `model` None is one that nobody
+    knows: nothing is asked then. `done` once all are in.
     """
 
     trace: str
     task: str | None
-    model: str
-    judge: str
+    model: str | None
+    judge: str | None
     message: int
     broke: int | None
     k: int
@@ -114,11 +116,7 @@ def build_vary(
         k=found.samples,
         rows=tuple(rows),
         total=1 + len(good),
-        refused=tuple(
-            RefusedText(text=each.text, by=each.by, why=each.refusal)
-            for each in texts
-            if each.refusal is not None
-        ),
+        refused=_refused(texts),
         surface=found.surface,
         reading=found.reading,
         chance=found.chance,
@@ -131,6 +129,56 @@ def build_vary(
         spent_usd=spent.usd,
         spent_complete=spent.complete,
         done=done,
+    )
+
+
+_NOT_ASKED = "not asked"
+
+
+def build_unasked(
+    trace: Trace,
+    request: Request,
+    texts: Sequence[Paraphrase],
+    *,
+    broke: int | None,
+    judge: str | None,
+    samples: int,
+    unwritten: int,
+) -> VaryView:
+    """The view of a run of which nobody knows whom to ask: its wordings, `unwritten` ones aside."""
+    good = [each for each in texts if each.refusal is None]
+    name = trace.header.task or trace.id[:8]
+    rows = [WordingRow(label=ORIGINAL, text=request.text, by="the run", note=_NOT_ASKED)]
+    for at, each in enumerate(good):
+        label = chr(ord("A") + at)
+        rows.append(WordingRow(label=label, text=each.text, by=each.by, note=_NOT_ASKED))
+    written = format.count(unwritten, "paraphrase")
+    return VaryView(
+        trace=trace.id,
+        task=trace.header.task,
+        model=None,
+        judge=judge,
+        message=request.message,
+        broke=broke,
+        k=samples,
+        rows=tuple(rows),
+        total=1 + len(good) + unwritten,
+        refused=_refused(texts),
+        surface=None,
+        reading=None,
+        chance=None,
+        paraphrases_range=None,
+        sentence=f"{name}: the trace does not say which model answered: --model names one to ask",
+        notices=(f"{written} would be asked for first",) if unwritten else (),
+        done=True,
+    )
+
+
+def _refused(texts: Sequence[Paraphrase]) -> tuple[RefusedText, ...]:
+    return tuple(
+        RefusedText(text=each.text, by=each.by, why=each.refusal)
+        for each in texts
+        if each.refusal is not None
     )
 
 

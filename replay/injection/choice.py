@@ -110,7 +110,8 @@ def _at(trace: Trace, step: Step, kind: Kind) -> Wrong | NotPut:
 
 
 _NONE: dict[Kind, str] = {
-    "observation": "no value of what it was answered can be made wrong",
+    "observation": "no value of what it was answered can be made wrong: it says no date, amount,"
+    " status, id, number or name, or only what was asked by",
     "tool-error": "no answer that worked was recorded",
     "step": "no argument of its call can be made wrong",
     "yours": "no result",

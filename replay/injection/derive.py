@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from replay import messages
-from replay.injection import values
+from replay.injection import prose, values
 from replay.injection.said import Said
 from replay.injection.values import Path, Sort
 from replay.injection.wrong import Wrong, about, decoded, shown
@@ -31,53 +32,87 @@ TOOL_ERROR = "Error: the tool did not answer in time."
 def wrong_observation(trace: Trace, step: Step) -> Wrong | None:
     """The step's observation with one fact changed, None where none can be made wrong.
 
-    Of several calls the first whose result has one.
+    Of several calls the first whose result says one that the agent goes by, else that says one.
     """
     known = Said(trace, step)
-    for place, call in enumerate(step.acts):
-        if call.observation is not None and isinstance(call.arguments, dict):
+    for going_by in (True, False):
+        for place, call in enumerate(step.acts):
+            if call.observation is None or not isinstance(call.arguments, dict):
+                continue
             text = messages.observed(call.observation).text
-            found = _changed(known, call, text)
-            if found is not None:
-                path, true, false, made = found
+            changed = _changed(known, call, text, going_by=going_by)
+            if changed is not None:
+                fact, false = changed
                 return Wrong(
                     kind="observation",
                     step=step.index,
                     call=place,
                     tool=call.name,
                     arguments=call.arguments,
-                    text=made,
-                    path=path,
+                    text=_rewritten(text, decoded(text), fact.value, false),
+                    path=values.shown_path(fact.path),
                     false=(false,),
-                    true=(true,),
+                    true=(fact.value,),
                     about=about(call.arguments, decoded(text)),
                 )
     return None
 
 
-def _changed(known: Said, call: ToolCall, text: str) -> tuple[str, Json, Json, str] | None:
-    """(path, what it said, what it says now, the whole text), None where nothing can be."""
-    whole = decoded(text)
-    facts = [
-        (values.SORTS.index(sort), at, path, leaf, sort)
-        for at, (path, leaf) in enumerate(values.leaves(whole))
-        if (sort := values.sort_of(path, leaf)) is not None
-        and not (sort == "id" and values.held_by(leaf, call.arguments))
-    ]
-    facts.sort(key=lambda fact: (not known.used(fact[3]), fact[0], fact[1]))
-    for _, _, path, leaf, sort in facts:
-        for false in values.wrong_values(leaf, sort, f"{known.trace.id} {known.step.index}"):
-            if known.fresh(false, sort):
-                shown = values.shown_path(path)
-                return shown, leaf, false, _rewritten(text, whole, leaf, false)
+class _Fact(NamedTuple):
+    """A value of an observation that could be made wrong: a leaf of it, or a word in `prose`."""
+
+    path: Path
+    value: Json
+    sort: Sort
+    prose: bool
+
+
+def _changed(
+    known: Said, call: ToolCall, text: str, *, going_by: bool
+) -> tuple[_Fact, Json] | None:
+    """A fact that the agent goes by later, or any, and what it becomes; None where there is none
+    that can be made wrong."""
+    found = [fact for fact in _facts(decoded(text)) if _may_change(known, call, fact)]
+    found.sort(key=lambda fact: values.SORTS.index(fact.sort))
+    for fact in found:
+        if going_by and not known.used(fact.value):
+            continue
+        word = f"{known.trace.id} {known.step.index}"
+        for false in values.wrong_values(fact.value, fact.sort, word):
+            if known.fresh(false, fact.sort):
+                return fact, false
     return None
 
 
-def _rewritten(text: str, whole: Json, leaf: Json, false: Json) -> str:
+def _facts(whole: Json) -> Iterator[_Fact]:
+    """The values an observation says: its leaves, and what stands in those that are prose."""
+    for path, leaf in values.leaves(whole):
+        sort = values.sort_of(path, leaf)
+        if sort is not None:
+            yield _Fact(path, leaf, sort, prose=False)
+        elif isinstance(leaf, str):
+            for fact in sorted(prose.facts(leaf), key=lambda fact: fact.at):
+                yield _Fact(path, fact.value, fact.sort, prose=True)
+
+
+def _may_change(known: Said, call: ToolCall, fact: _Fact) -> bool:
+    """Is it a value, and would a wrong one not be seen at once? What was asked for by an id has
+    that id; a common word in prose is a value where the agent goes by it."""
+    if fact.prose and fact.sort in ("status", "name"):
+        return known.used(fact.value)
+    by = fact.sort == "id" or (fact.prose and fact.sort == "number")
+    return not (by and values.held_by(fact.value, call.arguments))
+
+
+def _rewritten(text: str, whole: Json, value: Json, false: Json) -> str:
     """The text with the fact changed wherever it stands, otherwise as it was written."""
+    if isinstance(whole, str):
+        return prose.said_instead(text, value, false)
     made = whole
     for path, each in values.leaves(whole):
-        other = values.in_its_place(each, leaf, false)
+        other = values.in_its_place(each, value, false)
+        if other is None and isinstance(each, str) and values.sort_of(path, each) is None:
+            other = prose.said_instead(each, value, false)
         if other is not None:
             made = values.with_leaf(made, path, other)
     if not isinstance(whole, (dict, list)):

@@ -17,10 +17,10 @@ from replay import canon
 from replay.effects import words_of
 from replay.trace import Json
 
-Sort: TypeAlias = Literal["amount", "date", "status", "id", "number"]
+Sort: TypeAlias = Literal["amount", "date", "status", "id", "number", "name"]
 """What a value is, by its name and its form; in the order in which an error is looked for."""
 
-SORTS: tuple[Sort, ...] = ("amount", "date", "status", "id", "number")
+SORTS: tuple[Sort, ...] = ("amount", "date", "status", "id", "number", "name")
 
 Path: TypeAlias = tuple[str | int, ...]
 """Where a leaf stands in a JSON value: keys and places."""
@@ -37,6 +37,9 @@ STATUSES: tuple[tuple[str, ...], ...] = (
 )
 """Words for how a thing stands; those of one row exclude each other."""
 
+SURNAMES = ("Moreno", "Fischer", "Okafor", "Lindgren", "Patel", "Novak", "Silva", "Tanaka")
+"""What a person may be called instead."""
+
 _TRIES = 24
 _AMOUNTS = {"amount", "price", "total", "cents", "sum", "balance", "refund", "refunded", "cost",
             "fee", "value", "paid", "payment", "charge", "fare"}  # fmt: skip
@@ -45,7 +48,7 @@ _IDS = {"id", "ids", "number", "no", "code", "sku", "email", "key", "uuid", "ref
 _DAY = re.compile(r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)(?!\d)")
 _MONEY = re.compile(r"[$€£]\s?(?P<n>\d[\d,]*(?:\.\d\d)?)")
 _ID = re.compile(r"(?=.*\d)[A-Za-z0-9][\w#.-]{2,}")
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September",
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September",
            "October", "November", "December")  # fmt: skip
 
 
@@ -87,6 +90,8 @@ def _wrong(value: Json, sort: Sort, chance: int) -> Json:
         row = _row(str(value).strip()) or ()
         others = [each for each in row if each != str(value).strip().lower()]
         return _cased(others[chance % len(others)], str(value)) if others else None
+    if sort == "name":
+        return f"{str(value).rpartition(' ')[0]} {SURNAMES[chance % len(SURNAMES)]}"
     if sort == "date":
         return _DAY.sub(lambda found: _moved(found, chance), str(value), count=1)
     if isinstance(value, str):
@@ -166,7 +171,7 @@ def _dollar_forms(value: float) -> list[str]:
 
 
 def _day_forms(day: re.Match[str]) -> list[str]:
-    month = _MONTHS[(int(day["m"]) - 1) % 12]
+    month = MONTHS[(int(day["m"]) - 1) % 12]
     number = int(day["d"])
     return [
         day[0],

@@ -45,9 +45,11 @@ class Wrong(Struct, frozen=True, kw_only=True):
         """What was put in, in one line: `get_order → total_cents 3900 → 7900`."""
         if self.kind == "tool-error":
             return f"{self.tool} → {self.text}"
-        where = f"{self.tool}({self.path})" if self.kind == "step" else f"{self.tool} → {self.path}"
         if not self.false or not self.true:
-            return f"{where.removesuffix(' → ')}: another result"
+            where = f"{self.tool} → {self.path}" if self.path else self.tool
+            return f"{where}: another result"
+        path = self.path or "text"
+        where = f"{self.tool}({path})" if self.kind == "step" else f"{self.tool} → {path}"
         return f"{where} {shown(self.true[0])} → {shown(self.false[0])}"
 
 

@@ -47,6 +47,12 @@ class Missing(NamedTuple):
     def ask(self) -> Ask:
         return Ask(self.row.arm(self.side).sent, self.row.sampling.number(self.place))
 
+    @property
+    def model(self) -> Cached:
+        """Who is asked for it."""
+        models = self.row.models
+        return models.control if self.side == "control" else models.edited
+
 
 class Row:
     """A step under way. `finished` when nothing more is to be asked of it."""
@@ -61,6 +67,7 @@ class Row:
         oracle: Oracle | None = None,
     ) -> None:
         self.plan = plan
+        self.models = models
         self.sampling = sampling
         self.finished = plan.refusal is not None
         self.touched = not plan.edited.sent.asks_as(plan.control.sent)

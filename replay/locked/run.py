@@ -19,6 +19,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from replay.compare.rules import PLAIN, Rules
 from replay.edit import Edit
 from replay.errors import ModelRefused, OfflineMiss
+from replay.locked.asking import asked
 from replay.locked.row import Missing, Models, Row
 from replay.locked.sampling import AUTO, Sampling
 from replay.locked.step_result import StepResult
@@ -54,7 +55,7 @@ def replay(
     waiting = [row for row in rows if not row.finished]
     in_turn = sampling.schedule == "cheap"
     try:
-        yield from (_in_turn if in_turn else _together)(waiting, models, sampling)
+        yield from (_in_turn if in_turn else _together)(waiting, sampling)
     except ModelRefused as refused:
         for row in waiting:
             if not row.finished:
@@ -62,7 +63,7 @@ def replay(
                 yield row.result()
 
 
-def _in_turn(rows: Sequence[Row], models: Models, sampling: Sampling) -> Iterator[StepResult]:
+def _in_turn(rows: Sequence[Row], sampling: Sampling) -> Iterator[StepResult]:
     """Step after step through all its levels. The first sample of an arm goes ahead and leaves its
     request in the provider's cache; the other samples, and the next step, read it there."""
     tests = sum(row.touched for row in rows)
@@ -70,43 +71,27 @@ def _in_turn(rows: Sequence[Row], models: Models, sampling: Sampling) -> Iterato
     for row in rows:
         while not row.finished:
             missing = row.missing()
-            _ask([each for each in missing if each.place == 0], models, marked=marked)
-            _ask([each for each in missing if each.place > 0], models, marked=marked)
+            _ask([each for each in missing if each.place == 0], marked=marked)
+            _ask([each for each in missing if each.place > 0], marked=marked)
             row.advance(tests)
             yield row.result()
 
 
-def _together(rows: Sequence[Row], models: Models, sampling: Sampling) -> Iterator[StepResult]:
+def _together(rows: Sequence[Row], sampling: Sampling) -> Iterator[StepResult]:
     """Every step at one level, then those that are still open at the next."""
     tests = sum(row.touched for row in rows)
     while rows:
         missing = [each for row in rows for each in row.missing()]
-        _ask(missing, models, batch=sampling.schedule == "batch")
+        _ask(missing, batch=sampling.schedule == "batch")
         for row in rows:
             row.advance(tests)
             yield row.result()
         rows = [row for row in rows if not row.finished]
 
 
-def _ask(
-    missing: Sequence[Missing], models: Models, *, marked: bool = False, batch: bool = False
-) -> None:
+def _ask(missing: Sequence[Missing], *, marked: bool = False, batch: bool = False) -> None:
     """Ask for samples, and give each to its row. Raises OfflineMiss naming the step."""
-    same = models.edited is models.control
-    for model in dict.fromkeys(models):
-        wanted = [each for each in missing if same or getattr(models, each.side) is model]
-        asks = [each.ask for each in wanted]
-        for place, outcome in model.answers(asks, marked=marked, batch=batch):
-            each = wanted[place]
-            if isinstance(outcome, OfflineMiss):
-                raise _named(outcome, each) from outcome
-            each.row.take(each, outcome)
-
-
-def _named(miss: OfflineMiss, wanted: Missing) -> OfflineMiss:
-    """The miss with its step, and what can be had without asking."""
-    where = f"step {wanted.row.plan.step.index}"
-    if not wanted.place:
-        return OfflineMiss(f"{where}: {miss.message}", miss.hint)
-    which = f"{where}, {wanted.side}, sample {wanted.place + 1}"
-    return OfflineMiss(f"{which}: {miss.message}", f"{miss.hint}; fewer samples: -k {wanted.place}")
+    for each, outcome in asked(missing, marked=marked, batch=batch):
+        if isinstance(outcome, OfflineMiss):
+            raise outcome
+        each.row.take(each, outcome)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, convert, structs
 
-from replay.errors import NotFound
+from replay.errors import ArcError, NotFound
 from replay.store.handle import Store
 from replay.trace import Level, Status, Stop, TimeQuality
 
 T = TypeVar("T", bound=Struct)
+
+_SHOWN = 5
 
 
 class TraceRow(Struct, frozen=True, kw_only=True):
@@ -133,9 +136,10 @@ def trace_rows(
 
 
 def trace_row(store: Store, name: str) -> TraceRow:
-    """The trace of that name: an id, a unique prefix of one, `last`, or `task/trial`.
+    """The trace of that name: an id, a unique prefix of one, `last`, `task/trial`, the id its
+    source gave it, or the task or title of one run alone.
 
-    Raises NotFound with what is near.
+    Raises NotFound with what is near, ArcError with the runs where a task or title has several.
     """
     if name == "last":
         found = trace_rows(
@@ -145,14 +149,40 @@ def trace_row(store: Store, name: str) -> TraceRow:
         found = trace_rows(store, "substr(trace, 1, ?) = ?", (len(name), name), every=True)
         found = found or trace_rows(store, "task || '/' || trial = ?", (name,))
         found = found or trace_rows(store, "source_id = ?", (name,), every=True)
+        found = found or _called(store, name)
     if len(found) == 1:
         return found[0]
-    raise NotFound("trace", name, _near(store, found))
+    near = found or _alike(store, name) or trace_rows(store)[-3:]
+    raise NotFound("trace", name, [_shown(row) for row in near[:3]])
 
 
-def _near(store: Store, found: list[TraceRow]) -> list[str]:
-    shown = found or trace_rows(store)[-3:]
-    return [f"{row.trace[:8]} ({row.task or row.title or row.source_id})" for row in shown[:3]]
+def _called(store: Store, name: str) -> list[TraceRow]:
+    """The one run whose task or title that is, [] where there is none."""
+    found = name and (
+        trace_rows(store, "task = ?", (name,)) or trace_rows(store, "title = ?", (name,))
+    )
+    if not found or len(found) == 1:
+        return found or []
+    several = ", ".join(map(_told_apart, found[:_SHOWN]))
+    more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    raise ArcError(f"{name!r} means {len(found)} runs", f"say which: {several}{more}")
+
+
+def _told_apart(row: TraceRow) -> str:
+    trial = f"trial {row.trial}, " if row.trial else ""
+    outcome = "outcome unknown" if row.outcome == "unknown" else row.outcome
+    return f"{row.trace[:8]} ({trial}{outcome})"
+
+
+def _alike(store: Store, name: str) -> list[TraceRow]:
+    """The runs whose task or title begins or nearly reads so."""
+    known = {word: row for row in trace_rows(store) for word in (row.title, row.task) if word}
+    begun = [row for word, row in known.items() if name and word.lower().startswith(name.lower())]
+    return begun or [known[word] for word in get_close_matches(name, known)]
+
+
+def _shown(row: TraceRow) -> str:
+    return f"{row.trace[:8]} ({row.task or row.title or row.source_id})"
 
 
 def step_rows(store: Store, trace: str) -> list[StepRow]:

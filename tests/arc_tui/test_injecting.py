@@ -21,6 +21,7 @@ from replay.models.demo import Demo
 from taxonomy import injected
 from taxonomy.ledger import open_ledger
 from taxonomy.stats import injections, report
+from tests.arc_tui import nameless
 from tests.messages_api import Body, MessagesApi
 from tests.replay.live_case import MODEL, clean_environment
 
@@ -132,6 +133,23 @@ def test_an_estimate_asks_nothing_and_counts_what_is_stored(db: Path) -> None:
     again = json.loads(run(db, RUNS[0], "--estimate").stdout)
     assert (first["calls"], first["stored"]) == (2, 0)
     assert (again["calls"], again["stored"]) == (0, 2)
+
+
+def test_of_an_unknown_model_the_error_is_listed_and_nobody_is_asked(tmp_path: Path) -> None:
+    path = nameless.put(tmp_path, RUNS[0])
+    result = run(path, "last")
+    assert result.return_value == 1
+    assert "1 error ready to be put in; nobody was asked." in result.stdout
+    assert "1 run does not say which model answered: --model names one to ask" in result.stdout
+    assert "get_order → total $39.00 → $79.00" in result.stdout
+    assert "– not asked" in result.stdout
+    assert "kept for the recovery rate" not in result.stdout
+    estimate = json.loads(run(path, "last", "--estimate").stdout)
+    assert (estimate["calls"], estimate["usd"]) == (2, None)
+    assert as_json(path, "last")["rows"][0]["tried"] == []
+    with open_ledger(path) as store:
+        assert injected.kept(store) == []
+    assert as_json(path, "last", "--model", "demo")["rows"][0]["tried"]
 
 
 def test_a_run_that_is_not_there_is_the_user_s_mistake(db: Path) -> None:

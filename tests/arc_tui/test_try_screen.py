@@ -14,6 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
+from arc_tui.jobs.tryout.kept import KEPT, kept_tries
 from arc_tui.jobs.tryout.trying import trying
 from arc_tui.jobs.tryout.wish import Wanted
 from arc_tui.screens.failures import FailuresScreen
@@ -24,7 +25,7 @@ from arc_tui.views.trying import TryView
 from arc_tui.widgets.ask_box import AskBox
 from replay.edit import Edit
 from replay.models.demo import Demo
-from replay.store import edits
+from replay.store import edits, notes
 from taxonomy.ledger import open_ledger
 from tests.arc_tui import try_case
 from tests.arc_tui.try_case import V4, V4_EDIT
@@ -114,6 +115,33 @@ async def test_a_tried_edit_looks_like_this(db: Path, size: tuple[int, int]) -> 
 async def test_before_anything_is_asked_it_looks_like_this(db: Path, size: tuple[int, int]) -> None:
     async with opened(db, size=size) as (pilot, _):
         matches_golden(pilot.app, f"trying_ready_{size[0]}x{size[1]}")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_what_was_tried_before_is_shown_with_its_day_before_anything_is_asked(
+    db: Path, size: tuple[int, int]
+) -> None:
+    kept_at(db, ran_ns=1_795_000_000 * 10**9)
+    async with opened(db, size=size) as (pilot, screen):
+        assert at(screen) == "ready"
+        assert "Tried 2026-11-18 11:06 UTC: fixed 3/3" in drawn(pilot.app)
+        matches_golden(pilot.app, f"trying_before_{size[0]}x{size[1]}")
+        if size == (80, 24):
+            return
+        await press(pilot, "r")
+        assert at(screen) == "done"
+        assert screen.stage.view.spent.asked == 0
+        assert "Tried" not in drawn(pilot.app)
+
+
+def kept_at(db: Path, ran_ns: int) -> None:
+    """The edit tried on those runs by the command, on that day."""
+    with open_ledger(db) as store:
+        wanted = Wanted(edit=V4_EDIT, query=LABEL, traces=broken(db), model="demo")
+        *_, view = trying(store, wanted)
+        (kept,) = kept_tries(store)
+        name = f"{KEPT}{kept.edit}/{view.digest}"
+        notes.keep(store, name, structs.replace(kept, ran_ns=ran_ns))
 
 
 async def test_without_an_edit_r_asks_for_one_which_may_be_a_file(db: Path) -> None:

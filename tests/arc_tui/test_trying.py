@@ -12,12 +12,17 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec import structs
 
+from arc_tui.cli.edits import edits as edits_
 from arc_tui.cli.trying import try_
-from arc_tui.jobs.tryout.plan import foreseen, tryout
+from arc_tui.jobs.tryout.estimate import foreseen
+from arc_tui.jobs.tryout.kept import kept_tries
+from arc_tui.jobs.tryout.plan import tryout
 from arc_tui.jobs.tryout.trying import trying
 from arc_tui.jobs.tryout.wish import Wanted, Whom, edit_named
 from arc_tui.places import fixtures
+from arc_tui.views.edits import build_edits
 from arc_tui.views.try_words import NOT_OUTCOMES, p_words, short
 from arc_tui.views.trying import TryView
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
@@ -115,7 +120,7 @@ def test_json_holds_every_row_and_rates_as_everywhere(db: Path) -> None:
     assert Counter(row["effect"] for row in view["steps"]) == {"held": 9, "broke": 3}
     assert (view["control"], view["edited"]) == ({"hits": 5, "n": 5}, {"hits": 0, "n": 5})
     assert view["done"] == view["total"] == 15
-    assert view["spent"]["asked"] + view["spent"]["kept"] == 150
+    assert (view["spent"]["asked"], view["spent"]["kept"]) == (stored(db), 0) == (130, 0)
 
 
 def test_healthy_steps_are_those_before_the_break_and_of_passed_runs_alike(db: Path) -> None:
@@ -311,6 +316,36 @@ def test_the_plan_asks_nothing_and_foresees_what_is_asked(db: Path) -> None:
     assert before.models == ("demo",)
 
 
+# --- what is kept of it
+
+
+def test_a_finished_try_is_listed_with_its_edit_and_shown_for_the_same_runs(db: Path) -> None:
+    demo(db, str(V4), "--on", MADE_UP)
+    first = as_json(demo(db, str(V4), "--on", MADE_UP, "-k", "2", "--json"))
+    listed = CliRunner().invoke(edits_, ["--db", str(db)], standalone_mode=False).stdout
+    assert 'class:"hallucinated state" variant:v5  3/3 (.21–1)  3/12 (.09–.53)' in listed
+    assert "demo, rule-based, k 5" in listed
+    with open_ledger(db) as store:
+        (row,) = build_edits(store)
+        assert [each.samples for each in row.tries] == [2, 5]
+        assert row.tries[0].digest == first["digest"]
+        wanted = Wanted(edit=V4_EDIT, query=MADE_UP, model="demo")
+        before = foreseen(store, wanted).before
+        assert before is not None
+        assert before.view.samples == 2
+        others = structs.replace(wanted, query=f"{MADE_UP} trial:0")
+        assert foreseen(store, others).before is None
+        assert foreseen(store, structs.replace(wanted, model=MODEL)).before is None
+
+
+def test_a_try_that_was_cut_short_is_not_kept_as_a_result(db: Path) -> None:
+    with open_ledger(db) as store:
+        work = trying(store, Wanted(edit=V4_EDIT, query=MADE_UP, model="demo"))
+        assert next(work).digest is None
+        work.close()
+        assert kept_tries(store) == []
+
+
 # --- live
 
 
@@ -367,10 +402,68 @@ def test_a_request_that_is_declined_says_so_in_its_row(api: MessagesApi, db: Pat
     for _ in range(4):  # both samples of both arms
         api.fault(FAULTS["too large"])
     view = as_json(run(db, str(V4), "--on", MADE_UP, *LIVE, "--json"))
-    assert [row["ruling"] for row in view["runs"]] == ["unknown", "fixed", "fixed"]
-    assert "413" in view["runs"][0]["why"]
-    assert view["fixed"]["rate"]["n"] == 2
+    assert [row["ruling"] for row in view["runs"]] == ["unknown"] * 3  # one question to a model
+    assert all("413" in row["why"] for row in view["runs"])
+    assert view["fixed"]["rate"]["n"] == 0
     assert view["done"] == view["total"]
+
+
+def test_the_calls_of_several_runs_are_in_flight_at_once(api: MessagesApi, db: Path) -> None:
+    """Of no run is more asked than one sample of each arm; the server waits for four of them."""
+    api.flights.gather = 4
+    arguments = (str(V4), "--on", 'class:"hallucinated state"', *LIVE, "-k", "1")
+    view = as_json(run(db, *arguments, "--json"))
+    questions = [row for row in view["runs"] if row["like"] is None]
+    assert len(questions) >= 2
+    assert api.most_at_once >= 4
+    assert view["done"] == view["total"]
+    assert view["spent"]["asked"] == api.asked
+
+
+def test_whatever_is_answered_first_the_result_and_its_digest_are_the_same(
+    api: MessagesApi, db: Path, tmp_path: Path
+) -> None:
+    """Step after step, all at once and as one batch; and offline from what those kept."""
+    arguments = (str(V4), "--on", MADE_UP, "-k", "2", "--controls", "3", "--json")
+    seen = []
+    for schedule in ("cheap", "fast", "batch"):
+        copy = Path(shutil.copy(db, tmp_path / f"{schedule}.db"))
+        seen.append(as_json(run(copy, *arguments, *LIVE, "--schedule", schedule)))
+        seen.append(as_json(run(copy, *arguments, "--model", MODEL)))
+        with open_ledger(copy) as store:
+            rows = store.db.execute("SELECT DISTINCT source FROM answer").fetchall()
+        assert rows == [("batch" if schedule == "batch" else "claude",)]
+    assert seen[0]["digest"].startswith("sha256:")
+    assert all({**each, "spent": None} == {**seen[0], "spent": None} for each in seen)
+
+
+def test_asked_afresh_it_counts_other_answers_and_the_old_ones_stay(
+    api: MessagesApi, db: Path
+) -> None:
+    arguments = (str(V4), "--on", MADE_UP, *LIVE, "--json")
+    first = as_json(run(db, *arguments))
+    asked = api.asked
+    estimate = as_json(run(db, *arguments, "--resample", "--estimate"))
+    assert (estimate["calls"], estimate["stored"]) == (asked, 0)
+    fresh = as_json(run(db, *arguments, "--resample"))
+    assert (first["range"], fresh["range"], api.asked) == (0, 1, 2 * asked)
+    assert fresh["digest"] != first["digest"]
+    assert as_json(run(db, *arguments))["digest"] == first["digest"]
+    assert api.asked == 2 * asked
+
+
+def test_offline_all_that_is_stored_is_shown_before_what_is_missing_is_named(
+    api: MessagesApi, db: Path
+) -> None:
+    run(db, str(V4), "--on", f"{CLASS} variant:v1", *LIVE, "--controls", "0")
+    asked = api.asked
+    arguments = ["--db", str(db), str(V4), "--on", CLASS, "--model", MODEL, "-k", "2"]
+    result = CliRunner().invoke(try_, [*arguments, "--controls", "0"], standalone_mode=False)
+    assert isinstance(result.exception, OfflineMiss)
+    assert "shop-many-wishes-v5-0, step 4" in result.exception.message
+    assert result.stdout.count("waiting") == 3
+    assert "refund · 0" in result.stdout
+    assert api.asked == asked
 
 
 def test_answers_that_are_missing_are_said_to_be(api: MessagesApi, db: Path) -> None:

@@ -19,6 +19,7 @@ from replay.store import edits
 from replay.store.rows import trace_rows
 from taxonomy.ledger import open_ledger
 from taxonomy.wording import varied
+from tests.arc_tui import nameless
 from tests.judge_policy import Judge, prompt
 from tests.messages_api import Body, MessagesApi, message, text
 from tests.replay.live_case import MODEL, clean_environment
@@ -157,6 +158,20 @@ def test_a_file_without_the_task_compares_nothing(db: Path, tmp_path: Path) -> N
     assert "words.toml has no paraphrases for this task" in result.stdout
     with open_ledger(db) as store:
         assert varied.kept(store) == []
+
+
+def test_of_an_unknown_model_the_wordings_are_listed_and_nobody_is_asked(tmp_path: Path) -> None:
+    path = nameless.put(tmp_path, RUN)
+    result = run(path)
+    assert result.return_value == 1
+    head, notice, *_ = result.stdout.splitlines()
+    assert head.endswith("does not say which model answered: --model names one to ask")
+    assert notice == "3 paraphrases would be asked for first"
+    view = as_json(run(path, "--paraphrases", words_file(tmp_path, *WORDS), "--json"))
+    assert view["model"] is None
+    assert [row["label"] for row in view["rows"]] == ["original", "A", "B", "C"]
+    assert {row["score"] for row in view["rows"]} == {None}
+    assert as_json(run(path, "--model", "demo", "--json"))["rows"][0]["score"] is not None
 
 
 def test_a_judge_must_be_named_and_steps_must_be_there(db: Path) -> None:

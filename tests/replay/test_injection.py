@@ -197,7 +197,11 @@ def test_where_neither_can_take_one_the_nearest_step_does() -> None:
     [
         (shop("Hello.", "Bye."), "observation", "calls no tool"),
         (shop(step(READ)), "observation", "the last of its thread"),
-        (shop(step(HELP), DONE), "observation", "no value"),
+        (
+            shop(step(call("search_help", "We do.", query="refunds")), DONE),
+            "observation",
+            "no value",
+        ),
         (shop(step(call("get_order", NOTHING, order_id="1042")), "Hm."), "tool-error", "no answer"),
         (shop(step(call("search_help", "?", query="my order")), "Hm."), "step", "no argument"),
         (shop(), "step", "no step"),

@@ -1,4 +1,4 @@
-"""What `arc try` will ask: on which runs of a class, at which healthy steps, of whom, for how much.
+"""What `arc try` will ask: on which runs of a class, at which healthy steps.
 
 The runs are those of a query or a list, each once; the control steps come from the same runs before
 they broke and from runs that passed under the same prompts.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -17,8 +16,6 @@ from arc_tui.jobs.tryout.wish import Wanted, Whom
 from arc_tui.views.runs import RunRow, matches, run_rows
 from replay import canon, messages
 from replay.errors import ArcError, BadEdit, NotFound
-from replay.locked.estimate import Estimate, estimate
-from replay.locked.sampling import fixed
 from replay.plan import Plan, plans
 from replay.store import Store, read
 from replay.trace import Trace
@@ -35,12 +32,12 @@ from taxonomy.tryout import (
     of_class,
     words_on,
 )
-from taxonomy.wording.foreseen import total
 
 HELD_OUT = "of a held-out task"
 NO_MODEL = "which model answered was not recorded; --model names one"
 UNTOUCHED = "the edit changes nothing in the request at its break"
 
+_REASONS = 3
 _LOOK = '`arc ls` and `arc pareto` list them; a class of two words is quoted: class:"wrong tool"'
 _CLASS = re.compile(r"""\bclass:(?:"([^"]*)"|'([^']*)'|(\S+))""", re.IGNORECASE)
 
@@ -91,34 +88,6 @@ def tryout(store: Store, wanted: Wanted, whom: Whom) -> Tryout:
     return _Planning(store, wanted, whom).tryout()
 
 
-class Foreseen(NamedTuple):
-    """The plan, the models it asks, and what that would cost."""
-
-    plan: Tryout
-    models: tuple[str, ...]
-    estimate: Estimate
-
-
-def foreseen(store: Store, wanted: Wanted) -> Foreseen:
-    """What trying would ask. Asks nothing. Raises as `tryout` does."""
-    whom = Whom(store, wanted, live=False)
-    plan = tryout(store, wanted, whom)
-    estimate = total(_estimates(store, wanted, plan, whom))
-    return Foreseen(plan, tuple(model.name for model in whom.all), estimate)
-
-
-def _estimates(store: Store, wanted: Wanted, plan: Tryout, whom: Whom) -> Iterator[Estimate]:
-    """What each run would ask, a question that two of them ask once."""
-    questions = {case.asks: Spot(case.broke.trace, case.broke.step, "") for case in plan.cases}
-    controls = [control.spot for control in plan.controls]
-    for key, steps in by_trace((*questions.values(), *controls)):
-        trace = read.load(store, key)
-        models = whom.of(trace)
-        if models is not None:
-            sampling = fixed(wanted.samples)
-            yield estimate(trace, wanted.edit, models, sampling=sampling, steps=steps)
-
-
 def newest_prompt(store: Store, plan: Tryout) -> str:
     """The system prompt at the break of the run that began last, "" where none was recorded."""
     case = max(plan.cases, key=lambda case: (case.row.start_ns or 0, case.row.imported_ns))
@@ -162,11 +131,12 @@ class _Planning:
         )
 
     def _none(self, runs: int) -> ArcError:
-        """Why nothing can be tried: the reason of most."""
+        """Why nothing can be tried: the reasons of most."""
         whys = Counter(left.why for left in (*self._not_applicable, *self._left_out))
-        why, count = whys.most_common(1)[0]
-        most = "" if count == runs else f" in {count}"
-        return BadEdit(f"the edit cannot be tried on any of {runs} runs:{most} {why}")
+        said = "; ".join(f"in {count} {why}" for why, count in whys.most_common(_REASONS))
+        if len(whys) == 1:
+            said = next(iter(whys))
+        return BadEdit(f"the edit cannot be tried on any of {runs} runs: {said}")
 
     # --- the runs
 

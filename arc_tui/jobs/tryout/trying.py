@@ -6,16 +6,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing
+from itertools import chain
 
 from msgspec import structs
 
 from arc_tui.jobs.replaying import BETWEEN_VIEWS_S
+from arc_tui.jobs.tryout.kept import digest_of, fresh_range, keep, take_range
 from arc_tui.jobs.tryout.plan import Case, Tryout, by_trace, tryout
 from arc_tui.jobs.tryout.wish import Wanted, Whom
 from arc_tui.views.trying import Spent, TryView, build_try
 from replay.errors import BadEdit, OfflineMiss, Stopped
-from replay.locked import run as locked
-from replay.locked.sampling import fixed
+from replay.locked.lanes import Lane, replay_all
 from replay.locked.step_result import StepResult
 from replay.oracle import Oracle
 from replay.store import Store, edits, read
@@ -27,10 +28,11 @@ from taxonomy.tryout import oracle_of
 def trying(
     store: Store, wanted: Wanted, *, hold: Callable[[Whom], object] | None = None
 ) -> Generator[TryView]:
-    """Ask both arms at the break of every run, then at the healthy steps; yields the view whenever
-    more is known, the first with nothing asked.
+    """Ask both arms at the break of every run, then at the healthy steps, several runs at a time;
+    yields the view whenever more is known, the first with nothing asked, the last with its digest.
 
-    What was answered is kept: closed and run again, it asks only what is missing. Where a model
+    What was answered is kept: closed and run again, it asks only what is missing. What a finished
+    try came to is remembered, and holds the same whatever was answered first. Where a model
     declines altogether, the last view says so. `hold` is given who is asked, for another thread to
     stop. Raises BadEdit where there is no edit, as `tryout` does, OfflineMiss naming the run, and
     Stopped.
@@ -56,7 +58,7 @@ class _Work:
         self._wanted = wanted
         self._plan = plan
         self._whom = whom
-        self._sampling = fixed(wanted.samples)
+        self._range = fresh_range(store, plan, whom) if wanted.resample else 0
         self._results: dict[tuple[str, int], StepResult] = {}
         self._ended: str | None = None
 
@@ -71,7 +73,12 @@ class _Work:
         except (Stopped, OfflineMiss):
             yield self.view()
             raise
-        yield self.view()
+        view = self.view()
+        if self._ended is None:
+            view = structs.replace(view, digest=self._digest(view.spent))
+            keep(self._store, self._wanted, self._plan, view)
+            take_range(self._store, self._plan, self._whom, self._range)
+        yield view
 
     def view(self) -> TryView:
         who = self._whom.all
@@ -83,43 +90,48 @@ class _Work:
             usd=sum(model.usd for model in who),
             complete=all(model.usd_complete for model in who),
         )
-        return build_try(self._wanted, self._plan, self._results, spent, self._ended)
+        return build_try(
+            self._wanted, self._plan, self._results, spent, self._ended, range=self._range
+        )
+
+    def _digest(self, spent: Spent) -> str:
+        return digest_of(self._wanted, spent, self._range, self._results)
 
     def _asked(self) -> Iterator[tuple[str, StepResult]]:
-        """The breaks, then the healthy steps, each run in turn; until a model declines."""
-        for case in self._plan.cases:
-            if self._ended is None:
-                yield from self._at_break(case)
-        for key, steps in by_trace([control.spot for control in self._plan.controls]):
-            if self._ended is None:
-                yield from self._replayed(read.load(self._store, key), steps)
-
-    def _at_break(self, case: Case) -> Iterator[tuple[str, StepResult]]:
-        trace = read.load(self._store, case.broke.trace)
-        said = ledger.diagnosis(self._store, trace.id)
-        oracle = oracle_of(trace, said.findings if said else (), case.broke)
-        return self._replayed(trace, (case.broke.step,), oracle)
-
-    def _replayed(
-        self, trace: Trace, steps: Collection[int], oracle: Oracle | None = None
-    ) -> Iterator[tuple[str, StepResult]]:
-        models = self._whom.of(trace)
-        assert models is not None, "a run whose model is not known is not applicable"
-        going = locked.replay(
-            trace,
-            self._wanted.edit,
-            models,
-            sampling=self._sampling,
-            steps=steps,
-            rules=self._wanted.rules,
-            oracle=oracle,
-        )
-        try:
-            for result in going:
+        """The breaks, then the healthy steps: what a limit cuts short tells of the breaks."""
+        batch = self._wanted.schedule == "batch"
+        breaks, controls = self._breaks(), self._controls()
+        for lanes in [chain(breaks, controls)] if batch else [breaks, controls]:
+            if self._ended is not None:
+                return
+            for trace, result in replay_all(lanes, batch=batch):
                 if result.ended is None:
                     yield trace.id, result
                 else:  # what it lacks is asked when this is run again
                     self._ended = result.ended
-        except OfflineMiss as miss:
-            name = trace.header.source_id
-            raise OfflineMiss(f"{name}, {miss.message}", miss.hint) from miss
+
+    def _breaks(self) -> Iterator[Lane]:
+        for case in self._plan.cases:
+            trace = read.load(self._store, case.broke.trace)
+            yield self._lane(trace, (case.broke.step,), self._oracle(trace, case))
+
+    def _oracle(self, trace: Trace, case: Case) -> Oracle | None:
+        said = ledger.diagnosis(self._store, trace.id)
+        return oracle_of(trace, said.findings if said else (), case.broke)
+
+    def _controls(self) -> Iterator[Lane]:
+        for key, steps in by_trace([control.spot for control in self._plan.controls]):
+            yield self._lane(read.load(self._store, key), steps)
+
+    def _lane(self, trace: Trace, steps: Collection[int], oracle: Oracle | None = None) -> Lane:
+        models = self._whom.of(trace)
+        assert models is not None, "a run whose model is not known is not applicable"
+        return Lane(
+            trace,
+            self._wanted.edit,
+            models,
+            sampling=self._wanted.sampling(self._range),
+            steps=steps,
+            rules=self._wanted.rules,
+            oracle=oracle,
+        )

@@ -12,6 +12,7 @@ from replay.edit import Edit
 from replay.edit_file import from_files
 from replay.errors import BadEdit, NotFound
 from replay.locked.row import Models
+from replay.locked.sampling import Sampling, Schedule
 from replay.models.cached import Cached
 from replay.models.choose import choose, default_name
 from replay.store import Store, edits
@@ -27,7 +28,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     `model` None is each trace's own; live calls need `live` and a limit, which holds for all of
     it together. `controls` healthy steps at most are asked beside the runs; `rules` say which
-    arguments of their calls count.
+    arguments of their calls count. `resample` asks everything afresh, beside what is kept.
     """
 
     edit: Edit | None
@@ -35,11 +36,17 @@ class Wanted(Struct, frozen=True, kw_only=True):
     traces: tuple[str, ...] | None = None
     samples: int = SAMPLES
     controls: int = CONTROLS
+    schedule: Schedule = "cheap"
+    resample: bool = False
     model: str | None = None
     live: bool = False
     limits: Limits = Limits()
     rules: Rules = PLAIN
     with_held_out: bool = False
+
+    def sampling(self, range: int) -> Sampling:
+        """How often each request is asked, of which range of samples."""
+        return Sampling(levels=(self.samples,), range=range, schedule=self.schedule)
 
 
 def edit_named(store: Store, word: str) -> Edit:

@@ -90,22 +90,17 @@ def who_is_asked(store: Store, wanted: Wanted, trace: Trace, budget: Budget) -> 
     )
 
 
-class Plan:
-    """One run's task: what was asked, where it broke, and the words to ask it in.
+class Task:
+    """One run's task: what was asked, and where it broke.
 
     Raises NothingAsked where no user asks for anything, NotFound where there is no such step.
     """
 
-    def __init__(self, store: Store, wanted: Wanted, trace: Trace, who: Asked) -> None:
+    def __init__(self, store: Store, wanted: Wanted, trace: Trace) -> None:
         self.wanted = wanted
         self.trace = trace
-        self.who = who
         self.request = request_of(trace, wanted.message)
         self.broke = self._breaks_at(store)
-        self.steps = steps_to_ask(trace, self.request.thread, self.broke)
-        self.sampling = fixed(wanted.samples)
-        self.goals = wanted.goals.of(trace.header) if wanted.goals is not None else ()
-        self.scores = read.scores(store, trace.id)
 
     def _breaks_at(self, store: Store) -> int | None:
         """The step to score at: as asked for, else where the run broke; None for all of them."""
@@ -119,11 +114,30 @@ class Plan:
         own = at is not None and self.trace.steps[at].thread == self.request.thread
         return at if own else None
 
+    def given(self) -> tuple[Paraphrase, ...] | None:
+        """The paraphrases of the file, None without one."""
+        if self.wanted.paraphrases is None:
+            return None
+        return tried(self.request.text, self.wanted.paraphrases.of(self.trace), self.wanted.file)
+
+
+class Plan(Task):
+    """A task with the words to ask it in, and who is asked."""
+
+    def __init__(self, store: Store, wanted: Wanted, trace: Trace, who: Asked) -> None:
+        super().__init__(store, wanted, trace)
+        self.who = who
+        self.steps = steps_to_ask(trace, self.request.thread, self.broke)
+        self.sampling = fixed(wanted.samples)
+        self.goals = wanted.goals.of(trace.header) if wanted.goals is not None else ()
+        self.scores = read.scores(store, trace.id)
+
     def paraphrases(self) -> tuple[Paraphrase, ...]:
         """Those of the file, else by rule or asked of a model. Raises OfflineMiss, ModelRefused."""
         text, count = self.request.text, self.wanted.count
-        if self.wanted.paraphrases is not None:
-            return tried(text, self.wanted.paraphrases.of(self.trace), self.wanted.file)
+        given = self.given()
+        if given is not None:
+            return given
         if self.who.writer is None:
             return tried(text, framed.framed(text, count), framed.NAME)
         return asked.paraphrases(text, count, self.who.writer)

@@ -7,8 +7,15 @@ from contextlib import ExitStack
 
 from msgspec import structs
 
-from arc_tui.jobs.vary.plan import RUBRIC, Asked, Plan, Wanted, who_is_asked
-from arc_tui.views.varying import Spent, VaryView, WordingRow, build_vary, wording_row
+from arc_tui.jobs.vary.plan import RUBRIC, Asked, Plan, Task, Wanted, who_is_asked
+from arc_tui.views.varying import (
+    Spent,
+    VaryView,
+    WordingRow,
+    build_unasked,
+    build_vary,
+    wording_row,
+)
 from replay.action import Action
 from replay.budget import Budget
 from replay.edit import Edit
@@ -16,7 +23,7 @@ from replay.locked import run as locked
 from replay.locked.estimate import Estimate
 from replay.locked.row import Models
 from replay.locked.step_result import StepResult
-from replay.models.choose import DEMO, label
+from replay.models.choose import DEMO, default_name, label
 from replay.store import Store, edits, read
 from replay.store.rows import trace_row
 from taxonomy.judge import family, rule_judge
@@ -34,12 +41,26 @@ def varying(
     """Ask each task in each wording and judge what is answered; yields the view as more is known.
 
     What a run came to is kept when its last wording is judged, and every answer as it comes: run
-    again it asks only what is missing. `hold` is given who is asked, for another thread to stop.
+    again it asks only what is missing. A run of an unknown model is listed in its wordings, as far
+    as they are there, and nobody is asked. `hold` is given who is asked, for another thread to
+    stop.
     Raises NotFound, NothingAsked, BadEdit, ModelRefused, OfflineMiss and Stopped.
     """
     traces = [read.load(store, trace_row(store, name).trace) for name in wanted.traces]
     budget = Budget(wanted.limits)
     for trace in traces:
+        if (wanted.model or default_name(trace)) is None:
+            task = Task(store, wanted, trace)
+            yield build_unasked(
+                trace,
+                task.request,
+                task.given() or (),
+                broke=task.broke,
+                judge=wanted.judge,
+                samples=wanted.samples,
+                unwritten=wanted.count if wanted.paraphrases is None else 0,
+            )
+            continue
         with ExitStack() as opened:
             who = who_is_asked(store, wanted, trace, budget)
             for each in who.all:

@@ -1,0 +1,92 @@
+"""Work under way behind a screen: it says how far it is, and stops when it is told to.
+
+The work is a generator of views over a store of its own. A worker drains it and posts each view;
+what was paid for is kept however it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+
+from textual.message import Message
+from textual.worker import Worker, get_current_worker
+
+from replay.errors import ArcError
+from replay.store import Store
+from taxonomy.ledger import open_ledger
+
+if TYPE_CHECKING:
+    from arc_tui.screens.base import ArcScreen
+
+
+class Stoppable(Protocol):
+    """Who is asked."""
+
+    def stop(self) -> None:
+        """Cancel the calls in flight and make no other. From any thread."""
+        ...
+
+
+View = TypeVar("View")
+Hold: TypeAlias = Callable[[Stoppable], None]
+Work: TypeAlias = Callable[[Store, Hold], Generator[View]]
+
+
+class Going(Generic[View]):
+    """Work whose views are posted as `moved` messages, and its end as an `ended` one."""
+
+    def __init__(
+        self,
+        screen: ArcScreen,
+        work: Work[View],
+        *,
+        moved: Callable[[View], Message],
+        ended: Callable[[bool, ArcError | None], Message],
+        group: str,
+        cut_short: Callable[[View], bool] = lambda _: False,
+    ) -> None:
+        """`work` gives who is asked to the function it is given. `ended` takes whether it was
+        stopped, and the trouble there is; a view that is `cut_short` is the last one."""
+        self._screen = screen
+        self._views = work
+        self._moved = moved
+        self._ended = ended
+        self._cut_short = cut_short
+        self._held: Stoppable | None = None
+        self._worker: Worker[None] = screen.run_worker(
+            self._work, group=group, thread=True, exit_on_error=False
+        )
+
+    def stop(self) -> None:
+        """Cancel the calls in flight and ask no other. What was answered is kept."""
+        self._worker.cancel()
+        if self._held is not None:
+            self._held.stop()
+
+    def _work(self) -> None:
+        worker = get_current_worker()
+        try:
+            ended = self._ended(not self._drained(worker), None)
+        except ArcError as error:
+            stopped = worker.is_cancelled
+            ended = self._ended(stopped, None if stopped else error)
+        self._screen.post_message(ended)
+
+    def _drained(self, worker: Worker[None]) -> bool:
+        """Ask until the end; was everything asked?"""
+        with (
+            closing(open_ledger(self._screen.path)) as store,
+            closing(self._views(store, self._hold)) as going,
+        ):
+            for view in going:
+                self._screen.post_message(self._moved(view))
+                if worker.is_cancelled or self._cut_short(view):
+                    return False
+        return True
+
+    def _hold(self, held: Stoppable) -> None:
+        self._held = held
+        if self._worker.is_cancelled:
+            held.stop()
