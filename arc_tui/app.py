@@ -22,7 +22,9 @@ from arc_tui.widgets.run_table import RunTable
 
 if TYPE_CHECKING:
     from arc_tui.screens.failures import FailuresScreen
+    from arc_tui.screens.leaving import Leaving
     from arc_tui.screens.money import MoneyScreen
+    from arc_tui.screens.probed import Probed
     from arc_tui.screens.queue import Queueing
     from arc_tui.screens.replay import ReplayScreen
     from arc_tui.screens.trace import TraceScreen
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from arc_tui.views.queue import Visit
     from arc_tui.widgets.calibration_worst import CalibrationWorst
     from arc_tui.widgets.failure_runs import FailureRuns
+    from arc_tui.widgets.steps_list import StepsList
     from arc_tui.widgets.try_list import TryList
     from replay.edit import Edit
 
@@ -137,6 +140,9 @@ class ArcApp(App[None]):
             "screens/failures.tcss",
             "screens/calibration.tcss",
             "screens/trying.tcss",
+            "screens/bisect.tcss",
+            "screens/probing.tcss",
+            "screens/steps.tcss",
         )
     ]
     COMMANDS = {Keys}
@@ -238,27 +244,51 @@ class ArcApp(App[None]):
     def on_try_list_opened(self, event: TryList.Opened) -> None:
         self._open(event.trace, event.step)
 
+    def on_steps_list_opened(self, event: StepsList.Opened) -> None:
+        self._open(event.trace, event.step)
+
     def on_runs_screen_calibration_wanted(self) -> None:
         from arc_tui.screens.calibration import CalibrationScreen
 
         self.push_screen(CalibrationScreen(self.path))
 
-    def on_trace_screen_money_requested(self, event: TraceScreen.MoneyRequested) -> None:
+    def on_leaving_money_wanted(self, event: Leaving.MoneyWanted) -> None:
         from arc_tui.screens.money import MoneyScreen
 
-        self.push_screen(MoneyScreen(self.path, event.trace_id))
+        self.push_screen(MoneyScreen(self.path, event.trace))
 
-    def on_trace_screen_replay_requested(self, event: TraceScreen.ReplayRequested) -> None:
+    def on_leaving_replay_wanted(self, event: Leaving.ReplayWanted) -> None:
         from arc_tui.screens.replay import ReplayScreen
 
-        step, edit = event.break_step, event.edit
-        self.push_screen(ReplayScreen(self.path, event.trace_id, step, edit=edit, free=True))
+        step, edit = event.step, event.edit
+        self.push_screen(ReplayScreen(self.path, event.trace, step, edit=edit, free=True))
 
     def on_replay_screen_free_wanted(self, event: ReplayScreen.FreeWanted) -> None:
         self._run_free(event.trace, event.step, event.edit, event.model)
 
-    def on_trace_screen_free_requested(self, event: TraceScreen.FreeRequested) -> None:
-        self._run_free(event.trace_id, event.step, None, None)
+    def on_leaving_free_wanted(self, event: Leaving.FreeWanted) -> None:
+        self._run_free(event.trace, event.step, None, None)
+
+    def on_leaving_bisect_wanted(self, event: Leaving.BisectWanted) -> None:
+        self._bisect(event.trace, event.step, None)
+
+    def on_replay_screen_bisect_wanted(self, event: ReplayScreen.BisectWanted) -> None:
+        self._bisect(event.trace, event.step, event.edit)
+
+    def _bisect(self, trace: str, step: int, edit: Edit | None) -> None:
+        from arc_tui.screens.bisect import BisectScreen
+
+        self.push_screen(BisectScreen(self.path, trace, step, edit))
+
+    def on_probed_probes_wanted(self, event: Probed.ProbesWanted) -> None:
+        from arc_tui.screens.probing import ProbeScreen
+
+        self.push_screen(ProbeScreen(self.path, event.trace, event.step))
+
+    def on_leaving_steps_wanted(self, event: Leaving.StepsWanted) -> None:
+        from arc_tui.screens.steps import StepsScreen
+
+        self.push_screen(StepsScreen(self.path, event.trace, event.step))
 
     def _run_free(self, trace: str, step: int, edit: Edit | None, model: str | None) -> None:
         from arc_tui.screens.free import FreeScreen

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui import format
-from arc_tui.cli.common import print_table
+from arc_tui.cli.common import print_table, with_database
 from arc_tui.views.probing import ProbeOffer, ProbesView, ProbeView
 from arc_tui.views.replay import ReplayRow
 from replay.locked.estimate import Estimate
@@ -38,7 +38,13 @@ def print_offers(out: Console, view: ProbesView) -> None:
     for each in view.offers:
         if each.fits:
             _print_offer(out, each)
-    out.print(Text(f"{format.count(view.k, 'sample')} an arm · {view.model}", "dim"))
+    samples = f"{format.count(view.k, 'sample')} an arm"
+    if view.model is None:
+        unknown = f"{samples} · the trace does not say which model answered: --model names one"
+        out.print(Text(f"{unknown}, to run a probe and to know what it costs", "yellow"),
+                  soft_wrap=True)  # fmt: skip
+    else:
+        out.print(Text(f"{samples} · {view.model}", "dim"))
 
 
 def _heading(view: ProbesView, name: str) -> Iterator[str]:
@@ -71,7 +77,7 @@ def _print_offer(out: Console, offer: ProbeOffer) -> None:
         return
     out.print(Text(f"{offer.name} puts in ({format.one_line(offer.by)}):", "dim"), soft_wrap=True)
     _print_text(out, offer.text)
-    out.print(Text(shlex.join(offer.command)), soft_wrap=True)
+    out.print(Text(shlex.join(with_database(offer.command))), soft_wrap=True)
     out.print()
 
 

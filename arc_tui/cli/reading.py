@@ -33,8 +33,13 @@ def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
         except IndexError as error:
             raise no_step(step, view.run.steps) from error
         from arc_tui.views.origins import Ground  # reads values: not for a look at a whole trace
+        from arc_tui.views.probe_offers import build_why_probes
 
-        detail = structs.replace(detail, grounds=Ground(store, view.run.trace).under(step))
+        detail = structs.replace(
+            detail,
+            grounds=Ground(store, view.run.trace).under(step),
+            probes=build_why_probes(store, view.run.trace, step),
+        )
         print_json(detail) if as_json else print_step(console(), view, detail)
 
 

@@ -54,6 +54,8 @@ class ReplayScreen(Choosing, Panes):
                 tooltip="Ask nothing more; what was answered is kept"),
         Binding("f,f12", "free", "free replay", id="replay.free",
                 tooltip="Let the edited agent go on by itself from the step under the cursor"),
+        Binding("b,f10", "bisect", "which part", id="replay.bisect",
+                tooltip="Find the part of this edit that makes the step go wrong"),
         Binding("tab", "pane(1)", "other pane", id="replay.pane_next",
                 tooltip="Go on: the texts, the editor, the steps, one step in full"),
         Binding("shift+tab", "pane(-1)", "pane before", id="replay.pane_before", show=False,
@@ -109,6 +111,15 @@ class ReplayScreen(Choosing, Panes):
             self.step = step
             self.edit = edit
             self.model = model
+
+    class BisectWanted(Message):
+        """It is asked which part of the edit makes a step go wrong."""
+
+        def __init__(self, trace: str, step: int, edit: Edit | None) -> None:
+            super().__init__()
+            self.trace = trace
+            self.step = step
+            self.edit = edit
 
     def __init__(
         self, path: Path, trace: str, step: int, *, edit: bool = True, free: bool = False
@@ -248,6 +259,10 @@ class ReplayScreen(Choosing, Panes):
         edit = self._submission.edit(self.draft, self.texts)
         self.post_message(self.FreeWanted(self.draft.trace, self.step_here, edit, self.wish.model))
 
+    def action_bisect(self) -> None:
+        edit = self._submission.edit(self.draft, self.texts)
+        self.post_message(self.BisectWanted(self.draft.trace, self.step_here, edit))
+
     # --- what is shown
 
     def watch_stage(self, before: Stage, stage: Stage) -> None:
@@ -259,7 +274,7 @@ class ReplayScreen(Choosing, Panes):
         match action:
             case "stop":
                 return self.stage.running
-            case "run" | "model" | "samples" | "stored" | "change":
+            case "run" | "bisect" | "model" | "samples" | "stored" | "change":
                 return not self.stage.running
             case "free":
                 return self._free and not self.stage.running

@@ -54,7 +54,7 @@ class RunsScreen(Queueing):
                 tooltip="Why the runs fail, how often, whose it is, and the runs behind each bar"),
         Binding("T", "queue(False)", "tag queue", id="runs.queue",
                 tooltip="Walk the runs that want a tag of yours"),
-        Binding("B", "queue(True)", "blind", id="runs.blind", show=False,
+        Binding("h", "queue(True)", "blind", id="runs.blind", show=False,
                 tooltip="Walk runs that others tagged, their tags hidden"),
         Binding("c", "calibration", "how right", id="runs.calibration",
                 tooltip="How right rules, judge and localiser are, against labels"),

@@ -19,7 +19,8 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.screens.finding import Finding
+from arc_tui.screens.leaving import Leaving
+from arc_tui.screens.probed import Probed
 from arc_tui.screens.walking import Walking
 from arc_tui.views import step as steps
 from arc_tui.views import trace as traces
@@ -48,7 +49,7 @@ AGAIN = Binding.Group("again", compact=True)
 WHY = NAMES.index("Why")
 
 
-class TraceScreen(Finding, Walking):
+class TraceScreen(Probed, Leaving, Walking):
     """One run, from its shape down to the words of one step."""
 
     HELP = "a run"
@@ -73,6 +74,12 @@ class TraceScreen(Finding, Walking):
                 tooltip="Edit what the agent was told, and ask the model again"),
         Binding("r", "replay", "replay", id="trace.replay",
                 tooltip="Ask the model again at every step"),
+        Binding("b", "bisect", "bisect", id="trace.bisect",
+                tooltip="Find the prompt version, or the part of an edit, that makes it go wrong"),
+        Binding("B", "bisect_steps", "which step", id="trace.bisect_steps",
+                tooltip="Find the step at which belief left the world, and test a fix there"),
+        Binding("P", "probes", "probe", id="trace.probes",
+                tooltip="Tell two causes of the failure apart by one change, asked again"),
         Binding("p", "origins", "where from", id="trace.origins",
                 tooltip="Where the values of this step's calls came from"),
         Binding("slash", "find", "find", id="trace.find", key_display="/",
@@ -139,33 +146,6 @@ class TraceScreen(Finding, Walking):
             self.grounds = grounds
             self.asked = asked
 
-    class ReplayRequested(Message):
-        """The model is to be asked again; with `edit`, after what it was told was edited.
-
-        `break_step` is the step under the cursor.
-        """
-
-        def __init__(self, trace_id: str, break_step: int, *, edit: bool = False) -> None:
-            super().__init__()
-            self.trace_id = trace_id
-            self.break_step = break_step
-            self.edit = edit
-
-    class FreeRequested(Message):
-        """The agent is to run on by itself from a step."""
-
-        def __init__(self, trace_id: str, step: int) -> None:
-            super().__init__()
-            self.trace_id = trace_id
-            self.step = step
-
-    class MoneyRequested(Message):
-        """It is asked where the money of the run went."""
-
-        def __init__(self, trace_id: str) -> None:
-            super().__init__()
-            self.trace_id = trace_id
-
     def __init__(
         self, path: Path, trace: str, at: int | None = None, visit: Visit | None = None
     ) -> None:
@@ -224,11 +204,14 @@ class TraceScreen(Finding, Walking):
     def watch_tab(self) -> None:
         self._look_deeper()
 
+    @override
     def _look_deeper(self) -> None:
         """Ask what the step rests on, where its reasons are looked at and it is not known."""
-        known = self.detail is steps.EMPTY or self.detail.grounds is not None
-        if self.tab == WHY and not known and not self.view.blind:
+        if self.tab != WHY or self.detail is steps.EMPTY or self.view.blind:
+            return
+        if self.detail.grounds is None:
             self._find_grounds(asked=False)
+        self.look_for_probes()
 
     def _find_grounds(self, *, asked: bool) -> None:
         step = self.spans.step
@@ -309,9 +292,6 @@ class TraceScreen(Finding, Walking):
     def action_whose(self, direction: int) -> None:
         self.whose = (self.whose + direction) % (len(self.view.scorers) + 1)
 
-    def action_money(self) -> None:
-        self.post_message(self.MoneyRequested(self.trace))
-
     def action_back(self) -> None:
         if self.focused is not self.spans:
             self.spans.focus()
@@ -341,12 +321,3 @@ class TraceScreen(Finding, Walking):
             text = step_markdown(self.detail)
             self.app.copy_to_clipboard(text)
             self.say(f"step {self.detail.row.step} copied as Markdown, {len(text)} characters")
-
-    def action_edit(self) -> None:
-        self.post_message(self.ReplayRequested(self.trace, self.spans.step, edit=True))
-
-    def action_replay(self) -> None:
-        self.post_message(self.ReplayRequested(self.trace, self.spans.step))
-
-    def action_free(self) -> None:
-        self.post_message(self.FreeRequested(self.trace, self.spans.step))

@@ -24,7 +24,9 @@ from arc_tui.widgets.queue_line import QueueLine
 from arc_tui.widgets.span_tree import SpanTree
 from replay.store import Store
 
-TELLING = frozenset({"edit", "replay", "free", "money", "origins"})
+TELLING = frozenset(
+    {"edit", "replay", "free", "bisect", "bisect_steps", "probes", "money", "origins"}
+)
 """Actions that show what the rules think of a run."""
 
 
@@ -34,7 +36,7 @@ class Walking(Queueing, Tagging):
     BINDINGS = [
         Binding("T", "walk", "queue", id="queue.walk", show=False,
                 tooltip="Walk the runs that want a tag of yours; in the queue, the next run"),
-        Binding("B", "turn_blind", "blind", id="queue.blind", show=False,
+        Binding("h", "turn_blind", "blind", id="queue.blind", show=False,
                 tooltip="Walk runs that others tagged, their tags hidden; in there, back"),
         Binding("s", "skip", "skip", id="queue.skip", show=False,
                 tooltip="Go on to the next run of the queue without a word on this one"),

@@ -41,7 +41,9 @@ class ProbesView(Struct, frozen=True, eq=False, kw_only=True):
     """The symptom of a run at its break, and the probes for it: those that fit come first.
 
     `symptoms` are those that were seen with what they were read off; `unfit` says why there is
-    none. `estimate`s are for `k` samples an arm of `model`.
+    none. `estimate`s are for `k` samples an arm of `model`, which is None where it is not known
+    which one to ask. `broke` is where the run is taken to have broken, as far as is known: a person
+    may ask of another step.
     """
 
     trace: str
@@ -50,9 +52,10 @@ class ProbesView(Struct, frozen=True, eq=False, kw_only=True):
     symptoms: tuple[Noted, ...]
     unfit: str | None
     offers: tuple[ProbeOffer, ...]
-    model: str
+    model: str | None
     k: int
     notice: str | None = None
+    broke: int | None = None
 
     @property
     def ready(self) -> tuple[ProbeOffer, ...]:
@@ -67,7 +70,7 @@ NO_PROBES = ProbesView(
     symptoms=(),
     unfit=None,
     offers=(),
-    model="",
+    model=None,
     k=0,
 )
 
@@ -118,7 +121,7 @@ class ProbeView(Struct, frozen=True, eq=False, kw_only=True):
     still show the failure, by whose word. `classification` and `intervention` are None until the
     probe is done, and where it is undecided. `rows` are the steps asked: those after the first
     departure, and the tail behind the break, rest on a history the edited agent would not have
-    had. `line` is the line of the log, there when `done`.
+    had. `line` is the line of the log, there when `done`; `ended` is why it was cut short.
     """
 
     trace: str
@@ -149,12 +152,15 @@ class ProbeView(Struct, frozen=True, eq=False, kw_only=True):
     spent_usd: float = 0.0
     spent_complete: bool = True
     done: bool = False
+    ended: str | None = None
     digest: str | None = None
 
 
-def sentence(probe: ProbeEntry, found: Decided, *, done: bool) -> str:
+def sentence(probe: ProbeEntry, found: Decided, *, done: bool, ended: str | None = None) -> str:
     """What the probe came to, and the cause it speaks for; no cause before it is done."""
     first, second = probe.candidates
+    if ended is not None:
+        return f"Cut short, so still {first} or {second}: {ended}."
     if not done:
         return f"Asking under the probe ({probe.change}): {first} or {second}."
     means = meaning(probe, found.result)

@@ -79,7 +79,7 @@ def nothing_waits(found: Queue) -> str:
 def _nothing(found: Queue) -> str:
     if found.blind:
         return f"no run that somebody else tagged waits for {format.one_line(found.by)}"
-    return "nothing waits: no untagged failure, no ✓! run, no run of the audit sample; B: blind"
+    return "nothing waits: no untagged failure, no ✓! run, no run of the audit sample; h: blind"
 
 
 class Compared(Struct, frozen=True, kw_only=True):

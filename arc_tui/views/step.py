@@ -10,6 +10,7 @@ from msgspec import Struct, convert, structs
 
 from arc_tui.views.grounds import Grounds
 from arc_tui.views.scorers import Scorer, scorers
+from arc_tui.views.why_probes import WhyProbes
 from replay.messages import calls, new_since, observed, prose, results, text, thinking
 from replay.store import Store, read
 from replay.store.handle import now_ns
@@ -63,7 +64,7 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
 
     `agent` is who took the step, where the source says. `score` is the one that counts, `scores`
     are all there are, most trusted first. `grounds` are where the values of its calls came from,
-    None until the whole run was read for that.
+    None until the whole run was read for that; so are `probes`, what can be probed here.
 
     `earlier` holds the leading messages that the step before it (in its thread; `before` is its
     number) saw too, `new` the rest. `tools` is None where it is not known what was offered.
@@ -88,6 +89,7 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
     agent: str | None = None
     scores: tuple[Scored, ...] = ()
     grounds: Grounds | None = None
+    probes: WhyProbes | None = None
 
     @property
     def earlier_line(self) -> str:

@@ -29,6 +29,7 @@ def why_page(trace: TraceView, step: StepView) -> Document:
     findings = [finding for finding in step.findings if not is_hint(finding)]
     against = [
         tuple(_tags(trace, step)),
+        tuple(_probed(step)),
         *(tuple(_finding(finding, step)) for finding in findings),
         tuple(_candidate(trace, step)),
         tuple(_published(trace.diagnosis, step)),
@@ -36,6 +37,7 @@ def why_page(trace: TraceView, step: StepView) -> Document:
     parts = [
         *against,
         *(tuple(_finding(finding, step)) for finding in hints),
+        tuple(_offers(step)),
         tuple(score_blocks(step)),
         *((tuple(goal_blocks(step.grounds)), tuple(value_blocks(step.grounds)))
           if step.grounds is not None else ()),
@@ -44,6 +46,20 @@ def why_page(trace: TraceView, step: StepView) -> Document:
     if not any(against):
         parts.insert(0, (Block(text=_nothing(trace, hints=bool(hints)), style="quiet"),))
     return tuple(item for part in parts if part for item in (*part, BLANK))[:-1]
+
+
+def _probed(step: StepView) -> Iterator[Item]:
+    if step.probes is not None:
+        from arc_tui.widgets.why_probes import last_blocks  # what it knows is not loaded before
+
+        yield from last_blocks(step.probes)
+
+
+def _offers(step: StepView) -> Iterator[Item]:
+    if step.probes is not None:
+        from arc_tui.widgets.why_probes import offer_blocks
+
+        yield from offer_blocks(step.probes)
 
 
 def class_name(failure: FailureClass, sub: str | None) -> str:

@@ -21,6 +21,7 @@ from replay.models.demo import Demo
 from replay.store import edits
 from taxonomy.ledger import open_ledger
 from taxonomy.probes import log
+from tests.arc_tui import sample
 from tests.judge_policy import prompt
 from tests.messages_api import Body, MessagesApi, message, text
 from tests.replay.live_case import MODEL, clean_environment
@@ -87,7 +88,7 @@ def test_it_says_the_symptom_the_probes_and_their_price_and_names_no_cause(db: P
     assert first.startswith("refund: wrong answer, step 1–2 (step 0)")
     assert "▸  constraint" in result.stdout
     assert "Never make up a value: amount 40 stands in nothing it saw" in result.stdout
-    assert f"arc probe {START} --probe constraint" in result.stdout
+    assert f"arc --db {db} probe {START} --probe constraint" in result.stdout
     assert "Try:" not in result.stdout
 
 
@@ -107,6 +108,21 @@ def test_a_run_without_a_break_offers_nothing(db: Path) -> None:
     assert "no step is known where it broke (--step N names it)" in result.stdout
     assert run(db, UNBROKEN, "--step", "3").return_value == 1
     assert "none of the table's symptoms fits" in run(db, UNBROKEN, "--step", "3").stdout
+
+
+def test_the_list_of_a_run_whose_model_is_not_known_says_how_to_name_one(tmp_path: Path) -> None:
+    path = tmp_path / "unknown.db"
+    sample.put_failed(path)
+    result = run(path, "last", "--step", "3")
+    assert "summary" in result.stdout
+    assert "the trace does not say which model answered: --model names one" in result.stdout
+    view = as_json(path, "last", "--step", "3")
+    assert view["model"] is None
+    assert {each["estimate"] and each["estimate"]["calls"] for each in view["offers"]} == {None}
+    with pytest.raises(ModelRefused, match="which model answered"):
+        run(path, "last", "--step", "3", "--probe", "summary")
+    named = as_json(path, "last", "--step", "3", "--model", MODEL)
+    assert named["offers"][1]["estimate"]["calls"] > 0
 
 
 def test_your_own_words_stand_in_the_command(db: Path) -> None:
@@ -156,6 +172,26 @@ def test_an_answer_that_begins_anew_repairs_nothing(db: Path) -> None:
     assert (view["result"], view["classification"]) == ("undecided", None)
     assert "8 more only make a call again that was made before" in view["why"]
     assert [row["step"] for row in view["rows"]] == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("summary", "result", "classification"),
+    [
+        ("The user asked: please refund the Orbit Headphones of order 1039. Order 1039 cost 12900"
+         " cents, is delivered, and belongs to dev.patel@example.com.", "repairs", "context loss"),
+        ("The user wants a refund of order 1039.", "persists", "capability gap"),
+    ],
+)  # fmt: skip
+def test_a_summary_that_has_what_is_needed_tells_context_loss_from_a_capability_gap(
+    db: Path, tmp_path: Path, summary: str, result: str, classification: str
+) -> None:
+    file = tmp_path / "summary.md"
+    file.write_text(summary)
+    view = as_json(db, LATE, "--probe", "summary", "--summary", str(file))
+    assert (view["result"], view["classification"]) == (result, classification)
+    assert (view["test"]["control"], view["test"]["control_n"]) == (8, 8)
+    assert (view["text"], view["by"]) == (summary, "yours")
+    assert view["line"]["classification"] == classification
 
 
 def test_a_probe_whose_symptom_was_not_seen_says_so(db: Path) -> None:

@@ -139,7 +139,7 @@ async def test_what_is_skipped_waits_for_the_next_visit(db: Path) -> None:
 
 async def test_an_empty_queue_says_so_and_escape_leaves_for_where_it_was_opened(db: Path) -> None:
     async with walking(db, toasts=True) as pilot:
-        await press(pilot, "B")
+        await press(pilot, "h")
         assert "no run that somebody else tagged waits for mei" in text(pilot.app)
         assert "queue 1 of 5" in rows(pilot.app)[0]
         await press(pilot, "s", "escape")
@@ -195,11 +195,11 @@ class TestBlind:
 
         async with walking(db) as pilot:
             assert "queue 1 of 4 · untagged failure" in rows(pilot.app)[0]
-            await press(pilot, "B")
+            await press(pilot, "h")
             assert "blind queue 1 of 1 · second look" in rows(pilot.app)[0]
             assert "trace.tag" in offered()
             assert not offered() & telling
-            await press(pilot, "B")
+            await press(pilot, "h")
             assert "queue 1 of 4 · untagged failure" in rows(pilot.app)[0]
 
 

@@ -285,8 +285,8 @@ async def test_m_asks_where_the_money_went(db: Path, key: str) -> None:
         assert app.screen.step == 7, "opened at the step that was asked for"
         app.screen.action_money()
         await settle(pilot)
-    asked = [each for each in posted if isinstance(each, TraceScreen.MoneyRequested)]
-    assert {each.trace_id for each in asked} == {key}
+    asked = [each for each in posted if isinstance(each, TraceScreen.MoneyWanted)]
+    assert {each.trace for each in asked} == {key}
 
 
 async def test_p_on_a_step_without_calls_says_so(db: Path, key: str) -> None:
@@ -317,8 +317,8 @@ async def test_e_and_r_ask_for_a_replay_of_the_step_under_the_cursor(
         await pilot.press(pressed)
         await settle(pilot)
         assert isinstance(app.screen, ReplayScreen)
-    asked = [each for each in posted if isinstance(each, TraceScreen.ReplayRequested)]
-    assert {(each.trace_id, each.break_step, each.edit) for each in asked} == {(key, 3, edit)}
+    asked = [each for each in posted if isinstance(each, TraceScreen.ReplayWanted)]
+    assert {(each.trace, each.step, each.edit) for each in asked} == {(key, 3, edit)}
 
 
 async def test_what_there_is_nothing_to_do_with_is_not_offered(db: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from arc_tui.jobs.replaying import break_and_notice
 from replay.budget import Budget, Limits
@@ -57,13 +57,15 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class Case(NamedTuple):
-    """A run and what is known of its break; `notice` is what speaks against a prompt edit."""
+    """A run at a step; `notice` is what speaks against a prompt edit, `broke` where the run is
+    taken to have broken, which may be another step."""
 
     trace: Trace
     step: int
     said: Diagnosis
     noted: tuple[Noted, ...]
     notice: str | None
+    broke: int | None
 
 
 # --- the run
@@ -87,7 +89,7 @@ def case_of(store: Store, wanted: Wanted, trace: Trace) -> tuple[Case | None, st
         said = Diagnosis(trace=trace.id, shape=None, scores=(), findings=(), candidates=())
     tags = tag_rows(store, "recording = ? AND accepted", (trace.id,))
     classes = {row.failure for row in tags if row.step == step}
-    return Case(trace, step, said, symptoms(said, trace, step, classes), notice), notice
+    return Case(trace, step, said, symptoms(said, trace, step, classes), notice, at), notice
 
 
 def chosen(store: Store, wanted: Wanted) -> tuple[Case, ProbeEntry]:
@@ -129,6 +131,13 @@ def model_of(store: Store, wanted: Wanted, trace: Trace) -> Cached:
     """Who is asked. Raises ModelRefused where nobody is named, or live calls have no limit."""
     name = wanted.model or default_name(trace)
     return choose(name, store, live=wanted.live, budget=Budget(wanted.limits))
+
+
+def known_model(store: Store, wanted: Wanted, trace: Trace) -> Cached | None:
+    """Who would be asked, with live calls off; None where nobody is named."""
+    if (wanted.model or default_name(trace)) is None:
+        return None
+    return model_of(store, structs.replace(wanted, live=False), trace)
 
 
 def other_symptom(case: Case, probe: ProbeEntry) -> str:

@@ -16,13 +16,21 @@ from arc_tui.jobs.probe.plan import (
     chosen,
     command_of,
     cost_of,
+    known_model,
     model_of,
     other_symptom,
     preset_of,
     trace_of,
 )
 from arc_tui.jobs.replaying import BETWEEN_VIEWS_S
-from arc_tui.views.probing import ProbesView, ProbeView, in_order, offer, sentence
+from arc_tui.views.probing import (
+    ProbeOffer,
+    ProbesView,
+    ProbeView,
+    in_order,
+    offer,
+    sentence,
+)
 from arc_tui.views.replay import edit_diff, replay_rows
 from replay.compare.rules import PLAIN
 from replay.errors import BadEdit
@@ -42,18 +50,21 @@ from taxonomy.probes import log
 from taxonomy.probes.presets import Preset, Unfit, cut_of
 from taxonomy.probes.result import Decided, meaning, outcome
 from taxonomy.probes.symptom import unfit
+from taxonomy.probes.table import ProbeEntry
 
 # --- which probes
 
 
-def offered(store: Store, wanted: Wanted) -> ProbesView:
-    """The symptom and the probes with what each would cost. Asks nothing.
+def offered(store: Store, wanted: Wanted, *, fitting: bool = False) -> ProbesView:
+    """The symptom and the probes with what each would cost; only the `fitting` ones where so asked.
 
-    Raises NotFound where there is no such run or step, ModelRefused where no model is named.
+    Asks nothing. Where no model is known, nor is what it would cost. Raises NotFound where there is
+    no such run or step.
     """
     trace = trace_of(store, wanted)
     case, notice = case_of(store, wanted, trace)
-    model = model_of(store, structs.replace(wanted, live=False), trace)
+    model = known_model(store, wanted, trace)
+    named = None if model is None else label(model.name)
     if case is None:
         return ProbesView(
             trace=trace.id,
@@ -62,27 +73,38 @@ def offered(store: Store, wanted: Wanted) -> ProbesView:
             symptoms=(),
             unfit="no step is known where it broke (--step N names it)",
             offers=(),
-            model=label(model.name),
+            model=named,
             k=wanted.samples,
             notice=notice,
         )
-    offers = []
-    for probe in in_order(case.noted):
-        made = preset_of(case, probe, wanted, None)
-        cost = None if isinstance(made, Unfit) else cost_of(case, made, wanted, model)
-        command = command_of(case, probe, wanted)
-        offers.append(offer(made, case.noted, cost, command))
+    probes = in_order(case.noted)
+    if fitting:
+        probes = probes[: len(case.noted)]
     return ProbesView(
         trace=case.trace.id,
         task=case.trace.header.task,
         step=case.step,
         symptoms=case.noted,
         unfit=None if case.noted else unfit(case.said, case.trace, case.step),
-        offers=tuple(offers),
-        model=label(model.name),
+        offers=tuple(_offer(case, probe, wanted, model) for probe in probes),
+        model=named,
         k=wanted.samples,
         notice=case.notice,
+        broke=case.broke,
     )
+
+
+def _offer(case: Case, probe: ProbeEntry, wanted: Wanted, model: Cached | None) -> ProbeOffer:
+    """One probe, with the summary a model would write left open until it is written."""
+    made = preset_of(case, probe, wanted, None)
+    cost = None
+    if not isinstance(made, Unfit) and model is not None:
+        cost = cost_of(case, made, wanted, model)
+    shown = offer(made, case.noted, cost, command_of(case, probe, wanted))
+    if wanted.ask_summary and shown.text and cut_of(probe, case.trace, case.step) is not None:
+        writer = "the model" if model is None else label(model.name)
+        return structs.replace(shown, text="", by=f"{writer} is asked to write it, once")
+    return shown
 
 
 def estimated(store: Store, wanted: Wanted) -> Estimate:
@@ -160,8 +182,9 @@ class _Work:
                 yield self._view()
                 shown = time.monotonic()
         results = list(self._results.values())
-        if any(result.ended is not None for result in results):
-            yield self._view()
+        ended = next((each.ended for each in results if each.ended is not None), None)
+        if ended is not None:
+            yield self._view(ended=ended)
             return
         kept = core(
             self._case.trace,
@@ -173,7 +196,7 @@ class _Work:
             rules=PLAIN,
         )
         digest = replays.keep(self._store, kept)
-        yield self._view(log.keep(self._store, self._line(digest)))
+        yield self._view(line=log.keep(self._store, self._line(digest)))
 
     def _found(self) -> Decided:
         row = self._results.get(self._made.step)
@@ -205,7 +228,7 @@ class _Work:
     def _assumed(self) -> bool:
         return self._made.probe.symptom not in {each.symptom for each in self._case.noted}
 
-    def _view(self, line: log.LogLine | None = None) -> ProbeView:
+    def _view(self, *, line: log.LogLine | None = None, ended: str | None = None) -> ProbeView:
         made, probe = self._made, self._made.probe
         results = list(self._results.values())
         verdict = summed(results, made.step, notice=self._case.notice, masked=self._masked)
@@ -223,7 +246,7 @@ class _Work:
             by=made.by,
             diff=self._diff,
             model=label(self._model.name),
-            sentence=sentence(probe, found, done=done),
+            sentence=sentence(probe, found, done=done, ended=ended),
             result=found.result if done else "undecided",
             why=found.why,
             test=found.test,
@@ -240,6 +263,7 @@ class _Work:
             spent_usd=self._model.usd,
             spent_complete=self._model.usd_complete,
             done=done,
+            ended=ended,
             digest=line.digest if line is not None else None,
         )
 

@@ -1,0 +1,350 @@
+"""The probes of a step on a screen: what they would do, what they came to, what stays beside the
+step."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Input
+
+from arc_tui.app import ArcApp
+from arc_tui.screens.probing import ProbeScreen
+from arc_tui.screens.trace import WHY, TraceScreen
+from arc_tui.views.probe_offers import build_why_probes
+from arc_tui.widgets.ask_box import AskBox
+from replay.models.demo import Demo
+from taxonomy.ledger import open_ledger
+from taxonomy.probes import log
+from taxonomy.probes.log import LogLine
+from taxonomy.probes.table import PROBES
+from tests.arc_tui import sample, try_case
+from tests.arc_tui.opening import until
+from tests.messages_api import Body, MessagesApi, message, text
+from tests.replay.live_case import MODEL, clean_environment
+from tests.screen import matches_golden, settle
+from tests.screen import text as drawn
+
+START = "shop-refund-v1-0"
+LATE = "shop-many-wishes-v5-0"
+LIMIT = "what may it cost?"
+TODAY = "2026-03-14"
+
+
+class Opener(ArcApp):
+    """The app over a blank screen."""
+
+    def get_default_screen(self) -> Screen[None]:  # type: ignore[override]
+        return Screen()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    path = tmp_path_factory.mktemp("probes") / "arc.db"
+    return path, try_case.put(path, START)
+
+
+@pytest.fixture
+def db(shared: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
+    return Path(shutil.copy(shared[0], tmp_path / "arc.db"))
+
+
+@pytest.fixture
+def ids(shared: tuple[Path, dict[str, str]]) -> dict[str, str]:
+    return shared[1]
+
+
+@pytest.fixture(autouse=True)
+def today(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is written on one day, that of the goldens."""
+    ns = int(datetime.fromisoformat(f"{TODAY}T12:00:00+00:00").timestamp()) * 10**9
+    monkeypatch.setattr("taxonomy.probes.log.now_ns", lambda: ns)
+
+
+Opened = tuple[Pilot[None], ProbeScreen]
+
+
+@asynccontextmanager
+async def opened(
+    db: Path, trace: str, step: int, model: str | None = None, size: tuple[int, int] = (120, 40)
+) -> AsyncIterator[Opened]:
+    app = Opener(db)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        screen = ProbeScreen(db, trace, step, model)
+        app.push_screen(screen)
+        await settle(pilot)
+        yield pilot, screen
+
+
+def at(screen: ProbeScreen) -> str:
+    return screen.stage.at
+
+
+async def press(pilot: Pilot[None], key: str) -> None:
+    await pilot.press(key)
+    await settle(pilot)
+
+
+async def answer(pilot: Pilot[None], words: str) -> None:
+    """Type an answer into the box that is open."""
+    assert isinstance(pilot.app.screen, AskBox)
+    line = pilot.app.screen.query_one(Input)
+    line.value = words
+    line.focus()
+    await press(pilot, "enter")
+
+
+def lines(db: Path) -> list[LogLine]:
+    with open_ledger(db) as store:
+        return log.kept(store)
+
+
+# --- before one is run
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_probes_of_a_step_look_like_this(
+    db: Path, ids: dict[str, str], size: tuple[int, int]
+) -> None:
+    async with opened(db, ids[START], 0, size=size) as (pilot, _):
+        matches_golden(pilot.app, f"probes_{size[0]}x{size[1]}")
+        await press(pilot, "j")
+        assert "nothing came before step 0 that could be summarised" in drawn(pilot.app)
+
+
+async def test_each_says_what_it_changes_and_what_it_would_ask_and_names_no_cause(
+    db: Path, ids: dict[str, str]
+) -> None:
+    async with opened(db, ids[LATE], 4) as (pilot, screen):
+        shown = drawn(pilot.app)
+        for entry in PROBES:
+            assert entry.change in shown
+            assert " or ".join(entry.candidates) in shown
+        assert "22 calls, free" in shown
+        assert screen.stage.chosen == "summary"
+        assert screen.stage.view is None
+        assert "speaks for" not in shown
+
+
+async def test_what_cannot_be_made_is_not_run_by_its_letter(db: Path, ids: dict[str, str]) -> None:
+    async with opened(db, ids[START], 0) as (pilot, screen):
+        await press(pilot, "s")
+        assert at(screen) == "ready"
+        assert "⏎/c/r ask" in drawn(pilot.app)
+        await press(pilot, "j")
+        assert " c/r ask" in drawn(pilot.app)
+
+
+async def test_a_step_where_the_run_did_not_break_says_where_it_did(
+    db: Path, ids: dict[str, str]
+) -> None:
+    async with opened(db, ids[LATE], 6) as (pilot, _):
+        assert "the run is taken to have broken at step 4, not here" in drawn(pilot.app)
+
+
+async def test_your_own_words_make_a_constraint_where_nothing_was_found(
+    db: Path, ids: dict[str, str]
+) -> None:
+    async with opened(db, ids[LATE], 5) as (pilot, screen):
+        constraint = screen.stage.offered("constraint")
+        assert constraint is not None
+        assert constraint.why_not is not None
+        await pilot.press("w")
+        await until(pilot, "what would have been right?")
+        await answer(pilot, "Read order 1039 before you pay anything back.")
+        assert screen.stage.can("constraint")
+        assert screen.stage.chosen == "constraint"
+        assert "Read order 1039 before you pay anything back." in drawn(pilot.app)
+        assert "from          yours" in drawn(pilot.app)
+
+
+async def test_a_run_whose_model_is_not_known_asks_for_one_before_it_asks_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "arc.db"
+    trace = sample.put_failed(path)
+    async with opened(path, trace, 3) as (pilot, screen):
+        assert "– calls: which model?" in drawn(pilot.app)
+        await press(pilot, "s")
+        assert "which model?" in str(pilot.app.screen.query_one("#ask").border_title)
+        await answer(pilot, "claude-haiku-4-5")
+        assert screen.stage.listed.model == "claude-haiku-4-5"
+        assert "calls, about $" in drawn(pilot.app)
+
+
+# --- a probe
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_one_letter_runs_a_probe_and_what_it_came_to_is_logged(
+    db: Path, ids: dict[str, str], size: tuple[int, int]
+) -> None:
+    async with opened(db, ids[START], 0, size=size) as (pilot, screen):
+        await press(pilot, "c")
+        assert at(screen) == "done"
+        (line,) = lines(db)
+        assert (line.date, line.classification, line.step) == (TODAY, "goal misread", 0)
+        matches_golden(pilot.app, f"probe_done_{size[0]}x{size[1]}")
+
+
+async def test_few_samples_decide_nothing_and_more_may(db: Path, ids: dict[str, str]) -> None:
+    async with opened(db, ids[START], 0) as (pilot, screen):
+        await pilot.press("n")
+        await until(pilot, "how many samples of each arm?")
+        await answer(pilot, "1")
+        await press(pilot, "c")
+        assert screen.stage.first.startswith("Undecided between hallucination and goal misread")
+        assert "n asks more often" in drawn(pilot.app)
+        assert lines(db)[-1].classification is None
+
+
+# --- a model on a server
+
+
+SUMMED = "The user wants a refund of order 1039."
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
+    clean_environment(monkeypatch, tmp_path)
+
+    def policy(body: Body) -> Body:
+        """The demo model; asked for a summary it leaves out what was seen."""
+        if body.get("tools"):
+            return {**Demo().complete(body, 0), "model": body["model"]}
+        return message(text(SUMMED), model=body["model"])
+
+    with MessagesApi(policy) as running:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
+        yield running
+
+
+async def test_a_server_is_asked_under_a_limit_and_a_probe_cut_short_leaves_no_line(
+    db: Path, ids: dict[str, str], api: MessagesApi
+) -> None:
+    async with opened(db, ids[START], 0, MODEL) as (pilot, screen):
+        await pilot.press("c")
+        await until(pilot, LIMIT)
+        assert "They go to http://127.0.0.1" in drawn(pilot.app)
+        await press(pilot, "escape")
+        assert "its letter again asks what it may cost" in drawn(pilot.app)
+        assert api.asked == 0
+        await pilot.press("c")
+        await until(pilot, LIMIT)
+        await answer(pilot, "5 calls")
+        assert at(screen) == "stopped"
+        assert "Cut short, so still hallucination or goal misread" in drawn(pilot.app)
+        assert "11 calls" in drawn(pilot.app)
+        assert not lines(db)
+        await pilot.press("c")
+        await until(pilot, LIMIT)
+        await answer(pilot, "20 calls")
+        assert at(screen) == "done"
+        assert api.asked == 16
+        assert len(lines(db)) == 1
+
+
+async def test_x_stops_it_what_was_answered_is_kept_and_no_cause_is_named(
+    db: Path, ids: dict[str, str], api: MessagesApi
+) -> None:
+    answering = api.policy
+
+    def policy(body: Body) -> Body:
+        if api.asked == 3:
+            api.left.wait()
+        return answering(body)
+
+    api.policy = policy
+    async with opened(db, ids[START], 0, MODEL) as (pilot, screen):
+        await pilot.press("c")
+        await until(pilot, LIMIT)
+        line = pilot.app.screen.query_one(Input)
+        line.value = "20 calls"
+        await pilot.press("enter")
+        while api.asked < 3:
+            await pilot.pause(0.01)
+        assert "x stop" in drawn(pilot.app)
+        await pilot.press("x")
+        while screen.stage.running:
+            await pilot.pause(0.01)
+        await settle(pilot)
+        assert at(screen) == "stopped"
+        assert "What was answered is kept." in drawn(pilot.app)
+        estimate = screen.stage.listed.offers[0].estimate
+        assert estimate is not None
+        assert 0 < estimate.stored < 16
+        assert not lines(db)
+
+
+async def test_a_summary_that_the_model_wrote_decides_too(
+    db: Path, ids: dict[str, str], api: MessagesApi
+) -> None:
+    async with opened(db, ids[LATE], 4, MODEL) as (pilot, screen):
+        await press(pilot, "a")
+        assert f"{MODEL} is asked to write it, once" in drawn(pilot.app)
+        await pilot.press("s")
+        await until(pilot, LIMIT)
+        await answer(pilot, "50 calls")
+        view = screen.stage.view
+        assert view is not None
+        assert SUMMED in view.text
+        assert (view.result, view.classification) == ("persists", "capability gap")
+
+
+# --- beside the step
+
+
+async def test_the_reasons_of_the_break_have_its_probes_and_then_the_last_one(
+    db: Path, ids: dict[str, str]
+) -> None:
+    app = Opener(db)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = TraceScreen(db, ids[START])
+        app.push_screen(screen)
+        await settle(pilot)
+        shown = drawn(app)
+        assert "probes   P, then a letter, tells two causes apart" in shown
+        assert "hallucination or goal misread?   16 calls, free" in shown
+        assert "probed" not in shown
+        await press(pilot, "P")
+        await press(pilot, "c")
+        await press(pilot, "escape")
+        await settle(pilot)
+        assert app.screen is screen
+        shown = drawn(app)
+        matches_golden(app, "why_probed_120x40")
+        assert f"probed {TODAY}: goal misread → clarification prompt" in shown
+        assert "the failure in 0/8 with" in shown
+        await press(pilot, "j")
+        assert screen.detail.probes is not None
+        assert screen.detail.probes.listed is None
+        assert "P, then a letter" not in drawn(app)
+
+
+async def test_no_probe_is_looked_for_where_the_reasons_are_not_seen(
+    db: Path, ids: dict[str, str]
+) -> None:
+    app = Opener(db)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = TraceScreen(db, ids[START])
+        app.push_screen(screen)
+        await settle(pilot)
+        screen.tab = WHY + 1
+        await press(pilot, "j")
+        assert screen.detail.probes is None
+
+
+def test_only_the_break_is_offered_probes_and_only_those_that_fit(
+    db: Path, ids: dict[str, str]
+) -> None:
+    with open_ledger(db) as store:
+        at_break, later = (build_why_probes(store, ids[LATE], at) for at in (4, 6))
+    assert at_break.listed is not None
+    assert [each.name for each in at_break.listed.offers] == ["summary"]
+    assert (later.listed, later.last) == (None, None)
