@@ -189,10 +189,12 @@ def free_tour() -> str:
 
 
 def bisect_tour() -> str:
-    """Which of three prompts broke it, and whether the older one mends the others of its class."""
+    """Which of three prompts broke it, at which step, and whether the older one mends the others
+    of its class."""
     older, newer = PROMPT.replace("v4", "v3"), PROMPT.replace("v4", "v5")
     return _printed(
         ("bisect", RUN, older, PROMPT, newer),
+        ("bisect", RUN, "--steps", "--validate"),
         ("try", PROMPT, "--on", "class:hallucinated"),
         traces="",
     )

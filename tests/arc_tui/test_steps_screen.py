@@ -209,8 +209,9 @@ async def test_enter_opens_the_run_there_and_a_source_leads_to_its_step(db: Path
     async with opened(db, LONG) as (pilot, screen):
         trace, app = screen.wanted.trace, pilot.app
         await press(pilot, "enter")
-        assert isinstance(app.screen, TraceScreen)
-        assert (app.screen.trace, app.screen.step) == (trace, 16)
+        shown = app.screen
+        assert isinstance(shown, TraceScreen)
+        assert (shown.trace, shown.step) == (trace, 16)
         await press(pilot, "escape")
         await press(pilot, "tab", "j", "j", "j", "enter")
         assert screen.rows.cursor == 0
