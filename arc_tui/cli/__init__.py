@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "import": "arc_tui.cli.importing:import_",
     "attach": "arc_tui.cli.importing:attach",
     "ls": "arc_tui.cli.listing:ls",
+    "find": "arc_tui.cli.finding:find",
     "show": "arc_tui.cli.reading:show",
     "brief": "arc_tui.cli.reading:brief",
     "break": "arc_tui.cli.reading:break_",

@@ -19,6 +19,7 @@ from arc_tui.format import count, plain
 from arc_tui.places import database
 from arc_tui.views.runs import apart_words
 from replay.store import Store
+from replay.store.words import filling
 from taxonomy import ledger
 from taxonomy.ledger import open_ledger
 from taxonomy.stats.holding import Apart
@@ -60,7 +61,18 @@ def say_apart(given: Apart) -> None:
 def open_store(db: Path | None) -> Store:
     """The store that was asked for, on this command or before it."""
     outer = click.get_current_context().find_root().obj
-    return open_ledger(database(db or outer))
+    told = filling.set(_indexing)
+    try:
+        return open_ledger(database(db or outer))
+    finally:
+        filling.reset(told)
+
+
+def _indexing(done: int, total: int) -> None:
+    """Said on a terminal while a database of an older version gets its index."""
+    if sys.stderr.isatty():
+        end = done == total
+        click.echo(f"\rreading {done} of {total} messages for the search", err=True, nl=end)
 
 
 def with_database(words: Sequence[str]) -> tuple[str, ...]:

@@ -8,25 +8,13 @@ from msgspec import Struct, convert, structs
 
 from arc_tui import format
 from replay.store import Store
-from replay.store.rows import TraceRow, trace_rows
-from taxonomy.classes import Shape
+from replay.store.rows import TraceRow
 from taxonomy.ledger import undiagnosed
 from taxonomy.pareto import Pareto, tally
-from taxonomy.query import Verdict, verdicts
-from taxonomy.stats.holding import Apart, apart, parted
-
-
-class RunRow(TraceRow, frozen=True, kw_only=True):
-    """A run: the columns of `trace_summary`, and what its diagnosis says first.
-
-    `why` is the evidence of the first candidate in one phrase, `why_step` its step; `warnings`
-    say why a run that passed is marked `✓!`.
-    """
-
-    shape: Shape | None = None
-    why: str | None = None
-    why_step: int | None = None
-    warnings: tuple[str, ...] = ()
+from taxonomy.query import Verdict, listing
+from taxonomy.query.filter import ALL, SEARCHED, Filter, without_tasks, worded
+from taxonomy.query.listing import RunRow
+from taxonomy.stats.holding import Apart, apart
 
 
 class RunsView(Struct, frozen=True, eq=False, kw_only=True):
@@ -61,7 +49,7 @@ NO_RUN = convert(
     {each.name: None for each in structs.fields(RunRow)}
     | dict.fromkeys(("trace", "run", "format", "source_id", "labels", "problems"), "")
     | dict.fromkeys(("steps", "spans", "calls", "errors", "masked", "imported_ns"), 0)
-    | dict.fromkeys(("tokens_complete", "cost_complete", "preferred"), False)
+    | dict.fromkeys(("tokens_complete", "cost_complete", "preferred", "live"), False)
     | {"outcome": "unknown", "warnings": ()},
     RunRow,
 )
@@ -84,9 +72,12 @@ def run_row(row: TraceRow, verdict: Verdict | None) -> RunRow:
 
 def run_rows(store: Store, query: str = "", *, every: bool = False) -> tuple[RunRow, ...]:
     """Runs in the order they were imported; `query` words must all occur in what a row says."""
-    said = verdicts(store)
-    found = (run_row(row, said.get(row.trace)) for row in trace_rows(store, every=every))
-    return tuple(row for row in found if matches(row, query))
+    return _saying(store, query, ALL, every=every)
+
+
+def _saying(store: Store, query: str, among: Filter, *, every: bool) -> tuple[RunRow, ...]:
+    found = listing.run_rows(store, among & worded(query), every=every)
+    return found if query.isascii() else tuple(row for row in found if matches(row, query))
 
 
 def reason(row: RunRow) -> tuple[str, int | None]:
@@ -105,16 +96,12 @@ def phrase(row: RunRow) -> str:
     return why if step is None else f"{why} · {step}"
 
 
-_SEARCHED = ("title", "task", "trial", "variant", "agent", "models", "outcome", "why", "source_id",
-             "format", "path", "shape")  # fmt: skip
-
-
 def matches(row: RunRow, query: str) -> bool:
     """Do all words of the query occur in the row (case free)? `field:text` asks one column."""
-    everything = [str(getattr(row, name) or "").lower() for name in _SEARCHED]
+    everything = [str(getattr(row, name) or "").lower() for name in SEARCHED]
     for word in query.lower().split():
         field, _, text = word.partition(":")
-        if text and field in _SEARCHED:
+        if text and field in SEARCHED:
             if text not in str(getattr(row, field) or "").lower():
                 return False
         elif not row.trace.startswith(word) and not any(word in value for value in everything):
@@ -141,7 +128,7 @@ def build_runs(
 ) -> RunsView:
     """The runs screen over one database, without the runs of held-out tasks unless asked."""
     held = apart(store, shown=with_held_out)
-    rows, _ = parted(run_rows(store, query, every=every), held.hidden)
+    rows = _saying(store, query, without_tasks(held.hidden), every=every)
     cost_usd, cost_complete = total_cost(rows)
     return RunsView(
         database=store.path.name if store.path else ":memory:",

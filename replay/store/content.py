@@ -13,6 +13,7 @@ from msgspec import structs
 
 from replay import canon, redact
 from replay.redact import Redactor
+from replay.store import words
 from replay.trace import Context, Json, Message, Tool
 
 
@@ -71,7 +72,11 @@ class Content:
         masked = redact.masked_count(text)
         digest = canon.message_digest(message)
         row = {"dialect": message.dialect, "role": message.role, "body": text, "masked": masked}
-        return Stored(_once(db, "message", digest, row), digest, masked)
+        known = _find(db, "message", digest)
+        if known is None:
+            known = insert(db, "message", {"digest": digest, **row})
+            words.add_message(db, known, message)
+        return Stored(known, digest, masked)
 
     def context(self, db: sqlite3.Connection, context: Context | None) -> Stored | None:
         """The row of a context node, its ancestors with it, None for an empty context."""
@@ -118,8 +123,13 @@ class Content:
 
 def _once(db: sqlite3.Connection, table: str, digest: str, row: dict[str, Any]) -> int:
     """The id of the row with that digest, inserted where it is new."""
+    found = _find(db, table, digest)
+    return insert(db, table, {"digest": digest, **row}) if found is None else found
+
+
+def _find(db: sqlite3.Connection, table: str, digest: str) -> int | None:
     found = db.execute(f"SELECT id FROM {table} WHERE digest = ?", (digest,)).fetchone()
-    return int(found[0]) if found else insert(db, table, {"digest": digest, **row})
+    return None if found is None else int(found[0])
 
 
 _INSERTS: dict[tuple[str, ...], str] = {}

@@ -56,6 +56,7 @@ class TraceRow(Struct, frozen=True, kw_only=True):
     problems: str
     imported_ns: int
     preferred: bool
+    live: bool
 
 
 class StepRow(Struct, frozen=True, kw_only=True):

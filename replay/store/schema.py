@@ -10,6 +10,9 @@ from __future__ import annotations
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
+from replay.store.sums import LATENCIES, ORDERS, PREFER, PREFERRED
+from replay.store.words import INDEX, fill
+
 migrations = Migrations("replay")
 
 
@@ -312,3 +315,61 @@ ALTER TABLE replay ADD COLUMN kind TEXT NOT NULL DEFAULT 'locked';
 
 ALTER TABLE replay ADD COLUMN sample_range INTEGER NOT NULL DEFAULT 0
 """
+
+
+@migrations(name="0003_sums")
+def _sums(db: Database) -> None:
+    for statement in (*PREFERRED.split(";\n\n"), PREFER, *LATENCIES.split(";\n\n")):
+        db.execute(statement)
+    for statement in (*_SUMMARY.split(";\n\n"), *ORDERS.split(";\n\n")):
+        db.execute(statement)
+
+
+_SUMMARY = """
+DROP VIEW trace_summary;
+
+CREATE VIEW trace_summary AS
+SELECT t.key AS trace, t.run, t.title, t.task, t.trial, t.variant, t.agent, t.models,
+  t.outcome, t.outcome_value, t.outcome_by, t.steps, t.spans, t.calls, t.errors,
+  t.start_ns, t.end_ns,
+  CASE WHEN t.end_ns > t.start_ns THEN t.end_ns - t.start_ns END AS duration_ns,
+  t.input_tokens, t.output_tokens, t.tokens_complete, t.cost_usd, t.cost_complete,
+  t.reported_cost_usd, t.fidelity, t.masked, t.prompt, t.format, t.source_id, t.item, t.path,
+  t.labels, t.problems, t.imported_ns, t.preferred
+FROM trace t
+WHERE t.complete
+"""
+
+
+@migrations(name="0004_words")
+def _words(db: Database) -> None:
+    for statement in INDEX.split(";\n\n"):
+        db.execute(statement)
+    fill(db.conn)
+
+
+@migrations(name="0005_live")
+def _live(db: Database) -> None:
+    for statement in _LIVE.split(";\n\n"):
+        db.execute(statement)
+
+
+_LIVE = """
+ALTER TABLE trace ADD COLUMN live_until_ns INTEGER;
+
+DROP VIEW trace_summary;
+
+CREATE VIEW trace_summary AS
+SELECT t.key AS trace, t.run, t.title, t.task, t.trial, t.variant, t.agent, t.models,
+  t.outcome, t.outcome_value, t.outcome_by, t.steps, t.spans, t.calls, t.errors,
+  t.start_ns, t.end_ns,
+  CASE WHEN t.end_ns > t.start_ns THEN t.end_ns - t.start_ns END AS duration_ns,
+  t.input_tokens, t.output_tokens, t.tokens_complete, t.cost_usd, t.cost_complete,
+  t.reported_cost_usd, t.fidelity, t.masked, t.prompt, t.format, t.source_id, t.item, t.path,
+  t.labels, t.problems, t.imported_ns, t.preferred,
+  coalesce(t.live_until_ns > strftime('%s', 'now') * 1000000000, 0) AS live
+FROM trace t
+WHERE t.complete
+"""
+"""A live trace is one that more is expected of. The word of whoever writes it holds for a while
+only, so that a trace is live no longer soon after its writer was killed."""

@@ -1,113 +1,189 @@
-"""Which steps of a trace say something? Over everything the store holds of it.
+"""Which runs say something, and at which steps? Over everything the store holds of them.
 
 A text counts for the step that said it, called with it or got it back; a prompt or a user's
-message for the first step that was shown it.
+message for the first step that was shown it. `words` says what it is to be found.
 """
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain, islice
+from sqlite3 import Cursor
 
-from replay.messages import calls, content_text, text, thinking
+from msgspec import Struct
+
+from replay.store import words
 from replay.store.handle import Store
-from replay.trace import Message
 
-_SAID = """
-SELECT s.step, g.id FROM span s
-JOIN model_call m ON m.span = s.id JOIN message g ON g.id = m.response
-WHERE s.trace = :trace AND s.step IS NOT NULL AND g.body LIKE :like ESCAPE '\\'
-UNION ALL
-SELECT s.step, g.id FROM span s
-JOIN tool_call t ON t.span = s.id JOIN message g ON g.id = t.observation
-WHERE s.trace = :trace AND s.step IS NOT NULL AND g.body LIKE :like ESCAPE '\\'
-"""
+AROUND = 60
+"""Characters of an excerpt on either side of where the text begins."""
 
-_CALLED = """
-SELECT s.step FROM span s JOIN tool_call t ON t.span = s.id
-WHERE s.trace = :trace AND s.step IS NOT NULL
-  AND (t.arguments LIKE :like ESCAPE '\\' OR t.arguments_raw LIKE :like ESCAPE '\\'
-    OR s.name LIKE :like ESCAPE '\\' OR s.error LIKE :like ESCAPE '\\')
-"""
-
-_SYSTEM = """
-SELECT min(s.step), g.id FROM span s
-JOIN model_call m ON m.span = s.id JOIN message g ON g.id = m.system
-WHERE s.trace = :trace AND g.body LIKE :like ESCAPE '\\' GROUP BY g.id
-"""
-
-_CHAIN = """
-WITH RECURSIVE node(id) AS (
-  SELECT m.context FROM span s JOIN model_call m ON m.span = s.id
-  WHERE s.trace = :trace AND m.context IS NOT NULL
-  UNION
-  SELECT c.parent FROM context c JOIN node ON c.id = node.id WHERE c.parent IS NOT NULL)
-SELECT c.id, c.parent, g.id, g.body LIKE :like ESCAPE '\\'
-FROM node JOIN context c ON c.id = node.id JOIN message g ON g.id = c.message
-"""
-
-_CONTEXTS = """
-SELECT s.step, m.context FROM span s JOIN model_call m ON m.span = s.id
-WHERE s.trace = :trace AND s.step IS NOT NULL AND m.context IS NOT NULL ORDER BY s.step
-"""
+READ_WHOLE = 1000
+"""A trace of at most so many spans is read sooner than the index of a large database is."""
 
 
-def steps_saying(store: Store, trace: str, wanted: str) -> frozenset[int]:
-    """The steps of a trace in whose text `wanted` occurs, case aside."""
+class Saying(Struct, frozen=True, kw_only=True):
+    """A run that says a text: its preferred recording, a step that says it, and how.
+
+    `step` is None where that is part of no step. The excerpt is one line, cut with `…`.
+    """
+
+    trace: str
+    run: str
+    task: str | None
+    step: int | None
+    excerpt: str
+
+
+def steps_saying(store: Store, trace: str, text: str) -> frozenset[int]:
+    """The steps of a trace that say a text."""
+    wanted = words.folded(text)
     row = store.db.execute("SELECT id FROM trace WHERE key = ? AND complete", (trace,)).fetchone()
     if row is None or not wanted:
         return frozenset()
-    given = {"trace": row[0], "like": _like(wanted)}
-    said = [(step, message) for step, message in store.db.execute(_SAID, given)]
-    told = [(step, message) for step, message in store.db.execute(_SYSTEM, given)]
-    known = {message for _, message in said}
-    told += [(step, message) for step, message in _shown(store, given) if message not in known]
-    holds = _holding(store, {message for _, message in said + told}, wanted)
-    called = {int(step) for (step,) in store.db.execute(_CALLED, given)}
-    return frozenset({step for step, message in said + told if message in holds} | called)
+    said = chain(_told(store, row[0], wanted), _called(store, row[0], wanted))
+    return frozenset(step for step, text in said if _says(wanted, text))
 
 
-def _like(wanted: str) -> str:
-    """The pattern that finds a text inside a body, which is JSON."""
-    inside = msgspec.json.encode(wanted).decode()[1:-1]
-    for special in "\\%_":
-        inside = inside.replace(special, "\\" + special)
-    return f"%{inside}%"
+def runs_saying(
+    store: Store, text: str, limit: int = 50, *, without: Collection[str] = ()
+) -> list[Saying]:
+    """At most `limit` runs that say a text, each once, those with the latest messages first; runs
+    of the tasks `without` are left out."""
+    said = _sayings(store, words.folded(text))
+    return list(islice((each for each in said if each.task not in without), limit))
 
 
-def _shown(store: Store, given: dict[str, object]) -> list[tuple[int, int]]:
-    """(step, message) of matching context messages, by the first step whose context has them."""
-    nodes = {
-        node: (parent, message, bool(hit))
-        for node, parent, message, hit in store.db.execute(_CHAIN, given)
-    }
-    if not any(hit for _, _, hit in nodes.values()):
-        return []
-    found: list[tuple[int, int]] = []
-    seen: set[int] = set()
-    for step, node in store.db.execute(_CONTEXTS, given):
-        while node is not None and node not in seen:
-            seen.add(node)
-            node, message, hit = nodes[node]
-            if hit:
-                found.append((step, message))
-    return found
+def traces_saying(store: Store, text: str) -> frozenset[str]:
+    """All preferred recordings that say a text: for a filter of runs."""
+    return frozenset(each.trace for each in _sayings(store, words.folded(text)))
 
 
-def _holding(store: Store, messages: set[int], wanted: str) -> set[int]:
-    """Of these messages, those that say it to a reader, and not only in the names of their keys."""
-    chosen = msgspec.json.encode(sorted(messages)).decode()
-    rows = store.db.execute(
-        "SELECT id, dialect, body FROM message WHERE id IN (SELECT value FROM json_each(?))",
-        (chosen,),
+def _says(wanted: str, said: str) -> bool:
+    return words.place(wanted, words.folded(said)) is not None
+
+
+# --- in one trace
+
+
+def _told(store: Store, trace: int, wanted: str) -> Iterator[tuple[int, str]]:
+    """(step, text) of the messages of a trace that may say it."""
+    narrowed = _narrowed(store, "e.message", "message_words", trace, wanted)
+    found = store.db.execute(
+        "SELECT e.step, g.dialect, g.body FROM message_step e JOIN message g ON g.id = e.message"
+        f" WHERE e.trace = :trace AND {narrowed}",
+        {"trace": trace, "words": words.query(wanted)},
     )
-    return {
-        row
-        for row, dialect, body in rows
-        if wanted.lower() in _words(Message(dialect=dialect, body=msgspec.json.decode(body)))
-    }
+    for step, dialect, body in found:
+        yield step, words.stored_text(dialect, body)
 
 
-def _words(message: Message) -> str:
-    """Everything a reader of the message sees, in lower case."""
-    called = (f"{call.name} {content_text(call.arguments)}" for call in calls(message))
-    return "\n".join((text(message), thinking(message), *called)).lower()
+def _called(store: Store, trace: int, wanted: str) -> Iterator[tuple[int, str]]:
+    """(step, text) of the spans of a trace that may say it."""
+    narrowed = _narrowed(store, "s.id", "span_words", trace, wanted)
+    found = store.db.execute(
+        f"{words.SPANS} WHERE s.trace = :trace AND s.step IS NOT NULL AND {narrowed}",
+        {"trace": trace, "words": words.query(wanted)},
+    )
+    for _, step, *known in found:
+        yield step, words.span_text(*known)
+
+
+def _narrowed(store: Store, row: str, index: str, trace: int, wanted: str) -> str:
+    """A condition that the index says may hold, where asking it is worth it and possible."""
+    (spans,) = store.db.execute("SELECT spans FROM trace WHERE id = ?", (trace,)).fetchone()
+    if spans <= READ_WHOLE or words.query(wanted) is None:
+        return "1"
+    return f"{row} IN (SELECT rowid FROM {index} WHERE {index} MATCH :words)"
+
+
+# --- over all runs
+
+
+def _sayings(store: Store, wanted: str) -> Iterator[Saying]:
+    """The preferred recordings that say a folded text, each once, the latest messages first.
+
+    A message of one trace alone is not read where that trace is known to say it: a long run says a
+    common word in thousands.
+    """
+    if not wanted:
+        return
+    known: set[int] = set()
+    for message, dialect, body, first, last in _messages(store, wanted):
+        if first is None or (first == last and first in known):
+            continue
+        said = words.stored_text(dialect, body)
+        at = words.place(wanted, words.folded(said))
+        runs = () if at is None else store.db.execute(_RUNS_OF_MESSAGE, (message,))
+        yield from _new(runs, known, said, at or 0)
+    for row, step, *span in _spans(store, wanted):
+        said = words.span_text(*span)
+        at = words.place(wanted, words.folded(said))
+        runs = () if at is None else store.db.execute(_RUN_OF_SPAN, (step, row))
+        yield from _new(runs, known, said, at or 0)
+
+
+def _new(
+    runs: Iterable[tuple[int, str, str, str | None, int | None]],
+    known: set[int],
+    said: str,
+    at: int,
+) -> Iterator[Saying]:
+    """Those of the runs that are not known yet, which they are from now on."""
+    for id_, trace, run, task, step in runs:
+        if id_ not in known:
+            known.add(id_)
+            yield Saying(trace=trace, run=run, task=task, step=step, excerpt=_excerpt(said, at))
+
+
+_RUNS_OF_MESSAGE = """
+SELECT t.id, t.key, t.run, t.task, min(e.step)
+FROM message_step e JOIN trace t ON t.id = e.trace
+WHERE e.message = ? AND t.preferred GROUP BY t.id ORDER BY t.id DESC
+"""
+
+_RUN_OF_SPAN = """
+SELECT t.id, t.key, t.run, t.task, ? FROM span s JOIN trace t ON t.id = s.trace
+WHERE s.id = ? AND t.preferred
+"""
+
+_MESSAGES = """
+SELECT g.id, g.dialect, g.body,
+  (SELECT min(trace) FROM message_step WHERE message = g.id),
+  (SELECT max(trace) FROM message_step WHERE message = g.id)
+FROM message g
+"""
+
+
+def _messages(store: Store, wanted: str) -> Cursor:
+    """(row, dialect, body, first trace, last trace) of the messages that may say it, the latest
+    first."""
+    asked = words.query(wanted)
+    if asked is None:
+        return store.db.execute(f"{_MESSAGES} ORDER BY g.id DESC")
+    return store.db.execute(
+        f"{_MESSAGES} JOIN message_words ON message_words.rowid = g.id WHERE message_words MATCH ?"
+        " ORDER BY message_words.rowid DESC",
+        (asked,),
+    )
+
+
+def _spans(store: Store, wanted: str) -> Cursor:
+    """The spans that may say it, the latest first."""
+    asked = words.query(wanted)
+    if asked is None:
+        return store.db.execute(f"{words.SPANS} ORDER BY s.id DESC")
+    return store.db.execute(
+        f"{words.SPANS} WHERE s.id IN (SELECT rowid FROM span_words WHERE span_words MATCH ?)"
+        " ORDER BY s.id DESC",
+        (asked,),
+    )
+
+
+def _excerpt(said: str, at: int) -> str:
+    """The text around a place in it, counted as folded."""
+    line = " ".join(said.split())
+    if len(line.lower()) != len(line):  # a letter that is two in lower case: places have moved
+        line = line.lower()
+    start, end = max(at - AROUND, 0), at + AROUND
+    return ("…" if start else "") + line[start:end].strip() + ("…" if end < len(line) else "")

@@ -4,7 +4,8 @@
 show and makes the trace visible, in one transaction. Until then its rows are invisible, so an
 interrupted import leaves nothing half-read behind. A trace that is already there is compared:
 equal content changes nothing, more of the same run takes its place (tags hang on ids that stay),
-anything else is refused.
+anything else is refused. A trace that is still going on is finished again and again, each time as
+much of it as is known: until its last time it is live, and gives way to whatever comes next.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from msgspec import Struct
 from replay import canon
 from replay.errors import BadTrace
 from replay.steps import Node, Plan, plan
-from replay.store import spans
+from replay.store import spans, words
 from replay.store.content import Content, insert
 from replay.store.handle import Store, now_ns
 from replay.trace import Batch, Header, Level
@@ -45,11 +46,17 @@ class _Open(Struct):
 
 
 class Writer:
-    """Writes traces into one store. `replace` takes the new side of a conflict."""
+    """Writes traces into one store. `replace` takes the new side of a conflict.
 
-    def __init__(self, store: Store, *, replace: bool = False) -> None:
+    With `live_until_ns` what it finishes is live until then: more of it is expected.
+    """
+
+    def __init__(
+        self, store: Store, *, replace: bool = False, live_until_ns: int | None = None
+    ) -> None:
         self._store = store
         self._replace = replace
+        self._live_until_ns = live_until_ns
         self._open: dict[str, _Open] = {}
         self._content = Content(store.redactor)
 
@@ -159,6 +166,7 @@ class Writer:
                 "problems": content.json(list(problems)) or "[]",
                 "start_ns": header.start_ns,
                 "end_ns": header.end_ns,
+                "live_until_ns": self._live_until_ns,
             },
         )
 
@@ -237,21 +245,45 @@ def _sum(db: sqlite3.Connection, row: int) -> None:
 
 def _settle(db: sqlite3.Connection, key: str, row: int, *, replace: bool) -> Verdict | None:
     """Show the new rows, keep the old ones, or neither: None says that they contradict."""
-    old = db.execute("SELECT id, content FROM trace WHERE key = ? AND complete", (key,)).fetchone()
+    old = db.execute(
+        "SELECT id, content, live_until_ns IS NOT NULL FROM trace WHERE key = ? AND complete",
+        (key,),
+    ).fetchone()
     if old is None:
-        db.execute("UPDATE trace SET complete = 1 WHERE id = ?", (row,))
+        _show(db, row)
         return "new"
+    before, said, live = old
     new = db.execute("SELECT content FROM trace WHERE id = ?", (row,)).fetchone()
-    if old[1] == new[0]:
-        _fill(db, old[0], row)
+    if said == new[0]:
+        _fill(db, before, row)
         db.execute("DELETE FROM trace WHERE id = ?", (row,))
         return "duplicate"
-    grown = not _contradicts(db, old[0], row)
+    grown = live or not _contradicts(db, before, row)
     if not grown and not replace:
         return None
-    db.execute("DELETE FROM trace WHERE id = ?", (old[0],))
-    db.execute("UPDATE trace SET complete = 1 WHERE id = ?", (row,))
+    if live:
+        _take_place(db, before, row)
+    remove(db, before)
+    _show(db, row)
     return "grown" if grown else "replaced"
+
+
+def _take_place(db: sqlite3.Connection, old: int, new: int) -> None:
+    """In the order of import a live trace stays where it was when it was first seen."""
+    place = "SELECT imported_ns FROM trace o WHERE o.id = ?"
+    db.execute(f"UPDATE trace SET imported_ns = ({place}) WHERE id = ?", (old, new))
+
+
+def _show(db: sqlite3.Connection, row: int) -> None:
+    """The trace is whole: lists show it, sums count it, a search finds it."""
+    db.execute("UPDATE trace SET complete = 1 WHERE id = ?", (row,))
+    words.add_trace(db, row)
+
+
+def remove(db: sqlite3.Connection, row: int) -> None:
+    """The one way a finished trace leaves: the index of words cannot be told by a trigger."""
+    words.take_trace(db, row)
+    db.execute("DELETE FROM trace WHERE id = ?", (row,))
 
 
 def _fill(db: sqlite3.Connection, old: int, new: int) -> None:
@@ -266,6 +298,11 @@ def _fill(db: sqlite3.Connection, old: int, new: int) -> None:
         "UPDATE trace SET (outcome, outcome_value, outcome_by) ="
         " (SELECT outcome, outcome_value, outcome_by FROM trace n WHERE n.id = ?)"
         " WHERE id = ? AND outcome = 'unknown'",
+        (new, old),
+    )
+    db.execute(
+        "UPDATE trace SET live_until_ns = (SELECT live_until_ns FROM trace n WHERE n.id = ?)"
+        " WHERE id = ? AND live_until_ns IS NOT NULL",
         (new, old),
     )
 

@@ -9,6 +9,7 @@ from sqlite_utils.migrations import Migrations
 
 from replay.store import Store
 from taxonomy.query import FAILURES, INDICES
+from taxonomy.query.listing import ENDINGS, RUNS
 
 migrations = Migrations("taxonomy")
 
@@ -45,6 +46,12 @@ def _until(db: Database) -> None:
 def _recordings(db: Database) -> None:
     db.execute("DROP VIEW failures")
     for statement in (FAILURES, *INDICES.split(";\n\n")):
+        db.execute(statement)
+
+
+@migrations(name="0006_runs")
+def _runs(db: Database) -> None:
+    for statement in (RUNS, *ENDINGS.split(";\n\n")):
         db.execute(statement)
 
 

@@ -1,23 +1,30 @@
-"""Light commands as whole processes, and what a list asks of a database of many runs."""
+"""Light commands as whole processes, and what is asked of a database of very many runs."""
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from arc_tui.views.runs import run_rows
 from arc_tui.views.trace import build_trace
 from replay.store import Store
-from replay.store.rows import trace_rows
+from replay.store.latency import latencies
+from replay.store.rows import span_rows
+from replay.store.search import runs_saying, steps_saying, traces_saying
 from replay.store.write import Writer
 from taxonomy.ledger import open_ledger
 from taxonomy.pareto import pareto, tally
-from tests.bench.corpus import batches, trace
+from taxonomy.query.filter import Filter, worded
+from taxonomy.query.listing import ORDERS, run_order, run_page, run_totals
+from tests.bench.corpus import trace
+from tests.bench.many import fill, fill_many
 from tests.bench.measure import Row, best, ms, pair, process
 
-TRACES = 2000
+TRACES = 30_000
+GOAL = "goal 20 ms"
+NO_GOAL = "every row made: no goal"
 
 
 def commands(folder: Path) -> Iterator[Row]:
@@ -37,29 +44,54 @@ def commands(folder: Path) -> Iterator[Row]:
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """List, filter and Pareto over many runs; a long trace opened."""
+    """List, sort, filter, Pareto, percentiles and search over many runs; a long trace opened."""
     with open_ledger(folder / "many.db") as store:
-        spans = fill(store, TRACES)
-        what = f"{TRACES} runs, {spans} spans: "
-        figures = {
-            "every summary read": lambda: trace_rows(store),
-            "the list with its phrases": lambda: run_rows(store),
-            "filtered by two words": lambda: run_rows(store, "outcome:failed refund"),
-            "Pareto with its runs": lambda: pareto(store),
-            "bars of the panel": lambda: tally(store),
-        }
-        for name, work in figures.items():
-            yield Row(what + name, ms(best(work)), "goal 20 ms at 30k runs")
+        spans = fill_many(store, TRACES)
         writer = Writer(store)
-        key = writer.write(trace(random.Random(1), "long", 5000))
-        writer.finish(key)
-        opened = best(lambda: build_trace(store, key))
-        yield Row(
-            "opening a 10 001-span trace, rows and tree", ms(opened), "Phoenix 20.26: 13-28 s"
+        long = writer.finish(writer.write(trace(random.Random(1), "long", 5000))).id
+        what = f"{TRACES // 1000}k runs, {spans / 1e6:.1f}M spans, copied: "
+        for name, work in _asked(store).items():
+            yield Row(what + name, ms(best(work)), GOAL)
+        for name, work in {
+            "the whole list as rows": lambda: run_rows(store),
+            "Pareto with the runs behind each bar": lambda: pareto(store),
+            "every run that says a phrase": lambda: traces_saying(store, "refund invoice retry"),
+        }.items():
+            yield Row(what + name, ms(best(work, 3)), NO_GOAL)
+        yield from _long(store, long)
+
+
+def _asked(store: Store) -> dict[str, Callable[[], object]]:
+    """What a screen or a command asks for at once."""
+    after = run_page(store, order="cost").next
+    failed = Filter("outcome = ?", ("failed",), recorded=True)
+    listed: dict[str, Callable[[], object]] = {
+        f"first page {f'by {order}' if order else 'as imported'}": (
+            lambda order=order: run_page(store, order=order)  # type: ignore[misc]
         )
+        for order in ORDERS
+    }
+    return listed | {
+        "second page by cost": lambda: run_page(store, order="cost", after=after),
+        "first page of the failed by cost": lambda: run_page(store, failed, order="cost"),
+        "first page of two words": lambda: run_page(store, worded("outcome:failed refund")),
+        "a word that no run says": lambda: run_page(store, worded("nowhere")),
+        "order of all by cost, without rows": lambda: run_order(store, order="cost"),
+        "sums of all": lambda: run_totals(store),
+        "sums of the failed": lambda: run_totals(store, failed),
+        "Pareto, counted": lambda: tally(store),
+        "latency percentiles by name": lambda: latencies(store),
+        "50 runs that say a common word": lambda: runs_saying(store, "refund"),
+        "50 runs that say a phrase": lambda: runs_saying(store, "refund invoice retry"),
+        "a text that no run says": lambda: runs_saying(store, "refund nowhere"),
+    }
 
 
-def fill(store: Store, traces: int) -> int:
-    """Write the corpus; returns how many spans."""
-    writer = Writer(store)
-    return sum(writer.finish(writer.write(batch)).spans for batch in batches(traces))
+def _long(store: Store, key: str) -> Iterator[Row]:
+    """A trace of 10 001 spans."""
+    opened = best(lambda: build_trace(store, key))
+    yield Row("opening a 10 001-span trace, rows and tree", ms(opened), "Phoenix 20.26: 13-28 s")
+    yield Row("its rows alone", ms(best(lambda: span_rows(store, key))), "goal 10 ms")
+    for words in ("refund", "refund invoice retry", "nowhere"):
+        found = best(lambda words=words: steps_saying(store, key, words), 3)  # type: ignore[misc]
+        yield Row(f"its steps that say “{words}”", ms(found), "no goal")

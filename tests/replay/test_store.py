@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from replay.errors import BadTrace, NotFound, StoreUnusable
+from replay.errors import ArcError, BadTrace, NotFound, StoreUnusable
 from replay.store import Store, check, read, rows
 from replay.store.supplements import SKETCHED, Supplement, attach, sketch
 from replay.store.write import Writer
@@ -251,6 +251,28 @@ def test_a_name_finds_one_trace_or_says_what_is_near(store: Store) -> None:
         assert rows.trace_row(store, name).trace == key
     with pytest.raises(NotFound, match=key[:8]):
         rows.trace_row(store, "nothing")
+
+
+def test_the_task_or_title_of_one_run_alone_names_it(store: Store) -> None:
+    add(store, batch(*spans(), task="fix-git", trial="3", title="Mend the branch"))
+    key = only(store).trace
+    assert rows.trace_row(store, "fix-git").trace == key
+    assert rows.trace_row(store, "Mend the branch").trace == key
+    for near in ("fix-gti", "fix", "Mend the"):
+        with pytest.raises(
+            NotFound, match=rf"no trace '{near}'; did you mean {key[:8]} \(fix-git\)"
+        ):
+            rows.trace_row(store, near)
+
+
+def test_a_task_with_several_runs_lists_them_to_choose_from(store: Store) -> None:
+    for trial in range(7):
+        add(store, batch(*spans(), source_id=f"run-{trial}", task="fix-git", trial=str(trial)))
+    with pytest.raises(ArcError, match="'fix-git' means 7 runs") as raised:
+        rows.trace_row(store, "fix-git")
+    ids = [row.trace[:8] for row in rows.trace_rows(store)]
+    assert f"say which: {ids[0]} (trial 0, outcome unknown), {ids[1]} (trial 1" in raised.value.hint
+    assert raised.value.hint.endswith(", and 2 more")
 
 
 def test_a_supplement_completes_a_request_and_says_so(store: Store) -> None:

@@ -1,0 +1,109 @@
+"""Sums over many traces that are kept as traces come and go: which recording of a run lists show,
+how long calls took, and the orders of lists.
+
+Triggers keep them, so that a trace counts whichever way it comes in and leaves.
+"""
+
+from __future__ import annotations
+
+PREFERRED = """
+ALTER TABLE trace ADD COLUMN preferred INTEGER NOT NULL DEFAULT 0;
+
+CREATE TRIGGER trace_finished AFTER UPDATE OF complete ON trace WHEN new.complete
+BEGIN
+  UPDATE trace SET preferred = 0 WHERE run = new.run AND preferred AND id <> (
+    SELECT id FROM trace WHERE run = new.run AND complete ORDER BY steps DESC, id LIMIT 1);
+  UPDATE trace SET preferred = 1 WHERE NOT preferred AND id = (
+    SELECT id FROM trace WHERE run = new.run AND complete ORDER BY steps DESC, id LIMIT 1);
+END;
+
+CREATE TRIGGER trace_removed AFTER DELETE ON trace WHEN old.preferred
+BEGIN
+  UPDATE trace SET preferred = 1 WHERE id = (
+    SELECT id FROM trace WHERE run = old.run AND complete ORDER BY steps DESC, id LIMIT 1);
+END
+"""
+"""Of several recordings of a run the one with most steps is preferred, of equals the oldest."""
+
+PREFER = """
+UPDATE trace SET preferred = 1 WHERE complete AND NOT EXISTS (
+  SELECT 1 FROM trace o WHERE o.run = trace.run AND o.complete AND o.id <> trace.id
+    AND (o.steps > trace.steps OR (o.steps = trace.steps AND o.id < trace.id)))
+"""
+"""The same, said of all traces at once: for a database that has some already."""
+
+LATENCIES = """
+CREATE TABLE latency (
+  kind TEXT NOT NULL,
+  name TEXT NOT NULL,
+  latency_ns INTEGER NOT NULL,
+  spans INTEGER NOT NULL,
+  PRIMARY KEY (kind, name, latency_ns)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW span_latency AS
+SELECT s.trace, s.kind,
+  CASE s.kind WHEN 'model' THEN coalesce(m.response_model, m.model, '') ELSE s.name END AS name,
+  CAST(substr(s.end_ns - s.start_ns, 1, 2)
+    || substr('00000000000000000', 1, length(s.end_ns - s.start_ns) - 2) AS INTEGER) AS latency_ns
+FROM span s LEFT JOIN model_call m ON m.span = s.id
+WHERE s.end_ns > s.start_ns AND typeof(s.end_ns - s.start_ns) = 'integer';
+
+CREATE TRIGGER latency_added AFTER UPDATE OF preferred ON trace
+  WHEN new.preferred AND NOT old.preferred
+BEGIN
+  INSERT INTO latency SELECT kind, name, latency_ns, count(*) FROM span_latency
+    WHERE trace = new.id GROUP BY kind, name, latency_ns
+    ON CONFLICT DO UPDATE SET spans = spans + excluded.spans;
+END;
+
+CREATE TRIGGER latency_taken AFTER UPDATE OF preferred ON trace
+  WHEN old.preferred AND NOT new.preferred
+BEGIN
+  INSERT INTO latency SELECT kind, name, latency_ns, -count(*) FROM span_latency
+    WHERE trace = old.id GROUP BY kind, name, latency_ns
+    ON CONFLICT DO UPDATE SET spans = spans + excluded.spans;
+  DELETE FROM latency WHERE spans = 0;
+END;
+
+CREATE TRIGGER latency_removed BEFORE DELETE ON trace WHEN old.preferred
+BEGIN
+  INSERT INTO latency SELECT kind, name, latency_ns, -count(*) FROM span_latency
+    WHERE trace = old.id GROUP BY kind, name, latency_ns
+    ON CONFLICT DO UPDATE SET spans = spans + excluded.spans;
+  DELETE FROM latency WHERE spans = 0;
+END;
+
+INSERT INTO latency SELECT kind, name, latency_ns, count(*) FROM span_latency
+WHERE trace IN (SELECT id FROM trace WHERE preferred) GROUP BY kind, name, latency_ns
+"""
+"""A histogram whose classes are latencies cut to their first two digits: ninety a decade, each at
+most a tenth of its value wide. Cut as text, which rounds alike on every machine. A model call goes
+by the model that answered ('' where unknown), any other span by its name."""
+
+
+ORDERS = """
+CREATE INDEX trace_by_import ON trace(imported_ns, key, complete, preferred) WHERE preferred;
+
+CREATE INDEX trace_by_outcome ON trace(
+  CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END,
+  imported_ns, key
+) WHERE preferred;
+
+CREATE INDEX trace_by_task ON trace(
+  task IS NULL, coalesce(nullif(task, ''), title, ''), coalesce(trial, ''),
+  imported_ns, key
+) WHERE preferred;
+
+CREATE INDEX trace_by_steps ON trace(-steps, imported_ns, key) WHERE preferred;
+
+CREATE INDEX trace_by_cost ON trace(coalesce(-cost_usd, 9e999), imported_ns, key)
+  WHERE preferred;
+
+CREATE INDEX trace_by_time ON trace(
+  coalesce(-(CASE WHEN end_ns > start_ns THEN end_ns - start_ns END), 9e999),
+  imported_ns, key
+) WHERE preferred
+"""
+"""What lets a page of a sorted list be read without sorting the rest. The expressions are those
+that lists are sorted by, to the letter: SQLite takes an index for no other."""

@@ -1,0 +1,64 @@
+"""Questions over both migration sets: what was recorded joined with what is said of it.
+
+`filter` says which runs are meant, `listing` lists them, `failures` counts why they failed,
+`measured` reads what the metrics are counted from. The views `runs` and `failures` and the indices
+for such questions are defined here and made by the ledger's migrations.
+"""
+
+from taxonomy.query.failures import (
+    FAILURES,
+    INDICES,
+    NONE,
+    RunHead,
+    TagRow,
+    Verdict,
+    WordCount,
+    count_first_words,
+    count_runs,
+    first_tools,
+    first_words,
+    outcome_count,
+    run_heads,
+    tag_rows,
+    verdict,
+    verdicts,
+)
+from taxonomy.query.measured import (
+    CacheShare,
+    CallMade,
+    StepSign,
+    agent_extras,
+    cache_shares,
+    calls_made,
+    references,
+    step_signs,
+    temperatures,
+)
+
+__all__ = [
+    "FAILURES",
+    "INDICES",
+    "NONE",
+    "CacheShare",
+    "CallMade",
+    "RunHead",
+    "StepSign",
+    "TagRow",
+    "Verdict",
+    "WordCount",
+    "agent_extras",
+    "cache_shares",
+    "calls_made",
+    "count_first_words",
+    "count_runs",
+    "first_tools",
+    "first_words",
+    "outcome_count",
+    "references",
+    "run_heads",
+    "step_signs",
+    "tag_rows",
+    "temperatures",
+    "verdict",
+    "verdicts",
+]

@@ -1,0 +1,261 @@
+"""Which runs failed, and what is said of each? The view `failures`, and counts over it.
+
+The view and its indices are made by the ledger's migrations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from replay.store import Store
+from replay.store.rows import rows
+from taxonomy.classes import FailureClass, Fault, Shape
+from taxonomy.findings import Source
+from taxonomy.query.filter import among, without_tasks
+
+_TAG_TRUST = "CASE source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 ELSE 2 END"
+SUGGESTION_TRUST = "CASE source WHEN 'judge' THEN 3 ELSE 4 END"
+COUNTS = "(confidence IS NULL OR confidence >= 0.5)"
+"""Below that a suggestion is a hint, and counts nowhere."""
+
+FAILURES = f"""
+CREATE VIEW failures AS
+WITH said AS (
+  SELECT trace, span, step, class, sub, fault, source, by, note AS why, 1 AS accepted,
+    {_TAG_TRUST} AS trust
+  FROM tag
+  UNION ALL
+  SELECT trace, span, step, class, sub, fault, source, by, why, 0, {SUGGESTION_TRUST}
+  FROM suggestion
+  WHERE {COUNTS})
+SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome,
+  said.class, said.sub, said.fault, r.key AS recording, said.step, said.span, said.source,
+  said.by, said.why, said.accepted,
+  row_number() OVER (PARTITION BY p.trace ORDER BY said.trust, said.step, said.class) AS place
+FROM trace_summary p
+JOIN trace r ON r.run = p.run AND r.complete
+JOIN said ON said.trace = r.key AND (said.accepted OR r.key = p.trace)
+WHERE p.preferred
+"""
+
+INDICES = f"""
+CREATE INDEX suggestion_first ON suggestion(trace, {SUGGESTION_TRUST}, step, class)
+  WHERE {COUNTS};
+
+CREATE INDEX trace_ending ON trace(outcome, complete, key, run, steps, task);
+
+CREATE INDEX trace_recordings ON trace(run, complete, steps)
+"""
+"""What lets the failed runs of a large database be counted without reading their rows."""
+
+
+class TagRow(Struct, frozen=True, kw_only=True):
+    """A row of the view `failures`: a tag (`accepted`) or a suggestion, on one run.
+
+    `trace` is the run's preferred recording. `recording` is the one it was said of, whose step and
+    span these are: a person may have tagged another recording, where steps count otherwise.
+    `place` 1 is what the Pareto counts: the most trusted source, then the earliest step.
+    """
+
+    trace: str
+    run: str
+    task: str | None
+    trial: str | None
+    variant: str | None
+    models: str | None
+    outcome: str
+    failure: FailureClass = msgspec.field(name="class")
+    sub: str | None
+    fault: Fault | None
+    recording: str
+    step: int
+    span: str
+    source: Source
+    by: str
+    why: str | None
+    accepted: bool
+    place: int
+
+
+def tag_rows(store: Store, where: str = "1", values: tuple[object, ...] = ()) -> list[TagRow]:
+    """Rows of the view `failures`, by run and place."""
+    cursor = store.db.execute(
+        f"SELECT * FROM failures WHERE {where} ORDER BY trace, place", list(values)
+    )
+    return list(rows(cursor, TagRow))
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What a list says of a trace's diagnosis: the first candidate's phrase and step."""
+
+    trace: str
+    shape: Shape | None
+    why: str | None
+    why_step: int | None
+    warnings: tuple[str, ...]
+
+
+def verdicts(store: Store, where: str = "1", values: tuple[str, ...] = ()) -> dict[str, Verdict]:
+    """The diagnoses of all traces, by trace, as far as a list shows them."""
+    found = store.db.execute(
+        f"SELECT trace, shape, why, why_step, warnings FROM diagnosis WHERE {where}", values
+    )
+    return {
+        row[0]: Verdict(
+            trace=row[0],
+            shape=Shape(row[1]) if row[1] else None,
+            why=row[2],
+            why_step=row[3],
+            warnings=msgspec.json.decode(row[4], type=tuple[str, ...]),
+        )
+        for row in found
+    }
+
+
+def verdict(store: Store, trace: str) -> Verdict | None:
+    """The same of one trace, None where it has no diagnosis."""
+    return verdicts(store, "trace = ?", (trace,)).get(trace)
+
+
+# --- failed runs; those of the tasks `without` are left out
+
+
+NONE: frozenset[str] = frozenset()
+"""No task is left out."""
+
+
+def _but(without: Collection[str]) -> tuple[str, tuple[object, ...]]:
+    """A condition on the column `task`, and its values."""
+    chosen = without_tasks(without)
+    return chosen.sql, chosen.values
+
+
+def first_words(
+    store: Store, *, every: bool = False, without: Collection[str] = NONE
+) -> list[TagRow]:
+    """What the Pareto counts of each failed run: one word on it, or `every` one."""
+    known, values = _but(without)
+    if every:
+        return tag_rows(store, f"outcome = 'failed' AND {known}", values)
+    cursor = store.db.execute(
+        f"WITH {_TAGGED}"
+        " SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome, t.class, t.sub,"
+        "   t.fault, t.recording, t.step, t.span, t.source, t.by, t.note AS why, 1 AS accepted,"
+        "   1 AS place"
+        " FROM trace_summary p JOIN tagged t ON t.run = p.run AND t.place = 1"
+        f" WHERE p.preferred AND p.outcome = 'failed' AND {known}"
+        " UNION ALL"
+        " SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome, s.class, s.sub,"
+        "   s.fault, p.trace, s.step, s.span, s.source, s.by, s.why, 0, 1"
+        f" FROM trace_summary p JOIN suggestion s ON s.rowid = ({_FIRST.format('rowid')})"
+        f" WHERE p.preferred AND p.outcome = 'failed' AND {known}"
+        "   AND p.run NOT IN (SELECT run FROM tagged)"
+        " ORDER BY 1",
+        (*values, *values),
+    )
+    return list(rows(cursor, TagRow))
+
+
+_TAGGED = f"""tagged AS (
+  SELECT r.run, r.key AS recording, g.*, row_number() OVER (
+    PARTITION BY r.run ORDER BY {_TAG_TRUST}, g.step, g.class) AS place
+  FROM tag g JOIN trace r ON r.key = g.trace AND r.complete)"""
+
+_FIRST = (
+    f"SELECT {{}} FROM suggestion WHERE trace = p.trace AND {COUNTS}"
+    f" ORDER BY {SUGGESTION_TRUST}, step, class LIMIT 1"
+)
+"""What is said first of a run `p`, asked of each run on its own, by index: the view `failures`
+would first write down and sort all that is said of every run."""
+
+
+class WordCount(NamedTuple):
+    """Failed runs of which the same is said first; `failure` None: nobody says anything."""
+
+    failure: FailureClass | None
+    sub: str | None
+    fault: Fault | None
+    accepted: bool
+    runs: int
+
+
+def count_first_words(store: Store, *, without: Collection[str] = NONE) -> list[WordCount]:
+    """The rows of `first_words` counted, and the runs that have none."""
+    known, values = _but(without)
+    first = _FIRST.format("json_array(class, sub, fault)")
+    found = store.db.execute(
+        f"WITH {_TAGGED}"
+        f" SELECT iif(t.run IS NULL, ({first}), json_array(t.class, t.sub, t.fault)) AS said,"
+        "   t.run IS NOT NULL AS accepted, count(*)"
+        " FROM trace_summary p LEFT JOIN tagged t ON t.run = p.run AND t.place = 1"
+        f" WHERE p.preferred AND p.outcome = 'failed' AND {known} GROUP BY 1, 2",
+        values,
+    )
+    counted = [
+        WordCount(*_word(said), accepted=bool(accepted), runs=runs)
+        for said, accepted, runs in found
+    ]
+    return sorted(counted, key=lambda each: [part or "" for part in each[:3]])
+
+
+def _word(said: str | None) -> tuple[FailureClass | None, str | None, Fault | None]:
+    """What is said of a run, out of one value; nothing where nobody says anything."""
+    if said is None:
+        return None, None, None
+    return msgspec.json.decode(said, type=tuple[FailureClass, str | None, Fault | None])
+
+
+def count_runs(store: Store, tasks: Collection[str]) -> int:
+    """How many runs some tasks have, each run once."""
+    (count,) = store.db.execute(
+        "SELECT count(*) FROM trace_summary WHERE preferred"
+        " AND task IN (SELECT value FROM json_each(?))",
+        (among(tasks),),
+    ).fetchone()
+    return int(count)
+
+
+def outcome_count(store: Store, outcome: str, *, without: Collection[str] = NONE) -> int:
+    """How many runs ended so, each run once."""
+    known, values = _but(without)
+    (count,) = store.db.execute(
+        f"SELECT count(*) FROM trace_summary WHERE preferred AND outcome = ? AND {known}",
+        (outcome, *values),
+    ).fetchone()
+    return int(count)
+
+
+class RunHead(NamedTuple):
+    """What a run is called, how it ended and when it began; its preferred recording."""
+
+    trace: str
+    run: str
+    title: str | None
+    task: str | None
+    trial: str | None
+    outcome: str
+    start_ns: int | None
+
+
+def run_heads(store: Store, *, without: Collection[str] = NONE) -> list[RunHead]:
+    """Every run once, in the order of their traces' ids."""
+    known, values = _but(without)
+    found = store.db.execute(
+        "SELECT trace, run, title, task, trial, outcome, start_ns FROM trace_summary"
+        f" WHERE preferred AND {known} ORDER BY trace",
+        values,
+    )
+    return [RunHead(*row) for row in found]
+
+
+def first_tools(store: Store) -> dict[tuple[str, int], str]:
+    """The first tool called at each step, by (trace, step)."""
+    found = store.db.execute(
+        "SELECT t.key, s.step, s.name, min(s.seq) FROM span s JOIN trace t ON t.id = s.trace"
+        " WHERE s.kind = 'tool' AND t.complete AND s.step IS NOT NULL GROUP BY t.key, s.step"
+    )
+    return {(trace, step): name for trace, step, name, _ in found}

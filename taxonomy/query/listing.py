@@ -1,0 +1,179 @@
+"""A list of runs: a page of it, its order, and what it adds up to.
+
+Nothing here reads more rows than it gives: filter and order are SQL, a page begins after the last
+row of the one before it (keyset), and every order but the one by outcome has an index of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from replay.store import Store
+from replay.store.rows import TraceRow, columns
+from replay.trace import Level
+from taxonomy.classes import Shape
+from taxonomy.query.failures import COUNTS, SUGGESTION_TRUST
+from taxonomy.query.filter import ALL, Filter, among
+
+RUNS = """
+CREATE VIEW runs AS
+SELECT r.*, d.shape, d.why, d.why_step, d.warnings
+FROM trace_summary r LEFT JOIN diagnosis d ON d.trace = r.trace
+"""
+
+ENDINGS = f"""
+DROP INDEX trace_ending;
+
+CREATE INDEX trace_ending ON trace(
+  outcome, key, run, task, cost_usd, cost_complete, complete, preferred
+) WHERE preferred;
+
+DROP INDEX suggestion_first;
+
+CREATE INDEX suggestion_first ON suggestion(
+  trace, {SUGGESTION_TRUST}, step, class, sub, fault, source, confidence
+) WHERE {COUNTS}
+"""
+"""The ends, the costs and the first words of all runs without their rows."""
+
+
+class RunRow(TraceRow, frozen=True, kw_only=True):
+    """A run: the columns of `trace_summary`, and what its diagnosis says first.
+
+    `why` is the evidence of the first candidate in one phrase, `why_step` its step; `warnings`
+    say why a run that passed is marked `✓!`.
+    """
+
+    shape: Shape | None = None
+    why: str | None = None
+    why_step: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+ORDERS: dict[str, tuple[str, ...]] = {
+    "": (),
+    "outcome": (
+        "CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END",
+        "coalesce(warnings, '[]') = '[]'",
+    ),
+    "task": ("task IS NULL", "coalesce(nullif(task, ''), title, '')", "coalesce(trial, '')"),
+    "steps": ("-steps",),
+    "cost": ("coalesce(-cost_usd, 9e999)",),
+    "time": ("coalesce(-(CASE WHEN end_ns > start_ns THEN end_ns - start_ns END), 9e999)",),
+}
+"""Orders by name, what they sort by in ascending order; "" is the order of import. Largest first,
+unknown last; runs that are equal stand as they were imported. Nothing here is ever NULL, because
+NULL is neither before nor after a key; by time without `duration_ns`, because a computed column of
+a view never matches an index."""
+
+_LAST = ("imported_ns", "trace")
+
+PAGE = 200
+
+
+class Page(Struct, frozen=True, eq=False, kw_only=True):
+    """Rows of a list; `next` is where the page after it begins, None after the last one."""
+
+    rows: tuple[RunRow, ...]
+    next: tuple[Any, ...] | None
+
+
+def run_page(
+    store: Store,
+    chosen: Filter = ALL,
+    *,
+    order: str = "",
+    after: tuple[Any, ...] | None = None,
+    size: int = PAGE,
+    every: bool = False,
+) -> Page:
+    """A page of the runs that a filter chooses; `every` lists all recordings of a run."""
+    keys = (*ORDERS[order], *_LAST)
+    begun = "1" if after is None else f"({', '.join(keys)}) > ({', '.join('?' * len(keys))})"
+    found = store.db.execute(
+        f"SELECT {', '.join(keys)} FROM runs WHERE {_seen(every)} AND ({chosen.sql}) AND {begun}"
+        f" ORDER BY {', '.join(keys)} LIMIT ?",
+        [*chosen.values, *(after or ()), size],
+    ).fetchall()
+    rows = runs_at(store, [row[-1] for row in found])
+    return Page(rows=rows, next=found[-1] if len(found) == size else None)
+
+
+def run_rows(
+    store: Store, chosen: Filter = ALL, *, order: str = "", every: bool = False
+) -> tuple[RunRow, ...]:
+    """All rows that a filter chooses."""
+    cursor = store.db.execute(
+        f"SELECT {columns(RunRow)} FROM runs WHERE {_seen(every)} AND ({chosen.sql})"
+        f" ORDER BY {', '.join((*ORDERS[order], *_LAST))}",
+        list(chosen.values),
+    )
+    return tuple(_rows(cursor))
+
+
+def run_order(store: Store, chosen: Filter = ALL, *, order: str = "") -> list[str]:
+    """The traces of a list in their order, without their rows: what a screen scrolls over."""
+    found = store.db.execute(
+        f"SELECT trace FROM runs WHERE preferred AND ({chosen.sql})"
+        f" ORDER BY {', '.join((*ORDERS[order], *_LAST))}",
+        list(chosen.values),
+    )
+    return [row[0] for row in found]
+
+
+def runs_at(store: Store, traces: Sequence[str]) -> tuple[RunRow, ...]:
+    """The rows of some traces, in the order they are named; those that are gone are left out."""
+    cursor = store.db.execute(
+        f"SELECT {columns(RunRow)} FROM runs WHERE trace IN (SELECT value FROM json_each(?))",
+        (among(traces),),
+    )
+    found = {row.trace: row for row in _rows(cursor)}
+    return tuple(found[trace] for trace in traces if trace in found)
+
+
+class Totals(Struct, frozen=True, kw_only=True):
+    """What the runs of a list add up to; `cost_usd` sums what is known of it."""
+
+    runs: int
+    failed: int
+    cost_usd: float | None
+    cost_complete: bool
+
+
+def run_totals(store: Store, chosen: Filter = ALL) -> Totals:
+    """The sums over the runs that a filter chooses, each run once."""
+    # SQLite leaves an unasked diagnosis out of a list's join, but not out of a sum's.
+    joined = "trace_summary" if chosen.recorded else "runs"
+    runs, failed, cost_usd, complete = store.db.execute(
+        "SELECT count(*), count(*) FILTER (WHERE outcome = 'failed'), sum(cost_usd),"
+        f" coalesce(min(cost_complete), 1) FROM {joined} WHERE preferred AND ({chosen.sql})",
+        list(chosen.values),
+    ).fetchone()
+    return Totals(runs=runs, failed=failed, cost_usd=cost_usd, cost_complete=bool(complete))
+
+
+def _seen(every: bool) -> str:
+    return "1" if every else "preferred"
+
+
+_FIELDS = RunRow.__struct_fields__
+
+
+def _rows(cursor: Iterable[Sequence[Any]]) -> Iterator[RunRow]:
+    """Made by hand: the types of a strict table hold, and a conversion takes twice the time."""
+    for values in cursor:
+        known = dict(zip(_FIELDS, values, strict=True))
+        for name in ("tokens_complete", "cost_complete", "preferred"):
+            known[name] = bool(known[name])
+        known["fidelity"] = None if known["fidelity"] is None else Level(known["fidelity"])
+        known["shape"] = None if known["shape"] is None else Shape(known["shape"])
+        said = known["warnings"]
+        known["warnings"] = () if said in (None, "[]") else _WARNINGS.decode(said)
+        yield RunRow(**known)
+
+
+_WARNINGS = msgspec.json.Decoder(tuple[str, ...])

@@ -1,0 +1,193 @@
+"""A list of runs in pages, in every order, through every filter, without reading the rest of it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arc_tui.views import runs as view
+from arc_tui.views.arrangement import ORDERS as SHOWN
+from replay.store import Store
+from replay.store.write import Writer
+from replay.trace import Batch, Header, Outcome
+from taxonomy import ledger
+from taxonomy.classes import Shape
+from taxonomy.findings import Candidate, Diagnosis
+from taxonomy.query.filter import ALL, Filter, of_traces, saying, without_tasks, worded
+from taxonomy.query.listing import (
+    ORDERS,
+    RunRow,
+    run_order,
+    run_page,
+    run_rows,
+    run_totals,
+    runs_at,
+)
+from tests.build import step, trace
+from tests.taxonomy.pareto_case import empty
+
+WORDS = ["refund", "Order 7", "50%", "a_b", "größe", "loop"]
+
+rows = st.fixed_dictionaries(
+    {
+        "task": st.sampled_from([None, "", "2", "10", "refund"]),
+        "trial": st.sampled_from([None, "1"]),
+        "title": st.sampled_from([None, *WORDS]),
+        "status": st.sampled_from(["failed", "passed", "unknown"]),
+        "took": st.sampled_from([None, 0, 10, 10**12]),
+        "usd": st.sampled_from([None, 0.0, 0.5, 2.0]),
+        "steps": st.integers(1, 3),
+        "warned": st.booleans(),
+        "why": st.sampled_from([None, *WORDS]),
+    }
+)
+
+
+def put(store: Store, number: int, row: dict[str, Any]) -> str:
+    made = trace([step("Hello.", usd=row["usd"])] * row["steps"], task=None)
+    head = Header(
+        format="built", source_id=f"run {number}", task=row["task"], trial=row["trial"],
+        title=row["title"], outcome=Outcome(status=row["status"]), start_ns=1,
+        end_ns=None if row["took"] is None else 1 + row["took"],
+    )  # fmt: skip
+    writer = Writer(store)
+    key = writer.finish(writer.write(Batch(header=head, spans=made.spans, last=True))).id
+    if row["why"] is not None or row["warned"]:
+        ledger.keep(store, _diagnosis(key, row), {})
+    return key
+
+
+def _diagnosis(key: str, row: dict[str, Any]) -> Diagnosis:
+    first = Candidate(step=0, weight=1.0, why=row["why"] or "", signals=())
+    return Diagnosis(
+        trace=key, shape=Shape.HEALTHY, scores=(), findings=(),
+        candidates=(first,) if row["why"] else (),
+        warnings=("odd",) if row["warned"] else (),
+    )  # fmt: skip
+
+
+def filled(given: list[dict[str, Any]]) -> Store:
+    store = empty()
+    for number, row in enumerate(given):
+        put(store, number, row)
+    return store
+
+
+def paged(store: Store, chosen: Filter, order: str, size: int) -> list[RunRow]:
+    found: list[RunRow] = []
+    page = run_page(store, chosen, order=order, size=size)
+    found += page.rows
+    while page.next is not None:
+        page = run_page(store, chosen, order=order, size=size, after=page.next)
+        found += page.rows
+    return found
+
+
+filters = st.sampled_from(
+    [
+        ALL,
+        Filter("outcome = ? OR steps > ?", ("failed", 2)),
+        without_tasks({"2"}),
+        worded("refund"),
+        worded("order why:7"),
+        without_tasks({"refund"}) & worded("outcome:passed"),
+    ]
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(rows, max_size=6), filters, st.integers(1, 4))
+def test_pages_of_any_size_are_the_whole_list_in_its_order(
+    given: list[dict[str, Any]], chosen: Filter, size: int
+) -> None:
+    with closing(filled(given)) as store:
+        imported = run_rows(store, chosen)
+        for order in ORDERS:
+            whole = run_rows(store, chosen, order=order)
+            expected = sorted(imported, key=SHOWN[order]) if order else [*imported]
+            assert [*whole] == expected
+            assert paged(store, chosen, order, size) == expected
+            assert run_order(store, chosen, order=order) == [row.trace for row in expected]
+            assert runs_at(store, [row.trace for row in expected]) == whole
+        sums = run_totals(store, chosen)
+        assert (sums.runs, sums.failed) == (
+            len(imported),
+            sum(row.outcome == "failed" for row in imported),
+        )
+        assert (sums.cost_usd, sums.cost_complete) == view.total_cost(imported)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(rows, min_size=1, max_size=4),
+    st.lists(
+        st.sampled_from(
+            [
+                "refund",
+                "ORDER",
+                "7",
+                "50%",
+                "a_b",
+                "axb",
+                "GRÖSSE",
+                "größe",
+                "why:loop",
+                "task:1",
+                "shape:healthy",
+                "outcome:fail",
+                "none:x",
+            ]
+        ),  # fmt: skip
+        max_size=3,
+    ),
+)
+def test_words_choose_the_rows_that_say_them(given: list[dict[str, Any]], words: list[str]) -> None:
+    with closing(filled(given)) as store:
+        query = " ".join(words)
+        expected = [row for row in run_rows(store) if view.matches(row, query)]
+        assert [*view.run_rows(store, query)] == expected
+
+
+def test_a_run_is_chosen_by_the_beginning_of_its_id_and_by_what_it_says() -> None:
+    with closing(empty()) as store:
+        key = put(store, 1, dict.fromkeys(("task", "trial", "title", "took", "usd", "why"))
+                  | {"status": "failed", "steps": 1, "warned": False})  # fmt: skip
+        assert [row.trace for row in run_rows(store, worded(key[:7]))] == [key]
+        assert run_order(store, saying(store, "hello")) == [key]
+        assert run_order(store, saying(store, "nothing of it")) == []
+        assert runs_at(store, ["gone", key]) == run_rows(store, of_traces([key]))
+
+
+@pytest.mark.parametrize("order", [order for order in ORDERS if order != "outcome"])
+def test_a_page_is_read_by_the_index_of_its_order(order: str) -> None:
+    """Thirty thousand runs are neither read nor sorted for the two hundred that are shown."""
+    with closing(empty()) as store:
+        first = run_page(store, order=order)
+        assert first.next is None
+        asked: list[str] = []
+        store.db.conn.set_trace_callback(asked.append)
+        run_page(store, order=order)
+        run_page(store, order=order, after=(0,) * (len(ORDERS[order]) + 2))
+        run_order(store, order=order)
+        store.db.conn.set_trace_callback(None)
+        for sql in asked:
+            plan = [row[3] for row in store.db.execute(f"EXPLAIN QUERY PLAN {sql}")]
+            if "ORDER BY" in sql:
+                assert f"INDEX trace_by_{order or 'import'}" in plan[0]
+            assert not any("TEMP B-TREE" in step or "SCAN t" == step for step in plan)
+
+
+def test_sums_of_all_runs_are_read_from_an_index_alone() -> None:
+    with closing(empty()) as store:
+        asked: list[str] = []
+        store.db.conn.set_trace_callback(asked.append)
+        run_totals(store)
+        run_totals(store, without_tasks({"a"}))
+        store.db.conn.set_trace_callback(None)
+        for sql in asked:
+            plan = [row[3] for row in store.db.execute(f"EXPLAIN QUERY PLAN {sql}")]
+            assert "COVERING INDEX trace_ending" in plan[0]
