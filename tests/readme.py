@@ -23,7 +23,6 @@ from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from arc_tui.views.doctor import never_checked
 from arc_tui.views.results import markdown, shipped
-from arc_tui.views.runs import RunRow
 from replay.edit import Change
 from replay.edit.changes import EFFORTS, ROLES
 from replay.edit_file import KINDS
@@ -32,6 +31,7 @@ from replay.store.rows import StepRow
 from taxonomy.classes import CLASSES, SHAPES
 from taxonomy.ledger import open_ledger
 from taxonomy.query import TagRow
+from taxonomy.query.listing import RunRow
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 

@@ -31,7 +31,6 @@ _NARROW, _NARROW_RUN = 100, 20
 """Cells of a terminal below which a row keeps its sign, and not what was recorded."""
 
 
-
 def print_try(out: Console, view: TryView, *, rows: bool = False) -> None:
     """The rates, the sentence, what stands against it, the rows; `rows`: all healthy steps."""
     _say(out, f"{format.one_line(view.edit)}: {headline(view)}", "bold")

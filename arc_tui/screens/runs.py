@@ -19,13 +19,14 @@ from arc_tui import format
 from arc_tui.screens.importing import ImportEnded, Importing, ImportMoved
 from arc_tui.screens.queue import Queueing
 from arc_tui.views.arrangement import Arrangement
-from arc_tui.views.runs import EMPTY, RunRow, RunsView, apart_words, build_runs
+from arc_tui.views.runs import EMPTY, RunsView, apart_words, build_runs
 from arc_tui.widgets.headline import Headline
 from arc_tui.widgets.import_bar import ImportBar
 from arc_tui.widgets.key_bar import KeyBar
 from arc_tui.widgets.pareto_panel import ParetoPanel
 from arc_tui.widgets.prompt_line import PromptLine
 from arc_tui.widgets.run_table import RunTable
+from taxonomy.query.listing import RunRow
 
 NO_RUNS = """no runs here yet
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from arc_tui.views.runs import RunRow, matches
+from arc_tui.views.runs import matches
+from taxonomy.query.listing import RunRow
 
 _OUTCOMES = {"failed": 0, "unknown": 1, "passed": 2}
 

@@ -7,13 +7,13 @@ the exact next commands.
 from __future__ import annotations
 
 from arc_tui import format
-from arc_tui.views.runs import RunRow
 from arc_tui.views.step import is_hint
 from arc_tui.views.trace import TraceView, build_trace
 from replay.store import Store
 from replay.trace import NO_TOOLS
 from taxonomy.classes import BY_CLASS, FailureClass, class_label
 from taxonomy.findings import Candidate, Diagnosis
+from taxonomy.query.listing import RunRow
 
 MAX_CHARS = 5200
 """1 500 tokens, at three and a half characters a token to be on the safe side."""

@@ -10,12 +10,13 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from arc_tui.views.runs import RunRow, run_rows
+from arc_tui.views.runs import run_rows
 from replay.compare import PLAIN, Rules
 from replay.store import Store
 from taxonomy import injected
 from taxonomy.change import Change, dated, start_of
 from taxonomy.goals import Goals, first_seen
+from taxonomy.query.listing import RunRow
 from taxonomy.stats import holding as holding_of
 from taxonomy.stats import proxies
 from taxonomy.stats import report as stats

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
-from arc_tui.views.runs import NO_RUN, RunRow, run_row
+from arc_tui.views.runs import NO_RUN, run_row
 from arc_tui.views.scorers import Scorer, scorers
 from arc_tui.views.tree import Branch, branches
 from replay.store import Store
@@ -16,6 +16,7 @@ from taxonomy import ledger
 from taxonomy.classes import Shape
 from taxonomy.findings import TRUST, Candidate, Diagnosis, Signal, StepScore, most_trusted
 from taxonomy.query import TagRow, tag_rows, verdict
+from taxonomy.query.listing import RunRow
 from taxonomy.trusted import trusted_scores
 
 

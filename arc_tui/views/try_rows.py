@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from arc_tui import format
 from arc_tui.jobs.tryout.plan import Case, Control
-from arc_tui.views.runs import RunRow
 from replay.cluster import Table
 from replay.locked.step_result import Reply, StepResult
 from replay.locked.tally import BreakTest, Counts
+from taxonomy.query.listing import RunRow
 from taxonomy.tried import Effect, Ruling, held, judged
 
 

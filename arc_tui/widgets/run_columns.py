@@ -9,8 +9,9 @@ from msgspec import Struct
 from rich.cells import cell_len
 
 from arc_tui import format
-from arc_tui.views.runs import RunRow, reason
+from arc_tui.views.runs import reason
 from arc_tui.widgets.cells import fit
+from taxonomy.query.listing import RunRow
 
 MEASURED = 500
 """Rows looked at to choose widths; a longer value further down is cut with `…`."""

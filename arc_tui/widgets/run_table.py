@@ -9,9 +9,9 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.views.runs import RunRow
 from arc_tui.widgets.rows import RowList
 from arc_tui.widgets.run_columns import GAP, SETS, WHY, Layout, layout, mark
+from taxonomy.query.listing import RunRow
 
 MARK = 4
 

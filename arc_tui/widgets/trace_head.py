@@ -10,9 +10,9 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from arc_tui import format
-from arc_tui.views.runs import RunRow
 from arc_tui.views.trace import EMPTY, TraceView
 from arc_tui.widgets.cells import spread
+from taxonomy.query.listing import RunRow
 
 _PROVIDER = re.compile(r"[^\s,/]+/(?=[^\s,])")
 """What stands before a model's own name: there is no room for it in a head line."""
