@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from arc_tui.views.runs import RunRow, run_rows
+from arc_tui.views.runs import run_rows
 from replay.errors import BadEdit, NotFound
 from replay.formats.chat import tool
 from replay.formats.intake import decode
@@ -16,6 +16,7 @@ from replay.store import Store, read
 from replay.store.rows import step_rows, trace_row
 from replay.store.supplements import Supplement, attach, sketch, supplement_of
 from replay.trace import NO_SYSTEM, NO_TOOLS, Tool
+from taxonomy.query.listing import RunRow
 
 
 def supplement(

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from arc_tui.jobs.tryout.wish import Wanted, Whom
-from arc_tui.views.runs import RunRow, matches, run_rows
+from arc_tui.views.runs import matches, run_rows
 from replay import canon, messages
 from replay.errors import ArcError, BadEdit, NotFound
 from replay.plan import Plan, plans
 from replay.store import Store, read
 from replay.trace import Trace
 from taxonomy import ledger
+from taxonomy.query.listing import RunRow
 from taxonomy.stats.holding import hidden
 from taxonomy.tryout import (
     Break,
