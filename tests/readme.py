@@ -57,17 +57,28 @@ def keys() -> str:
     """A row a key of each screen."""
     from arc_tui.app import ArcApp
     from arc_tui.screens import (
+        bisect,
         calibration,
         failures,
         free,
         money,
+        probing,
         replay,
         runs,
+        steps,
         trace,
         trying,
         walking,
     )
-    from arc_tui.widgets import failure_bars, failure_runs, span_tree, stub_box, tag_picker
+    from arc_tui.widgets import (
+        bisect_list,
+        failure_bars,
+        failure_runs,
+        span_tree,
+        steps_list,
+        stub_box,
+        tag_picker,
+    )
     from arc_tui.widgets import rows as lists
 
     found = []
@@ -85,6 +96,11 @@ def keys() -> str:
         ("failures, runs", failure_runs.FailureRuns),
         ("try an edit", trying.TryScreen),
         ("calibration", calibration.CalibrationScreen),
+        ("bisect", bisect.BisectScreen),
+        ("bisect, versions", bisect_list.BisectList),
+        ("which step", steps.StepsScreen),
+        ("which step, list", steps_list.StepsList),
+        ("probe", probing.ProbeScreen),
         ("replay", replay.ReplayScreen),
         ("free replay", free.FreeScreen),
         ("stub", stub_box.StubBox),
