@@ -104,9 +104,11 @@ class AskBox(ModalScreen[str | None]):
                 yield Choices(self._choices)
             if self._words:
                 yield Static(Text(format.plain(self._words)), id="words")
-            if self._hint or not self._choices:
+            typed = bool(self._hint) or not self._choices
+            if typed:
                 yield Input(self._answer, placeholder=self._hint, compact=True)
-            yield Static(Text("enter answers   esc leaves"), id="keys")
+            both = "   tab goes to the line" if typed and self._choices else ""
+            yield Static(Text(f"enter answers{both}   esc leaves"), id="keys")
 
     def on_mount(self) -> None:
         self.query_one("#ask").border_title = Text(format.one_line(self._title))

@@ -44,7 +44,7 @@ def name(row: RunRow) -> str:
 
 
 def mark(row: RunRow) -> str:
-    return format.outcome_mark(row.outcome, warned=bool(row.warnings)).plain
+    return format.outcome_mark(row.outcome, warned=bool(row.warnings), live=row.live).plain
 
 
 NAME = Column(title="task", text=name, most=30)
@@ -90,6 +90,8 @@ SETS: dict[str, tuple[Column, ...]] = {
 
 
 def _outcome(row: RunRow) -> str:
+    if row.live:
+        return "live"
     return format.one_line(row.outcome_value) if row.outcome_value else row.outcome
 
 

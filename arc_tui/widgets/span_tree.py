@@ -80,6 +80,8 @@ class SpanTree(RowList):
         self._badges = _badges(new)
         if old.tree is not new.tree:
             self._list_rows()
+            if old is not EMPTY:  # a run that grew: the same row may be another step
+                self._say_step()
         self.refresh()
 
     def _list_rows(self) -> None:

@@ -50,6 +50,7 @@ class TraceHead(Widget):
         mark = format.outcome_mark(row.outcome, warned=bool(row.warnings)).plain
         ended = f"{mark} {format.one_line(row.outcome_value) or row.outcome}"
         ended = "outcome unknown" if row.outcome == "unknown" else ended
+        ended = "● live" if row.live else ended
         return Text.assemble(
             " ",
             (format.cut(title(row), max(self.content_size.width - REST, SHORTEST)), "bold"),
