@@ -5,6 +5,7 @@ A golden is such a picture in `tests/goldens`; `ARC_UPDATE_GOLDENS=1` writes the
 
 from __future__ import annotations
 
+import asyncio
 import os
 from contextlib import suppress
 from io import StringIO
@@ -28,7 +29,15 @@ async def settle(pilot: Pilot[None]) -> None:
         for worker in running:
             with suppress(WorkerCancelled, WorkerFailed):
                 await worker.wait()
+        await _heard(pilot.app)
         await pilot.pause()
+
+
+async def _heard(app: App[None]) -> None:
+    """Wait until the screen has taken in everything that was posted to it before."""
+    heard = asyncio.Event()
+    if app.screen.call_later(heard.set):
+        await heard.wait()
 
 
 def rows(app: App[None]) -> list[str]:
