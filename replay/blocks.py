@@ -59,17 +59,18 @@ def blocks(content: Json, *, without: str = "", inside: bool = False) -> Iterato
 
 def block(entry: dict[str, Any]) -> Block:
     """One block of any dialect."""
-    kind = entry.get("type")
+    named = entry.get("type")
+    kind = named if isinstance(named, str) else None
     if kind in _TEXT or (kind is None and "text" in entry):
         said = _said(str(entry.get("text") or entry.get("refusal") or ""))
         return said._replace(loss=CITATIONS) if entry.get("citations") else said
     if kind in _THOUGHT:
         return Block(None, THINKING)
     if kind in _MEDIA:
-        return _media(str(kind), entry)
+        return _media(kind, entry)
     if kind == "search_result":
         return Block(_bare(entry))
-    if isinstance(kind, str) and _SERVER.fullmatch(kind):
+    if kind is not None and _SERVER.fullmatch(kind):
         return Block(_bare(entry), SERVER_BLOCK)
     return Block(text_block(_json(entry)), AS_TEXT)
 
