@@ -1,0 +1,198 @@
+"""OTLP: what OpenTelemetry's exporters and its collector write, in JSON and in protobuf.
+
+The path of a file: bytes become records, spans and events of logs (`exports`, `document`,
+`protobuf`, `lenient`); records wait for the rest of their trace (`ends`, `held`); what log records
+tell of is given to the spans they were written in (`logs`, `claude_code`); what a span is
+(`kinds`, `names`), was asked and answered (`prompts`, `messages`, `contexts`, `calls`), and which
+spans tell of one call (`twice`) make the spans of the trace (`tree`) and its scores (`scores`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.errors import BadTrace
+from replay.formats.chat import cut, user_label
+from replay.formats.fields import known, obj, word
+from replay.formats.intake import HEAD_BYTES, Head, Source, Tally
+from replay.formats.openinference.attributes import parsed
+from replay.formats.otlp import claude_code, logs, names, protobuf
+from replay.formats.otlp.ends import Ends
+from replay.formats.otlp.exports import by_line, exported
+from replay.formats.otlp.held import Held, Record
+from replay.formats.otlp.kinds import Kind
+from replay.formats.otlp.messages import several
+from replay.formats.otlp.records import Log, Raw
+from replay.formats.otlp.scores import scores
+from replay.formats.otlp.spans import Known, known_of
+from replay.formats.otlp.tree import Builder
+from replay.trace import AgentSpan, AnySpan, Batch, Header, ModelCall
+
+NAME = "otlp"
+TITLE = "OpenTelemetry (OTLP JSON and protobuf)"
+
+_TELLING = frozenset({Kind.MODEL, Kind.TOOL, Kind.AGENT})
+
+
+def sniff(head: Head) -> bool:
+    """Metrics alone are nobody's trace, but traces may follow them."""
+    if protobuf.looks_like(head.data):
+        return True
+    if not head.starts(b"{"):
+        return False
+    metrics = len(head.data) >= HEAD_BYTES and head.has(rb'\{\s*"resourceMetrics"\s*:')
+    return metrics or head.has(rb'"(?:resourceSpans|resourceLogs)"\s*:\s*\[')
+
+
+def read(source: Source, tally: Tally) -> Iterator[Batch]:
+    """One trace a trace id; events without one make a trace a session. A trace without a span of a
+    model, a tool or an agent is left out. Raises BadTrace where none is left."""
+    ends = Ends(source) if by_line(source) else None
+    held = Held()
+    closed: set[str] = set()
+    found = 0
+    try:
+        for batch in _batches(source, tally, ends, held, closed):
+            found += 1
+            yield batch
+    finally:
+        held.close()
+    if not found:
+        raise BadTrace(source.display, "", _nothing(tally))
+
+
+def _batches(
+    source: Source, tally: Tally, ends: Ends | None, held: Held, closed: set[str]
+) -> Iterator[Batch]:
+    for records, place, size in exported(source, tally):
+        for record in records:
+            trace = trace_of(record)
+            if trace is None:
+                tally.counts["records_of_no_trace"] += 1
+            elif trace in closed:
+                tally.problem(f"trace {trace}", "a record of it stands after its end")
+            else:
+                held.add(trace, record, size // len(records))
+        for trace in ends.reached(place) if ends is not None and place is not None else ():
+            yield from _trace(trace, held, source, tally)
+            closed.add(trace)
+    for trace in held.traces():
+        yield from _trace(trace, held, source, tally)
+
+
+def trace_of(record: Record) -> str | None:
+    """The name of the trace that a record belongs to; None where it belongs to none."""
+    if record.trace is not None or isinstance(record, Raw):
+        return record.trace
+    session = claude_code.session_of(record)
+    return f"session:{session}" if session is not None else None
+
+
+def _nothing(tally: Tally) -> str:
+    if tally.counts["spans"]:
+        return f"holds {tally.counts['spans']:.0f} spans and none of a model, a tool or an agent"
+    if tally.counts["log_records"]:
+        return "holds log records and none that tells of a model call"
+    return "holds no span with an id and a trace id"
+
+
+def _trace(name: str, held: Held, source: Source, tally: Tally) -> Iterator[Batch]:
+    batch = batch_of(name, *held.take(name), source.display, tally)
+    if batch is not None:
+        yield batch
+
+
+def batch_of(
+    name: str, given: list[Raw], told: list[Log], path: str | None, tally: Tally
+) -> Batch | None:
+    """The trace of that name, put together from its records, which it may change; None where no
+    agent is in it."""
+    tally.counts["spans"] += len(given)
+    raws = _joined(name, _once(given, tally), told)
+    found = [known_of(raw) for raw in raws]
+    if not any(span.kind in _TELLING for span in found):
+        tally.counts["traces_of_no_agent"] += bool(raws)
+        return None
+    tally.counts["traces"] += 1
+    spans = Builder(found, tally).spans()
+    _count(spans, tally)
+    header = Header(
+        format=NAME,
+        source_id=name.removeprefix("session:"),
+        path=path,
+        title=_title(spans, found),
+        variant=_variant(found),
+        agent=next((span.name for span in spans if isinstance(span, AgentSpan)), None),
+        labels=_labels(found),
+    )
+    return Batch(header=header, spans=spans, scores=tuple(scores(found, told)), last=True)
+
+
+def _once(given: list[Raw], tally: Tally) -> list[Raw]:
+    """Each span once: exporters that had no answer send it again."""
+    by_id: dict[str, Raw] = {}
+    for raw in given:
+        if by_id.setdefault(raw.id, raw) is not raw:
+            tally.problem(f"span {raw.id}", "stands in the file twice; it is read once")
+    return list(by_id.values())
+
+
+def _joined(name: str, given: list[Raw], told: list[Log]) -> list[Raw]:
+    """The spans with what log records tell of them."""
+    if not told:
+        return given
+    if not given:
+        given = claude_code.spans_of(name, told)
+    claude_code.figures(given, told)
+    return logs.join(given, told)
+
+
+def _count(spans: tuple[AnySpan, ...], tally: Tally) -> None:
+    for span in spans:
+        tally.counts["errors"] += span.status == "error"
+        if isinstance(span, ModelCall):
+            tally.counts["model_calls"] += 1
+            if span.usage is not None:
+                tally.counts["input_tokens"] += span.usage.input_tokens or 0
+                tally.counts["output_tokens"] += span.usage.output_tokens or 0
+
+
+def _labels(found: list[Known]) -> dict[str, str]:
+    resource = found[0].raw.resource
+    session = (span.word(names.SESSION) for span in found)
+    return known(
+        session=next((each for each in session if each is not None), None),
+        service=word(resource.get("service.name")),
+        environment=names.first_word(
+            resource, ("deployment.environment.name", "deployment.environment")
+        ),
+    )
+
+
+def _variant(found: list[Known]) -> str | None:
+    """The version of the prompt that the calls were made with, by its name where it has one."""
+    for span in found:
+        version = span.word(names.PROMPT_VERSION)
+        if version is not None:
+            name = span.word(names.PROMPT)
+            return f"{name} {version}" if name else version
+    return None
+
+
+def _title(spans: tuple[AnySpan, ...], found: list[Known]) -> str | None:
+    """The first line of what the run was asked: the root's input, else the first message to a
+    model; else what the root is called."""
+    ids = {span.raw.id for span in found}
+    roots = [span for span in found if span.raw.parent not in ids]
+    for root in roots:
+        given = parsed(root.of(names.GIVEN))
+        task = obj(given).get("task", given)
+        title = user_label(several(task)) if isinstance(task, (str, list)) else None
+        if title is not None:
+            return title
+    for span in spans:
+        if isinstance(span, ModelCall) and span.request.context is not None:
+            title = user_label([message.body for message in span.request.context.messages()])
+            if title is not None:
+                return title
+    return cut(roots[0].raw.name) if roots and roots[0].raw.name else None

@@ -1,0 +1,222 @@
+"""The names that one thing has had: generations of the GenAI conventions and other vendors' words.
+
+An attribute is looked up once and put where it belongs (`sort_out`), under the first of the
+constants below. Each tuple of names is in the order of preference: the newest standard name first,
+then older ones, then what instrumentations of their own make say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from replay.formats.fields import word
+from replay.trace import Json
+
+INPUT = "gen_ai.input.messages"
+OUTPUT = "gen_ai.output.messages"
+SYSTEM = "gen_ai.system_instructions"
+OPERATION = "gen_ai.operation.name"
+PREVIOUS = "gen_ai.request.previous_response.id"
+
+
+class Thing:
+    """One thing under all its names, the one to prefer first."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+
+ASKED_MODEL = Thing(
+    "gen_ai.request.model", "llm.request.model_name", "llm.request.model", "llm.model_name",
+    "ai.model.id", "embedding.model_name", "model",
+)  # fmt: skip
+ANSWERED_MODEL = Thing(
+    "gen_ai.response.model", "llm.response.model_name", "llm.response.model", "ai.response.model",
+    "llm.model_name",
+)  # fmt: skip
+RESPONSE = Thing("gen_ai.response.id", "ai.response.id", "llm.response.id")
+USAGE_IN = Thing(
+    "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens",
+    "llm.token_count.prompt", "ai.usage.inputTokens", "ai.usage.promptTokens",
+)  # fmt: skip
+USAGE_OUT = Thing(
+    "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.usage.completion_tokens",
+    "llm.token_count.completion", "ai.usage.outputTokens", "ai.usage.completionTokens",
+)  # fmt: skip
+CACHE_READ = Thing(
+    "gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
+    "gen_ai.usage.details.cache_read_tokens", "gen_ai.usage.details.cache_read_input_tokens",
+    "llm.token_count.prompt_details.cache_read", "ai.usage.cachedInputTokens",
+)  # fmt: skip
+CACHE_WRITE = Thing(
+    "gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.cache_creation.input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens", "gen_ai.usage.details.cache_write_tokens",
+    "llm.token_count.prompt_details.cache_write",
+)  # fmt: skip
+CACHE_WRITE_1H = Thing("anthropic.usage.cache_creation.ephemeral_1h_input_tokens")
+REASONING = Thing(
+    "gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.details.reasoning_tokens",
+    "llm.token_count.completion_details.reasoning", "ai.usage.reasoningTokens",
+)  # fmt: skip
+COST = Thing("gen_ai.usage.cost", "llm.cost.total", "cost_usd")
+STOP = Thing(
+    "gen_ai.response.finish_reasons", "anthropic.message.stop_reason",
+    "gen_ai.completion.0.finish_reason", "gen_ai.finishReason", "llm.finish_reason",
+    "ai.response.finishReason", "stop_reason",
+)  # fmt: skip
+TOOLS = Thing("gen_ai.tool.definitions", "ai.prompt.tools", "mlflow.chat.tools")
+TOOL = Thing(
+    "gen_ai.tool.name", "tool.name", "ai.toolCall.name", "tool_name", "traceloop.entity.name"
+)
+CALL = Thing("gen_ai.tool.call.id", "tool.id", "ai.toolCall.id", "tool_use_id")
+ARGUMENTS = Thing(
+    "gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args", "input.value",
+    "traceloop.entity.input", "langfuse.observation.input", "mlflow.spanInputs", "tool_input",
+)  # fmt: skip
+RESULT = Thing(
+    "gen_ai.tool.call.result", "tool_response", "anthropic.tool_result.content",
+    "ai.toolCall.result", "output.value", "traceloop.entity.output", "langfuse.observation.output",
+    "mlflow.spanOutputs",
+)  # fmt: skip
+GIVEN = Thing(
+    "input.value", "traceloop.entity.input", "langfuse.observation.input", "mlflow.spanInputs",
+    INPUT,
+)  # fmt: skip
+GAVE = Thing(
+    "output.value", "traceloop.entity.output", "langfuse.observation.output", "mlflow.spanOutputs",
+    OUTPUT,
+)  # fmt: skip
+SESSION = Thing(
+    "gen_ai.conversation.id", "session.id", "langfuse.session.id",
+    "traceloop.association.properties.session_id", "anthropic.session.id",
+)  # fmt: skip
+AGENT = Thing("gen_ai.agent.name", "agent.name", "gen_ai.workflow.name", "agent_name")
+PROMPT = Thing("gen_ai.prompt.name", "langfuse.observation.prompt.name")
+PROMPT_VERSION = Thing("gen_ai.prompt.version", "langfuse.observation.prompt.version")
+
+_THINGS = (
+    ASKED_MODEL, ANSWERED_MODEL, RESPONSE, USAGE_IN, USAGE_OUT, CACHE_READ, CACHE_WRITE,
+    CACHE_WRITE_1H, REASONING, COST, STOP, TOOLS, TOOL, CALL, ARGUMENTS, RESULT, GIVEN, GAVE,
+    SESSION, AGENT, PROMPT, PROMPT_VERSION,
+)  # fmt: skip
+
+PARAMS = {
+    "gen_ai.request.max_tokens": "max_tokens",
+    "gen_ai.request.temperature": "temperature",
+    "gen_ai.request.top_p": "top_p",
+    "gen_ai.request.top_k": "top_k",
+    "gen_ai.request.seed": "seed",
+    "gen_ai.openai.request.seed": "seed",
+    "gen_ai.request.stop_sequences": "stop_sequences",
+    "gen_ai.request.frequency_penalty": "frequency_penalty",
+    "gen_ai.request.presence_penalty": "presence_penalty",
+    "gen_ai.request.choice.count": "n",
+    "gen_ai.request.reasoning.level": "reasoning_effort",
+    "ai.settings.maxOutputTokens": "max_tokens",
+    "ai.settings.maxTokens": "max_tokens",
+    "ai.settings.temperature": "temperature",
+    "ai.settings.topP": "top_p",
+    "ai.settings.topK": "top_k",
+}
+"""The settings of a request, and what they are called in it."""
+
+_SCORE = re.compile(r"(trace\.)?(annotations|evaluations)\.\d")
+
+_READ = frozenset(
+    {OPERATION, PREVIOUS, INPUT, OUTPUT, SYSTEM, "gen_ai.prompt", "gen_ai.completion"}
+)
+"""Names read by themselves."""
+
+_FLAT = re.compile(
+    r"gen_ai\.(prompt|completion)\.\d|llm\.(input_messages|output_messages|tools|prompts|choices"
+    r"|token_count|cost|invocation_parameters|request\.functions|usage)\b|ai\.(prompt|response)\b"
+    r"|openinference\.span\.kind|(input|output)\.mime_type"
+    r"|tool\.parameters|traceloop\.span\.kind|retrieval\.documents"
+)
+"""The beginnings of names that belong to messages, tools and figures counted one by one."""
+
+_KEPT = frozenset(
+    "gen_ai.provider.name gen_ai.system gen_ai.output.type gen_ai.tool.type gen_ai.agent.id "
+    "gen_ai.tool.description gen_ai.agent.description gen_ai.agent.version "
+    "gen_ai.response.time_to_first_chunk gen_ai.request.stream gen_ai.is_streaming "
+    "gen_ai.conversation.compacted gen_ai.data_source.id "
+    "gen_ai.request.service_tier gen_ai.response.service_tier gen_ai.retrieval.documents "
+    "gen_ai.retrieval.query.text gen_ai.retrieval.top_k gen_ai.token.type "
+    "gen_ai.request.encoding_formats gen_ai.embeddings.dimension.count".split()
+)
+"""Names of the standard that no field of ours holds; they stay beside the span."""
+
+
+class Sorted(NamedTuple):
+    """The attributes of a span: values by what they are, settings of a request, the rest, and
+    those that spell scores.
+
+    `new` are names of the GenAI conventions that are unknown here; their values are in the rest.
+    """
+
+    of: dict[Thing, Json]
+    params: dict[str, Json]
+    rest: dict[str, Json]
+    scores: dict[str, Json]
+    new: list[str]
+
+
+class _Place(NamedTuple):
+    """Where an attribute goes: to each of the things it names, with its rank among their names."""
+
+    things: tuple[tuple[Thing, int], ...] = ()
+    param: str | None = None
+    scores: bool = False
+    stays: bool = False
+    new: bool = False
+
+
+@lru_cache(8192)
+def _place(name: str) -> _Place:
+    things = tuple((t, t.names.index(name)) for t in _THINGS if name in t.names)
+    if name in PARAMS:
+        return _Place(param=PARAMS[name])
+    if _SCORE.match(name):
+        return _Place(scores=True)
+    if things or name in _READ or _FLAT.match(name):
+        return _Place(things=things)
+    known = name in _KEPT or name.startswith(("gen_ai.usage.", "gen_ai.evaluation."))
+    return _Place(stays=True, new=name.startswith("gen_ai.") and not known)
+
+
+def sort_out(attributes: dict[str, Any]) -> Sorted:
+    """The attributes of a span by what they are."""
+    found = Sorted({}, {}, {}, {}, [])
+    ranks: dict[Thing, int] = {}
+    for name, value in attributes.items():
+        things, param, scores, stays, new = _place(name)
+        for thing, rank in things:
+            if rank < ranks.get(thing, rank + 1):
+                found.of[thing] = value
+                ranks[thing] = rank
+        if param is not None:
+            found.params[param] = value
+        elif scores:
+            found.scores[name] = value
+        elif stays:
+            found.rest[name] = value
+            if new:
+                found.new.append(name)
+    return found
+
+
+def first(attributes: dict[str, Any], names: Iterable[str]) -> Json:
+    """The value under the first of these names that is there, None where none is."""
+    for name in names:
+        value = attributes.get(name)
+        if value is not None:
+            return value
+    return None
+
+
+def first_word(attributes: dict[str, Any], names: Iterable[str]) -> str | None:
+    """The same as text."""
+    return word(first(attributes, names))

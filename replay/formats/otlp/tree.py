@@ -1,0 +1,274 @@
+"""The spans of one trace put together: each kind to its own, tools to the calls that asked.
+
+A tool span knows its call by the call's id within its thread, else by the tool's name; where the
+model's answers hold no calls at all, it belongs to the model call it stands beside. A call that no
+span ran is known by what the model said and was answered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from replay.formats.fields import known, listed, obj, word
+from replay.formats.intake import Tally
+from replay.formats.openinference.attributes import grown, parsed
+from replay.formats.openinference.pairs import Pairs, Wanted, told_of
+from replay.formats.otlp import calls as figures
+from replay.formats.otlp import names
+from replay.formats.otlp.contexts import Before, Conversations
+from replay.formats.otlp.kinds import Kind, operation_of
+from replay.formats.otlp.lenient import DEEP
+from replay.formats.otlp.messages import words
+from replay.formats.otlp.prompts import talk
+from replay.formats.otlp.records import Raw
+from replay.formats.otlp.spans import Known
+from replay.formats.otlp.twice import repeated
+from replay.messages import calls, parse_arguments
+from replay.trace import (
+    AgentSpan,
+    AnySpan,
+    Json,
+    Message,
+    ModelCall,
+    Observation,
+    OtherSpan,
+    Place,
+    Retrieval,
+    TimeQuality,
+    ToolCall,
+)
+
+MAIN = ""
+"""The thread of spans that stand below no agent."""
+
+
+class Builder:
+    """Builds the spans of a trace from its records, which have ids of their own."""
+
+    def __init__(self, found: list[Known], tally: Tally) -> None:
+        self._tally = tally
+        self._by_id = {span.raw.id: span for span in found}
+        self._same = repeated(found)
+        self._threads: dict[str, str] = {}
+        self._spans: list[AnySpan] = []
+        self._conversations = Conversations()
+        self._toolsets = figures.Toolsets()
+        self._pairs = Pairs()
+        self._beside: dict[str | None, ModelCall] = {}
+        self._answered: dict[str, ModelCall] = {}
+        for span in sorted(found, key=_in_time):
+            try:
+                self._put(span)
+            except RecursionError:
+                tally.problem(f"span {span.raw.id}", DEEP)
+
+    def spans(self) -> tuple[AnySpan, ...]:
+        """The spans in time order; a call that was only told of stands after those of the tree."""
+        for wanted in self._pairs.wanted:
+            self._settle(wanted)
+        self._pairs.wanted.clear()
+        return tuple(self._spans)
+
+    def _put(self, span: Known) -> None:
+        for name in span.given.new:
+            self._tally.unknown[f"attribute {name}"] += 1
+        if span.raw.id in self._same:
+            self._spans.append(_other(span, same_as=self._same[span.raw.id]))
+        elif span.kind is Kind.MODEL:
+            self._model(span)
+        elif span.kind is Kind.TOOL:
+            self._tool(span)
+        elif span.kind is Kind.AGENT:
+            name = span.word(names.AGENT) or span.raw.name or "agent"
+            self._spans.append(AgentSpan(**_fields(span, name), extra=_extra(span)))
+        elif span.kind is Kind.RETRIEVER:
+            self._spans.append(_retrieval(span))
+        else:
+            self._spans.append(_other(span))
+
+    def _model(self, span: Known) -> None:
+        raw = span.raw
+        thread = self._thread(raw.parent)
+        named = names.first_word(raw.attributes, (names.PREVIOUS,))
+        before = Before(self._pairs.latest.get(thread), self._answered.get(named or ""))
+        said = talk(raw, self._conversations, before)
+        shown = said.shown
+        self._pairs.heard(thread, shown.fresh)
+        tools = self._toolsets.of(span)
+        if tools is None and shown.opening is not None:
+            tools = shown.opening.request.tools
+        request = structs.replace(
+            figures.request(span, tools), system=shown.system, context=shown.context
+        )
+        call = ModelCall(
+            **_fields(span),
+            request=request,
+            response=figures.response(span, said.answer, said.why),
+            usage=figures.usage(span),
+            cost=figures.cost(span),
+            fidelity=figures.fidelity(
+                request,
+                joined=shown.opening is not None,
+                cut=shown.cut,
+                dropped=raw.cut and said.spread,
+            ),
+            extra=figures.rest(span),
+        )
+        self._spans.append(call)
+        self._beside[raw.parent] = call
+        if call.response.id is not None:
+            self._answered[call.response.id] = call
+        self._pairs.said(thread, call)
+
+    def _thread(self, parent: str | None) -> str:
+        """The nearest agent from a parent upwards, MAIN where there is none."""
+        path: list[str] = []
+        above = self._by_id.get(parent or "")
+        thread = MAIN
+        while above is not None and above.raw.id not in path:
+            name = above.raw.id
+            if name in self._threads:
+                thread = self._threads[name]
+                break
+            path.append(name)
+            if above.kind is Kind.AGENT:
+                thread = name
+                break
+            above = self._by_id.get(above.raw.parent or "")
+        self._threads.update(dict.fromkeys(path, thread))
+        return thread
+
+    def _tool(self, span: Known) -> None:
+        call_id = span.word(names.CALL)
+        name = _tool_name(span)
+        thread = self._thread(span.raw.parent)
+        wanted = self._pairs.run(thread, call_id, name, len(self._spans))
+        if wanted is not None:
+            asker: ModelCall | None = wanted.asker
+            arguments, written = wanted.call.arguments, wanted.call.raw
+        else:
+            asker = self._neighbour(span.raw)
+            arguments, written = _arguments(span)
+        made = ToolCall(
+            **_fields(span, name),
+            call_id=call_id or (wanted.call.id if wanted is not None else None),
+            asked_by=asker.id if asker is not None else None,
+            arguments=arguments,
+            arguments_raw=written,
+            observation=_observed(span, call_id, name),
+            extra=figures.rest(span),
+        )
+        self._spans.append(made)
+
+    def _neighbour(self, raw: Raw) -> ModelCall | None:
+        """The model call before a tool span under one parent, where its message holds no calls (it
+        wrote code or prose that the framework acted on), or was not recorded and it ended for a
+        tool to be called."""
+        beside = self._beside.get(raw.parent)
+        if beside is None:
+            return None
+        message = beside.response.message
+        if message is None:
+            return beside if beside.response.stop == "tool" else None
+        return None if calls(message) else beside
+
+    def _settle(self, wanted: Wanted) -> None:
+        """Give a call its answer; one that no span ran becomes a span here."""
+        if wanted.slot is None:
+            self._spans.append(told_of(wanted))
+            return
+        span = self._spans[wanted.slot]
+        assert isinstance(span, ToolCall)
+        if wanted.observation is not None:
+            self._spans[wanted.slot] = structs.replace(span, observation=wanted.observation)
+
+
+def _in_time(span: Known) -> tuple[int, int]:
+    """By start, and what lasts longer first: a parent before the child that began with it."""
+    start, end = span.raw.start_ns, span.raw.end_ns
+    return start if start is not None else end or -1, -(end or 2**63)
+
+
+def _fields(span: Known, name: str | None = None) -> dict[str, Any]:
+    """The fields every span has."""
+    raw = span.raw
+    quality: TimeQuality = "exact" if raw.start_ns is not None else "none"
+    failed = raw.status == "error" or (raw.status == "unset" and "error.type" in raw.attributes)
+    return {
+        "id": raw.id,
+        "parent": raw.parent,
+        "name": name or raw.name or "span",
+        "start_ns": raw.start_ns,
+        "end_ns": raw.end_ns,
+        "time_quality": "derived" if raw.logged else quality,
+        "status": "error" if failed else raw.status,
+        "error": _error(raw) if failed else None,
+        "place": Place(span=raw.id),
+    }
+
+
+def _error(raw: Raw) -> str:
+    """Why a failed span failed: its status, else the exception it saw, else the kind of it."""
+    if raw.message:
+        return raw.message
+    given = (word(event.attributes.get("exception.message")) for event in raw.events)
+    said = next((each for each in given if each is not None), None)
+    return said or names.first_word(raw.attributes, ("error", "error.type")) or "error"
+
+
+def _extra(span: Known) -> dict[str, Json]:
+    """What an agent or another span was given and gave, and what no field of ours holds."""
+    given, gave = span.of(names.GIVEN), span.of(names.GAVE)
+    return known(input=given, output=gave, **figures.rest(span))
+
+
+def _other(span: Known, **more: Json) -> OtherSpan:
+    extra = {**_extra(span), **more}
+    return OtherSpan(**_fields(span), operation=operation_of(span.raw), extra=extra)
+
+
+def _retrieval(span: Known) -> Retrieval:
+    given = span.raw.attributes
+    query = given.get("gen_ai.retrieval.query.text", span.of(names.GIVEN))
+    documents = parsed(given.get("gen_ai.retrieval.documents"))
+    if documents is None:
+        found = {n: v for n, v in given.items() if n.startswith("retrieval.documents")}
+        documents = obj(grown(found).get("retrieval")).get("documents")
+    extra = figures.rest(span)
+    return Retrieval(**_fields(span), query=parsed(query), documents=documents, extra=extra)
+
+
+def _tool_name(span: Known) -> str:
+    """The tool's name; a span may only have it in its own."""
+    return span.word(names.TOOL) or span.raw.name.removeprefix("execute_tool ") or "tool"
+
+
+def _arguments(span: Known) -> tuple[Json, str | None]:
+    """A tool span's own account of its arguments, and their text where it does not parse."""
+    attributes = span.raw.attributes
+    given = span.of(names.ARGUMENTS)
+    if given is None:
+        below = {n: v for n, v in attributes.items() if n.startswith("tool.parameters")}
+        given = obj(grown(below).get("tool")).get("parameters")
+    if given is None:
+        return None, None
+    value, written = parse_arguments(given)
+    inner = obj(value)
+    if "traceloop.entity.input" in attributes and inner.keys() & {"kwargs", "inputs"}:
+        value = inner.get("kwargs") or inner.get("inputs") or value
+    return value, written
+
+
+def _observed(span: Known, call_id: str | None, name: str) -> Observation | None:
+    """A tool span's own account of what came back."""
+    shown = span.of(names.RESULT)
+    if shown is None:
+        return None
+    blocks = listed(parsed(shown))
+    texts = [obj(block).get("text") for block in blocks]
+    if texts and all(isinstance(text, str) for text in texts):
+        shown = "\n".join(map(str, texts))  # blocks of text alone
+    body = {"role": "tool", "content": words(shown), **known(tool_call_id=call_id, name=name)}
+    return Observation(message=Message(dialect="openai", body=body))
