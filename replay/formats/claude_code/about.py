@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from replay.formats.chat import cut
-from replay.formats.claude_code.lines import Line, first_text, is_noise
+from replay.formats.claude_code.line import Line, first_text, is_noise
 from replay.trace import Json, Status
 
 _RESULT = ("is_error", "terminal_reason", "num_turns", "duration_ms", "duration_api_ms")
@@ -17,7 +17,7 @@ _RESULT = ("is_error", "terminal_reason", "num_turns", "duration_ms", "duration_
 
 def is_init(line: Line) -> bool:
     """Is this the line a stream begins a run with?"""
-    return line.kind == "system" and line.word("subtype") == "init"
+    return line.subtype == "init"
 
 
 def beginning(main: list[Line]) -> dict[str, Json]:

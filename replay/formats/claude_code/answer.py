@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from replay.formats import normal
-from replay.formats.claude_code.lines import Line, first_text
+from replay.formats.claude_code.line import Line, first_text
 from replay.messages import content_text
 from replay.trace import Cost, Json, Message, Response
 

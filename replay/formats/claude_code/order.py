@@ -14,7 +14,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from replay.formats.claude_code.lines import Line
+from replay.formats.claude_code.line import Line, first_text
+from replay.formats.fields import listed, obj
 from replay.formats.intake import Tally
 
 
@@ -79,16 +80,39 @@ def strands(lines: list[Line], tally: Tally) -> list[Strand]:
     return found or [Strand(lines=tuple(lines))]  # none of the lines is a message
 
 
+class Segment(Struct, frozen=True, kw_only=True):
+    """Messages that a compaction left as they were, by the uuids of the first and the last of
+    them. They follow the line `anchor`: the summary, or the boundary itself."""
+
+    first: str
+    last: str
+    anchor: str
+
+
+def segment(boundary: Line) -> Segment | None:
+    """What a boundary says that its compaction kept, None where that is nothing."""
+    said = obj(boundary.record.get("compactMetadata"))
+    kept, named = obj(said.get("preservedSegment")), obj(said.get("preservedMessages"))
+    uuids = [each for each in listed(named.get("uuids")) if isinstance(each, str)]
+    first = first_text(kept, "headUuid") or (uuids[0] if uuids else None)
+    last = first_text(kept, "tailUuid") or (uuids[-1] if uuids else None)
+    anchor = first_text(kept, "anchorUuid") or first_text(named, "anchorUuid") or boundary.uuid
+    if first is None or last is None or anchor is None:
+        return None
+    return Segment(first=first, last=last, anchor=anchor)
+
+
 class _Node:
     """One answer with the results of its calls, or one other line, below what came before.
 
-    `spoken` is the nearest node with a message, from this one up.
+    It `speaks` where a person or the model does. `spoken` is the nearest node that does, from this
+    one up.
     """
 
     def __init__(self, first: Line, above: _Node | None) -> None:
         self.above = above
         self.lines = [first]
-        self.speaks = first.speaks
+        self.speaks = _is_said(first)
         self.replied = False
         self.spoken: _Node | None = self if self.speaks else above and above.spoken
 
@@ -109,8 +133,10 @@ class _Node:
 def _grown(lines: list[Line], tally: Tally) -> list[_Node]:
     """The nodes of the tree. Files only grow at their end, so a parent stands before its child.
 
-    Lines that share a uuid are parts of one answer: the later follows the earlier.
+    Lines that share a uuid are parts of one answer: the later follows the earlier. What follows the
+    last message that a compaction kept follows the compaction.
     """
+    moved: dict[str, str] = {}
     nodes: list[_Node] = []
     home: dict[str, _Node] = {}
     latest: _Node | None = None
@@ -123,12 +149,18 @@ def _grown(lines: list[Line], tally: Tally) -> list[_Node]:
         latest = _placed(line, above, nodes)
         if line.uuid:
             home[line.uuid] = latest
+        kept = segment(line) if line.subtype == "compact_boundary" else None
+        if kept is not None:
+            moved[kept.anchor] = kept.last
+            home[kept.last] = latest
+        elif line.uuid in moved:
+            home[moved.pop(line.uuid)] = latest
     return nodes
 
 
 def _placed(line: Line, above: _Node | None, nodes: list[_Node]) -> _Node:
     """The node that holds the line: the message above it that it is a part of, or a new one."""
-    spoken = above.spoken if above is not None and line.speaks else None
+    spoken = above.spoken if above is not None and _is_said(line) else None
     if spoken is not None and spoken.takes(line):
         spoken.lines.append(line)
         return spoken
@@ -136,6 +168,11 @@ def _placed(line: Line, above: _Node | None, nodes: list[_Node]) -> _Node:
         spoken.replied = True
     nodes.append(_Node(line, above))
     return nodes[-1]
+
+
+def _is_said(line: Line) -> bool:
+    """Does a person or the model speak here?"""
+    return line.speaks and line.kind in {"user", "assistant"}
 
 
 def _is_beginning(line: Line) -> bool:

@@ -12,9 +12,11 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from replay.formats.claude_code.agents import Agent, sender, sent_by
-from replay.formats.claude_code.lines import Line, first_text
+from replay.formats.claude_code.line import Line, first_text
 from replay.formats.claude_code.order import strands
-from replay.formats.claude_code.thread import Ids, Seen, Told, signal, told
+from replay.formats.claude_code.seen import Seen
+from replay.formats.claude_code.signals import signal
+from replay.formats.claude_code.thread import Ids, Told, told
 from replay.formats.intake import Tally
 from replay.formats.normal import derived_id
 from replay.trace import AgentSpan, AnySpan, Json, TimeQuality, ToolCall
@@ -97,6 +99,8 @@ def conversation(
         seen = after[branch.after.number] if branch.after is not None else Seen()
         part = told(branch, parent=name, ids=ids, tally=tally, seen=seen, copied=copied)
         after |= part.after
+        if not part.spans and all(line.copied for line in branch.lines if line.speaks):
+            continue
         times = Times.of(branch.lines)
         span = AgentSpan(
             id=name,

@@ -2,10 +2,10 @@
 
 A session records a conversation, not requests: what the model saw is rebuilt from what was said.
 Three things break the simple "everything before it". A compaction starts a new context at its
-summary. An answer whose calls were never run because another answer follows it at once was given
-up (a broken stream, asked again): the second was asked what the first was asked, and the token
-counts of real runs bear this out. An error the harness wrote in the model's name is a failed call
-that no later call saw.
+summary, to which it may leave the last messages as they were. An answer whose calls were never run
+because another answer follows it at once was given up (a broken stream, asked again): the second
+was asked what the first was asked, and the token counts of real runs bear this out. An error the
+harness wrote in the model's name is a failed call that no later call saw.
 """
 
 from __future__ import annotations
@@ -18,37 +18,24 @@ from msgspec import Struct, structs
 from replay.formats import normal
 from replay.formats.claude_code import answer
 from replay.formats.claude_code.answer import Item
-from replay.formats.claude_code.lines import Line
-from replay.formats.claude_code.order import Strand
-from replay.formats.dialogue import Thread, Turn
-from replay.formats.intake import Tally
-from replay.trace import (
-    NO_SYSTEM,
-    NO_TOOLS,
-    AnySpan,
-    Context,
-    Fidelity,
-    Json,
-    Level,
-    Message,
-    Request,
-    ToolCall,
-    extend,
+from replay.formats.claude_code.line import Line
+from replay.formats.claude_code.order import Segment, Strand, segment
+from replay.formats.claude_code.seen import (
+    ATTACHED,
+    CLEARED,
+    NO_ANSWER,
+    NO_EARLIER,
+    NO_KEPT,
+    NO_PROMPT,
+    NO_SUMMARY,
+    NOTHING,
+    Seen,
 )
-
-NO_PROMPT = "user prompt not recorded"
-NO_EARLIER = "earlier messages not recorded"
-NO_SUMMARY = "summary after compaction not recorded"
-NO_ANSWER = "content of an answer not recorded"
-ATTACHED = "attachments not recorded as the model saw them"
-CLEARED = "old tool results cleared at an unknown point"
-
-_SIGNALS = {
-    "[Request interrupted by user": "interrupt",
-    "The user doesn't want to proceed with this tool use": "rejected",
-    "The user doesn't want to take this action right now": "rejected",
-    "Claude requested permissions": "denied",
-}
+from replay.formats.claude_code.signals import signal, stepped_in
+from replay.formats.dialogue import Thread, Turn
+from replay.formats.fields import known
+from replay.formats.intake import Tally
+from replay.trace import AnySpan, Json, Message, Request, ToolCall, extend
 
 
 class Ids:
@@ -61,16 +48,6 @@ class Ids:
         self._given[wanted] += 1
         again = self._given[wanted]
         return wanted if again == 1 else self.once(f"{wanted}#{again}")
-
-
-class Seen(Struct, frozen=True, kw_only=True, eq=False):
-    """What the model had seen behind a line, and how well that is known."""
-
-    context: Context | None = None
-    fidelity: Fidelity = Fidelity(level=Level.PARTIAL, reasons=(NO_SYSTEM, NO_TOOLS))
-
-
-_NOTHING = Seen()
 
 
 class Told(Struct, frozen=True, kw_only=True, eq=False):
@@ -93,7 +70,7 @@ def told(
     parent: str,
     ids: Ids,
     tally: Tally,
-    seen: Seen = _NOTHING,
+    seen: Seen = NOTHING,
     copied: frozenset[str] = frozenset(),
 ) -> Told:
     """The spans of a strand under the agent span `parent`, its first call asked after `seen`.
@@ -125,8 +102,11 @@ class _Teller:
         self._copied_calls: set[str | None] = set()
         self._given_up: set[str] = set()
         self._asked_in: dict[str, list[Line]] = {}
+        self._rich: dict[int, dict[str, Json]] = {}
         self._prompted = thread.context is not None
         self._compacted = False
+        self._kept: Segment | None = None
+        self._depths: dict[str, tuple[int, int]] = {}
         self._before_ns = strand.after.at_ns if strand.after is not None else None
         self._end = strand.lines[-1]
         self._after: dict[int, Seen] = {}
@@ -138,12 +118,12 @@ class _Teller:
 
     def tell(self, item: Item, follower: Item | None) -> None:
         """The next item; `follower` is the next that speaks."""
-        line = item[0]
+        line, depth = item[0], self._depth
         if not line.speaks:
             self._happened(line)
-        elif line.kind == "user":
+        elif line.kind != "assistant":
             self._heard(line)
-        elif line.answer in self._copied:
+        elif line.copied or line.answer in self._copied:
             self._repeated(item)
         elif answer.is_filler(item):
             self._overheard(answer.merged(item))
@@ -153,6 +133,7 @@ class _Teller:
             self._before_ns = item[-1].at_ns
         seen = Seen(context=self._thread.context, fidelity=self._thread.fidelity)
         self._after.update((each.number, seen) for each in item)
+        self._depths.update((each.uuid, (depth, self._depth)) for each in item if each.uuid)
 
     def told(self) -> Told:
         for call in self._thread.open_calls():
@@ -165,9 +146,13 @@ class _Teller:
             signals=tuple(self._signals),
         )
 
+    @property
+    def _depth(self) -> int:
+        return self._thread.context.depth if self._thread.context is not None else 0
+
     def _happened(self, line: Line) -> None:
         """A line beside the conversation that tells what became of it."""
-        subtype = line.word("subtype") if line.kind == "system" else None
+        subtype = line.subtype
         if line.kind == "attachment":
             self._weaken(ATTACHED)
         elif subtype == "init":
@@ -176,23 +161,28 @@ class _Teller:
             thread = self._thread
             thread.request = structs.replace(thread.request, model=line.word("model"))
         elif subtype == "compact_boundary":
-            self._compacted = True
-            self._signals.append(signal("compaction", line))
+            self._compacted, self._kept = True, segment(line)
+            self._signal("compaction", line)
         elif subtype == "microcompact_boundary":
             self._weaken(CLEARED)
         elif subtype in {"api_retry", "api_error"}:
-            self._signals.append(signal(subtype, line))
+            self._signal(subtype, line)
 
     def _heard(self, line: Line) -> None:
         message = line.message
         assert message is not None
-        self._notice(line)
+        for kind in stepped_in(line):
+            self._signal(kind, line)
         if line.flag("isCompactSummary") or (self._compacted and line.prompt):
             self._begin_again(message)
         elif line.results and all(each.call_id in self._copied_calls for each in line.results):
             self._overheard(message)
         else:
             self._thread.heard(message, place=line.place, at_ns=line.at_ns)
+        if line.rich is not None:
+            self._rich[id(message)] = line.rich
+        if line.kind == "attachment":
+            self._weaken(ATTACHED)
         if line.prompt:
             self._prompted = True
             self._unanswered.append(message)
@@ -213,7 +203,7 @@ class _Teller:
         turn = self._turn(item)
         message = answer.merged(item) if turn.error is None else None
         if turn.error is not None:
-            self._signals.append(signal("failed_call", item[0]))
+            self._signal("failed_call", item[0])
         elif follower is not None and answer.given_up(item, follower):
             turn = self._abandoned(turn, item, follower)
         elif message is None:
@@ -255,8 +245,11 @@ class _Teller:
         if not isinstance(span, ToolCall) or span.asked_by is None:
             return span
         line = self._asked_in[span.asked_by].pop(0)
+        seen = span.observation
+        rich = self._rich.get(id(seen.message)) if seen is not None else None
         return structs.replace(
             span,
+            extra=span.extra | (_told_by_tool(rich) if rich else {}),
             start_ns=line.at_ns,
             time_quality=_derived(line.at_ns, span.end_ns),
             place=line.place,
@@ -266,10 +259,22 @@ class _Teller:
         """What later calls see without anybody having been asked here."""
         self._thread.context = extend(self._thread.context, (message,) if message else ())
 
-    def _begin_again(self, *messages: Message) -> None:
-        self._compacted = False
-        self._thread.reset(*messages)
-        self._thread.fidelity = _NOTHING.fidelity
+    def _begin_again(self, *summary: Message) -> None:
+        kept, left = self._kept, self._left()
+        first = kept is not None and kept.anchor not in self._depths  # the summary is the anchor
+        self._compacted, self._kept = False, None
+        self._thread.reset(*(summary + left if first else left + summary))
+        self._thread.fidelity = NOTHING.fidelity
+        if kept is not None and not left:
+            self._weaken(NO_KEPT)
+
+    def _left(self) -> tuple[Message, ...]:
+        """The messages that the compaction left as they were."""
+        kept, context = self._kept, self._thread.context
+        if kept is None or context is None or not {kept.first, kept.last} <= self._depths.keys():
+            return ()
+        first, last = self._depths[kept.first][0], self._depths[kept.last][1]
+        return tuple(context.messages()[first:last])
 
     def _weaken(self, reason: str) -> None:
         """From here on the requests are known less well."""
@@ -277,17 +282,18 @@ class _Teller:
         if reason not in known.reasons:
             self._thread.fidelity = structs.replace(known, reasons=(*known.reasons, reason))
 
-    def _notice(self, line: Line) -> None:
-        for text in [line.prompt, *(each.text for each in line.results if each.is_error)]:
-            kind = next((kind for start, kind in _SIGNALS.items() if text.startswith(start)), None)
-            if kind is not None:
-                self._signals.append(signal(kind, line))
+    def _signal(self, kind: str, line: Line) -> None:
+        if not line.copied:
+            self._signals.append(signal(kind, line))
 
 
-def signal(kind: str, line: Line) -> dict[str, Json]:
-    """A signal with its place: message index and line in the main file, line alone elsewhere."""
-    place = {"message": line.place.message, "line": line.place.line}
-    return {"kind": kind, **{name: value for name, value in place.items() if value is not None}}
+def _told_by_tool(rich: dict[str, Json]) -> dict[str, Json]:
+    """What the tool itself says of how it ended."""
+    code = rich.get("exitCode")
+    return known(
+        exit_code=code if type(code) is int else None,
+        interrupted=True if rich.get("interrupted") is True else None,
+    )
 
 
 def _derived(start: int | None, end: int | None) -> Literal["derived", "none"]:

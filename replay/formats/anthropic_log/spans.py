@@ -1,0 +1,274 @@
+"""One run of a log told as spans: its calls, the tool calls they asked for, its threads.
+
+A tool runs between the answer that asked for it and the request that brings its result; what ran
+it, and how long it took, is nowhere said: those times are derived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct, structs
+
+from replay.formats import normal
+from replay.formats.anthropic_log import gist
+from replay.formats.anthropic_log.answers import CUT_OFF
+from replay.formats.anthropic_log.contexts import Contexts
+from replay.formats.anthropic_log.exchanges import Exchange
+from replay.formats.anthropic_log.links import Call
+from replay.formats.anthropic_log.runs import MAIN, Run
+from replay.formats.chat import cut
+from replay.formats.fields import known, obj, word
+from replay.messages import Result, calls, results
+from replay.trace import (
+    NO_SYSTEM,
+    NO_TOOLS,
+    AgentSpan,
+    AnySpan,
+    Context,
+    Fidelity,
+    Json,
+    Level,
+    Message,
+    ModelCall,
+    Observation,
+    Place,
+    Request,
+    Response,
+    ToolCall,
+)
+
+NO_REQUEST = "request not recorded"
+NO_EARLIER = "earlier messages of the thread not recorded"
+NO_MESSAGES = "messages of the request not readable"
+
+ROOT = "agent"
+BRANCH = "branch"
+SUB_AGENT = "sub-agent"
+SIDE = "side conversation"
+
+
+class _Thread(Struct, kw_only=True):
+    """A thread while its calls are told: where its span stands and what it spans."""
+
+    at: int
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+    def spans(self, span: ModelCall) -> None:
+        times = [each for each in (span.start_ns, span.end_ns) if each is not None]
+        self.start_ns = min([*times, *_known(self.start_ns)], default=None)
+        self.end_ns = max([*times, *_known(self.end_ns)], default=None)
+
+
+def _known(time: int | None) -> tuple[int, ...]:
+    return () if time is None else (time,)
+
+
+class Told:
+    """The spans of one run, told call by call."""
+
+    def __init__(self, run: Run, *, by_line: bool) -> None:
+        self.title: str | None = None
+        self._run = run
+        self._by_line = by_line
+        self._contexts = Contexts()
+        self._requests: dict[int, tuple[Request, Message | None]] = {}
+        self._spans: list[AnySpan] = []
+        self._threads: dict[int, _Thread] = {}
+        self._open: dict[int, list[int]] = {}
+        self._tools: dict[tuple[int, int], int] = {}
+        self._begin(MAIN, AgentSpan(id=run.source_id, name=ROOT))
+
+    def tell(self, call: Call, exchange: Exchange) -> None:
+        """The next call of the run."""
+        thread = self._run.threads[call.index]
+        if thread not in self._threads:
+            self._begin(thread, self._agent(call))
+        request = self._request(call, exchange)
+        self._answer(call, exchange, request.context)
+        span = self._model(call, exchange, request, self._spans[self._threads[thread].at].id)
+        self._spans.append(span)
+        self._threads[thread].spans(span)
+        self._threads[MAIN].spans(span)
+        self._requests[call.index] = (request, span.response.message)
+        if self.title is None and request.context is not None:
+            self.title = _title(request.context)
+        self._ask(call, span)
+
+    def spans(self) -> tuple[AnySpan, ...]:
+        for thread in self._threads.values():
+            self._spans[thread.at] = structs.replace(
+                self._spans[thread.at],
+                start_ns=thread.start_ns,
+                end_ns=thread.end_ns,
+                time_quality="derived" if thread.start_ns is not None else "none",
+            )
+        return tuple(self._spans)
+
+    @property
+    def times(self) -> tuple[int | None, int | None]:
+        return self._threads[MAIN].start_ns, self._threads[MAIN].end_ns
+
+    def _begin(self, thread: int, span: AgentSpan) -> None:
+        self._threads[thread] = _Thread(at=len(self._spans))
+        self._spans.append(span)
+
+    def _agent(self, call: Call) -> AgentSpan:
+        """The span of a thread that begins with this call."""
+        root = self._run.source_id
+        place = self._place(call)
+        sent = self._tools.get(call.sent_by) if call.sent_by is not None else None
+        tool = self._spans[sent] if sent is not None else None
+        if isinstance(tool, ToolCall):
+            given = obj(tool.arguments)
+            return AgentSpan(
+                id=normal.derived_id(root, SUB_AGENT, call.name),
+                name=word(given.get("subagent_type")) or SUB_AGENT,
+                parent=tool.id,
+                place=place,
+                extra=known(description=word(given.get("description"))),
+            )
+        above = self._run.threads.get(call.parent) if call.parent is not None else None
+        name = SIDE if above is None else BRANCH
+        parent = self._spans[self._threads[above].at].id if above in self._threads else root
+        return AgentSpan(
+            id=normal.derived_id(root, name, call.name), name=name, parent=parent, place=place
+        )
+
+    def _place(self, call: Call) -> Place:
+        return Place(span=call.name, line=call.number if self._by_line else None)
+
+    def _request(self, call: Call, exchange: Exchange) -> Request:
+        if call.how == "thread" and call.parent is not None and call.parent in self._requests:
+            return self._contexts.request(exchange, *self._requests[call.parent])
+        return self._contexts.request(exchange, None, None)
+
+    def _model(self, call: Call, exchange: Exchange, request: Request, parent: str) -> ModelCall:
+        answer = exchange.answer
+        raw = answer.message or {}
+        error = answer.error or (CUT_OFF if answer.cut else None)
+        stop = word(raw.get("stop_reason"))
+        message = None
+        if answer.message is not None:
+            body = {"role": "assistant", "content": raw.get("content")}
+            message = Message(dialect="anthropic", body=body)
+        return ModelCall(
+            id=call.name,
+            name="chat",
+            parent=parent,
+            start_ns=exchange.start_ns,
+            end_ns=exchange.end_ns,
+            time_quality="none" if exchange.end_ns is None else "exact",
+            status="error" if error else "ok" if message is not None else "unset",
+            error=error,
+            place=self._place(call),
+            extra=_extra(call, exchange),
+            request=request,
+            response=Response(
+                message=message,
+                id=exchange.answer_id,
+                model=word(raw.get("model")),
+                stop="error" if error else normal.stop(stop),
+                stop_raw=stop,
+            ),
+            usage=normal.anthropic_usage(raw.get("usage")),
+            fidelity=_fidelity(call, exchange, request),
+        )
+
+    def _ask(self, call: Call, span: ModelCall) -> None:
+        """The tool calls of an answer, open until a request brings their results."""
+        message = span.response.message
+        for asked in calls(message) if message is not None else ():
+            self._tools[call.index, asked.position] = len(self._spans)
+            self._open.setdefault(call.index, []).append(len(self._spans))
+            self._spans.append(
+                ToolCall(
+                    id=normal.derived_id(span.id, asked.position, asked.name),
+                    name=asked.name,
+                    parent=span.parent,
+                    start_ns=span.end_ns,
+                    time_quality="none" if span.end_ns is None else "derived",
+                    place=span.place,
+                    call_id=asked.id,
+                    asked_by=span.id,
+                    arguments=asked.arguments,
+                    arguments_raw=asked.raw,
+                )
+            )
+
+    def _answer(self, call: Call, exchange: Exchange, context: Context | None) -> None:
+        """Give the calls of the one before the results that this request brings."""
+        waiting = self._open.get(call.parent, []) if call.parent is not None else []
+        if not waiting:
+            return
+        for message, result in _brought(context):
+            at = next((at for at in waiting if _called(self._spans[at], result)), None)
+            if at is None:
+                continue
+            waiting.remove(at)
+            self._spans[at] = structs.replace(
+                self._spans[at],
+                observation=Observation(message=message, block=result.block),
+                end_ns=exchange.start_ns,
+                status="error" if result.is_error else "ok",
+                error=result.text if result.is_error else None,
+            )
+
+
+def _called(span: AnySpan, result: Result) -> bool:
+    return isinstance(span, ToolCall) and span.call_id == result.call_id
+
+
+def _brought(context: Context | None) -> Iterator[tuple[Message, Result]]:
+    """The results at the end of a conversation, behind the model's last words."""
+    behind: list[Message] = []
+    while context is not None and context.message.role != "assistant":
+        behind.append(context.message)
+        context = context.parent
+    for message in reversed(behind):
+        for result in results(message):
+            yield message, result
+
+
+def _fidelity(call: Call, exchange: Exchange, request: Request) -> Fidelity:
+    if exchange.request is None:
+        return Fidelity(level=Level.NONE, reasons=(NO_REQUEST,))
+    if call.how == "thread" and call.parent is not None:
+        return Fidelity(level=Level.REBUILT)
+    reasons = []
+    if call.how == "thread":
+        reasons = [NO_EARLIER]
+        reasons += [NO_SYSTEM] if request.system is None else []
+        reasons += [NO_TOOLS] if "tools" not in exchange.request else []
+    elif not exchange.messages:
+        reasons = [NO_MESSAGES]
+    return Fidelity(level=Level.PARTIAL if reasons else Level.EXACT, reasons=tuple(reasons))
+
+
+def _extra(call: Call, exchange: Exchange) -> dict[str, Json]:
+    """What else the record says of a call: ids, the status, why it stopped, what the cache did."""
+    raw = exchange.answer.message or {}
+    speed = word(obj(raw.get("usage")).get("speed"))
+    return known(
+        request_id=exchange.request_id,
+        status_code=exchange.answer.status_code if exchange.answer.status_code != 200 else None,
+        note=exchange.note,
+        retry=True if call.how == "retry" else None,
+        stop_details=raw.get("stop_details"),
+        diagnostics=raw.get("diagnostics"),
+        context_management=raw.get("context_management"),
+        speed=speed if speed != "standard" else None,
+    )
+
+
+def _title(context: Context) -> str | None:
+    """What the user first wrote; a harness puts its own words in tags before it."""
+    for message in context.messages():
+        if message.role != "user":
+            continue
+        for text in gist.texts(message.body):
+            words = text.strip()
+            if words and not words.startswith("<"):
+                return cut(words.splitlines()[0])
+    return None
