@@ -63,10 +63,12 @@ class Tally:
 
 
 class Head(Struct, frozen=True, kw_only=True):
-    """The beginning of a source, decompressed: what a sniffer may look at."""
+    """The beginning of a source, decompressed: what a sniffer may look at. `file` is where it lies,
+    None where it is compressed: what names a database or a table of columns stands further in."""
 
     name: str
     data: bytes
+    file: Path | None = None
 
     def has(self, *patterns: bytes) -> bool:
         """Do all the regular expressions occur in the head?"""
@@ -115,13 +117,13 @@ class Source:
                 data = stream.read(HEAD_BYTES)
             except (OSError, EOFError, ValueError) as error:
                 raise BadTrace(self.display, "start", f"cannot be decompressed: {error}") from error
-        return Head(name=self.name, data=data)
+        plain = not self._magic().startswith((_GZIP, _ZSTD))
+        return Head(name=self.name, data=data, file=self.path if plain else None)
 
     def open(self) -> IO[bytes]:
         """The decompressed bytes from the start."""
         try:
-            with self.path.open("rb") as plain:
-                magic = plain.read(4)
+            magic = self._magic()
             if magic.startswith(_GZIP):
                 return io.BufferedReader(gzip.open(self.path))
             if magic == _ZSTD:
@@ -130,6 +132,10 @@ class Source:
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise BadTrace(self.display, "", f"cannot be read: {why}") from error
+
+    def _magic(self) -> bytes:
+        with self.path.open("rb") as plain:
+            return plain.read(4)
 
     def read(self) -> bytes:
         """The whole document. Raises BadTrace above 1 GiB or where the compression is broken."""

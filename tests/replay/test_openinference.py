@@ -24,6 +24,7 @@ from replay.trace import (
     Level,
     OtherSpan,
     Retrieval,
+    SourceScore,
     Usage,
 )
 from tests.replay.kinds import models, seen, tools
@@ -354,6 +355,63 @@ def test_any_json_gives_traces_or_a_sentence(value: Any, tmp_path: Path) -> None
     )
     found = list(load(Source(path), Tally(), format=openinference))
     assert found[0].header.source_id == "t1"
+
+
+# --- how Phoenix lists spans
+
+
+def test_pages_of_a_listing_may_stand_one_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    pages = [{"data": [RUN, SECOND], "next_cursor": "x"}, {"data": [AGENT, FIRST]}]
+    path.write_text("".join(json.dumps(page) + "\n" for page in pages) + "{broken\n")
+    (batch,), tally = read(path)
+    assert (len(models(batch)), len(tools(batch))) == (2, 2)
+    assert [problem.where for problem in tally.problems] == ["line 3"]
+
+
+def test_spans_may_stand_one_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in (AGENT, FIRST, RUN)))
+    (batch,), tally = read(path)
+    assert (len(batch.spans), tally.problems) == (4, [])
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_traces_of_the_command_line_have_their_spans_below_them(
+    several: bool, tmp_path: Path
+) -> None:
+    note = {"name": "correct", "annotator_kind": "HUMAN", "span_id": "ask",
+            "result": {"label": "yes", "score": 1, "explanation": "fine"}}  # fmt: skip
+    trace = {"traceId": "t1", "spans": [AGENT, {**FIRST, "annotations": [note]}], "status": "OK"}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps([trace] if several else trace, indent=2))
+    (batch,), tally = read(path)
+    assert (len(models(batch)), tally.problems, dict(tally.unknown)) == (1, [], {})
+    assert batch.scores == (
+        SourceScore(
+            name="correct", by="HUMAN", span="ask", value=1.0, label="yes", explanation="fine"
+        ),
+    )
+
+
+def test_messages_spelled_in_the_old_names_of_genai_are_read(tmp_path: Path) -> None:
+    attributes = {
+        "gen_ai.prompt.0.role": "system", "gen_ai.prompt.0.content": "Be brief.",
+        "gen_ai.prompt.1.role": "user", "gen_ai.prompt.1.content": "[not JSON",
+        "gen_ai.prompt.2.tool_call_id": "a", "gen_ai.prompt.2.content": "shipped",
+        "gen_ai.completion.0.role": "assistant", "gen_ai.completion.0.finish_reason": "tool_calls",
+        "gen_ai.completion.0.tool_calls.0.name": "get",
+        "gen_ai.completion.0.tool_calls.0.arguments": '{"id": 7}',
+        "llm.request.functions.0.name": "get", "llm.request.functions.0.parameters": "{}",
+        "gen_ai.usage.prompt_tokens": 10, "gen_ai.usage.completion_tokens": 2,
+    }  # fmt: skip
+    (batch,) = written(tmp_path / "x.json", span("ask", "LLM", None, 1, attributes=attributes))
+    (ask,) = models(batch)
+    assert seen(ask) == [("user", "[not JSON"), ("tool", "shipped")]
+    assert [tool.schema for tool in ask.request.tools or ()] == [{}]
+    assert (ask.usage, ask.response.stop) == (Usage(input_tokens=10, output_tokens=2), "tool")
+    assert [made.arguments for made in tools(batch)] == [{"id": 7}]
+    assert ask.fidelity.level is Level.EXACT
 
 
 # --- real files

@@ -58,7 +58,8 @@ def request(raw: Raw) -> Request:
 def response(raw: Raw, message: Message | None) -> Response:
     raw_stop = first(
         raw, "llm.finish_reason", "anthropic.message.stop_reason",
-        "gen_ai.response.finish_reasons", "ai.response.finishReason",
+        "gen_ai.response.finish_reasons", "gen_ai.completion.0.finish_reason",
+        "ai.response.finishReason",
     )  # fmt: skip
     if isinstance(raw_stop, list):
         raw_stop = raw_stop[0] if raw_stop else None
@@ -86,12 +87,12 @@ def usage(raw: Raw) -> Usage | None:
     detail = "llm.token_count.prompt_details."
     return total_usage(
         of(
-            "llm.token_count.prompt", "gen_ai.usage.input_tokens", "ai.usage.inputTokens",
-            "ai.usage.promptTokens",
+            "llm.token_count.prompt", "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens",
+            "ai.usage.inputTokens", "ai.usage.promptTokens",
         ),
         of(
-            "llm.token_count.completion", "gen_ai.usage.output_tokens", "ai.usage.outputTokens",
-            "ai.usage.completionTokens",
+            "llm.token_count.completion", "gen_ai.usage.output_tokens",
+            "gen_ai.usage.completion_tokens", "ai.usage.outputTokens", "ai.usage.completionTokens",
         ),
         reasoning=of("llm.token_count.completion_details.reasoning", "ai.usage.reasoningTokens"),
         read=of(
@@ -139,6 +140,12 @@ def _tools(raw: Raw) -> tuple[Tool, ...] | None:
     counted = listed(obj(raw.tree.get("llm")).get("tools"))
     if counted:
         return tuple(_tool(obj(obj(each).get("tool")).get("json_schema")) for each in counted)
+    older = listed(obj(obj(raw.tree.get("llm")).get("request")).get("functions"))
+    if older:
+        return tuple(
+            _tool({**obj(each), "parameters": parsed(obj(each).get("parameters"))})
+            for each in older
+        )
     declared = parsed(first(raw, "gen_ai.tool.definitions", "ai.prompt.tools"))
     return tuple(map(_tool, declared)) if isinstance(declared, list) else None
 

@@ -1,8 +1,9 @@
 """The exports spans come in, each brought to one private shape.
 
-Nested trees (`child_spans`, a duration beside the start), Phoenix's spans (flat names, ISO times),
-Phoenix's `otlpv1` (snake case, keyed attributes, nanoseconds) and spans of the JavaScript SDK
-(`spanContext`, times as pairs of seconds and nanoseconds).
+Nested trees (`child_spans`, a duration beside the start), Phoenix's spans (flat names, ISO times;
+its command line puts them below their trace, with their annotations), Phoenix's `otlpv1` (snake
+case, keyed attributes, nanoseconds) and spans of the JavaScript SDK (`spanContext`, times as pairs
+of seconds and nanoseconds).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _FIELDS = frozenset(
     "start_time_unix_nano end_time_unix_nano status status_code status_message attributes "
     "span_attributes events logs child_spans links trace_state flags service_name scope_name "
     "scope_version resource_attributes resource instrumentationScope instrumentationLibrary "
-    "dropped_attributes_count dropped_events_count dropped_links_count ended".split()
+    "dropped_attributes_count dropped_events_count dropped_links_count ended annotations".split()
 )
 """Of all exports."""
 
@@ -50,6 +51,7 @@ class Raw(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     attributes: dict[str, Json] = {}
     events: tuple[dict[str, Json], ...] = ()
     logs: tuple[dict[str, Json], ...] = ()
+    annotations: tuple[dict[str, Json], ...] = ()
 
     @cached_property
     def tree(self) -> dict[str, Json]:
@@ -59,7 +61,7 @@ class Raw(Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
 def raws(document: Json, tally: Tally) -> Iterator[Raw]:
     """Every span of a document, in its order; what is no span is a problem."""
-    if isinstance(document, dict) and isinstance(document.get("spans"), list):
+    if isinstance(document, dict) and _is_nested(document):
         for value in document["spans"]:
             yield from _nested(value, tally)
         return
@@ -72,16 +74,26 @@ def raws(document: Json, tally: Tally) -> Iterator[Raw]:
             yield made
 
 
+def _is_nested(document: dict[str, Any]) -> bool:
+    """Are these the spans of a nested export, and not those that Phoenix lists?"""
+    spans = document.get("spans")
+    return isinstance(spans, list) and not any("context" in obj(span) for span in spans)
+
+
 def _members(document: Json) -> Iterator[tuple[str, Json]]:
-    """The spans of a list, of `data`, or of several named lists."""
+    """A span alone; the spans of a list, of `data`, or of several named lists; those of the traces
+    in a list."""
     if isinstance(document, list):
         lists = {"": document}
+    elif isinstance(document, dict) and {"context", "spanContext", "span_id"} & document.keys():
+        lists = {"": [document]}
     else:
         lists = {name: value for name, value in obj(document).items() if isinstance(value, list)}
     for name, values in lists.items():
         for at, value in enumerate(values):
-            if isinstance(value, list):
-                yield from ((f"span {at}.{deep}", each) for deep, each in enumerate(value))
+            below = value if isinstance(value, list) else obj(value).get("spans")
+            if isinstance(below, list):
+                yield from ((f"span {at}.{deep}", each) for deep, each in enumerate(below))
             else:
                 yield f"{name} span {at}".strip(), value
 
@@ -126,10 +138,10 @@ def _nested(value: Json, tally: Tally) -> Iterator[Raw]:
             kind=word(attributes.get("openinference.span.kind")),
             start_ns=start,
             end_ns=_after(start, span.get("duration")),
-            status=_status(span.get("status_code")),
+            status=status_of(span.get("status_code")),
             message=word(span.get("status_message")),
             attributes=attributes,
-            events=tuple(map(_event, listed(span.get("events")))),
+            events=tuple(map(event, listed(span.get("events")))),
             logs=tuple(filter(None, map(obj, listed(span.get("logs"))))),
         )
         waiting.extend((each, name) for each in reversed(listed(span.get("child_spans"))))
@@ -163,10 +175,11 @@ def _from_phoenix(span: dict[str, Any]) -> Raw | None:
         kind=word(span.get("span_kind")) or word(attributes.get("openinference.span.kind")),
         start_ns=ns(span.get("start_time")),
         end_ns=ns(span.get("end_time")),
-        status=_status(span.get("status_code")),
+        status=status_of(span.get("status_code")),
         message=word(span.get("status_message")),
         attributes=attributes,
-        events=tuple(map(_event, listed(span.get("events")))),
+        events=tuple(map(event, listed(span.get("events")))),
+        annotations=tuple(filter(None, map(obj, listed(span.get("annotations"))))),
     )
 
 
@@ -184,10 +197,10 @@ def _from_otlp(span: dict[str, Any]) -> Raw | None:
         kind=word(attributes.get("openinference.span.kind")),
         start_ns=_nanos(span.get("start_time_unix_nano")),
         end_ns=_nanos(span.get("end_time_unix_nano")),
-        status=_status(status.get("code")),
+        status=status_of(status.get("code")),
         message=word(status.get("message")),
         attributes=attributes,
-        events=tuple(map(_event, listed(span.get("events")))),
+        events=tuple(map(event, listed(span.get("events")))),
     )
 
 
@@ -206,20 +219,20 @@ def _from_sdk(span: dict[str, Any]) -> Raw | None:
         kind=word(attributes.get("openinference.span.kind")),
         start_ns=_pair(span.get("startTime")),
         end_ns=_pair(span.get("endTime")),
-        status=_status(status.get("code")),
+        status=status_of(status.get("code")),
         message=word(status.get("message")),
         attributes=attributes,
-        events=tuple(map(_event, listed(span.get("events")))),
+        events=tuple(map(event, listed(span.get("events")))),
     )
 
 
-def _event(value: Json) -> dict[str, Json]:
+def event(value: Json) -> dict[str, Json]:
     """An event as {name, time, attributes}, whatever the case of its names."""
-    event = obj(value)
-    attributes = event.get("attributes", event.get("Attributes"))
+    given = obj(value)
+    attributes = given.get("attributes", given.get("Attributes"))
     return {
-        "name": event.get("name", event.get("Name")),
-        "time": event.get("timestamp", event.get("Timestamp", event.get("time"))),
+        "name": given.get("name", given.get("Name")),
+        "time": given.get("timestamp", given.get("Timestamp", given.get("time"))),
         "attributes": _keyed(attributes) if isinstance(attributes, list) else obj(attributes),
     }
 
@@ -240,7 +253,8 @@ def _any(value: Json) -> Json:
     return None
 
 
-def _status(value: Json) -> Status:
+def status_of(value: Json) -> Status:
+    """A status by its word or its number, with or without the protocol's prefix."""
     return _STATUS.get(str(value).lower().removeprefix("status_code_"), "unset")
 
 

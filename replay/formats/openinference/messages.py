@@ -1,8 +1,8 @@
 """The messages of a model span: what it was shown and what it answered, OpenAI-shaped.
 
-Three conventions stand side by side in exports: GenAI's lists of parts, OpenInference's counted
-names, and the JavaScript SDK's prompt. The first that is there is read, GenAI's before
-OpenInference's, because converters keep the original and lose parts of it.
+Conventions stand side by side in exports: GenAI's lists of parts, OpenInference's counted names,
+GenAI's counted names of old, and the JavaScript SDK's prompt. The first that is there is read,
+GenAI's before OpenInference's, because converters keep the original and lose parts of it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ def asked(raw: Raw) -> list[Body]:
     counted = listed(obj(raw.tree.get("llm")).get("input_messages"))
     if counted:
         return [body for each in counted if (body := _from_counted(each))]
+    older = listed(obj(raw.tree.get("gen_ai")).get("prompt"))
+    if older:
+        return [_from_older(each, "") for each in _objects(older)]
     prompt = parsed(given.get("ai.prompt.messages"))
     if isinstance(prompt, list):
         return [*_each(prompt, _from_sdk)]
@@ -44,6 +47,9 @@ def answered(raw: Raw) -> Body | None:
     counted = listed(obj(raw.tree.get("llm")).get("output_messages"))
     if counted:
         return _from_counted(counted[0], "assistant")
+    older = _objects(listed(obj(raw.tree.get("gen_ai")).get("completion")))
+    if older:
+        return _from_older(older[0], "assistant")
     text = given.get("ai.response.text", given.get("ai.response.object"))
     made = parsed(given.get("ai.response.toolCalls"))
     if text is not None or made is not None:
@@ -156,6 +162,23 @@ def _block(block: dict[str, Any]) -> Body:
     if kind == "reasoning":
         return {**block, "reasoning": word(block.get("text")) or ""}
     return {**block, "type": kind}
+
+
+# --- GenAI of old: gen_ai.prompt.N.…
+
+
+def _from_older(said: dict[str, Any], role: str) -> Body:
+    calls = [
+        _call(each.get("id"), each.get("name"), each.get("arguments"))
+        for each in _objects(said.get("tool_calls"))
+    ]
+    answers, content = word(said.get("tool_call_id")), said.get("content")
+    blocks = listed(parsed(content))
+    return {
+        "role": "tool" if answers else word(said.get("role")) or role,
+        "content": blocks if blocks and all(obj(each).get("type") for each in blocks) else content,
+        **known(tool_call_id=answers, tool_calls=calls),
+    }
 
 
 # --- JavaScript SDK: provider-independent prompt messages

@@ -1,0 +1,224 @@
+"""Where an opencode session is written, and how its messages come together.
+
+Three places become a `Session`: the document of `opencode export`; the storage folder, which has a
+file for the session, one a message and one a part; and the database of later releases, whose rows
+hold the same values as JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from replay.errors import BadTrace
+from replay.formats.fields import listed, obj, word
+from replay.formats.intake import Source, Tally
+from replay.formats.opencode.database import Database, opened
+from replay.trace import Json, Place
+
+_FILE = re.compile(r".+\.json(\.gz|\.zst)?$")
+_SESSION = re.compile(rb'"sessionID"\s*:\s*"(\w[\w-]*)"')
+_PARENT = re.compile(rb'"parentID"\s*:\s*"(\w[\w-]*)"')
+_MOST_DEEP = 20
+"""Sub-agents that send sub-agents; a chain of parents that is longer is a ring."""
+
+
+class Written(Struct, frozen=True, kw_only=True, eq=False):
+    """A message with its parts, in their order."""
+
+    info: dict[str, Json]
+    parts: list[dict[str, Json]]
+    place: Place
+
+
+class Session(Struct, frozen=True, kw_only=True, eq=False):
+    """A session, its messages, and the sessions of the sub-agents it sent."""
+
+    info: dict[str, Json]
+    messages: list[Written]
+    children: list[Session]
+
+    @property
+    def id(self) -> str | None:
+        return word(self.info.get("id"))
+
+
+def is_session(record: Json) -> bool:
+    """Is this what opencode keeps of a session as a whole?"""
+    about = obj(record)
+    named = isinstance(about.get("id"), str) and isinstance(about.get("title"), str)
+    return named and "version" in about and "created" in obj(about.get("time"))
+
+
+def exported(document: dict[str, Any], tally: Tally) -> Session:
+    """A session as `opencode export` prints it: its sub-agents' sessions are not in it."""
+    messages: list[Written] = []
+    for index, message in enumerate(listed(document.get("messages"))):
+        info = obj(obj(message).get("info"))
+        if not info:
+            tally.problem(f"message {index}", "has no `info`")
+            continue
+        parts = [obj(part) for part in listed(message.get("parts"))]
+        place = Place(span=word(info.get("id")), message=index)
+        messages.append(Written(info=info, parts=parts, place=place))
+    return Session(info=obj(document.get("info")), messages=messages, children=[])
+
+
+# --- the storage folder
+
+
+class _Folder(Struct, frozen=True):
+    """The layout around a session's file: `session/<project>/<id>.json` with `message/` and
+    `part/` beside `session/`, or, in the first releases, `info/<id>.json` with both beside it."""
+
+    sessions: Path
+    root: Path
+    old: bool
+
+    @classmethod
+    def of(cls, session_file: Path) -> _Folder:
+        sessions = session_file.parent
+        old = sessions.name == "info"
+        return cls(sessions, sessions.parent if old else sessions.parent.parent, old)
+
+    def messages(self, session: str) -> Path:
+        return self.root / "message" / session
+
+    def parts(self, session: str, message: str) -> Path:
+        return self.root / "part" / (f"{session}/{message}" if self.old else message)
+
+
+def in_folder(source: Source, info: dict[str, Json], tally: Tally, deep: int = 0) -> Session:
+    """The session of this file, with what lies in the folders around it."""
+    folder = _Folder.of(source.path)
+    messages: list[Written] = []
+    name = _plain(info.get("id"))
+    for number, path in enumerate(_files(folder.messages(name)) if name else []):
+        about = _document(path, tally)
+        message = _plain(about.get("id")) or path.name.partition(".")[0]
+        parts = [_document(part, tally) for part in _files(folder.parts(name or "", message))]
+        place = Place(span=message, message=number)
+        messages.append(Written(info=about, parts=[p for p in parts if p], place=place))
+    parents = _parents(folder.sessions) if name is not None and deep < _MOST_DEEP else {}
+    below = [folder.sessions / each for each, parent in parents.items() if parent == name]
+    children = [
+        in_folder(Source(path), _document(path, tally), tally, deep + 1)
+        for path in below
+        if path != source.path
+    ]
+    return Session(info=info, messages=messages, children=children)
+
+
+def main_file(path: Path) -> Path | None:
+    """The file of the session that this message, part or sub-agent's session belongs to."""
+    if _FILE.match(path.name) is None:
+        return None
+    for kind, depth in (("message", 2), ("part", 2), ("part", 3)):
+        if len(path.parents) > depth and path.parents[depth - 1].name == kind:
+            return _holder(path, path.parents[depth])
+    if path.parent.name == "info" or path.parent.parent.name == "session":
+        return _topmost(path)
+    return None
+
+
+def _holder(path: Path, root: Path) -> Path | None:
+    """The session file of a message or a part, by the session that it names."""
+    session = _named(path, _SESSION)
+    if session is None:
+        return None
+    found = [root / "info" / f"{session}.json", *root.glob(f"session/*/{session}.json")]
+    return next((each for each in found if each.is_file()), None)
+
+
+def _topmost(path: Path) -> Path | None:
+    """The session at the top of those that sent this one; None where it is the top, or a ring."""
+    parents = _parents(path.parent)
+    above: str | None = None
+    for _ in range(_MOST_DEEP):
+        parent = parents.get(f"{above}.json" if above is not None else path.name)
+        if parent is None or f"{parent}.json" not in parents:
+            return path.parent / f"{above}.json" if above is not None else None
+        above = parent
+    return None
+
+
+def _parents(folder: Path) -> dict[str, str | None]:
+    """The session that sent each session of a folder, by the file's name."""
+    return _parents_at(folder, folder.stat().st_mtime_ns) if folder.is_dir() else {}
+
+
+@lru_cache(maxsize=2)
+def _parents_at(folder: Path, _changed_ns: int) -> dict[str, str | None]:
+    """Kept while a folder is walked: every one of its files asks."""
+    return {path.name: _named(path, _PARENT) for path in _files(folder)}
+
+
+def _named(path: Path, field: re.Pattern[bytes]) -> str | None:
+    """The id in a field of a small file, without reading more of it than its head."""
+    try:
+        found = field.search(Source(path).head.data)
+    except BadTrace:
+        return None
+    return found[1].decode() if found is not None else None
+
+
+def _plain(name: Json) -> str | None:
+    """An id that is safe as the name of a file."""
+    return name if isinstance(name, str) and re.fullmatch(r"\w[\w-]*", name) else None
+
+
+def _files(folder: Path) -> list[Path]:
+    """In the order of their names: opencode's ids ascend with time."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if _FILE.match(path.name))
+
+
+def _document(path: Path, tally: Tally) -> dict[str, Json]:
+    try:
+        found = Source(path).document()
+    except BadTrace as error:
+        tally.problem(path.name, error.why)
+        return {}
+    if not isinstance(found, dict):
+        tally.problem(path.name, "is not an object")
+    return obj(found)
+
+
+# --- the database
+
+
+def in_database(source: Source, tally: Tally) -> Iterator[Session]:
+    """The sessions of a database that no other session sent, each with those it sent.
+
+    Sessions that sent each other in a ring are told one below the other, from the oldest.
+    """
+    with opened(source, tally) as database:
+        known = {word(info.get("id")) or "": info for info in database.sessions()}
+        below: dict[str, list[str]] = {}
+        for name, info in known.items():
+            below.setdefault(word(info.get("parentID")) or "", []).append(name)
+        top = [name for name in known if word(known[name].get("parentID")) not in known]
+        left = dict(known)
+        for name in (*top, *known):
+            if name in left:
+                yield _from(database, name, left, below)
+
+
+def _from(
+    database: Database, name: str, left: dict[str, dict[str, Json]], below: dict[str, list[str]]
+) -> Session:
+    info = left.pop(name)
+    messages = []
+    for number, (about, parts) in enumerate(database.messages(name)):
+        place = Place(span=word(about.get("id")), message=number)
+        messages.append(Written(info=about, parts=parts, place=place))
+    children = [
+        _from(database, child, left, below) for child in below.get(name, ()) if child in left
+    ]
+    return Session(info=info, messages=messages, children=children)

@@ -1,0 +1,169 @@
+"""Phoenix's tables of spans in parquet: `get_spans_dataframe()` and `TraceDataset.save()`.
+
+A span a row, an attribute a column. What pandas made of a table is undone here: fields that a span
+does not have are nulls, counts are floats, a message list is a list of structs whose field names
+hold dots. Needs duckdb (the extra `parquet`), which is imported when such a file is read.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from replay.errors import BadTrace
+from replay.formats.fields import listed, word
+from replay.formats.intake import Head, Source, Tally, decode
+from replay.formats.normal import ns
+from replay.formats.onfile import plain_file
+from replay.formats.openinference.attributes import flat
+from replay.formats.openinference.exports import Raw, event, status_of
+from replay.trace import Json
+
+MAGIC = b"PAR1"
+
+_TRACE, _SPAN = "context.trace_id", "context.span_id"
+_ATTRIBUTES = "attributes."
+_INDEX = "__index_level_"
+_FIELDS = {
+    "name", "span_kind", "parent_id", "start_time", "end_time", "status_code", "status_message",
+    "events", _TRACE, _SPAN,
+}  # fmt: skip
+MAX_FOOTER_BYTES = 1024 * 1024
+_AT_ONCE = 64
+"""Rows taken over at a time."""
+
+_PLAIN = {"BOOLEAN", "BIGINT", "DOUBLE", "FLOAT", "INTEGER", "SMALLINT", "TINYINT", "VARCHAR"}
+
+
+def looks_like(head: Head) -> bool:
+    """The names of the columns stand at the end of the file."""
+    return _TRACE.encode() in (head.data if head.file is None else _end(head.file))
+
+
+def _end(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        opened.seek(max(0, file.stat().st_size - MAX_FOOTER_BYTES))
+        return opened.read()
+
+
+def raws(source: Source, tally: Tally) -> Iterator[Raw]:
+    """The spans, trace after trace. Raises BadTrace where the file is no such table."""
+    duckdb = _duckdb(source)
+    with plain_file(source, MAGIC) as path, tempfile.TemporaryDirectory(prefix="arc-") as spill:
+        connection = duckdb.connect(":memory:", config=_CONFIG | {"temp_directory": spill})
+        try:
+            for row in _rows(connection, str(path), source, tally):
+                made = _raw(row, source.display)
+                if made is None:
+                    tally.problem("a row", "has no span id or no trace id")
+                else:
+                    tally.counts["spans"] += 1
+                    yield made
+        except duckdb.Error as error:
+            why = (str(error).splitlines() or ["of no known kind"])[0]
+            raise BadTrace(source.display, "", f"cannot be read as parquet: {why}") from error
+        finally:
+            connection.close()
+
+
+_CONFIG = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "memory_limit": "256MB",
+    "threads": "1",
+}
+"""Nothing is fetched from elsewhere; a table larger than the limit is sorted on disk."""
+
+
+def _duckdb(source: Source) -> Any:
+    try:
+        return import_module("duckdb")
+    except ImportError:
+        raise BadTrace(
+            source.display, "", "is a parquet file, and duckdb is not installed",
+            "pip install 'arc-tui[parquet]'",
+        ) from None  # fmt: skip
+
+
+def _rows(connection: Any, path: str, source: Source, tally: Tally) -> Iterator[dict[str, Json]]:
+    """The rows by trace and start, each without its nulls."""
+    table = connection.read_parquet("".join(f"[{c}]" if c in "*?[" else c for c in path))
+    if not {_TRACE, _SPAN} <= set(table.columns):
+        why = f"is no table of spans: it has no columns {_TRACE} and {_SPAN}"
+        raise BadTrace(source.display, "", why)
+    columns = [*_columns(table, tally)]
+    order = [_quoted(name) for name in (_TRACE, "start_time") if name in table.columns]
+    asked = table.project(", ".join(each.expression for each in columns)).order(", ".join(order))
+    result = connection.execute(asked.sql_query())
+    while rows := result.fetchmany(_AT_ONCE):
+        for row in rows:
+            values = ((each, each.value(held)) for each, held in zip(columns, row, strict=True))
+            yield {each.name: value for each, value in values if value is not None}
+
+
+class _Column(NamedTuple):
+    """A column and how it is asked for; one that is `nested` comes as JSON."""
+
+    name: str
+    expression: str
+    nested: bool
+
+    def value(self, held: Json) -> Json:
+        if self.nested and isinstance(held, str):
+            return decode(held.encode(), self.name, "")
+        return None if isinstance(held, float) and not math.isfinite(held) else held
+
+
+def _columns(table: Any, tally: Tally) -> Iterator[_Column]:
+    """The columns that tell of spans, in types that Python has: times as nanoseconds."""
+    for name, kind in zip(table.columns, map(str, table.types), strict=True):
+        if name not in _FIELDS and not name.startswith(_ATTRIBUTES):
+            if not name.startswith(_INDEX):
+                tally.unknown[f"column {name}"] += 1
+            continue
+        column = _quoted(name)
+        nested = kind.endswith("]") or kind.startswith(("STRUCT", "MAP", "UNION"))
+        if kind.startswith("TIMESTAMP"):
+            made = f"epoch_ns({column})"
+        elif nested or kind not in _PLAIN:
+            made = f"CAST({f'to_json({column})' if nested else column} AS VARCHAR)"
+        else:
+            made = column
+        yield _Column(name, f"{made} AS {column}", nested)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _raw(row: dict[str, Json], path: str) -> Raw | None:
+    trace, name = word(row.get(_TRACE)), word(row.get(_SPAN))
+    if trace is None or name is None:
+        return None
+    columns = row.items()
+    attributes = flat({n.removeprefix(_ATTRIBUTES): v for n, v in columns if n not in _FIELDS})
+    events = row.get("events")
+    if isinstance(events, str):
+        events = decode(events.encode(), path, f"span {name}")
+    return Raw(
+        trace=trace,
+        id=name,
+        parent=word(row.get("parent_id")),
+        name=word(row.get("name")) or "",
+        kind=word(row.get("span_kind")) or word(attributes.get("openinference.span.kind")),
+        start_ns=_time(row.get("start_time")),
+        end_ns=_time(row.get("end_time")),
+        status=status_of(row.get("status_code")),
+        message=word(row.get("status_message")),
+        attributes=attributes,
+        events=tuple(map(event, listed(events))),
+    )
+
+
+def _time(value: Json) -> int | None:
+    """Nanoseconds, or a text of a time."""
+    return value if isinstance(value, int) else ns(value)

@@ -1,0 +1,68 @@
+"""SQLite files that other tools keep their runs in, read where they lie: Phoenix's `phoenix.db`,
+MLflow's `mlflow.db`, the `logs.db` of `llm`.
+
+The file is opened read-only (`database`); whose it is, its tables say; one module a tool tells its
+traces (`phoenix`, `mlflow`, `llm`). A trace is the same one, under the same id, as in the tool's
+own export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Protocol
+
+from replay.errors import BadTrace
+from replay.formats.intake import Head, Source, Tally
+from replay.formats.onfile import plain_file
+from replay.formats.sqlite import llm, mlflow, phoenix
+from replay.formats.sqlite.database import MAGIC, Database, opened, tables
+from replay.trace import Batch
+
+NAME = "sqlite"
+TITLE = "SQLite files of Phoenix, MLflow and llm"
+
+_SHOWN = 8
+
+
+class _Tool(Protocol):
+    """What a module of this package offers: the tables it is known by, and its traces."""
+
+    TABLES: frozenset[str]
+
+    def traces(self, database: Database, path: str, tally: Tally) -> Iterator[Batch]: ...
+
+
+_TOOLS: tuple[_Tool, ...] = (phoenix, mlflow, llm)
+
+
+def sniff(head: Head) -> bool:
+    """A database is a tool's by its tables."""
+    found = tables(head)
+    return found is not None and _tool(found) is not None
+
+
+def read(source: Source, tally: Tally) -> Iterator[Batch]:
+    """The traces of the tool whose file it is. Raises BadTrace where it is none's."""
+    with plain_file(source, MAGIC) as path, opened(path, source.display) as database:
+        before = path.stat()
+        tool = _tool(database.tables)
+        if tool is None:
+            raise BadTrace(source.display, "", _whose(database.tables))
+        found = 0
+        for batch in tool.traces(database, source.display, tally):
+            found += 1
+            yield batch
+        now = path.stat()
+        if (now.st_mtime_ns, now.st_size) != (before.st_mtime_ns, before.st_size):
+            tally.problem("file", "was written to while it was read; import it again")
+    if not found:
+        raise BadTrace(source.display, "", "holds no run of a model")
+
+
+def _tool(tables: Collection[str]) -> _Tool | None:
+    return next((tool for tool in _TOOLS if set(tables) >= tool.TABLES), None)
+
+
+def _whose(tables: Collection[str]) -> str:
+    shown = ", ".join(sorted(tables)[:_SHOWN]) + (", …" if len(tables) > _SHOWN else "")
+    return f"is an SQLite database of no tool that arc knows (its tables: {shown or 'none'})"

@@ -1,0 +1,203 @@
+"""Another program's SQLite file, read as it stands: never written to, never locked for long, not
+trusted.
+
+A file without a write-ahead log is opened as immutable, which takes no lock at all. One with a log
+that a program has open is read beside that program; one whose program is gone is copied first,
+because SQLite would leave a file beside it.
+
+Only stored columns of ordinary tables are read, and no query gives more rows than the file has room
+for. Views, virtual tables, generated columns and functions in the file's schema never run: none of
+them is asked for, and an authorizer refuses them. (`trusted_schema` would refuse too much: with it
+off, SQLite 3.40 does not read a schema that has an index over `json_extract`, as Phoenix's has.)
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+from replay.errors import BadTrace
+from replay.formats.intake import Head
+
+Row: TypeAlias = dict[str, Any]
+
+MAGIC = b"SQLite format 3\0"
+MAX_CELL_BYTES = 256 * 1024 * 1024
+"""Of one value: a span with its messages, an image."""
+
+_TABLE = re.compile(rb"CREATE TABLE\s+(?:IF NOT EXISTS\s+)?[\"'`\[]?(\w+)")
+_ORDINARY = re.compile(r"CREATE TABLE\b", re.I)
+_SMALLEST_ROW_BYTES = 4
+_BUSY_S = 5.0
+_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA}
+
+
+def tables(head: Head) -> frozenset[str] | None:
+    """The tables of a file that is being sniffed at: where it is compressed, those whose names
+    stand in its head. None where it is no database."""
+    if not head.data.startswith(MAGIC):
+        return None
+    if head.file is None:
+        return frozenset(name.decode() for name in _TABLE.findall(head.data))
+    try:
+        with opened(head.file, head.name) as database:
+            return database.tables
+    except BadTrace:
+        return frozenset()
+
+
+class Database:
+    """The ordinary tables of a file and their stored columns."""
+
+    def __init__(self, connection: sqlite3.Connection, display: str, size: int) -> None:
+        self._connection = connection
+        self._display = display
+        self._most_rows = size // _SMALLEST_ROW_BYTES
+        self._columns: dict[str, frozenset[str]] = {}
+        schema = self._query("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
+        self.tables = frozenset(
+            str(row["name"]) for row in schema if _ORDINARY.match(str(row["sql"]))
+        )
+
+    def columns(self, table: str) -> frozenset[str]:
+        """The names of a table's stored columns; empty where there is no such table."""
+        if table not in self.tables:
+            return frozenset()
+        if table not in self._columns:
+            found = self._query(f"PRAGMA table_info({_quoted(table)})")
+            self._columns[table] = frozenset(str(row["name"]) for row in found)
+        return self._columns[table]
+
+    def rows(
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        order: Sequence[str] = (),
+        **where: str | int,
+    ) -> Iterator[Row]:
+        """Rows by the names of `columns`; one that the table lacks is left out of them.
+
+        A table that is not there, or that lacks a column of `order` or `where`, has no rows. Texts
+        that are no UTF-8 are mended, as everywhere.
+        """
+        there = self.columns(table)
+        if not there.issuperset({*order, *where}):
+            return
+        chosen = [name for name in columns if name in there]
+        if not chosen:
+            return
+        sql = f"SELECT {', '.join(map(_quoted, chosen))} FROM {_quoted(table)}"
+        if where:
+            sql += " WHERE " + " AND ".join(f"{_quoted(name)} = ?" for name in where)
+        if order:
+            sql += f" ORDER BY {', '.join(map(_quoted, order))}"
+        yield from self._query(sql, tuple(where.values()), where=f"table {table}")
+
+    def _query(
+        self, sql: str, given: tuple[str | int, ...] = (), *, where: str = "schema"
+    ) -> Iterator[Row]:
+        try:
+            cursor = self._connection.execute(sql, given)
+            names = [column[0] for column in cursor.description or ()]
+            for number, values in enumerate(cursor):
+                if number > self._most_rows:
+                    why = "has more rows than the file has room for"
+                    raise BadTrace(self._display, where, why)
+                yield dict(zip(names, values, strict=True))
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            raise BadTrace(self._display, where, _why(error), _hint(error)) from error
+
+
+@contextmanager
+def opened(path: Path, display: str) -> Iterator[Database]:
+    """The database in a file. Raises BadTrace where it cannot be opened or is none."""
+    with tempfile.TemporaryDirectory(prefix="arc-") as folder:
+        log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
+        left = _filled(log) and not index.exists()
+        here = _copied(path, Path(folder), display) if left else path
+        busy = _filled(log) or _filled(Path(f"{path}-journal"))
+        mode = "mode=ro" if busy else "mode=ro&immutable=1"
+        uri = f"file:{quote(str(here.absolute()))}?{mode}"
+        try:
+            connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, cached_statements=16)
+        except sqlite3.Error as error:
+            raise BadTrace(display, "", _why(error), _hint(error)) from error
+        with closing(connection):
+            _distrust(connection, display)
+            yield Database(connection, display, _size(path) + _size(log))
+
+
+def _distrust(connection: sqlite3.Connection, display: str) -> None:
+    """Before the first look at the schema, which may be made to do harm."""
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_CELL_BYTES)
+    try:
+        connection.execute("PRAGMA cell_size_check = ON")
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA mmap_size = 0")
+    except sqlite3.Error as error:
+        raise BadTrace(display, "", _why(error), _hint(error)) from error
+    connection.set_authorizer(_allow)
+
+
+def _allow(action: int, first: str | None, *rest: str | None) -> int:
+    """Reading columns of tables, and asking what columns there are; nothing by way of a view."""
+    through = rest[-1]
+    if action not in _ALLOWED or through is not None:
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_PRAGMA and first != "table_info":
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK
+
+
+def _copied(path: Path, folder: Path, display: str) -> Path:
+    copy = folder / "copy.db"
+    try:
+        shutil.copyfile(path, copy)
+        shutil.copyfile(f"{path}-wal", f"{copy}-wal")
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise BadTrace(display, "", f"cannot be copied with its log: {why}") from error
+    return copy
+
+
+def _filled(path: Path) -> bool:
+    return _size(path) > 0
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _why(error: Exception) -> str:
+    said = str(error)
+    if "locked" in said or "busy" in said:
+        return "is being written by another program"
+    if isinstance(error, UnicodeError):
+        return "is no whole SQLite database: its schema is no text"
+    if "not a database" in said or "malformed" in said:
+        return f"is no whole SQLite database: {said}"
+    return f"cannot be read as an SQLite database: {said}"
+
+
+def _hint(error: Exception) -> str:
+    if "locked" in str(error) or "busy" in str(error):
+        return "try again when that program has finished"
+    if "readonly" in str(error) or "unable to open" in str(error):
+        return "a write to it broke off; open it once with the program it belongs to"
+    return ""
