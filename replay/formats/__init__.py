@@ -1,9 +1,10 @@
 """Which format is this file, and what does it hold?
 
 A format is a module with `NAME` (its word in `--format`), `sniff(head)` (content decides, not the
-extension) and `read(source, tally)` (batches of traces). `PART_OF`, where a module has it, tells
-that a file belongs to another one. Adding a format is one module, one line in `_MODULES`, one
-sample, one row of expected counts.
+extension) and `read(source, tally)` (batches of traces). `part_of`, where a module has it, tells
+that a file belongs to another one. What it says of itself (`TITLE`, `FILES`, `FIDELITY`, `LACKS`)
+is printed by `arc formats` and in the README. Adding a format is one module, one line in
+`_MODULES`, one sample, one row of expected counts.
 """
 
 from __future__ import annotations
@@ -16,14 +17,22 @@ from typing import Protocol, cast
 from replay.errors import BadTrace
 from replay.formats.intake import Head, Source, Tally
 from replay.formats.sidecar import Sidecar
-from replay.trace import Batch
+from replay.trace import Batch, Level
 
 
 class Format(Protocol):
-    """What a module of this package offers."""
+    """What a module of this package offers.
+
+    `FILES` are the kinds of files, and where they usually lie. `FIDELITY` are the levels that
+    requests read from them can have, best first, and `LACKS` says what keeps them from being
+    better.
+    """
 
     NAME: str
     TITLE: str
+    FILES: str
+    FIDELITY: tuple[Level, ...]
+    LACKS: str
 
     def sniff(self, head: Head) -> bool: ...
 
@@ -35,9 +44,20 @@ _MODULES = (
     "inspect",
     "atif",
     "claude_code",
+    "codex",
+    "gemini_cli",
+    "opencode",
+    "openclaw",
+    "anthropic_log",
+    "otlp",
     "openinference",
+    "sqlite",
+    "swe_agent",
+    "mini_swe_agent",
+    "openhands",
     "whowhen",
     "toolbench",
+    "tau2",
     "tau_bench",
     "chat",
 )
