@@ -26,6 +26,7 @@ from taxonomy.query import (
     outcome_count,
     run_heads,
 )
+from taxonomy.query.filter import ALL, Filter
 
 By = Literal["tool", "model", "variant", "task", "week", "owner"]
 BYS: tuple[By, ...] = get_args(By)
@@ -98,9 +99,9 @@ class Pareto(Struct, frozen=True, kw_only=True):
         return (*self.bars, *self.apart)
 
 
-def tally(store: Store, *, without: Collection[str] = NONE) -> Pareto:
+def tally(store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL) -> Pareto:
     """`pareto` as far as a picture of it goes: its bars counted, the runs behind them not read."""
-    counted = count_first_words(store, without=without)
+    counted = count_first_words(store, without=without, chosen=chosen)
     groups: dict[str, list[WordCount]] = {}
     for each in counted:
         if each.failure is not None:
@@ -111,7 +112,7 @@ def tally(store: Store, *, without: Collection[str] = NONE) -> Pareto:
         apart=tuple(bar for bar in bars if not is_agents(bar.fault)),
         untagged=sum(each.runs for each in counted if each.failure is None),
         failed=sum(each.runs for each in counted),
-        unknown=outcome_count(store, "unknown", without=without),
+        unknown=outcome_count(store, "unknown", without=without, chosen=chosen),
     )
 
 
@@ -122,14 +123,16 @@ def pareto(
     every: bool = False,
     owners: Owners | None = None,
     without: Collection[str] = NONE,
+    chosen: Filter = ALL,
 ) -> Pareto:
-    """The Pareto over the preferred recordings of all runs but those of the tasks `without`.
+    """The Pareto over the preferred recordings of the `chosen` runs, those of the tasks `without`
+    left out.
 
     Each failed run counts once, by its most trusted source and earliest step; with `every`, once
     for each class said of it. `by` splits a class further; weeks are in order. Without `owners`
     nobody is asked whose a failure is.
     """
-    said = first_words(store, every=every, without=without)
+    said = first_words(store, every=every, without=without, chosen=chosen)
     named = (None,) * len(said) if owners is None else owners_of(store, said, owners)
     part = _splitter(store, by)
     counted: dict[tuple[str, str], tuple[TagRow, str | None, RunBehind]] = {}
@@ -142,17 +145,19 @@ def pareto(
     for (_, label), each in counted.items():
         groups.setdefault(label, []).append(each)
     bars = _in_order([_bar(label, group) for label, group in groups.items()], by)
-    failed = outcome_count(store, "failed", without=without)
+    failed = outcome_count(store, "failed", without=without, chosen=chosen)
     return Pareto(
         bars=tuple(bar for bar in bars if is_agents(bar.fault)),
         apart=tuple(bar for bar in bars if not is_agents(bar.fault)),
         untagged=failed - len({row.run for row in said}),
         failed=failed,
-        unknown=outcome_count(store, "unknown", without=without),
+        unknown=outcome_count(store, "unknown", without=without, chosen=chosen),
     )
 
 
-def untagged_runs(store: Store, *, without: Collection[str] = NONE) -> tuple[RunBehind, ...]:
+def untagged_runs(
+    store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
+) -> tuple[RunBehind, ...]:
     """The failed runs nobody says anything of, by task, trial and trace."""
     said = {row.run for row in first_words(store)}
     return tuple(
@@ -161,7 +166,7 @@ def untagged_runs(store: Store, *, without: Collection[str] = NONE) -> tuple[Run
                 RunBehind(
                     trace=run.trace, preferred=run.trace, step=None, task=run.task, trial=run.trial
                 )
-                for run in run_heads(store, without=without)
+                for run in run_heads(store, without=without, chosen=chosen)
                 if run.outcome == "failed" and run.run not in said
             ),
             key=_order,

@@ -18,6 +18,7 @@ from replay.store import Store
 from taxonomy.change import Change, Sides, changes, dated, start_of, untested
 from taxonomy.pareto import NO_VALUE, UNTAGGED, failure_label, iso_week
 from taxonomy.query import NONE, first_words, run_heads
+from taxonomy.query.filter import ALL, Filter
 
 FAILED = "failed"
 
@@ -68,24 +69,29 @@ class BeforeAfter(Struct, frozen=True, kw_only=True):
     classes: tuple[Change, ...]
 
 
-def trend(store: Store, *, without: Collection[str] = NONE) -> Trend:
-    """The weeks of the runs of a database, those of the tasks `without` left out."""
-    return by_week(endings(store, without=without))
+def trend(store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL) -> Trend:
+    """The weeks of the `chosen` runs of a database, those of the tasks `without` left out."""
+    return by_week(endings(store, without=without, chosen=chosen))
 
 
-def before_after(store: Store, since: date, *, without: Collection[str] = NONE) -> BeforeAfter:
-    """The runs of a database before a day and since, those of the tasks `without` left out."""
-    return split(endings(store, without=without), since)
+def before_after(
+    store: Store, since: date, *, without: Collection[str] = NONE, chosen: Filter = ALL
+) -> BeforeAfter:
+    """The same runs before a day and since."""
+    return split(endings(store, without=without, chosen=chosen), since)
 
 
-def endings(store: Store, *, without: Collection[str] = NONE) -> tuple[Ending, ...]:
+def endings(
+    store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
+) -> tuple[Ending, ...]:
     """Every run of known outcome, once."""
-    labels = {row.run: failure_label(row) for row in first_words(store, without=without)}
+    words = first_words(store, without=without, chosen=chosen)
+    labels = {row.run: failure_label(row) for row in words}
     return tuple(
         Ending(
             dated(run.start_ns), labels.get(run.run, UNTAGGED) if run.outcome == "failed" else None
         )
-        for run in run_heads(store, without=without)
+        for run in run_heads(store, without=without, chosen=chosen)
         if run.outcome != "unknown"
     )
 

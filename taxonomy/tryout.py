@@ -13,14 +13,13 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 
 from replay import action, canon
-from replay.errors import NotFound
 from replay.oracle import Oracle
 from replay.store import Store
 from replay.trace import Trace
-from taxonomy.classes import CLASSES, FailureClass, Fault
+from taxonomy.classes import FailureClass, Fault
 from taxonomy.findings import Candidate, Diagnosis, Finding
 from taxonomy.oracles import oracle_at
-from taxonomy.pareto import failure_label, is_agents
+from taxonomy.pareto import is_agents
 from taxonomy.query import TagRow, tag_rows
 
 PER_RUN = 3
@@ -42,28 +41,6 @@ def words_on(store: Store) -> Words:
     for row in tag_rows(store):
         said.setdefault(row.trace, []).append(row)
     return said
-
-
-def of_class(name: str, said: Sequence[TagRow]) -> bool:
-    """Is a run of that class, as the Pareto counts it? A class, its letter, a label or how one
-    begins; `untagged` is a run nobody says anything of."""
-    wanted = " ".join(name.lower().split())
-    if not said:
-        return wanted == "untagged"
-    first = said[0]
-    keys = {entry.name: entry.key for entry in CLASSES}
-    label = failure_label(first).lower()
-    return wanted in (first.failure.value, keys[first.failure]) or label.startswith(wanted)
-
-
-def check_class(name: str, words: Words) -> None:
-    """Raises NotFound, with the classes there are, for what begins no class and no label."""
-    wanted = " ".join(name.lower().split())
-    names = ("untagged", *(entry.name.value for entry in CLASSES))
-    if wanted and any(each.startswith(wanted) for each in names):
-        return
-    if not any(of_class(name, said) for said in words.values()):
-        raise NotFound("class", name, hint=f"there are {', '.join(names)}")
 
 
 class Break(Struct, frozen=True, kw_only=True):

@@ -177,6 +177,14 @@ def inputs() -> str:
     return _table(("`--format`", "reads"), [(f"`{f.NAME}`", f.TITLE) for f in formats()])
 
 
+def query() -> str:
+    """What can be asked of a run."""
+    from taxonomy.query.fields import described
+
+    rows = [(name, f"`{example}`", runs) for name, example, runs in described()]
+    return _table(("field", "for example", "the runs"), rows)
+
+
 def columns() -> str:
     """The JSON columns of the three documented views."""
     rows = []
@@ -263,6 +271,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "keys": keys,
     "classes": classes,
+    "query": query,
     "shapes": shapes,
     "formats": inputs,
     "columns": columns,

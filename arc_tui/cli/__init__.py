@@ -21,6 +21,8 @@ COMMANDS: dict[str, str] = {
     "open": "arc_tui.cli.opening:open_files",
     "demo": "arc_tui.cli.opening:demo",
     "import": "arc_tui.cli.importing:import_",
+    "listen": "arc_tui.cli.listening:listen",
+    "hook": "arc_tui.cli.listening:hook",
     "attach": "arc_tui.cli.importing:attach",
     "ls": "arc_tui.cli.listing:ls",
     "find": "arc_tui.cli.finding:find",
@@ -44,6 +46,7 @@ COMMANDS: dict[str, str] = {
     "inject": "arc_tui.cli.injecting:inject",
     "verify": "arc_tui.cli.care:verify",
     "doctor": "arc_tui.cli.doctor:doctor",
+    "help": "arc_tui.cli.helping:help_",
 }
 """Command by name, in the order of `arc --help`."""
 

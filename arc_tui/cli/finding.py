@@ -25,11 +25,19 @@ from arc_tui.views.finding import MOST, FoundRun, build_found
 @click.option(
     "--limit", type=click.IntRange(1), default=MOST, show_default=True, help="At most so many runs."
 )
+@click.option(
+    "--on", "query", default="", metavar="QUERY", help="Only in these runs, as in `arc ls`."
+)
 @held_out_option
 @json_option
 @db_option
 def find(
-    text: tuple[str, ...], limit: int, with_held_out: bool, as_json: bool, db: Path | None
+    text: tuple[str, ...],
+    limit: int,
+    query: str,
+    with_held_out: bool,
+    as_json: bool,
+    db: Path | None,
 ) -> int:
     """Find the runs that say TEXT, from the beginning of a word on, case aside.
 
@@ -37,7 +45,7 @@ def find(
     """
     wanted = " ".join(text)
     with open_store(db) as store:
-        found = build_found(store, wanted, limit, with_held_out=with_held_out)
+        found = build_found(store, wanted, limit, query=query, with_held_out=with_held_out)
     if as_json:
         print_json(found.runs)
     elif found.runs:

@@ -32,7 +32,11 @@ from taxonomy.stats.holding import Apart, hidden, parted
 def ls(
     query: tuple[str, ...], every: bool, with_held_out: bool, as_json: bool, db: Path | None
 ) -> int:
-    """List runs; all words of QUERY must occur in a row (`field:word` asks one column)."""
+    """List the runs that QUERY means: `outcome:failed tag:loop cost>0.5`; see `arc help query`.
+
+    A plain word stands in the row of a run, a "quoted text" in what it said. In a shell the whole
+    query is best put in quotes.
+    """
     with open_judged(db) as store:
         words = " ".join(query)
         found = run_rows(store, words, every=every)
@@ -60,7 +64,7 @@ def ls(
 
 def _cells(row: RunRow) -> list[Text | str]:
     return [
-        format.outcome_mark(row.outcome, warned=bool(row.warnings)),
+        format.outcome_mark(row.outcome, warned=bool(row.warnings), live=row.live),
         row.trace[:8],
         format.cut(format.one_line(row.task or row.title or row.source_id), 32),
         format.cut(format.one_line(row.trial), 16),

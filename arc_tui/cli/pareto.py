@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import click
 from rich.text import Text
@@ -23,9 +23,11 @@ from arc_tui.cli.pareto_table import print_agreement, print_before_after, print_
 from arc_tui.config import read_owners
 from arc_tui.views.failure_words import owner
 from arc_tui.views.failures import NOT_AGENTS, Asked, agreements, build_failures, rows_named
+from arc_tui.views.runs import chosen
 from replay.store import Store
 from taxonomy.pareto import BYS, UNTAGGED, Bar, By, Pareto
 from taxonomy.pareto import pareto as count_failures
+from taxonomy.query.filter import Filter
 from taxonomy.stats.holding import apart
 from taxonomy.trend import before_after, trend
 
@@ -34,6 +36,7 @@ BAR = 40
 
 
 @click.command()
+@click.argument("query", nargs=-1)
 @click.option("--by", type=click.Choice(BYS), help="Split by; `week` is a table.")
 @click.option("--every", is_flag=True, help="Count each class a run shows, not the first.")
 @click.option(
@@ -52,6 +55,7 @@ BAR = 40
 @json_option
 @db_option
 def pareto(
+    query: tuple[str, ...],
     by: str | None,
     every: bool,
     runs: str | None,
@@ -63,23 +67,36 @@ def pareto(
 ) -> int:
     """How many failed runs show each class, and whose it is. ▒ is suggested, █ tagged by a person.
 
-    Owners stand under [owners] in config.toml (a class, `other / …` or `fault:harness` = a name),
-    and at the goals of a task.
+    Of the runs that QUERY means, as in `arc ls`. Owners stand under [owners] in config.toml (a
+    class, `other / …` or `fault:harness` = a name), and at the goals of a task.
     """
-    asked = Asked(by=cast("By | None", by), every=every, with_held_out=with_held_out)
+    asked = Asked(
+        by=cast("By | None", by),
+        every=every,
+        with_held_out=with_held_out,
+        query=" ".join(query),
+    )
     _one_question(asked, runs, since, agreement)
     with open_judged(db) as store:
         held = apart(store, shown=with_held_out)
         say_apart(held)
+        of = _Of(without=held.hidden, chosen=chosen(store, asked.query))
         if since is not None:
-            return _since(store, since, held.hidden, as_json)
+            return _since(store, since, of, as_json)
         if agreement:
-            return _agreement(store, held.hidden, as_json)
+            return _agreement(store, of, as_json)
         if runs is not None:
             return _runs(store, asked, runs, as_json)
         if by == "week":
-            return _weeks(store, held.hidden, as_json)
-        return _bars(store, asked, held.hidden, as_json)
+            return _weeks(store, of, as_json)
+        return _bars(store, asked, of, as_json)
+
+
+class _Of(NamedTuple):
+    """The runs that are counted."""
+
+    without: frozenset[str]
+    chosen: Filter
 
 
 def _one_question(asked: Asked, runs: str | None, since: datetime | None, agreement: bool) -> None:
@@ -93,9 +110,14 @@ def _one_question(asked: Asked, runs: str | None, since: datetime | None, agreem
         raise click.UsageError("--by week counts each run once; leave --every out")
 
 
-def _bars(store: Store, asked: Asked, without: frozenset[str], as_json: bool) -> int:
+def _bars(store: Store, asked: Asked, of: _Of, as_json: bool) -> int:
     counted = count_failures(
-        store, by=asked.by, every=asked.every, owners=read_owners(), without=without
+        store,
+        by=asked.by,
+        every=asked.every,
+        owners=read_owners(),
+        without=of.without,
+        chosen=of.chosen,
     )
     if as_json:
         print_json(counted)
@@ -140,8 +162,8 @@ def _runs(store: Store, asked: Asked, name: str, as_json: bool) -> int:
     return 0 if rows else 1
 
 
-def _weeks(store: Store, without: frozenset[str], as_json: bool) -> int:
-    found = trend(store, without=without)
+def _weeks(store: Store, of: _Of, as_json: bool) -> int:
+    found = trend(store, without=of.without, chosen=of.chosen)
     if as_json:
         print_json(found)
     else:
@@ -149,8 +171,8 @@ def _weeks(store: Store, without: frozenset[str], as_json: bool) -> int:
     return 0 if found.classes else 1
 
 
-def _since(store: Store, since: datetime, without: frozenset[str], as_json: bool) -> int:
-    found = before_after(store, since.date(), without=without)
+def _since(store: Store, since: datetime, of: _Of, as_json: bool) -> int:
+    found = before_after(store, since.date(), without=of.without, chosen=of.chosen)
     if as_json:
         print_json(found)
     else:
@@ -158,8 +180,8 @@ def _since(store: Store, since: datetime, without: frozenset[str], as_json: bool
     return 0 if found.before and found.after else 1
 
 
-def _agreement(store: Store, without: frozenset[str], as_json: bool) -> int:
-    found = agreements(store, without)
+def _agreement(store: Store, of: _Of, as_json: bool) -> int:
+    found = agreements(store, of.without, of.chosen)
     if as_json:
         print_json(found)
     else:

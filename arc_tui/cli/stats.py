@@ -101,7 +101,7 @@ def stats(
 ) -> int:
     """Pass rates, pass^k, tool-call F1, decay with length, and cost, each with n and interval.
 
-    Words of QUERY choose runs as in `arc ls`. What cannot be computed says why.
+    QUERY means runs as in `arc ls`. What cannot be computed says why.
     """
     if hold_out and release:
         raise click.UsageError("--hold-out begins it, --release ends it: give one")

@@ -19,6 +19,7 @@ from arc_tui.cli.common import (
     print_table,
 )
 from arc_tui.cli.tagging_table import print_agreement, print_cleared, print_queue
+from arc_tui.config import read_owners
 from arc_tui.places import author
 from arc_tui.views.raters import build_raters
 from replay.errors import NotFound
@@ -27,6 +28,7 @@ from replay.store.rows import step_rows, trace_row
 from taxonomy import ledger
 from taxonomy.classes import CLASSES, FailureClass, Fault, class_label
 from taxonomy.query import TagRow, tag_rows
+from taxonomy.query.compile import words_meant
 from taxonomy.queue import queue
 
 
@@ -122,9 +124,10 @@ def tags(
     as_json: bool,
     db: Path | None,
 ) -> int:
-    """Every tag and suggestion with its evidence; words of QUERY must occur in a row.
+    """Every tag and suggestion with its evidence that QUERY means, as in `arc ls`.
 
-    You are ARC_USER, else the name of your account. Exit code 1: there is none.
+    Plain words, and what QUERY says of classes and faults, are asked of each tag. You are
+    ARC_USER, else the name of your account. Exit code 1: there is none.
     """
     if sum((waiting, agreement, cleared, bool(query))) > 1:
         raise click.UsageError("--queue, --agreement, --nothing-wrong and QUERY: ask one of them")
@@ -137,7 +140,8 @@ def tags(
             return print_agreement(build_raters(store, blind=blind), as_json)
         if cleared:
             return print_cleared(ledger.clearances(store), as_json)
-        found = [row for row in tag_rows(store) if _says(row, query)]
+        wanted = words_meant(store, " ".join(query), read_owners)
+        found = tag_rows(store, wanted.sql, wanted.values)
     if as_json:
         print_json(found)
     elif found:
@@ -146,15 +150,6 @@ def tags(
     else:
         click.echo("nothing is tagged or suggested here", err=True)
     return 0 if found else 1
-
-
-def _says(row: TagRow, query: tuple[str, ...]) -> bool:
-    text = " ".join(
-        str(value or "")
-        for value in (row.trace, row.task, row.trial, row.variant, row.outcome, row.failure,
-                      row.sub, row.fault, row.source, row.by, row.why)
-    ).lower()  # fmt: skip
-    return all(word.lower() in text for word in query)
 
 
 def _cells(row: TagRow) -> list[Text | str]:

@@ -45,7 +45,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "query",
     required=True,
     metavar="QUERY",
-    help="The runs: words as for `arc ls`, and class:NAME.",
+    help="The runs: a query as in `arc ls`, such as class:loop.",
 )
 @click.option(
     "-k",

@@ -16,6 +16,7 @@ from replay.store import Store, read
 from replay.store.rows import step_rows, trace_row
 from replay.store.supplements import Supplement, attach, sketch, supplement_of
 from replay.trace import NO_SYSTEM, NO_TOOLS, Tool
+from taxonomy.query.language import BadQuery
 from taxonomy.query.listing import RunRow
 
 
@@ -115,8 +116,11 @@ def _lacks(store: Store, trace: str, reason: str) -> bool:
 def _named(store: Store, query: str) -> list[RunRow]:
     try:
         wanted = trace_row(store, query).trace
-    except NotFound:
-        found = list(run_rows(store, query, every=True))
+    except NotFound as none:
+        try:
+            found = list(run_rows(store, query, every=True))
+        except BadQuery:  # it was meant as a name
+            raise none from None
         if not found:
             raise
         return found

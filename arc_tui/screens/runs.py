@@ -18,7 +18,8 @@ from textual.worker import Worker, WorkerState
 from arc_tui import format
 from arc_tui.screens.importing import ImportEnded, Importing, ImportMoved
 from arc_tui.screens.queue import Queueing
-from arc_tui.views.arrangement import Arrangement
+from arc_tui.screens.watching import Watching
+from arc_tui.views.arrangement import Arrangement, Shown, arranged
 from arc_tui.views.runs import EMPTY, RunsView, apart_words, build_runs
 from arc_tui.widgets.headline import Headline
 from arc_tui.widgets.import_bar import ImportBar
@@ -38,7 +39,7 @@ NARROW = 100
 """Below this many columns the failures hide behind the table."""
 
 
-class RunsScreen(Queueing):
+class RunsScreen(Watching, Queueing):
     """Runs at the left, failures at the right."""
 
     HELP = "runs"
@@ -46,7 +47,7 @@ class RunsScreen(Queueing):
 
     BINDINGS = [
         Binding("slash", "filter", "filter", id="runs.filter", key_display="/",
-                tooltip="Show only runs that say these words; field:word asks one column"),
+                tooltip="Show only the runs that a query means: outcome:failed tag:loop cost>0.5"),
         Binding("f", "failed", "failed only", id="runs.failed",
                 tooltip="Show failed runs only, or all again"),
         Binding("p", "panel", "panel", id="runs.panel",
@@ -87,9 +88,9 @@ class RunsScreen(Queueing):
             self.view = view
 
     class Arranged(Message):
-        """The runs that are wanted, in their order."""
+        """The runs that are wanted, in their order, or why they cannot be told."""
 
-        def __init__(self, shown: tuple[RunRow, ...]) -> None:
+        def __init__(self, shown: Shown) -> None:
             super().__init__()
             self.shown = shown
 
@@ -114,13 +115,18 @@ class RunsScreen(Queueing):
             yield RunTable(id="runs").data_bind(rows=RunsScreen.shown)
             yield ParetoPanel(id="failures")
         yield ImportBar()
-        yield PromptLine("filter ", "words, or task:26 outcome:failed")
+        yield PromptLine("filter ", 'outcome:failed tag:loop cost>0.5 "said"')
         yield KeyBar()
 
     def on_mount(self) -> None:
         self.table.border_title = "runs"
         self.bar.display = False
         self.load()
+
+    def on_changed(self) -> None:
+        """Someone writes runs: those that are live grow."""
+        if self.is_current and self.view is not EMPTY:
+            self.load()
 
     def on_screen_resume(self) -> None:
         """Tags may have been given meanwhile."""
@@ -171,10 +177,16 @@ class RunsScreen(Queueing):
 
     def _arrange(self) -> None:
         rows, arrangement = self.view.rows, self.arrangement
-        self.ask(lambda _: arrangement.apply(rows), self.Arranged, group="arrange")
+        self.ask(lambda store: arranged(store, rows, arrangement), self.Arranged, group="arrange")
 
     def on_runs_screen_arranged(self, event: Arranged) -> None:
-        self.shown = event.shown
+        rows, refusal = event.shown.rows, event.shown.refusal
+        self.prompt.refusal = refusal
+        if rows is None:  # what was listed stays until the words can be read
+            if not self.prompt.display:
+                self.say(refusal, severity="warning")
+            return
+        self.shown = rows
         self.table.nothing = self._nothing()
         self._say_head()
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
 
-from arc_tui.views.runs import matches
-from taxonomy.query.listing import RunRow
+from arc_tui.views.runs import chosen
+from replay.store import Store
+from taxonomy.query.filter import ALL
+from taxonomy.query.language import BadQuery
+from taxonomy.query.listing import RunRow, run_order
 
 _OUTCOMES = {"failed": 0, "unknown": 1, "passed": 2}
 
@@ -49,13 +52,32 @@ class Arrangement(Struct, frozen=True, kw_only=True):
         names = ["", *ORDERS]
         return names[(names.index(self.order) + 1) % len(names)]
 
-    def apply(self, rows: tuple[RunRow, ...]) -> tuple[RunRow, ...]:
-        """The rows that are wanted, in their order."""
+    def apply(self, rows: Iterable[RunRow]) -> tuple[RunRow, ...]:
+        """The rows that are wanted, in their order, whatever the words are."""
         wanted = (
             row
             for row in rows
             if (self.only is None or row.trace in self.only)
             and (row.outcome == "failed" or not self.failed_only)
-            and matches(row, self.words)
         )
         return tuple(sorted(wanted, key=ORDERS[self.order])) if self.order else tuple(wanted)
+
+
+class Shown(Struct, frozen=True, eq=False, kw_only=True):
+    """The rows that are wanted, in their order; None where `refusal` says why the words cannot be
+    read."""
+
+    rows: tuple[RunRow, ...] | None
+    refusal: str = ""
+
+
+def arranged(store: Store, rows: tuple[RunRow, ...], wanted: Arrangement) -> Shown:
+    """The rows of a list that a person chose to see; the words are a query, half of it typed."""
+    try:
+        meant = chosen(store, wanted.words)
+    except BadQuery as refused:
+        return Shown(rows=None, refusal=str(refused))
+    if meant != ALL:
+        traces = {*run_order(store, meant)}
+        rows = tuple(row for row in rows if row.trace in traces)
+    return Shown(rows=wanted.apply(rows))

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from arc_tui import format
+from arc_tui.views.runs import chosen
 from replay.errors import NotFound
 from replay.statistics import Rate, rate
 from replay.store import Store
@@ -15,6 +16,7 @@ from taxonomy.classes import BY_CLASS, CLASSES
 from taxonomy.owners import NOBODY, Owners
 from taxonomy.pareto import UNTAGGED, Bar, By, Pareto, RunBehind, is_agents, pareto, untagged_runs
 from taxonomy.query import NONE, run_heads, tag_rows, verdicts
+from taxonomy.query.filter import ALL, Filter
 from taxonomy.sources_agree import SourcesAgree, compare
 from taxonomy.stats.holding import Apart, apart
 
@@ -22,12 +24,13 @@ NOT_AGENTS = "not the agent's doing"
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """How failures are counted: split by what, each class of a run or its first, and of which
-    tasks."""
+    """How failures are counted: split by what, each class of a run or its first, of which tasks,
+    and of the runs that a query means."""
 
     by: By | None = None
     every: bool = False
     with_held_out: bool = False
+    query: str = ""
 
 
 class BarRow(Struct, frozen=True, eq=False, kw_only=True):
@@ -86,28 +89,35 @@ def build_failures(
 ) -> FailuresView:
     """The failures of a database, counted as was asked."""
     held = apart(store, shown=asked.with_held_out)
-    counted = pareto(store, by=asked.by, every=asked.every, owners=owners, without=held.hidden)
-    heads = run_heads(store, without=held.hidden)
+    wanted = chosen(store, asked.query)
+    counted = pareto(
+        store, by=asked.by, every=asked.every, owners=owners, without=held.hidden, chosen=wanted
+    )
+    heads = run_heads(store, without=held.hidden, chosen=wanted)
     return FailuresView(
         database=store.path.name if store.path else ":memory:",
         asked=asked,
         runs=len(heads),
         pareto=counted,
-        rows=bar_rows(counted, hinted(store, held.hidden)),
+        rows=bar_rows(counted, hinted(store, held.hidden, wanted)),
         titles={head.trace: head.title for head in heads if head.title and not head.task},
-        agreement=agreements(store, held.hidden),
+        agreement=agreements(store, held.hidden, wanted),
         apart=held,
     )
 
 
-def agreements(store: Store, without: Collection[str] = NONE) -> tuple[SourcesAgree, ...]:
+def agreements(
+    store: Store, without: Collection[str] = NONE, wanted: Filter = ALL
+) -> tuple[SourcesAgree, ...]:
     """How far person, judge and rule agree, the runs of some tasks left out."""
-    return compare([row for row in tag_rows(store) if row.task not in without])
+    return compare(tag_rows(store, without=without, chosen=wanted))
 
 
-def hinted(store: Store, without: Collection[str] = NONE) -> tuple[RunBehind, ...]:
+def hinted(
+    store: Store, without: Collection[str] = NONE, wanted: Filter = ALL
+) -> tuple[RunBehind, ...]:
     """The failed runs nobody says anything of, each with its first candidate as a hint."""
-    runs = untagged_runs(store, without=without)
+    runs = untagged_runs(store, without=without, chosen=wanted)
     said = verdicts(store) if runs else {}
     return tuple(
         structs.replace(run, step=said[run.trace].why_step, why=said[run.trace].why)

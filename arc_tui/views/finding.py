@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 from msgspec import Struct
 
+from arc_tui.views.runs import chosen
 from replay.store import Store
 from replay.store.search import Saying, runs_saying
-from taxonomy.query.listing import RunRow, runs_at
+from taxonomy.query.filter import ALL
+from taxonomy.query.listing import RunRow, run_order, runs_at
 from taxonomy.stats.holding import hidden
 
 MOST = 50
@@ -36,11 +40,18 @@ class FoundView(Struct, frozen=True, eq=False, kw_only=True):
 
 
 def build_found(
-    store: Store, text: str, limit: int = MOST, *, with_held_out: bool = False
+    store: Store, text: str, limit: int = MOST, *, query: str = "", with_held_out: bool = False
 ) -> FoundView:
-    """At most `limit` runs that say a text, without those of held-out tasks unless asked."""
+    """At most `limit` of the runs that a query means and that say a text, without those of
+    held-out tasks unless asked."""
     without = frozenset[str]() if with_held_out else hidden(store)
-    sayings = runs_saying(store, text, limit + 1, without=without)
+    meant = chosen(store, query)
+    if meant == ALL:
+        sayings = runs_saying(store, text, limit + 1, without=without)
+    else:
+        among = {*run_order(store, meant)}
+        every = runs_saying(store, text, sys.maxsize, without=without)
+        sayings = [each for each in every if each.trace in among][: limit + 1]
     shown = sayings[:limit]
     rows = {row.trace: row for row in runs_at(store, [each.trace for each in shown])}
     return FoundView(

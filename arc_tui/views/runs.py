@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from msgspec import Struct, convert, structs
 
 from arc_tui import format
+from arc_tui.config import read_owners
 from replay.store import Store
 from replay.store.rows import TraceRow
 from taxonomy.ledger import undiagnosed
 from taxonomy.pareto import Pareto, tally
 from taxonomy.query import Verdict, listing
-from taxonomy.query.filter import ALL, SEARCHED, Filter, without_tasks, worded
+from taxonomy.query.compile import runs_meant
+from taxonomy.query.filter import Filter, without_tasks
 from taxonomy.query.listing import RunRow
 from taxonomy.stats.holding import Apart, apart
 
@@ -70,14 +72,14 @@ def run_row(row: TraceRow, verdict: Verdict | None) -> RunRow:
     )
 
 
+def chosen(store: Store, query: str) -> Filter:
+    """The runs that a query means (`taxonomy.query.language`). Raises BadQuery."""
+    return runs_meant(store, query, read_owners)
+
+
 def run_rows(store: Store, query: str = "", *, every: bool = False) -> tuple[RunRow, ...]:
-    """Runs in the order they were imported; `query` words must all occur in what a row says."""
-    return _saying(store, query, ALL, every=every)
-
-
-def _saying(store: Store, query: str, among: Filter, *, every: bool) -> tuple[RunRow, ...]:
-    found = listing.run_rows(store, among & worded(query), every=every)
-    return found if query.isascii() else tuple(row for row in found if matches(row, query))
+    """The runs that a query means, in the order they were imported. Raises BadQuery."""
+    return listing.run_rows(store, chosen(store, query), every=every)
 
 
 def reason(row: RunRow) -> tuple[str, int | None]:
@@ -94,19 +96,6 @@ def phrase(row: RunRow) -> str:
     """The reason of a run with its step, on one line."""
     why, step = reason(row)
     return why if step is None else f"{why} · {step}"
-
-
-def matches(row: RunRow, query: str) -> bool:
-    """Do all words of the query occur in the row (case free)? `field:text` asks one column."""
-    everything = [str(getattr(row, name) or "").lower() for name in SEARCHED]
-    for word in query.lower().split():
-        field, _, text = word.partition(":")
-        if text and field in SEARCHED:
-            if text not in str(getattr(row, field) or "").lower():
-                return False
-        elif not row.trace.startswith(word) and not any(word in value for value in everything):
-            return False
-    return True
 
 
 def total_cost(rows: Sequence[RunRow]) -> tuple[float | None, bool]:
@@ -128,7 +117,8 @@ def build_runs(
 ) -> RunsView:
     """The runs screen over one database, without the runs of held-out tasks unless asked."""
     held = apart(store, shown=with_held_out)
-    rows = _saying(store, query, without_tasks(held.hidden), every=every)
+    wanted = without_tasks(held.hidden) & chosen(store, query)
+    rows = listing.run_rows(store, wanted, every=every)
     cost_usd, cost_complete = total_cost(rows)
     return RunsView(
         database=store.path.name if store.path else ":memory:",

@@ -7,11 +7,17 @@ from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.getters import query_one
 from textual.message import Message
+from textual.reactive import reactive
 from textual.widgets import Input, Static
+
+from arc_tui import format
 
 
 class PromptLine(Horizontal):
-    """Hidden until `open`; enter keeps what was typed, escape takes it back."""
+    """Hidden until `open`; enter keeps what was typed, escape takes it back.
+
+    While a `refusal` stands beside it, enter keeps the line.
+    """
 
     HELP = "the line you type in"
 
@@ -21,6 +27,9 @@ class PromptLine(Horizontal):
     ]  # fmt: skip
 
     line = query_one(Input)
+
+    refusal: reactive[str] = reactive("", init=False)
+    """Why what is typed cannot be read, "" where it can."""
 
     class Changed(Message):
         """The words are others now."""
@@ -47,9 +56,13 @@ class PromptLine(Horizontal):
     def compose(self) -> ComposeResult:
         yield Static(self._label, markup=False)
         yield Input(placeholder=self._hint, compact=True, select_on_focus=False)
+        yield Static(id="refusal", markup=False)
 
     def on_mount(self) -> None:
         self.display = False
+
+    def watch_refusal(self) -> None:
+        self.query_one("#refusal", Static).update(format.one_line(self.refusal))
 
     def open(self) -> None:
         """Show the line and type into it."""
@@ -62,7 +75,8 @@ class PromptLine(Horizontal):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._close()
+        if not self.refusal:
+            self._close()
 
     def action_cancel(self) -> None:
         self.line.value = ""

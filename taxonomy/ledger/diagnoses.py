@@ -83,13 +83,15 @@ def diagnosis(store: Store, trace: str) -> Diagnosis | None:
 
 def undiagnosed(store: Store, at_ns: int | None = None) -> list[str]:
     """Traces the rules have not seen as they are, or whose diagnosis rests on a score that counts
-    no more at `at_ns` (None: now), in the order of their import."""
+    no more at `at_ns` (None: now), in the order of their import. Those that are live are looked
+    at when they are over."""
+    now = now_ns() if at_ns is None else at_ns
     found = store.db.execute(
         "SELECT t.key FROM trace t LEFT JOIN diagnosis d ON d.trace = t.key"
-        " WHERE t.complete"
+        " WHERE t.complete AND coalesce(t.live_until_ns, 0) <= ?"
         " AND (d.content IS NOT t.content OR d.engine IS NOT ? OR d.until_ns <= ?)"
         " ORDER BY t.id",
-        (ENGINE, now_ns() if at_ns is None else at_ns),
+        (now, ENGINE, now),
     )
     return [row[0] for row in found]
 

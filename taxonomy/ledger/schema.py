@@ -9,6 +9,7 @@ from sqlite_utils.migrations import Migrations
 
 from replay.store import Store
 from taxonomy.query import FAILURES, INDICES
+from taxonomy.query.fields import TOOLS
 from taxonomy.query.listing import ENDINGS, RUNS
 
 migrations = Migrations("taxonomy")
@@ -53,6 +54,11 @@ def _recordings(db: Database) -> None:
 def _runs(db: Database) -> None:
     for statement in (RUNS, *ENDINGS.split(";\n\n")):
         db.execute(statement)
+
+
+@migrations(name="0007_tools")
+def _tools(db: Database) -> None:
+    db.execute(TOOLS)
 
 
 _LEDGER = """

@@ -15,12 +15,15 @@ from replay.store import Store
 from replay.store.rows import rows
 from taxonomy.classes import FailureClass, Fault, Shape
 from taxonomy.findings import Source
-from taxonomy.query.filter import among, without_tasks
+from taxonomy.query.filter import ALL, Filter, among, without_tasks
 
 _TAG_TRUST = "CASE source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 ELSE 2 END"
 SUGGESTION_TRUST = "CASE source WHEN 'judge' THEN 3 ELSE 4 END"
 COUNTS = "(confidence IS NULL OR confidence >= 0.5)"
 """Below that a suggestion is a hint, and counts nowhere."""
+
+NONE: frozenset[str] = frozenset()
+"""No task is left out."""
 
 FAILURES = f"""
 CREATE VIEW failures AS
@@ -81,10 +84,20 @@ class TagRow(Struct, frozen=True, kw_only=True):
     place: int
 
 
-def tag_rows(store: Store, where: str = "1", values: tuple[object, ...] = ()) -> list[TagRow]:
-    """Rows of the view `failures`, by run and place."""
+def tag_rows(
+    store: Store,
+    where: str = "1",
+    values: tuple[object, ...] = (),
+    *,
+    without: Collection[str] = NONE,
+    chosen: Filter = ALL,
+) -> list[TagRow]:
+    """Rows of the view `failures`, by run and place: of the `chosen` runs, those of the tasks
+    `without` left out."""
+    known, more = _but(without, chosen)
     cursor = store.db.execute(
-        f"SELECT * FROM failures WHERE {where} ORDER BY trace, place", list(values)
+        f"SELECT * FROM failures WHERE ({where}) AND {known} ORDER BY trace, place",
+        [*values, *more],
     )
     return list(rows(cursor, TagRow))
 
@@ -121,26 +134,31 @@ def verdict(store: Store, trace: str) -> Verdict | None:
     return verdicts(store, "trace = ?", (trace,)).get(trace)
 
 
-# --- failed runs; those of the tasks `without` are left out
+# --- failed runs that are `chosen`; those of the tasks `without` are left out
 
 
-NONE: frozenset[str] = frozenset()
-"""No task is left out."""
-
-
-def _but(without: Collection[str]) -> tuple[str, tuple[object, ...]]:
-    """A condition on the column `task`, and its values."""
-    chosen = without_tasks(without)
-    return chosen.sql, chosen.values
+def _but(
+    without: Collection[str], chosen: Filter, trace: str = "trace"
+) -> tuple[str, tuple[object, ...]]:
+    """A condition on the column `task` and the one that `trace` names, and its values."""
+    known = without_tasks(without)
+    if chosen != ALL:
+        named = f"{trace} IN (SELECT trace FROM runs WHERE preferred AND ({chosen.sql}))"
+        known &= Filter(named, chosen.values)
+    return f"({known.sql})", known.values
 
 
 def first_words(
-    store: Store, *, every: bool = False, without: Collection[str] = NONE
+    store: Store,
+    *,
+    every: bool = False,
+    without: Collection[str] = NONE,
+    chosen: Filter = ALL,
 ) -> list[TagRow]:
     """What the Pareto counts of each failed run: one word on it, or `every` one."""
-    known, values = _but(without)
     if every:
-        return tag_rows(store, f"outcome = 'failed' AND {known}", values)
+        return tag_rows(store, "outcome = 'failed'", without=without, chosen=chosen)
+    known, values = _but(without, chosen, "p.trace")
     cursor = store.db.execute(
         f"WITH {_TAGGED}"
         " SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome, t.class, t.sub,"
@@ -183,9 +201,11 @@ class WordCount(NamedTuple):
     runs: int
 
 
-def count_first_words(store: Store, *, without: Collection[str] = NONE) -> list[WordCount]:
+def count_first_words(
+    store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
+) -> list[WordCount]:
     """The rows of `first_words` counted, and the runs that have none."""
-    known, values = _but(without)
+    known, values = _but(without, chosen, "p.trace")
     first = _FIRST.format("json_array(class, sub, fault)")
     found = store.db.execute(
         f"WITH {_TAGGED}"
@@ -219,9 +239,11 @@ def count_runs(store: Store, tasks: Collection[str]) -> int:
     return int(count)
 
 
-def outcome_count(store: Store, outcome: str, *, without: Collection[str] = NONE) -> int:
+def outcome_count(
+    store: Store, outcome: str, *, without: Collection[str] = NONE, chosen: Filter = ALL
+) -> int:
     """How many runs ended so, each run once."""
-    known, values = _but(without)
+    known, values = _but(without, chosen)
     (count,) = store.db.execute(
         f"SELECT count(*) FROM trace_summary WHERE preferred AND outcome = ? AND {known}",
         (outcome, *values),
@@ -241,9 +263,11 @@ class RunHead(NamedTuple):
     start_ns: int | None
 
 
-def run_heads(store: Store, *, without: Collection[str] = NONE) -> list[RunHead]:
+def run_heads(
+    store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
+) -> list[RunHead]:
     """Every run once, in the order of their traces' ids."""
-    known, values = _but(without)
+    known, values = _but(without, chosen)
     found = store.db.execute(
         "SELECT trace, run, title, task, trial, outcome, start_ns FROM trace_summary"
         f" WHERE preferred AND {known} ORDER BY trace",

@@ -65,6 +65,33 @@ async def test_the_filter_follows_what_is_typed_and_escape_takes_it_back(db: Pat
         assert len(names(screen)) == 6
 
 
+async def test_the_filter_takes_a_query_and_says_in_its_line_what_it_cannot_read(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        await pilot.press("slash", *"outcome:f")
+        await settle(pilot)
+        assert names(screen) == ["26/1", "7/0", "9/0"]
+        await pilot.press(*" (")
+        await settle(pilot)
+        assert "the query ends (at character 12)" in rows(pilot.app)[-2]
+        assert names(screen) == ["26/1", "7/0", "9/0"]
+        await pilot.press("enter")
+        assert screen.prompt.display
+        await pilot.press(*"tag:h)")
+        await settle(pilot)
+        assert names(screen) == ["26/1"]
+        assert "the query ends" not in text(pilot.app)
+        await pilot.press("enter")
+        assert screen.table.has_focus
+
+
+async def test_a_filter_that_cannot_be_read_is_told_where_no_line_is_open(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        screen.arrangement = Arrangement(words="tag:lop")
+        await settle(pilot)
+        assert len(names(screen)) == 6
+        assert "there is no class 'lop'" in text(pilot.app)
+
+
 async def test_f_shows_failed_runs_only(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await pilot.press("f")

@@ -31,6 +31,7 @@ from replay.store import edits
 from taxonomy import ledger
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.ledger import open_ledger
+from taxonomy.query.language import BadQuery
 from taxonomy.stats import holding
 from tests.arc_tui import try_case
 from tests.arc_tui.try_case import CLASS, V4, V4_EDIT
@@ -244,7 +245,7 @@ def test_a_mistake_is_told_in_a_sentence(db: Path, tmp_path: Path) -> None:
         demo(db, "nope", "--on", CLASS)
     with pytest.raises(BadEdit, match=r"no file 'v99\.md', and no edit of that name is kept"):
         demo(db, "v99.md", "--on", CLASS)
-    with pytest.raises(NotFound, match="no class 'lop'"):
+    with pytest.raises(BadQuery, match=r"no class 'lop' \(at character 1\); did you mean 'loop'"):
         demo(db, str(V4), "--on", "class:lop")
     with pytest.raises(NotFound, match="no run that matches"):
         demo(db, str(V4), "--on", "nothing-like-it")

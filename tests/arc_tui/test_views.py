@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from arc_tui.views.runs import run_rows
 from arc_tui.views.trace import build_trace
 from arc_tui.views.tree import path_to, visible
 from replay.store.write import Writer
 from replay.trace import Batch, Json, OtherSpan, ToolCall
 from taxonomy.ledger import open_ledger
+from taxonomy.query.language import BadQuery
 from tests.build import call, step, trace
 
 
@@ -58,4 +61,6 @@ def test_a_list_is_searched_by_words_and_by_column(tmp_path: Path) -> None:
         key = run_rows(store)[0].trace
         assert run_rows(store, key[:6])
         assert run_rows(store, f"format:{made.header.format}")
-        assert not run_rows(store, "outcome:nonsense")
+        assert not run_rows(store, "outcome:passed")
+        with pytest.raises(BadQuery, match="outcome is never 'nonsense'"):
+            run_rows(store, "outcome:nonsense")

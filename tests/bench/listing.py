@@ -16,7 +16,8 @@ from replay.store.search import runs_saying, steps_saying, traces_saying
 from replay.store.write import Writer
 from taxonomy.ledger import open_ledger
 from taxonomy.pareto import pareto, tally
-from taxonomy.query.filter import Filter, worded
+from taxonomy.query.compile import runs_meant
+from taxonomy.query.filter import Filter
 from taxonomy.query.listing import ORDERS, run_order, run_page, run_totals
 from tests.bench.corpus import trace
 from tests.bench.many import fill, fill_many
@@ -63,6 +64,10 @@ def rows(folder: Path) -> Iterator[Row]:
 
 def _asked(store: Store) -> dict[str, Callable[[], object]]:
     """What a screen or a command asks for at once."""
+
+    def asked(query: str) -> object:
+        return run_page(store, runs_meant(store, query))
+
     after = run_page(store, order="cost").next
     failed = Filter("outcome = ?", ("failed",), recorded=True)
     listed: dict[str, Callable[[], object]] = {
@@ -74,8 +79,10 @@ def _asked(store: Store) -> dict[str, Callable[[], object]]:
     return listed | {
         "second page by cost": lambda: run_page(store, order="cost", after=after),
         "first page of the failed by cost": lambda: run_page(store, failed, order="cost"),
-        "first page of two words": lambda: run_page(store, worded("outcome:failed refund")),
-        "a word that no run says": lambda: run_page(store, worded("nowhere")),
+        "first page of two words": lambda: asked("outcome:failed refund"),
+        "a word that no run says": lambda: asked("nowhere"),
+        "first page of a class": lambda: asked("tag:loop"),
+        "first page of a tool": lambda: asked("tool.error"),
         "order of all by cost, without rows": lambda: run_order(store, order="cost"),
         "sums of all": lambda: run_totals(store),
         "sums of the failed": lambda: run_totals(store, failed),

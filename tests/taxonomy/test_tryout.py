@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from replay.action import Action
 from replay.compare import Difference
-from replay.errors import NotFound
 from replay.locked.step_result import Reply, StepResult
 from replay.trace import Fidelity, Level
 from taxonomy import ledger
@@ -26,10 +25,8 @@ from taxonomy.tryout import (
     LeftOut,
     Spot,
     break_of,
-    check_class,
     drawn,
     healthy_steps,
-    of_class,
     oracle_of,
     words_on,
 )
@@ -66,32 +63,6 @@ def word(
         source="human" if accepted else "rule", by="ann" if accepted else "loop", why=None,
         accepted=accepted, place=1,
     )  # fmt: skip
-
-
-# --- which runs
-
-
-def test_a_class_goes_by_its_name_its_letter_its_label_and_how_one_begins() -> None:
-    said = [word(FailureClass.HALLUCINATED_STATE)]
-    for name in ("hallucinated state", "h", "Hallucinated  STATE", "halluc"):
-        assert of_class(name, said)
-    assert not of_class("loop", said)
-    assert of_class("untagged", [])
-    assert not of_class("untagged", said)
-
-
-def test_a_run_is_of_the_class_that_the_pareto_counts_it_under() -> None:
-    with pareto_case.empty() as store:
-        run = pareto_case.put(store, "a", LOOP, MADE_UP)
-        words = words_on(store)
-    assert of_class("h", words[run])
-    assert not of_class("loop", words[run])
-
-
-def test_what_is_no_class_is_an_error_that_lists_them() -> None:
-    with pytest.raises(NotFound, match="no class 'lop'; there are untagged, wrong tool, bad args"):
-        check_class("lop", {})
-    check_class("wrong", {})
 
 
 # --- where it broke

@@ -6,14 +6,13 @@ they broke and from runs that passed under the same prompts.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from arc_tui.jobs.tryout.wish import Wanted, Whom
-from arc_tui.views.runs import matches, run_rows
+from arc_tui.views.runs import run_rows
 from replay import canon, messages
 from replay.errors import ArcError, BadEdit, NotFound
 from replay.plan import Plan, plans
@@ -27,10 +26,8 @@ from taxonomy.tryout import (
     LeftOut,
     Spot,
     break_of,
-    check_class,
     drawn,
     healthy_steps,
-    of_class,
     words_on,
 )
 
@@ -40,7 +37,6 @@ UNTOUCHED = "the edit changes nothing in the request at its break"
 
 _REASONS = 3
 _LOOK = '`arc ls` and `arc pareto` list them; a class of two words is quoted: class:"wrong tool"'
-_CLASS = re.compile(r"""\bclass:(?:"([^"]*)"|'([^']*)'|(\S+))""", re.IGNORECASE)
 
 
 class Case(Struct, frozen=True, eq=False, kw_only=True):
@@ -141,23 +137,14 @@ class _Planning:
 
     # --- the runs
 
-    def _rows(self) -> list[RunRow]:
+    def _rows(self) -> Sequence[RunRow]:
         """The runs that are meant, as lists show them."""
+        traces = self._wanted.traces
+        if traces is None:
+            return run_rows(self._store, self._wanted.query)
         every = run_rows(self._store, every=True)
-        if self._wanted.traces is not None:
-            runs = {row.run for row in every if row.trace in self._wanted.traces}
-            return [row for row in every if row.preferred and row.run in runs]
-        classes = ["".join(found) for found in _CLASS.findall(self._wanted.query)]
-        for name in classes:
-            check_class(name, self._words)
-        words = _CLASS.sub(" ", self._wanted.query)
-        return [
-            row
-            for row in every
-            if row.preferred
-            and matches(row, words)
-            and all(of_class(name, self._words.get(row.trace, ())) for name in classes)
-        ]
+        runs = {row.run for row in every if row.trace in traces}
+        return [row for row in every if row.preferred and row.run in runs]
 
     def _cases(self, rows: Iterable[RunRow]) -> Iterator[Case]:
         for row in rows:

@@ -1,0 +1,230 @@
+"""What can be asked of a run? One table of fields: help, README and `compile` read it.
+
+A condition is on a row of the view `runs`; `{}` in one stands for what the value is held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from replay.trace import Level
+from taxonomy.classes import Fault, Shape
+from taxonomy.query.said import Who
+from taxonomy.query.values import COUNTS, DOLLARS, SPANS_NS
+
+
+class _Named(Struct, frozen=True, kw_only=True):
+    """What every field has. `means` ends a sentence that begins with the runs; `judged` is what
+    stands in a diagnosis, and not in the recording."""
+
+    name: str
+    means: str
+    example: str
+    aliases: tuple[str, ...] = ()
+    judged: bool = False
+
+
+class Text(_Named, frozen=True, kw_only=True):
+    """A column of text; with `several`, of names with commas between."""
+
+    column: str
+    several: bool = False
+
+
+class Choice(_Named, frozen=True, kw_only=True):
+    """A column that is one of a few words; what each stands for in it."""
+
+    column: str
+    of: Mapping[str, str | int]
+
+
+class Switch(_Named, frozen=True, kw_only=True):
+    """Something that holds or does not: `yes` or `no`."""
+
+    holds: str
+
+
+class Number(_Named, frozen=True, kw_only=True):
+    """A quantity in a unit.
+
+    `falling` is what an index has in place of the column: its negative, infinite where it is
+    unknown. `whole` tells whether all of it is known; a part is the least it can be. A quantity of
+    steps is asked `within` them, and holds where one of them shows it.
+    """
+
+    column: str
+    units: Mapping[str, float]
+    falling: str | None = None
+    whole: str | None = None
+    within: str = "{}"
+
+
+class Time(_Named, frozen=True, kw_only=True):
+    """A column of moments. `always` is the one comparison that the field itself stands for."""
+
+    column: str
+    always: str | None = None
+
+
+class Inside(_Named, frozen=True, kw_only=True):
+    """Runs that have a row `within` some rows whose `column` is what is asked; with `whole` all of
+    it, else somewhere in it. Asked nothing, any row will do."""
+
+    column: str
+    within: str
+    whole: bool
+
+
+class Worded(_Named, frozen=True, kw_only=True):
+    """A class said of a failure: `who` says which words count."""
+
+    who: Who
+
+
+class Blamed(_Named, frozen=True, kw_only=True):
+    """Whose doing a failure is said to be."""
+
+    of: Mapping[str, str]
+
+
+class Own(_Named, frozen=True, kw_only=True):
+    """A field with a way of its own; `compile` knows it by its name."""
+
+
+Field: TypeAlias = Text | Choice | Switch | Number | Time | Inside | Worded | Blamed | Own
+
+TOOLS = """
+CREATE INDEX span_tool ON span(name COLLATE NOCASE, status, trace) WHERE kind = 'tool'
+"""
+"""What lets the runs that called a tool be found without reading their spans."""
+
+_TOOL_SPANS = "trace IN (SELECT key FROM trace WHERE complete AND id IN ({}))"
+_CALLED = _TOOL_SPANS.format("SELECT trace FROM span WHERE kind = 'tool' AND {}")
+_CALLED_BADLY = _TOOL_SPANS.format(
+    "SELECT trace FROM span WHERE kind = 'tool' AND status = 'error' AND {}"
+)
+_ERRED = _TOOL_SPANS.format(
+    "SELECT trace FROM span WHERE status = 'error' AND kind IN ('tool', 'model')"
+    " AND step IS NOT NULL AND {}"
+)
+_STEPS = "trace IN (SELECT trace FROM steps WHERE {})"
+_SCORES = (
+    "trace IN (SELECT g.trace FROM score g WHERE {} AND g.rowid = (SELECT rowid FROM score o"
+    "   WHERE o.trace = g.trace AND o.step = g.step AND o.value IS NOT NULL"
+    "   ORDER BY CASE o.source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 WHEN 'import' THEN 2"
+    "     ELSE 3 END, o.by LIMIT 1))"
+)
+_TOOK = "CASE WHEN end_ns > start_ns THEN end_ns - start_ns END"
+_SPLIT = """'[' || replace(json_quote(models), ',', '","') || ']'"""
+
+MODELS = f"EXISTS (SELECT 1 FROM json_each({_SPLIT}) WHERE {{}})"
+"""One of the models of a run."""
+
+FIELDS: tuple[Field, ...] = (
+    Choice(name="outcome", column="outcome", example="outcome:failed",
+           of={each: each for each in ("passed", "failed", "unknown")},
+           means="passed, failed, or of unknown outcome"),
+    Text(name="task", column="task", example="task:26", means="whose task says it"),
+    Text(name="trial", column="trial", example="trial=0", means="whose trial says it"),
+    Text(name="variant", column="variant", example="variant:v3", means="whose variant says it"),
+    Text(name="model", aliases=("models",), column="models", several=True, example="model:claude*",
+         means="of which a model that answered is called so"),
+    Text(name="agent", column="agent", example="agent:coder", means="whose agent is called so"),
+    Text(name="title", column="title", example='title:"flaky test"', means="whose title says it"),
+    Text(name="format", column="format", example="format:inspect", means="read in that format"),
+    Text(name="path", column="path", example="path:*/eval/*", means="read from a file named so"),
+    Text(name="source", aliases=("source_id",), column="source_id", example="source:run-17",
+         means="that their source calls so"),
+    Own(name="id", example="id:d4870", means="whose id begins so"),
+    Text(name="prompt", column="prompt", example="prompt:4f9a",
+         means="the digest of whose system prompt has it"),
+    Choice(name="fidelity", column="fidelity", of={each.value: each.value for each in Level},
+           example="fidelity:exact", means="whose requests are known so well, all of them"),
+    Own(name="label", example="label:difficulty=hard",
+        means="with that label, or one that says it"),
+    Number(name="cost", column="cost_usd", units=DOLLARS, example="cost>0.5",
+           falling="coalesce(-cost_usd, 9e999)", whole="cost_complete",
+           means="that cost so much (dollars; c for cents)"),
+    Number(name="tokens", column="input_tokens", units=COUNTS, whole="tokens_complete",
+           example="tokens>100k", means="given so many input tokens"),
+    Number(name="output", column="output_tokens", units=COUNTS, whole="tokens_complete",
+           example="output>5k", means="that answered so many tokens"),
+    Number(name="duration", aliases=("time",), column="duration_ns", units=SPANS_NS,
+           falling=f"coalesce(-({_TOOK}), 9e999)", example="duration>2m",
+           means="that took so long (ms s m h d; seconds without)"),
+    Number(name="steps", column="steps", units=COUNTS, falling="-steps", example="steps>=20",
+           means="of so many steps"),
+    Number(name="calls", column="calls", units=COUNTS, example="calls<3",
+           means="of so many tool calls"),
+    Number(name="errors", column="errors", units=COUNTS, example="errors>2",
+           means="with so many calls that failed"),
+    Time(name="start", aliases=("week",), column="start_ns", example="week:2026-W47",
+         means="that began in that year, month, week, day or minute (UTC), before or after"),
+    Time(name="since", column="start_ns", always=">=", example="since:2026-11-01",
+         means="that began then or later"),
+    Time(name="before", column="start_ns", always="<", example="before:2026-11",
+         means="that began earlier"),
+    Time(name="imported", column="imported_ns", example="imported>=2026-11-20",
+         means="that were imported then"),
+    Inside(name="tool", column="name", within=_CALLED, whole=True, example="tool:Bash",
+           means="that called the tool"),
+    Inside(name="tool.error", column="name", within=_CALLED_BADLY, whole=True,
+           example="tool.error:Bash", means="where a call of the tool failed; alone: of any"),
+    Inside(name="step.error", column="error", within=_ERRED, whole=False,
+           example="step.error:timeout",
+           means="where a call or a request failed and says so; alone: says anything"),
+    Number(name="step.tokens", column="input_tokens", units=COUNTS, within=_STEPS,
+           example="step.tokens>50k", means="with a step given so many input tokens"),
+    Number(name="step.cost", column="cost_usd", units=DOLLARS, within=_STEPS,
+           example="step.cost>10c", means="with a step that cost so much"),
+    Number(name="step.duration", column="latency_ns", units=SPANS_NS, within=_STEPS,
+           example="step.duration>30s", means="with a step whose answer took so long"),
+    Number(name="score", column="g.value", units={"": 1}, within=_SCORES, example="score<0.5",
+           means="with a step of that score (the most trusted one it has)"),
+    Choice(name="shape", column="shape", judged=True, of={each.value: each.value for each in Shape},
+           example="shape:recovery", means="whose scores go so"),
+    Text(name="why", column="why", judged=True, example="why:never",
+         means="whose first candidate says it"),
+    Worded(name="tag", who="said", example="tag:loop",
+           means="tagged so, or suggested for it by a rule or judge (not a hint); tag:untagged"),
+    Worded(name="tagged", who="people", example="tagged:loop", means="that a person tagged so"),
+    Worded(name="class", who="first", example='class:"bad args"',
+           means="that the Pareto counts under it; class:untagged"),
+    Blamed(name="fault", of={each.value: each.value for each in Fault}, example="fault:harness",
+           means="of which somebody says that it was their doing"),
+    Own(name="owner", example="owner:ann", means="whose failure is theirs, as the Pareto says"),
+    Own(name="says", example='says:"no such order"',
+        means="in which the text was said, called or returned; also the text alone, in quotes"),
+    Switch(name="warned", judged=True, holds="coalesce(warnings, '[]') <> '[]'",
+           example="warned:yes", means="that the rules warn of (`✓!` where they passed)"),
+    Switch(name="live", holds="live", example="live:yes", means="that are still going on"),
+    Own(name="held-out", example="held-out:yes",
+        means="of held-out tasks, which are hidden unless asked for"),
+)  # fmt: skip
+
+BY_NAME: dict[str, Field] = {name: each for each in FIELDS for name in (each.name, *each.aliases)}
+
+
+def described() -> Iterator[tuple[str, str, str]]:
+    """(its names, an example, which runs it means) of each field."""
+    for each in FIELDS:
+        yield " ".join((each.name, *each.aliases)), each.example, each.means
+
+
+RULES: tuple[tuple[str, str], ...] = (
+    ("a b", "both hold; `and` may stand between"),
+    ("a or b, not a, (…)", "`not` binds closest, then `and`, then `or`"),
+    ("refund", "the word stands in title, task, trial, variant, agent, model, outcome, why, source,"
+     " format, path or shape, or the run's id begins so"),
+    ('"no such order"', "the text was said, called with or returned, from the beginning of a word"),
+    ("task:26", "task has it somewhere; * stands for any characters of all of it: model:claude*"),
+    ("task=26", "task is just that, letter by letter"),
+    ('variant:""', "has no variant"),
+    ('tag:"wrong tool"', "a value with spaces is quoted; tag:wrong-tool is the same"),
+    ("cost>0.5", "what is not known is neither more nor less: cost:unknown asks for it"),
+    ("not cost>0.5", "all other runs, those of unknown cost too"),
+)  # fmt: skip
+"""How terms are written and joined."""

@@ -1,0 +1,114 @@
+"""What does a value of a question mean? Numbers with units, moments, patterns with stars."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
+
+MOST_STARS = 4
+"""Of one pattern: to compare takes ever longer with each."""
+
+COUNTS: Mapping[str, float] = {"": 1, "k": 1e3, "m": 1e6}
+DOLLARS: Mapping[str, float] = {"": 1, "$": 1, "usd": 1, "c": 0.01}
+SPANS_NS: Mapping[str, float] = {
+    "": 1e9, "ms": 1e6, "s": 1e9, "m": 60e9, "min": 60e9, "h": 3600e9, "d": 86400e9,
+}  # fmt: skip
+"""What a unit is worth; letter case aside."""
+
+_NUMBER = re.compile(r"\$?(\d{1,15}(?:\.\d{0,15})?|\.\d{1,15})([a-z$]*)", re.ASCII)
+
+
+def number(text: str, units: Mapping[str, float]) -> float | None:
+    """A number that is not negative, in the unit worth 1; None where the text is none."""
+    found = _NUMBER.fullmatch(text.lower())
+    if found is None or found[2] not in units:
+        return None
+    return float(found[1]) * units[found[2]]
+
+
+class Moment(NamedTuple):
+    """A stretch of time as it was named, UTC, in ns since the epoch: a year, a day, a minute."""
+
+    from_ns: int
+    until_ns: int
+
+
+_MOMENT = re.compile(
+    r"(\d{4})(?:-W(\d\d)|-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d))?Z?)?)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_NS = 2**63 - 1
+
+
+def moment(text: str) -> Moment | None:
+    """`2026`, `2026-11`, `2026-W47`, `2026-11-20`, `2026-11-20T09:30`; None for what is none."""
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        start, end = _ends([int(part) if part else None for part in found.groups()])
+    except (ValueError, OverflowError):  # no such day
+        return None
+    return Moment(_ns(start), _ns(end))
+
+
+def _ends(parts: list[int | None]) -> tuple[datetime, datetime]:
+    year, week, month, day, hour, minute, second = parts
+    assert year is not None
+    if week is not None:
+        monday = datetime.combine(date.fromisocalendar(year, week, 1), datetime.min.time(), UTC)
+        return monday, monday + timedelta(days=7)
+    start = datetime(year, month or 1, day or 1, hour or 0, minute or 0, second or 0, tzinfo=UTC)
+    if second is not None:
+        return start, start + timedelta(seconds=1)
+    if minute is not None:
+        return start, start + timedelta(minutes=1)
+    if day is not None:
+        return start, start + timedelta(days=1)
+    if month is not None:
+        return start, datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+    return start, datetime(year + 1, 1, 1, tzinfo=UTC)
+
+
+def _ns(moment: datetime) -> int:
+    whole = (moment - _EPOCH) // timedelta(microseconds=1)
+    return max(min(whole * 1000, _LAST_NS), -_LAST_NS)
+
+
+class Pattern(NamedTuple):
+    """A text to compare with, letter case aside. `whole`: from end to end; a star in `stars`
+    stands for any characters."""
+
+    text: str
+    whole: bool
+    stars: bool
+
+    @property
+    def folds(self) -> bool:
+        """It has letters whose case SQLite does not know."""
+        return not self.text.isascii()
+
+    @property
+    def like(self) -> str:
+        """As SQL's LIKE takes it, `\\` escaping."""
+        text = self.text.lower()
+        for special in "\\%_":
+            text = text.replace(special, "\\" + special)
+        text = text.replace("*", "%") if self.stars else text
+        return text if self.whole else f"%{text}%"
+
+    def fits(self, text: str) -> bool:
+        """The same said of a text in hand."""
+        pieces = self.text.split("*") if self.stars else [self.text]
+        pattern = ".*".join(map(re.escape, pieces))
+        found = re.compile(pattern, re.IGNORECASE | re.DOTALL)
+        return (found.fullmatch(text) if self.whole else found.search(text)) is not None
+
+
+def pattern(text: str, *, quoted: bool = False, whole: bool = False) -> Pattern:
+    """A text that somewhere occurs, or with a star (or `whole`) is all there is."""
+    stars = "*" in text and not quoted
+    return Pattern(text, whole or stars, stars)

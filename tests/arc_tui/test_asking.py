@@ -1,0 +1,102 @@
+"""Commands and lists that take a question: which runs they then speak of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from arc_tui.cli import helping
+from arc_tui.views.arrangement import Arrangement, arranged
+from arc_tui.views.failures import Asked, build_failures
+from arc_tui.views.runs import run_rows
+from replay.errors import NotFound
+from taxonomy.ledger import open_ledger
+from taxonomy.query.fields import FIELDS
+from taxonomy.query.language import BadQuery
+from tests.arc_tui import sample
+from tests.arc_tui.test_commands import as_json, run
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    path = tmp_path / "arc.db"
+    sample.put_runs(path)
+    return path
+
+
+def tasks(db: Path, *query: str) -> list[str | None]:
+    return [row["task"] for row in as_json(db, "ls", *query)]
+
+
+def test_ls_lists_what_is_meant_in_one_word_or_several(db: Path) -> None:
+    assert tasks(db, "outcome:failed", "tag:hallucinated") == ["26"]
+    assert tasks(db, "outcome:failed tag:bad-args") == ["26", "7"]
+    assert tasks(db, "fault:user or warned:yes") == ["4", "9"]
+    assert tasks(db, '"flaky test" or task:""') == [None]
+    assert tasks(db, "tool.error:get_* not task:26") == []
+    assert tasks(db, '"window. Shall I"', "outcome:failed") == ["26"]
+    with pytest.raises(BadQuery, match=r"no field 'outcom'.*did you mean 'outcome'"):
+        run(db, "ls", "outcom:failed")
+
+
+def test_the_pareto_counts_the_failures_of_the_runs_that_are_meant(db: Path) -> None:
+    assert as_json(db, "pareto")["failed"] == 3
+    found = as_json(db, "pareto", "task:26", "or", "task:9")
+    assert found["failed"] == 2
+    assert [bar["label"] for bar in found["bars"]] == ["hallucinated state"]
+    assert [bar["fault"] for bar in found["apart"]] == ["user"]
+    weeks = as_json(db, "pareto", "--by", "week", "task:26")
+    assert [week["runs"] for week in weeks["weeks"]] == [2]
+    assert as_json(db, "pareto", "--since", "2020-01-01", "task:26")["after"] == 2
+    assert [each["trace"] for each in as_json(db, "pareto", "--runs", "h", "task:26")]
+    assert run(db, "pareto", "--agreement", "task:26").exception is None
+    with open_ledger(db) as store:
+        view = build_failures(store, Asked(query="task:7"))
+        assert (view.runs, view.pareto.failed) == (1, 1)
+        assert build_failures(store, Asked(query="task:7", every=True)).pareto.failed == 1
+
+
+def test_tags_are_asked_for_by_what_they_say_and_by_their_runs(db: Path) -> None:
+    classes = [row["class"] for row in as_json(db, "tags", "task:26")]
+    assert classes == ["hallucinated state", "bad args"]
+    assert [row["task"] for row in as_json(db, "tags", "tag:bad")] == ["26", "7"]
+    assert [row["task"] for row in as_json(db, "tags", "premise")] == ["9"]
+    assert [row["class"] for row in as_json(db, "tags", "steps>5", "not", "tag:h")] == ["bad args"]
+
+
+def test_find_looks_in_the_runs_that_are_meant(db: Path) -> None:
+    assert len(as_json(db, "find", "IFOYYZ")) == 6
+    found = as_json(db, "find", "IFOYYZ", "--on", "outcome:failed not task:9")
+    assert sorted(row["task"] for row in found) == ["26", "7"]
+    result = run(db, "find", "IFOYYZ", "--on", "outcome:failed", "--limit", "1", "--json")
+    assert result.stdout.count('"excerpt"') == 1
+    assert "--limit shows more" in result.stderr
+
+
+def test_stats_are_of_the_runs_that_are_meant(db: Path) -> None:
+    assert as_json(db, "stats", "task:26 or task:4")["outcome"]["rate"]["n"] == 3
+
+
+def test_a_name_that_cannot_be_read_as_a_query_is_still_said_to_be_no_run(db: Path) -> None:
+    with pytest.raises(NotFound, match=r"no trace 'run\(1'"):
+        run(db, "attach", "run(1", "--sketch-tools")
+
+
+def test_a_list_on_screen_shows_what_is_meant_or_says_why_it_cannot(db: Path) -> None:
+    with open_ledger(db) as store:
+        rows = run_rows(store)
+        shown = arranged(store, rows, Arrangement(words="outcome:failed not task:9", order="cost"))
+        assert [row.task for row in shown.rows or ()] == ["26", "7"]
+        assert arranged(store, rows, Arrangement()).rows == rows
+        half = arranged(store, rows, Arrangement(words="outcome:"))
+        assert half.rows is None
+        assert "nothing stands after outcome: (at character 9)" in half.refusal
+
+
+def test_help_says_what_can_be_asked(db: Path) -> None:
+    said = CliRunner().invoke(helping.help_, ["query"], standalone_mode=False).stdout
+    assert "a or b, not a, (…)" in said
+    for field in FIELDS:
+        assert field.example in said
