@@ -98,8 +98,10 @@ def count(number_: int, noun: str, plural: str | None = None) -> str:
     return f"{number(number_)} {noun if number_ == 1 else plural or noun + 's'}"
 
 
-def outcome_mark(outcome: str, *, warned: bool = False) -> Text:
-    """`✓` passed, `✓!` passed with something wrong, `✗` failed, `·` unknown."""
+def outcome_mark(outcome: str, *, warned: bool = False, live: bool = False) -> Text:
+    """`✓` passed, `✓!` passed with something wrong, `✗` failed, `·` unknown, `●` still going on."""
+    if live:
+        return Text("●", "cyan")
     match outcome:
         case "passed":
             return Text("✓!", "yellow") if warned else Text("✓", "green")

@@ -146,3 +146,43 @@ def test_no_shipped_module_can_start_a_process() -> None:
             ):
                 found.append(name)
     assert set(found) <= set(ALLOWED_PROCESSES)
+
+
+ALLOWED_SERVERS: tuple[str, ...] = (
+    "arc_tui/jobs/listening.py",
+    "arc_tui/live/receiver.py",
+)
+
+
+def test_only_what_receives_runs_can_open_a_socket() -> None:
+    found = set()
+    for path in modules():
+        for node in nodes(path):
+            names = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+            if any(
+                each.split(".")[0] in {"socket", "socketserver", "aiohttp", "http"}
+                for each in names
+            ):
+                found.add(path.relative_to(ROOT).as_posix())
+    assert found <= set(ALLOWED_SERVERS)
+
+
+def test_what_listens_listens_on_loopback() -> None:
+    from arc_tui.live import LOOPBACK
+
+    assert LOOPBACK == "127.0.0.1"
+    opened = [
+        (node.func.attr, ast.unparse(node.args[1]))
+        for name in ALLOWED_SERVERS
+        for node in nodes(ROOT / name)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr.endswith("Site")
+    ]
+    assert opened == [("TCPSite", "LOOPBACK")]

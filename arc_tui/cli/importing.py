@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -12,6 +14,7 @@ from rich.progress import Progress as Bar
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
 from arc_tui.format import count, cut, one_line, plain
 from arc_tui.jobs import importing
+from replay.store import Store
 
 
 @click.command("import")
@@ -19,6 +22,8 @@ from arc_tui.jobs import importing
 @click.option("--format", "format_", help="Skip the guess: read as this format.")
 @click.option("--task-from", help="A regular expression over the path with named groups.")
 @click.option("--replace", is_flag=True, help="Take the new side where a recording conflicts.")
+@click.option("--unknown", is_flag=True, help="List the fields that were not understood.")
+@click.option("--follow", is_flag=True, help="Go on reading what is written there, until ctrl-c.")
 @json_option
 @db_option
 def import_(
@@ -26,20 +31,83 @@ def import_(
     format_: str | None,
     task_from: str | None,
     replace: bool,
+    unknown: bool,
+    follow: bool,
     as_json: bool,
     db: Path | None,
 ) -> int:
-    """Read traces from files and folders (`-` is standard input)."""
+    """Read traces from files and folders (`-` is standard input).
+
+    With --follow sessions that grow fill in while they are written, here and in an open app.
+    """
+    if follow:
+        if as_json or unknown or Path("-") in paths:
+            raise click.UsageError(
+                "--follow goes with files and folders, not with --json, --unknown or `-`"
+            )
+        with open_store(db) as store:
+            return _follow(store, paths, format_, task_from, replace)
     with open_store(db) as store:
         work = importing.import_paths(
             store, paths, format=format_, task_from=task_from, replace=replace
         )
         report = drain(work)
-    if as_json:
+    if unknown:
+        _print_unknown(report, as_json)
+    elif as_json:
         print_json(report)
     else:
         _print(report)
     return 2 if report.failed else 0
+
+
+def _print_unknown(report: importing.ImportReport, as_json: bool) -> None:
+    """What was not understood, and the files that could not be read at all."""
+    from arc_tui.cli.unknown import print_unknown, spotted, unknown_fields
+
+    for file in report.files:
+        if file.error is not None:
+            click.echo(f"arc: {one_line(file.error)}", err=True)
+    found = spotted(unknown_fields(report.files))
+    print_json(found) if as_json else print_unknown(found)
+
+
+def _follow(
+    store: Store, paths: tuple[Path, ...], format_: str | None, task_from: str | None, replace: bool
+) -> int:
+    """Tell of each trace when it is first read; errors once, however often a file is read."""
+    from arc_tui.jobs import following
+
+    out, known, said = console(), set[str](), set[str]()
+    work = following.follow(
+        store, paths, _pausing(), format=format_, task_from=task_from, replace=replace
+    )
+    for report in work:
+        if report.error is not None and report.error not in said:
+            said.add(report.error)
+            click.echo(f"arc: {one_line(report.error)}", err=True)
+        for trace in report.traces:
+            if trace.id not in known:
+                known.add(trace.id)
+                size = f"{count(trace.steps, 'step')}, {count(trace.spans, 'span')}"
+                out.print(f"{trace.id[:8]}  {plain(report.path)}: {size}", soft_wrap=True)
+    click.echo(f"{count(len(known), 'trace')} followed", err=True)
+    return 2 if said else 0
+
+
+def _pausing() -> Callable[[float], bool]:
+    """A wait that ctrl-c ends: what is being read then is read to its end."""
+    ended: list[int] = []
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda number, _: ended.append(number))
+
+    def pause(seconds: float) -> bool:
+        end_s = time.monotonic() + seconds
+        while not ended and time.monotonic() < end_s:
+            time.sleep(min(0.1, seconds))
+        return not ended
+
+    return pause
 
 
 def drain(work: Iterator[importing.Progress | importing.ImportReport]) -> importing.ImportReport:

@@ -88,8 +88,11 @@ def take_in(
     format: str | None = None,
     task_from: str | None = None,
     replace: bool = False,
+    live_until_ns: int | None = None,
 ) -> Generator[Progress, None, ImportReport]:
     """Import files and folders, undiagnosed; yields progress and returns the report.
+
+    With `live_until_ns` their traces are still going on, and live until then.
 
     A file that was named, or that a format claims, and cannot be read is an error in the report,
     and the others are imported all the same.
@@ -99,7 +102,7 @@ def take_in(
     reports: list[FileReport] = []
     skipped: list[str] = []
     traces = 0
-    writer = Writer(store, replace=replace)
+    writer = Writer(store, replace=replace, live_until_ns=live_until_ns)
     total = len(named) + len(found)
     for done, (source, asked) in enumerate(
         [(s, True) for s in named] + [(s, False) for s in found]

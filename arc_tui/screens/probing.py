@@ -66,7 +66,7 @@ class ProbeScreen(Wishing, ModalScreen[None]):
                 tooltip="Say in your own words what would have been right"),
         Binding("escape", "back", "close", id="probe.back",
                 tooltip="Stop what runs, else back to the run"),
-        Binding("a", "summary", "who sums up", id="probe.summary", group=SUMMARY,
+        Binding("a", "summary", "who sums up", id="probe.who_sums_up", group=SUMMARY,
                 tooltip="Have the model write the summary, or make it by rule again"),
         Binding("n", "samples", "samples", id="probe.samples",
                 tooltip="Choose how often either arm is asked"),

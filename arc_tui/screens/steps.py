@@ -70,7 +70,7 @@ class StepsScreen(StepsWishing):
                 tooltip="Go by the next oracle"),
         Binding("left", "turn(-1)", "oracle before", id="steps.oracle_before", show=False,
                 tooltip="Go by the oracle before"),
-        Binding("e,f7", "choose", "fix", id="steps.choose",
+        Binding("e,f7", "choose", "fix", id="steps.fix",
                 tooltip="Take a kept edit, or a file, as the fix that is tried"),
         Binding("f", "fact", "fact", id="steps.fact",
                 tooltip="Name a fact to ask the model about, and its true value"),

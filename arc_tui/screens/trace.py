@@ -22,6 +22,7 @@ from typing_extensions import override
 from arc_tui.screens.leaving import Leaving
 from arc_tui.screens.probed import Probed
 from arc_tui.screens.walking import Walking
+from arc_tui.screens.watching import Watching
 from arc_tui.views import step as steps
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView, build_step
@@ -49,7 +50,7 @@ AGAIN = Binding.Group("again", compact=True)
 WHY = NAMES.index("Why")
 
 
-class TraceScreen(Probed, Leaving, Walking):
+class TraceScreen(Watching, Probed, Leaving, Walking):
     """One run, from its shape down to the words of one step."""
 
     HELP = "a run"
@@ -131,6 +132,13 @@ class TraceScreen(Probed, Leaving, Walking):
             super().__init__()
             self.view = view
 
+    class Grown(Message):
+        """The trace was read again, after something was written."""
+
+        def __init__(self, view: TraceView) -> None:
+            super().__init__()
+            self.view = view
+
     class StepLoaded(Message):
         """A step was read."""
 
@@ -185,13 +193,30 @@ class TraceScreen(Probed, Leaving, Walking):
         self.tab = WHY if view.marked else NAMES.index("Response")
         self.call_later(self.spans.go_to, opens_at)
 
+    def on_changed(self) -> None:
+        if self.view is not traces.EMPTY:
+            self.ask(lambda store: build_trace(store, self.trace), self.Grown, group="trace")
+
+    def on_trace_screen_grown(self, event: Grown) -> None:
+        """More of the run is there: it fills in, and the cursor stays on its row."""
+        if event.view.run == self._whole.run:
+            return
+        self.view = self.shown(event.view)
+        self._ground = None
+        self.refresh_bindings()
+        self._load_step()
+
     def on_span_tree_step_shown(self, event: SpanTree.StepShown) -> None:
         self.step = event.step
+        self._load_step()
+
+    def _load_step(self) -> None:
+        step = min(self.spans.step, len(self.view.steps) - 1)
+        if step < 0:
+            return
         rows, said, blind = self.view.steps, self.view.diagnosis, self.view.blind
         self.ask(
-            lambda store: build_step(
-                store, self.trace, event.step, rows=rows, said=said, blind=blind
-            ),
+            lambda store: build_step(store, self.trace, step, rows=rows, said=said, blind=blind),
             self.StepLoaded,
             group="step",
         )

@@ -11,6 +11,7 @@ from msgspec import Struct, convert, structs
 from arc_tui.views.grounds import Grounds
 from arc_tui.views.scorers import Scorer, scorers
 from arc_tui.views.why_probes import WhyProbes
+from replay.errors import no_step
 from replay.messages import calls, new_since, observed, prose, results, text, thinking
 from replay.store import Store, read
 from replay.store.handle import now_ns
@@ -155,6 +156,8 @@ def build_step(
     row = rows[index]
     before = next((r.step for r in reversed(rows[:index]) if r.thread == row.thread), None)
     loaded = read.part(store, trace, {index} | ({before} if before is not None else set()))
+    if index not in loaded:  # a live run was read differently since
+        raise no_step(index, len(rows))
     step, earlier = loaded[index], loaded.get(before if before is not None else -1)
     shown = _view(trace, row, step, earlier, said)
     return shown if blind else _scored(store, shown)

@@ -15,3 +15,12 @@ def keep_live(store: Store, keys: Iterable[str], until_ns: int | None) -> None:
             " WHERE key = ? AND complete AND live_until_ns IS NOT NULL",
             ((until_ns, key) for key in keys),
         )
+
+
+def next_end_ns(store: Store, at_ns: int) -> int | None:
+    """When the first of the traces that are live at a time ceases to be, None where none is."""
+    found = store.db.execute(
+        "SELECT min(live_until_ns) FROM trace WHERE live_until_ns > ?", (at_ns,)
+    )
+    end: int | None = found.fetchone()[0]
+    return end

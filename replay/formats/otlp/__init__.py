@@ -26,10 +26,13 @@ from replay.formats.otlp.records import Log, Raw
 from replay.formats.otlp.scores import scores
 from replay.formats.otlp.spans import Known, known_of
 from replay.formats.otlp.tree import Builder
-from replay.trace import AgentSpan, AnySpan, Batch, Header, ModelCall
+from replay.trace import AgentSpan, AnySpan, Batch, Header, Level, ModelCall
 
 NAME = "otlp"
 TITLE = "OpenTelemetry (OTLP JSON and protobuf)"
+FILES = ".json, .jsonl, .pb"
+FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
+LACKS = "what the instrumentation left out: often the tools, all messages unless told to keep them"
 
 _TELLING = frozenset({Kind.MODEL, Kind.TOOL, Kind.AGENT})
 

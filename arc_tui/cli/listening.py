@@ -1,0 +1,167 @@
+"""`arc listen` and `arc hook`: runs as they happen, and how an agent is made to send them."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from arc_tui.cli.common import console, db_option
+from arc_tui.format import count, cut, one_line
+from arc_tui.live import LOOPBACK, PORT
+from arc_tui.places import database
+
+if TYPE_CHECKING:
+    from arc_tui.live.desk import Written
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True,
+    help="The port on 127.0.0.1; 0 takes a free one.",
+)  # fmt: skip
+@db_option
+@click.pass_context
+def listen(ctx: click.Context, port: int, db: Path | None) -> int:
+    """Receive traces over OTLP/HTTP while agents run, until ctrl-c.
+
+    `arc` beside it shows them as they grow; `arc hook` says how an agent sends there.
+    """
+    import asyncio
+
+    from arc_tui.jobs import listening
+
+    listening.require_server()
+    path = database(db or ctx.find_root().obj)
+    heard = _Heard(path)
+    asyncio.run(_listen(path, port, heard))
+    heard.say_end()
+    return 0
+
+
+async def _listen(path: Path, port: int, heard: _Heard) -> None:
+    import asyncio
+
+    from arc_tui.jobs import listening
+
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # where loops know no signals, ctrl-c ends it at once
+            loop.add_signal_handler(each, stop.set)
+    await listening.listen(path, port=port, ready=heard.say_ready, tell=heard.say, stop=stop)
+
+
+class _Heard:
+    """What was received, told as it comes: traces on stdout, the rest on stderr."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._out = console()
+        self._traces: dict[str, Written] = {}
+
+    def say_ready(self, port: int) -> None:
+        click.echo(f"listening on http://{LOOPBACK}:{port}, writing {self._path}", err=True)
+        click.echo(
+            "`arc hook` says how agents send here · `arc` shows them · ctrl-c ends", err=True
+        )
+
+    def say(self, written: Written) -> None:
+        name = cut(one_line(written.title or "untitled"), 60)
+        if written.state == "refused":
+            click.echo(f"arc: {one_line(written.why)}", err=True)
+            return
+        self._traces[written.id] = written
+        size = f"{count(written.steps, 'step')}, {count(written.spans, 'span')}"
+        if written.state == "begun":
+            self._out.print(f"● {written.id[:8]}  {name}", soft_wrap=True)
+        elif written.state == "over":
+            self._out.print(f"✓ {written.id[:8]}  {name}: {size}", soft_wrap=True)
+
+    def say_end(self) -> None:
+        spans = sum(written.spans for written in self._traces.values())
+        click.echo(
+            f"{count(len(self._traces), 'trace')}, {count(spans, 'span')} received", err=True
+        )
+
+
+CLAUDE_CODE = """\
+# Claude Code: in the shell that starts it, or under "env" in its settings.json
+export CLAUDE_CODE_ENABLE_TELEMETRY=1
+export CLAUDE_CODE_ENHANCED_TELEMETRY_BETA=1
+export OTEL_TRACES_EXPORTER=otlp
+export OTEL_LOGS_EXPORTER=otlp
+export OTEL_METRICS_EXPORTER=none
+export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
+export OTEL_EXPORTER_OTLP_ENDPOINT={endpoint}
+export OTEL_LOGS_EXPORT_INTERVAL=1000
+# what was asked, and what tools were given and gave; without these only figures are sent
+export OTEL_LOG_USER_PROMPTS=1
+export OTEL_LOG_TOOL_DETAILS=1
+export OTEL_LOG_TOOL_CONTENT=1
+# a session that runs without telemetry can be followed in its own file:
+#   arc import --follow ~/.claude/projects
+"""
+
+GENERIC = """\
+# any agent with an OpenTelemetry SDK that exports over OTLP
+export OTEL_TRACES_EXPORTER=otlp
+export OTEL_LOGS_EXPORTER=otlp
+export OTEL_METRICS_EXPORTER=none
+export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
+export OTEL_EXPORTER_OTLP_ENDPOINT={endpoint}
+export OTEL_BSP_SCHEDULE_DELAY=1000
+# messages, where the instrumentation follows the GenAI conventions
+export OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true
+"""
+
+PYTHON = """\
+# Python: pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+provider = TracerProvider()
+provider.add_span_processor(
+    BatchSpanProcessor(
+        OTLPSpanExporter(endpoint="{endpoint}/v1/traces"), schedule_delay_millis=1000
+    )
+)
+trace.set_tracer_provider(provider)
+"""
+
+NODE = """\
+// Node: npm install @opentelemetry/sdk-node @opentelemetry/exporter-trace-otlp-proto
+import {{ OTLPTraceExporter }} from '@opentelemetry/exporter-trace-otlp-proto';
+import {{ NodeSDK }} from '@opentelemetry/sdk-node';
+
+const sdk = new NodeSDK({{
+  traceExporter: new OTLPTraceExporter({{ url: '{endpoint}/v1/traces' }}),
+}});
+sdk.start();
+process.on('beforeExit', () => sdk.shutdown());
+"""
+
+HOOKS = {"claude-code": CLAUDE_CODE, "env": GENERIC, "python": PYTHON, "node": NODE}
+"""Settings by the word that asks for them; `{endpoint}` is where `arc listen` listens."""
+
+
+@click.command()
+@click.argument("agent", required=False, type=click.Choice(list(HOOKS)))
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=PORT, show_default=True,
+    help="The port that `arc listen` was given.",
+)  # fmt: skip
+def hook(agent: str | None, port: int) -> int:
+    """Print what makes an agent send its traces to `arc listen`. Nothing is written.
+
+    AGENT chooses one; all are printed otherwise. `eval "$(arc hook claude-code)"` sets it in a
+    shell.
+    """
+    chosen = [agent] if agent is not None else list(HOOKS)
+    endpoint = f"http://{LOOPBACK}:{port}"
+    click.echo("\n".join(HOOKS[each].format(endpoint=endpoint) for each in chosen), nl=False)
+    return 0

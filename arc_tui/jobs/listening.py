@@ -1,0 +1,130 @@
+"""Runs as they happen: what agents send is received, and written as it comes.
+
+The server's thread receives and acknowledges; another one writes, at once where it has nothing to
+do, and never more than half of the time, so that a trace of many spans is not put together anew for
+each of them. What arrived since the last write is lost if the process is killed outright; every
+other end, ctrl-c included, writes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from arc_tui.live import LOOPBACK
+from arc_tui.live.desk import Desk, Written
+from arc_tui.live.growing import Grown, Traces
+from replay.errors import ArcError
+from replay.formats.otlp.held import Record
+from replay.store.handle import now_ns
+
+LEAST_PAUSE_S = 0.05
+LOOK_S = 1.0
+"""How often it is asked which traces are over."""
+
+Tell = Callable[[Written], None]
+
+
+def require_server() -> None:
+    """Raises ArcError with what to install where a package is lacking."""
+    try:
+        import aiohttp  # noqa: F401
+        import opentelemetry.proto.trace.v1.trace_pb2  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ArcError(
+            f"listening needs the package {error.name}, which is not installed",
+            "install arc with its extra: uv tool install 'arc-tui[serve]'",
+        ) from error
+
+
+async def listen(
+    path: Path, *, port: int, ready: Callable[[int], None], tell: Tell, stop: asyncio.Event
+) -> None:
+    """Receive on loopback until `stop`, then write what is left.
+
+    Port 0 is any that is free; `ready` is told which. `tell` hears of every write. Raises ArcError
+    where the port is taken.
+    """
+    traces, news = Traces(), asyncio.Event()
+
+    def take(records: list[Record]) -> None:
+        traces.add(records, time.monotonic())
+        news.set()
+
+    async with _desk(path) as write:
+        async with _serving(take, port) as bound:
+            ready(bound)
+            while not stop.is_set():
+                await _first_of(news, stop, seconds=LOOK_S)
+                news.clear()
+                began_s = time.monotonic()
+                await write([*traces.over(began_s), *traces.arrived()], tell)
+                took_s = time.monotonic() - began_s
+                await _first_of(stop, seconds=max(took_s, LEAST_PAUSE_S))
+        await write(traces.all_over(), tell)
+
+
+async def _first_of(*events: asyncio.Event, seconds: float) -> None:
+    """Until one of them happens or the time is over."""
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for each in waiting:
+        each.cancel()
+
+
+Write = Callable[[list[Grown], Tell], "asyncio.Future[None]"]
+
+
+@asynccontextmanager
+async def _desk(path: Path) -> AsyncIterator[Write]:
+    """Write in a thread of its own: a store never crosses threads, and the server goes on."""
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1, thread_name_prefix="arc-desk") as thread:
+        desk = await loop.run_in_executor(thread, Desk, path)
+
+        def work(found: list[Grown], tell: Tell) -> None:
+            for grown in found:
+                written = desk.write(grown)
+                if written is not None:
+                    loop.call_soon_threadsafe(tell, written)
+            desk.keep_live(now_ns())
+
+        try:
+            yield lambda found, tell: loop.run_in_executor(thread, work, found, tell)
+        finally:
+            await loop.run_in_executor(thread, desk.close)
+
+
+@asynccontextmanager
+async def _serving(take: Callable[[list[Record]], None], port: int) -> AsyncIterator[int]:
+    """The server on its port, which it yields."""
+    from aiohttp import web
+
+    from arc_tui.live.receiver import application
+
+    runner = web.AppRunner(application(take), access_log=None, auto_decompress=False)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, LOOPBACK, port, shutdown_timeout=1.0)
+        try:
+            await site.start()
+        except OSError as error:
+            raise _no_port(port, error) from error
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def _no_port(port: int, error: OSError) -> ArcError:
+    if error.errno == errno.EADDRINUSE:
+        return ArcError(
+            f"{LOOPBACK}:{port} is taken, by another `arc listen` or by a collector",
+            "stop that one, or choose another port with --port",
+        )
+    why = (error.strerror or str(error)).lower()
+    return ArcError(f"{LOOPBACK}:{port} cannot be listened on: {why}", "choose another with --port")
