@@ -76,9 +76,12 @@ def _refuse_nan(value: Json) -> None:
             _refuse_nan(entry)
 
 
-def encode_seen(value: Json) -> bytes:
-    """`encode(seen(value))`; hardly any value holds what is not seen, and bytes tell at once."""
-    encoded = encode(value)
+def encode_seen(value: Json, encoded: bytes | None = None) -> bytes:
+    """`encode(seen(value))`; hardly any value holds what is not seen, and bytes tell at once.
+
+    `encoded` is `encode(value)` where it is known.
+    """
+    encoded = encode(value) if encoded is None else encoded
     return encode(seen(value)) if any(name in encoded for name in _UNSEEN) else encoded
 
 
@@ -91,13 +94,17 @@ def seen(value: Json) -> Json:
     return value
 
 
-def message_digest(message: Message) -> str:
-    """Identity of a message: dialect and body, order kept, volatile parts left out."""
+def message_digest(message: Message, encoded: bytes | None = None) -> str:
+    """Identity of a message: dialect and body, order kept, volatile parts left out.
+
+    `encoded` is its body as `encode` gives it, where that is known.
+    """
     volatile = VOLATILE[message.dialect]
     body = message.body
     if volatile:
+        encoded = None
         body = {name: entry for name, entry in body.items() if name not in volatile}
-    return digest("message", message.dialect, encode_seen(body))
+    return digest("message", message.dialect, encode_seen(body, encoded))
 
 
 def node_digest(parent: str | None, message: str) -> str:

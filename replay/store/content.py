@@ -1,20 +1,27 @@
 """What is stored once however often it is said: messages, contexts, sets of tools.
 
 Every text is redacted here, before it is hashed and before it reaches a row; each distinct message
-once. Memos are kept per trace, so that a step costs only what is new in it.
+of a trace once. Memos are kept per trace, so that a step costs only what is new in it.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import NamedTuple
 
 from msgspec import structs
 
 from replay import canon, redact
 from replay.redact import Redactor
 from replay.store import words
+from replay.store.pending import Pending
 from replay.trace import Context, Json, Message, Tool
+
+SHORT = 200
+"""Texts up to so many characters (names, settings) come again and again: their masks are kept."""
 
 
 class Stored(NamedTuple):
@@ -30,55 +37,86 @@ class Content:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
+        self._short = lru_cache(4096)(redactor.text)
+        self._short_clear = lru_cache(4096)(redactor.clear)
         self._messages: dict[int, tuple[Message, Stored]] = {}
+        self._said: dict[str, Stored] = {}
         self._nodes: dict[int, tuple[Context, Stored]] = {}
         self._toolsets: dict[int, tuple[tuple[Tool, ...], Stored]] = {}
 
     def forget(self) -> None:
         """Drop the memos (they hold the objects they know, so that an id is never reused)."""
         self._messages.clear()
+        self._said.clear()
         self._nodes.clear()
         self._toolsets.clear()
 
+    @contextmanager
+    def pending(self, db: sqlite3.Connection) -> Iterator[Pending]:
+        """Rows for one transaction, written at its end; where it fails, none of them is known."""
+        rows = Pending(db)
+        written = False
+        try:
+            yield rows
+            rows.write()
+            written = True
+        finally:
+            if not written:
+                self.forget()
+
     def text(self, value: str | None) -> str | None:
         """A redacted text."""
-        return None if value is None else self._redactor.text(value)
+        if value is None:
+            return None
+        return self._short(value) if len(value) <= SHORT else self._redactor.text(value)
 
     def json(self, value: Json) -> str | None:
         """A redacted value as JSON text, None for nothing (None, {} and [])."""
         if value is None or value == {} or value == []:
             return None
         encoded = canon.encode(value)
-        if self._redactor.clear(encoded):
+        if self._clear(encoded):
             return encoded.decode()
         return canon.encode(self._redactor.value(value)).decode()
 
-    def message(self, db: sqlite3.Connection, message: Message | None) -> Stored | None:
+    def _clear(self, encoded: bytes) -> bool:
+        if len(encoded) <= SHORT:
+            return self._short_clear(encoded)
+        return self._redactor.clear(encoded)
+
+    def message(self, rows: Pending, message: Message | None) -> Stored | None:
         """The row of a message, None for none."""
         if message is None:
             return None
         known = self._messages.get(id(message))
         if known is None:
-            known = (message, self._new_message(db, message))
+            known = (message, self._any_message(rows, message))
             self._messages[id(message)] = known
         return known[1]
 
-    def _new_message(self, db: sqlite3.Connection, message: Message) -> Stored:
+    def _any_message(self, rows: Pending, message: Message) -> Stored:
+        """The row of a message that may have been said before, as a value of its own."""
         body = canon.encode(message.body)
+        digest = canon.message_digest(message, body)  # what it holds may have to be masked yet
+        known = self._said.get(digest)
+        if known is None:
+            known = self._said[digest] = self._new_message(rows, message, body, digest)
+        return known
+
+    def _new_message(self, rows: Pending, message: Message, body: bytes, digest: str) -> Stored:
         if not self._redactor.clear(body):
             message = structs.replace(message, body=self._redactor.value(message.body))
             body = canon.encode(message.body)
+            digest = canon.message_digest(message, body)
         text = body.decode()
         masked = redact.masked_count(text)
-        digest = canon.message_digest(message)
         row = {"dialect": message.dialect, "role": message.role, "body": text, "masked": masked}
-        known = _find(db, "message", digest)
-        if known is None:
-            known = insert(db, "message", {"digest": digest, **row})
-            words.add_message(db, known, message)
+        known, added = rows.once("message", digest, row)
+        if added:
+            words.add_message(rows.db, known, message)
         return Stored(known, digest, masked)
 
-    def context(self, db: sqlite3.Connection, context: Context | None) -> Stored | None:
+    def context(self, rows: Pending, context: Context | None) -> Stored | None:
         """The row of a context node, its ancestors with it, None for an empty context."""
         fresh: list[Context] = []
         node = context
@@ -87,12 +125,12 @@ class Content:
             node = node.parent
         stored = self._nodes[id(node)][1] if node is not None else None
         for each in reversed(fresh):
-            stored = self._new_node(db, each, stored)
+            stored = self._new_node(rows, each, stored)
             self._nodes[id(each)] = (each, stored)
         return stored
 
-    def _new_node(self, db: sqlite3.Connection, node: Context, parent: Stored | None) -> Stored:
-        said = self.message(db, node.message)
+    def _new_node(self, rows: Pending, node: Context, parent: Stored | None) -> Stored:
+        said = self.message(rows, node.message)
         assert said is not None
         masked = said.masked + (parent.masked if parent else 0)
         digest = canon.node_digest(parent.digest if parent else None, said.digest)
@@ -102,43 +140,23 @@ class Content:
             "depth": node.depth,
             "masked": masked,
         }
-        return Stored(_once(db, "context", digest, row), digest, masked)
+        of_new = rows.holds("message", said.id) or (
+            parent is not None and rows.holds("context", parent.id)
+        )
+        return Stored(rows.once("context", digest, row, new=of_new)[0], digest, masked)
 
-    def toolset(self, db: sqlite3.Connection, tools: tuple[Tool, ...] | None) -> Stored | None:
+    def toolset(self, rows: Pending, tools: tuple[Tool, ...] | None) -> Stored | None:
         """The row of the tools offered together, None where they are unknown."""
         if tools is None:
             return None
         known = self._toolsets.get(id(tools))
         if known is None:
-            known = (tools, self._new_toolset(db, tools))
+            known = (tools, self._new_toolset(rows, tools))
             self._toolsets[id(tools)] = known
         return known[1]
 
-    def _new_toolset(self, db: sqlite3.Connection, tools: tuple[Tool, ...]) -> Stored:
+    def _new_toolset(self, rows: Pending, tools: tuple[Tool, ...]) -> Stored:
         value = self._redactor.value([canon.tool_value(tool) for tool in tools])
         digest = canon.digest("toolset", canon.encode_seen(value))
         body = canon.encode(value).decode()
-        return Stored(_once(db, "toolset", digest, {"body": body}), digest)
-
-
-def _once(db: sqlite3.Connection, table: str, digest: str, row: dict[str, Any]) -> int:
-    """The id of the row with that digest, inserted where it is new."""
-    found = _find(db, table, digest)
-    return insert(db, table, {"digest": digest, **row}) if found is None else found
-
-
-def _find(db: sqlite3.Connection, table: str, digest: str) -> int | None:
-    found = db.execute(f"SELECT id FROM {table} WHERE digest = ?", (digest,)).fetchone()
-    return None if found is None else int(found[0])
-
-
-_INSERTS: dict[tuple[str, ...], str] = {}
-
-
-def insert(db: sqlite3.Connection, table: str, row: dict[str, Any]) -> int:
-    """Insert a row by column name; returns its rowid."""
-    shape = (table, *row)
-    if shape not in _INSERTS:
-        marks = ", ".join("?" * len(row))
-        _INSERTS[shape] = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})"
-    return int(db.execute(_INSERTS[shape], list(row.values())).lastrowid or 0)
+        return Stored(rows.once("toolset", digest, {"body": body})[0], digest)

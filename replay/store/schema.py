@@ -357,6 +357,8 @@ def _live(db: Database) -> None:
 _LIVE = """
 ALTER TABLE trace ADD COLUMN live_until_ns INTEGER;
 
+CREATE INDEX trace_live ON trace(live_until_ns) WHERE live_until_ns IS NOT NULL;
+
 DROP VIEW trace_summary;
 
 CREATE VIEW trace_summary AS

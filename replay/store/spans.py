@@ -6,13 +6,11 @@ that hold the same span under the same key agree on it.
 
 from __future__ import annotations
 
-import sqlite3
-from typing import Any
-
 from replay import canon, prices
 from replay.messages import text
 from replay.steps import kind_of
-from replay.store.content import Content, Stored, insert
+from replay.store.content import Content, Stored
+from replay.store.pending import Pending, Row
 from replay.trace import (
     AgentSpan,
     AnySpan,
@@ -24,28 +22,26 @@ from replay.trace import (
     Usage,
 )
 
-Row = dict[str, Any]
-
 BRIEF_WIDTH = 160
 
 REFERENCES = ("system", "toolset", "context", "response", "observation")
 """Columns that hold row ids of content; in a digest they stand as the content's digest."""
 
 
-def put(db: sqlite3.Connection, content: Content, trace: int, seq: int, span: AnySpan) -> None:
-    """Insert one span. Raises sqlite3.IntegrityError where its id stands in the trace already."""
-    call, refs = _call(db, content, span)
+def put(rows: Pending, content: Content, trace: int, seq: int, span: AnySpan) -> None:
+    """Add one span, whose id must be new in the trace."""
+    call, refs = _call(rows, content, span)
     row = _span(content, span)
     named = {name: stored.digest if stored else None for name, stored in refs.items()}
     digest = span_digest(row, {**call, **named})
     own = {"trace": trace, "seq": seq, **row, "brief": content.text(brief(span)), "digest": digest}
-    span_row = insert(db, "span", own)
+    span_row = rows.identified("span", own)
     ids = {name: stored.id if stored else None for name, stored in refs.items()}
     if isinstance(span, ModelCall):
         masked = sum(stored.masked for stored in refs.values() if stored)
-        insert(db, "model_call", {"span": span_row, **call, **ids, "masked": masked})
+        rows.add("model_call", {"span": span_row, **call, **ids, "masked": masked})
     elif isinstance(span, ToolCall):
-        insert(db, "tool_call", {"span": span_row, **call, **ids})
+        rows.add("tool_call", {"span": span_row, **call, **ids})
 
 
 def span_digest(span: Row, call: Row) -> str:
@@ -53,14 +49,14 @@ def span_digest(span: Row, call: Row) -> str:
 
     Left out: the parent, the costs (they follow from usage and a price table) and `masked`.
     """
-    own = [[name, span[name]] for name in sorted(_SPAN_COLUMNS)]
+    own = [[name, span[name]] for name in _SPAN_COLUMNS]
     its = [[name, call[name]] for name in sorted(call) if name not in _DERIVED]
     return canon.digest("span", canon.pack([own, its]))
 
 
-_SPAN_COLUMNS = (
-    "span_id", "parent", "kind", "name", "start_ns", "end_ns", "time_quality", "status", "error",
-    "place_span", "place_message", "place_line", "detail",
+_SPAN_COLUMNS = (  # in the order of their names
+    "detail", "end_ns", "error", "kind", "name", "parent", "place_line", "place_message",
+    "place_span", "span_id", "start_ns", "status", "time_quality",
 )  # fmt: skip
 _DERIVED = frozenset({"span", "cost_usd", "cost_source", "prices", "masked"})
 
@@ -73,10 +69,17 @@ def brief(span: AnySpan) -> str:
         case ToolCall():
             if not isinstance(span.arguments, dict):
                 return _cut(span.arguments_raw or "")
-            values = (str(v) for v in span.arguments.values() if isinstance(v, (str, int, float)))
+            values = filter(None, map(_word, span.arguments.values()))
             return _cut(" ".join(values))
         case AgentSpan() | Retrieval() | OtherSpan():
             return ""
+
+
+def _word(value: Json) -> str:
+    """A value in a line: a text or number, or a list of such; anything else is left out."""
+    if isinstance(value, list):
+        return " ".join(map(_word, value))
+    return str(value) if isinstance(value, (str, int, float)) else ""
 
 
 def _cut(said: str) -> str:
@@ -115,19 +118,17 @@ def _detail(span: AnySpan) -> dict[str, Json]:
     return {**known, "extra": span.extra} if span.extra else known
 
 
-def _call(
-    db: sqlite3.Connection, content: Content, span: AnySpan
-) -> tuple[Row, dict[str, Stored | None]]:
+def _call(rows: Pending, content: Content, span: AnySpan) -> tuple[Row, dict[str, Stored | None]]:
     if isinstance(span, ModelCall):
         return _model_call(content, span), {
-            "system": content.message(db, span.request.system),
-            "toolset": content.toolset(db, span.request.tools),
-            "context": content.context(db, span.request.context),
-            "response": content.message(db, span.response.message),
+            "system": content.message(rows, span.request.system),
+            "toolset": content.toolset(rows, span.request.tools),
+            "context": content.context(rows, span.request.context),
+            "response": content.message(rows, span.response.message),
         }
     if isinstance(span, ToolCall):
         seen = span.observation
-        observed = content.message(db, seen.message) if seen is not None else None
+        observed = content.message(rows, seen.message) if seen is not None else None
         return _tool_call(content, span), {"observation": observed}
     return {}, {}
 

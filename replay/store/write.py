@@ -14,13 +14,13 @@ import sqlite3
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from replay import canon
 from replay.errors import BadTrace
 from replay.steps import Node, Plan, plan
 from replay.store import spans, words
-from replay.store.content import Content, insert
+from replay.store.content import Content
 from replay.store.handle import Store, now_ns
 from replay.trace import Batch, Header, Level
 
@@ -38,11 +38,16 @@ class Finished(Struct, frozen=True, kw_only=True):
 
 
 class _Open(Struct):
-    """A trace being written: its row, its latest header, how many spans it has so far."""
+    """A trace being written: its row, its latest header, the ids of its spans so far."""
 
     row: int
     header: Header
-    spans: int = 0
+    ids: set[str] = field(default_factory=set)
+
+
+_MANY_ROWS = ("PRAGMA cache_size = -32000", "PRAGMA wal_autocheckpoint = 8000")
+"""The pages that new rows touch stay in memory (32 MB), and the log goes into the file in large
+pieces: each piece waits for the disk. Neither can lose a row."""
 
 
 class Writer:
@@ -59,6 +64,8 @@ class Writer:
         self._live_until_ns = live_until_ns
         self._open: dict[str, _Open] = {}
         self._content = Content(store.redactor)
+        for setting in _MANY_ROWS:
+            store.db.execute(setting)
 
     def write(self, batch: Batch) -> str:
         """Append a batch; returns the trace's id. Nothing shows until `finish`.
@@ -67,21 +74,19 @@ class Writer:
         """
         header = batch.header
         key = canon.trace_id(header.format, header.source_id, header.item)
-        with self._store.writing() as db:
+        with self._store.writing() as db, self._content.pending(db) as rows:
             open_ = self._open.get(key) or self._begin(db, key, header)
             open_.header = header
             for span in batch.spans:
-                try:
-                    spans.put(db, self._content, open_.row, open_.spans, span)
-                except sqlite3.IntegrityError as error:
-                    where = f"span {span.id}"
-                    raise BadTrace(header.path or "-", where, "stands twice") from error
-                open_.spans += 1
+                if span.id in open_.ids:
+                    raise BadTrace(header.path or "-", f"span {span.id}", "stands twice")
+                spans.put(rows, self._content, open_.row, len(open_.ids), span)
+                open_.ids.add(span.id)
             for score in batch.scores:
                 row = msgspec.structs.asdict(score)
                 row["span_id"], row["source"] = row.pop("span"), row.pop("by")
                 row["explanation"] = self._content.text(score.explanation)
-                insert(db, "source_score", {"trace": open_.row, **row})
+                rows.add("source_score", {"trace": open_.row, **row})
         return key
 
     def finish(self, key: str) -> Finished:
@@ -109,7 +114,7 @@ class Writer:
                 "--replace takes the new one",
             )
         return Finished(
-            id=key, verdict=verdict, spans=open_.spans, steps=len(made.asks), problems=problems
+            id=key, verdict=verdict, spans=len(open_.ids), steps=len(made.asks), problems=problems
         )
 
     def drop(self, key: str) -> None:
@@ -140,7 +145,9 @@ class Writer:
             "labels": "{}",
             "imported_ns": now_ns(),
         }
-        self._open[key] = _Open(row=insert(db, "trace", row), header=header)
+        names, marks = ", ".join(row), ", ".join("?" * len(row))
+        made = db.execute(f"INSERT INTO trace ({names}) VALUES ({marks})", list(row.values()))
+        self._open[key] = _Open(row=made.lastrowid or 0, header=header)
         return self._open[key]
 
     def _describe(self, db: sqlite3.Connection, open_: _Open, problems: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.redact import PLACEHOLDER, Redactor, masked_count
+from replay.redact import DENIED_KEYS, PLACEHOLDER, Redactor, masked_count
 
 REDACT = Redactor(b"test key")
 
@@ -108,3 +108,18 @@ def test_clear_never_clears_what_masking_would_change(value: Any) -> None:
     encoded = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
     if REDACT.clear(encoded):
         assert REDACT.value(value) == value
+
+
+def test_what_clears_a_text_early_knows_every_denied_key() -> None:
+    for name in DENIED_KEYS:
+        assert not REDACT.clear(json.dumps({name: "anything"}).encode())
+        assert not REDACT.clear(json.dumps({"text": json.dumps({name.upper(): 1})}).encode())
+
+
+@pytest.mark.parametrize("before", ["", "card ", "(", "\n"])
+@pytest.mark.parametrize("glued", ["x", ".", "-", "7"])
+def test_a_card_is_found_from_the_start_on_and_not_within_a_longer_number(
+    before: str, glued: str
+) -> None:
+    assert masked_count(REDACT.text(before + "4242 4242 4242 4242")) == 1
+    assert REDACT.text(before + glued + "4242 4242 4242 4242").endswith("4242 4242 4242 4242")
