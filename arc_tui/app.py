@@ -192,6 +192,14 @@ class ArcApp(App[None]):
     def on_run_table_opened(self, event: RunTable.Opened) -> None:
         self._open(event.trace)
 
+    def on_opening_demo_wanted(self) -> None:
+        """The bundled runs in a database of their own, imported where that is new."""
+        from arc_tui.places import demo_database, fixtures
+
+        self.path, self.demo = demo_database(None), True
+        new = () if self.path.exists() else (fixtures() / "traces",)
+        self.push_screen(RunsScreen(self.path, new))
+
     def on_failure_runs_opened(self, event: FailureRuns.Opened) -> None:
         self._open(event.trace, event.step)
 

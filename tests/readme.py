@@ -22,11 +22,11 @@ from arc_tui.cli import cli
 from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from arc_tui.views.doctor import never_checked
+from arc_tui.views.formats import HEAD, build_formats
 from arc_tui.views.results import markdown, shipped
 from replay.edit import Change
 from replay.edit.changes import EFFORTS, ROLES
 from replay.edit_file import KINDS
-from replay.formats import formats
 from replay.store.rows import StepRow
 from taxonomy.classes import CLASSES, SHAPES
 from taxonomy.ledger import open_ledger
@@ -174,7 +174,7 @@ def _rated(found: dict[str, float]) -> str:
 
 def inputs() -> str:
     """The formats that are read."""
-    return _table(("`--format`", "reads"), [(f"`{f.NAME}`", f.TITLE) for f in formats()])
+    return _table(HEAD, [(f"`{row.name}`", *row.cells[1:]) for row in build_formats()])
 
 
 def query() -> str:

@@ -50,7 +50,7 @@ def ls(
     if not rows and held:
         return 1
     if not rows:
-        nothing = "no runs yet; `arc import PATH` reads some, `arc demo` shows some"
+        nothing = "no runs yet; `arc last --list` shows what is here, `arc demo` shows some"
         click.echo(f"no run matches {words!r}" if words else nothing, err=True)
         return 1
     names = ["", "id", "task", "trial", "outcome", "steps", "tokens", "cost", "time", "why"]

@@ -14,9 +14,11 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import Worker, WorkerState
+from typing_extensions import override
 
 from arc_tui import format
 from arc_tui.screens.importing import ImportEnded, Importing, ImportMoved
+from arc_tui.screens.opening import Opening
 from arc_tui.screens.queue import Queueing
 from arc_tui.screens.watching import Watching
 from arc_tui.views.arrangement import Arrangement, Shown, arranged
@@ -31,6 +33,7 @@ from taxonomy.query.listing import RunRow
 
 NO_RUNS = """no runs here yet
 
+o                 opens what is here: sessions, logs, the demo
 arc import PATH   reads traces: a file, a folder, or - for standard input
 arc FILE          reads a file and opens it here
 arc demo          shows bundled runs: no key, no network"""
@@ -39,7 +42,7 @@ NARROW = 100
 """Below this many columns the failures hide behind the table."""
 
 
-class RunsScreen(Watching, Queueing):
+class RunsScreen(Opening, Watching, Queueing):
     """Runs at the left, failures at the right."""
 
     HELP = "runs"
@@ -66,6 +69,8 @@ class RunsScreen(Watching, Queueing):
                 tooltip="Show other columns: why, figures, source"),
         Binding("H", "held_out", "held out", id="runs.held_out",
                 tooltip="Show the runs of held-out tasks too, or hide them again"),
+        Binding("o", "here", "open here", id="runs.here",
+                tooltip="Open what is here: sessions of this folder, logs, another path, the demo"),
         Binding("r", "refresh", "refresh", id="runs.refresh",
                 tooltip="Read the database again"),
         Binding("escape", "back", "clear", id="runs.back", show=False,
@@ -104,6 +109,7 @@ class RunsScreen(Watching, Queueing):
         super().__init__(path)
         self._imports = imports
         self._looked = False
+        self._offered = bool(imports)
         self._importing: Importing | None = None
         self._loading = False
         self._stale = False
@@ -153,6 +159,17 @@ class RunsScreen(Watching, Queueing):
         self.query_one(ParetoPanel).pareto = event.view.pareto
         self.refresh_bindings()
         self._arrange()
+        if not (event.view.rows or event.view.apart.runs or self._offered):
+            self._offered = True
+            self.action_here()
+
+    @override
+    def take_in(self, path: Path) -> None:
+        if self._importing is None:
+            self._imports = (path,)
+            self._import()
+        else:
+            self.say("an import is under way")
 
     def _import(self) -> None:
         """Start what was asked for with the app, once the database is known to open; the rules

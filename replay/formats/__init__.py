@@ -31,8 +31,10 @@ class Format(Protocol):
     NAME: str
     TITLE: str
     FILES: str
-    FIDELITY: tuple[Level, ...]
     LACKS: str
+
+    @property
+    def FIDELITY(self) -> tuple[Level, ...]: ...  # noqa: N802  a module's constant
 
     def sniff(self, head: Head) -> bool: ...
 
@@ -51,6 +53,11 @@ _MODULES = (
     "anthropic_log",
     "otlp",
     "openinference",
+    "langfuse",
+    "openai_agents",
+    "mlflow",
+    "langsmith",
+    "weave",
     "sqlite",
     "swe_agent",
     "mini_swe_agent",

@@ -50,6 +50,9 @@ from replay.trace import (
 
 NAME = "arc"
 TITLE = "arc/1, our own"
+FILES = ".jsonl"
+FIDELITY = (Level.EXACT, Level.REBUILT, Level.SUPPLIED, Level.PARTIAL, Level.NONE)
+LACKS = "what the source it was written from lacked"
 VERSION = "arc/1"
 
 

@@ -38,6 +38,9 @@ from replay.trace import (
 
 NAME = "chat"
 TITLE = "chat lists, OpenAI-style"
+FILES = ".json, .jsonl"
+FIDELITY = (Level.REBUILT, Level.PARTIAL)
+LACKS = "what does not stand in the list or beside it: mostly the tools"
 
 _SYSTEM = {"system", "developer"}
 TITLE_WIDTH = 80

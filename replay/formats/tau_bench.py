@@ -15,10 +15,13 @@ from replay.formats.chat import chat_spans, user_label
 from replay.formats.intake import Head, Source, Tally
 from replay.formats.normal import derived_id
 from replay.formats.sidecar import rewarded
-from replay.trace import Batch, Header, Json
+from replay.trace import Batch, Header, Json, Level
 
 NAME = "tau-bench"
 TITLE = "tau-bench results"
+FILES = ".json"
+FIDELITY = (Level.PARTIAL,)
+LACKS = "the tools"
 
 
 def sniff(head: Head) -> bool:

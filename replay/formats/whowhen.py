@@ -38,6 +38,9 @@ from replay.trace import (
 
 NAME = "whowhen"
 TITLE = "Who&When group chats"
+FILES = ".json"
+FIDELITY = (Level.PARTIAL,)
+LACKS = "what each speaker was shown; the tools"
 
 NO_VIEW = "what each speaker of the group was shown is not recorded"
 

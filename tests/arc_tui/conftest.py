@@ -9,6 +9,13 @@ import pytest
 from tests.arc_tui.free_case import put_tour
 
 
+@pytest.fixture(autouse=True)
+def no_sessions(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is offered to be opened is nothing of whoever runs the tests."""
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.setenv(name, str(tmp_path_factory.getbasetemp() / "nowhere"))
+
+
 @pytest.fixture(scope="session")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tour") / "arc.db"

@@ -20,6 +20,7 @@ from arc_tui.jobs import importing
 from arc_tui.screens.importing import ImportEnded, ImportMoved
 from arc_tui.screens.runs import RunsScreen
 from arc_tui.screens.trace import TraceScreen
+from arc_tui.views.arrangement import Shown
 from arc_tui.views.runs import NO_RUN
 from arc_tui.widgets.run_table import RunTable
 from replay.errors import ArcError
@@ -84,6 +85,8 @@ async def test_the_palette_offers_what_the_keys_do_here(db: Path) -> None:
     app = ArcApp(db)
     async with app.run_test() as pilot:
         await settle(pilot)
+        await pilot.press("escape")  # no file of those that are offered
+        await settle(pilot)
         offered = [active.binding.id for active in Keys(app.screen)._active()]
         assert "runs.sort" in offered
         assert "trace.tag" not in offered
@@ -133,8 +136,9 @@ async def test_the_answer_to_an_older_question_is_dropped(db: Path) -> None:
         screen = app.screen
         assert isinstance(screen, RunsScreen)
         await settle(pilot)
-        screen.ask(lambda _: (NO_RUN,), RunsScreen.Arranged, group="arrange")
-        screen.ask(lambda _: (NO_RUN, NO_RUN), RunsScreen.Arranged, group="arrange")
+        screen.ask(lambda _: Shown(rows=(NO_RUN,)), RunsScreen.Arranged, group="arrange")
+        both = Shown(rows=(NO_RUN, NO_RUN))
+        screen.ask(lambda _: both, RunsScreen.Arranged, group="arrange")
         await settle(pilot)
         assert len(screen.table.rows) == 2
 
@@ -191,6 +195,7 @@ async def test_the_progress_of_an_import_is_one_line_and_escape_stops_it(
     app = ArcApp(db)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await settle(pilot)
+        await pilot.press("escape")
         screen = app.screen
         assert isinstance(screen, RunsScreen)
         screen.bar.display = True

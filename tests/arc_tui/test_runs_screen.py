@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
+from arc_tui.places import fixtures
 from arc_tui.screens.runs import RunsScreen
 from arc_tui.views.arrangement import ORDERS, Arrangement
 from arc_tui.views.runs import run_rows
@@ -26,8 +28,9 @@ async def opened(db: Path, size: tuple[int, int] = (120, 24)) -> AsyncIterator[O
     app = ArcApp(db)
     async with app.run_test(size=size, notifications=True) as pilot:
         await settle(pilot)
-        assert isinstance(app.screen, RunsScreen)
-        yield pilot, app.screen
+        screen = app.screen_stack[0]
+        assert isinstance(screen, RunsScreen)
+        yield pilot, screen
 
 
 @pytest.fixture
@@ -43,9 +46,51 @@ async def test_the_screen_looks_like_this(db: Path, size: tuple[int, int]) -> No
         matches_golden(pilot.app, f"runs_{size[0]}x{size[1]}")
 
 
-async def test_an_empty_database_says_what_to_do_next(tmp_path: Path) -> None:
-    async with opened(tmp_path / "new.db", (80, 24)) as (pilot, _):
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a person is who has one trace there, and no sessions anywhere."""
+    monkeypatch.setenv("ARC_DATA_DIR", str(tmp_path / "nowhere"))
+    here = tmp_path / "here"
+    here.mkdir()
+    shutil.copy(fixtures() / "traces" / "shop-refund-v5-0.jsonl", here / "run.jsonl")
+    monkeypatch.chdir(here)
+    return here
+
+
+async def test_an_empty_database_offers_what_is_here_and_else_says_what_to_do(
+    tmp_path: Path, folder: Path
+) -> None:
+    async with opened(tmp_path / "new.db", (80, 24)) as (pilot, screen):
+        shown = text(pilot.app)
+        assert "what shall be opened?" in shown
+        assert "run.jsonl" in shown
+        await pilot.press("escape")
+        await settle(pilot)
         matches_golden(pilot.app, "runs_empty_80x24")
+        await pilot.press("o")
+        await settle(pilot)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert [row.task for row in screen.table.rows] == ["refund"]
+
+
+async def test_the_demo_that_is_offered_is_shown_from_a_database_of_its_own(
+    tmp_path: Path, folder: Path, db: Path
+) -> None:
+    (tmp_path / "nowhere").mkdir()
+    shutil.copy(db, tmp_path / "nowhere" / "demo.db")
+    async with opened(tmp_path / "new.db", (80, 24)) as (pilot, _):
+        await pilot.press("j", "enter")
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, RunsScreen)
+        assert len(pilot.app.screen.table.rows) == 6
+
+
+async def test_no_offer_stands_before_files_that_were_named(tmp_path: Path, folder: Path) -> None:
+    app = ArcApp(tmp_path / "new.db", imports=(folder / "run.jsonl",))
+    async with app.run_test() as pilot:
+        await settle(pilot)
+        assert "what shall be opened?" not in text(app)
 
 
 def names(screen: RunsScreen) -> list[str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import atif, load, part_of, sniff
@@ -575,3 +578,92 @@ def test_a_newer_version_is_read_and_said_to_be_newer(write: Write) -> None:
     batch, tally = read(write(user("do"), agent("one"), schema_version="ATIF-v1.9"))
     assert len(models(batch)) == 1
     assert [problem.where for problem in tally.problems] == ["schema_version"]
+
+
+@pytest.mark.parametrize("arguments", ["[" * 3000, "nested"])
+def test_a_trajectory_nested_too_deeply_is_refused_with_a_sentence(
+    write: Write, arguments: Any
+) -> None:
+    for _ in range(300 if arguments == "nested" else 0):
+        arguments = {"a": arguments}
+    step = agent("", "c")
+    step["tool_calls"][0]["arguments"] = arguments
+    with pytest.raises(BadTrace, match="nested too deeply"):
+        read(write(user("do"), step))
+
+
+WRONG: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, -1, 1e300, 10**30, "", "x", [], [[]], {}, {"a": []}, "2026-01-01T00:00:00Z"]
+)
+HARD: dict[str, Any] = {
+    "schema_version": "ATIF-v1.8",
+    "session_id": "s",
+    "trajectory_id": "main",
+    "agent": {"name": "a", "model_name": "m", "tool_definitions": [{"function": {"name": "B"}}]},
+    "steps": [
+        system("be good"),
+        user([{"type": "audio", "source": {"media_type": "audio/wav", "path": "a.wav"}}]),
+        sent(trajectory_id="child"),
+        agent("Executed Bash d", "d", timestamp="2026-01-01T00:00:02Z", reasoning_content="hm"),
+        system("S", extra={"context_management": {"type": "compaction", "boundary": "replace"}}),
+        agent("done", llm_call_count=2, is_copied_context=False, **SPOKE),
+    ],
+    "final_metrics": {"total_cost_usd": 1.0, "total_steps": 6},
+    "subagent_trajectories": [CHILD],
+}
+
+
+def places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value inside."""
+    inside: list[tuple[Any, Any]] = []
+    if isinstance(value, (dict, list)):
+        inside = list(value.items() if isinstance(value, dict) else enumerate(value))
+    return [here, *(path for key, each in inside for path in places(each, (*here, key)))]
+
+
+@given(path=st.sampled_from(places(HARD)[1:]), wrong=WRONG)
+@settings(
+    max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+def test_a_trajectory_with_any_field_of_another_type_gives_a_trace_or_a_sentence(
+    path: tuple[Any, ...], wrong: Any, tmp_path: Path
+) -> None:
+    changed = json.loads(json.dumps(HARD))
+    home = changed
+    for key in path[:-1]:
+        home = home[key]
+    home[path[-1]] = wrong
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps(changed))
+    with suppress(BadTrace):
+        (batch,) = atif.read(Source(file), Tally())
+        assert len({span.id for span in batch.spans}) == len(batch.spans)
+        build(batch.spans)
+
+
+@needs_shared
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_a_sample_cut_anywhere_is_refused_with_a_sentence(path: Path, tmp_path: Path) -> None:
+    data = path.read_bytes().rstrip()
+    for share in (0.0, 0.3, 0.6, 0.999):
+        file = tmp_path / "t.json"
+        file.write_bytes(data[: int(share * len(data))])
+        with pytest.raises(BadTrace, match="not JSON"):
+            list(atif.read(Source(file), Tally()))
+
+
+@needs_shared
+def test_harbor_s_files_under_their_own_names_are_one_run(tmp_path: Path) -> None:
+    names = {"continuation": "trajectory.json", "continuation_cont1": "trajectory.cont-1.json"}
+    for part in ("summary", "questions", "answers"):
+        names[f"sub_{part}"] = f"trajectory.summarization-1-{part}.json"
+    for sample, name in names.items():
+        text = (DATA / f"formats/atif/harbor_terminus2_{sample}.json").read_bytes()
+        (tmp_path / name).write_bytes(text)
+    main = tmp_path / "trajectory.json"
+    batch, tally = read(main)
+    assert tally.problems == []
+    assert len(agents(batch)) == 4
+    assert len(build(batch.spans)[0]) == 10
+    others = [tmp_path / name for name in names.values() if name != "trajectory.json"]
+    assert {part_of(path) for path in others} == {main}

@@ -25,10 +25,13 @@ from replay.formats.anthropic_log.shapes import is_record
 from replay.formats.anthropic_log.spans import Told
 from replay.formats.fields import known
 from replay.formats.intake import Head, Source, Tally
-from replay.trace import Batch, Header
+from replay.trace import Batch, Header, Level
 
 NAME = "anthropic"
 TITLE = "Anthropic Messages logs (pairs, claude-trace, batches, streams)"
+FILES = ".jsonl, .json; streams of events"
+FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
+LACKS = "in streams and results of batches the request"
 
 _LINES = 20
 _CALL = (

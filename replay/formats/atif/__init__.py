@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from replay.errors import BadTrace
 from replay.formats.atif import documents
 from replay.formats.atif.documents import Document, Family
 from replay.formats.atif.figures import dollars
@@ -28,10 +29,13 @@ from replay.formats.fields import obj, word
 from replay.formats.intake import Head, Source, Tally
 from replay.formats.normal import count, derived_id
 from replay.messages import text
-from replay.trace import Batch, Header, Json
+from replay.trace import Batch, Header, Json, Level
 
 NAME = "atif"
 TITLE = "ATIF trajectories (Harbor)"
+FILES = ".json"
+FIDELITY = (Level.REBUILT, Level.PARTIAL)
+LACKS = "mostly the system prompt and the tools; what a compaction left"
 
 _KNOWN = re.compile(r"ATIF-v1\.[0-8](\.\d+)?")
 _FIELDS = {
@@ -56,12 +60,15 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     root = _source_id(main)
     teller = Teller(root, family, tally)
     last = main
-    for document in _chain(family):
-        _check(document, tally)
-        teller.tell(document)
-        last = document
-    for document in family.rest():
-        teller.adopt(document)
+    try:
+        for document in _chain(family):
+            _check(document, tally)
+            teller.tell(document)
+            last = document
+        for document in family.rest():
+            teller.adopt(document)
+    except RecursionError as error:  # in arguments that stand as text
+        raise BadTrace(source.display, "", "is nested too deeply to be read") from error
     spans = (agent_span(main, root, teller.entries), *teller.spans())
     totals = obj(last.raw.get("final_metrics"))
     _count(totals, tally)

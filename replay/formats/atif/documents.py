@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from replay.errors import BadTrace
+from replay.formats.depth import is_deep
 from replay.formats.fields import listed, obj, word
 from replay.formats.intake import Source, Tally
 from replay.trace import Json
@@ -96,7 +97,7 @@ class Family:
             return None
         self._files.add(path)
         try:
-            raw = Source(path).document()
+            raw = _opened(Source(path))
         except BadTrace as error:
             self._tally.problem(f"{name}: {error.where}", error.why)
             return None
@@ -135,7 +136,7 @@ class Family:
 
 def _trajectories(source: Source) -> list[Document]:
     """The trajectories of a file, the main one first."""
-    raw = source.document()
+    raw = _opened(source)
     if _is_trajectory(raw):
         return [_document(raw, source.name)]
     bundled = {name: each for name, each in obj(raw).items() if _is_trajectory(each)}
@@ -147,6 +148,13 @@ def _trajectories(source: Source) -> list[Document]:
         _document(bundled.pop(first), first),
         *(_document(each, name) for name, each in bundled.items()),
     ]
+
+
+def _opened(source: Source) -> Json:
+    raw = source.document()
+    if is_deep(raw):
+        raise BadTrace(source.display, "", "is nested too deeply to be read")
+    return raw
 
 
 def _is_trajectory(raw: Json) -> bool:

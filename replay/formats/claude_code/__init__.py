@@ -30,10 +30,13 @@ from replay.formats.claude_code.session import Times, session
 from replay.formats.fields import listed, obj
 from replay.formats.intake import HEAD_BYTES, Head, Source, Tally
 from replay.formats.normal import derived_id
-from replay.trace import AgentSpan, Batch, Header, Json, Place
+from replay.trace import AgentSpan, Batch, Header, Json, Level, Place
 
 NAME = "claude-code"
 TITLE = "Claude Code sessions"
+FILES = ".jsonl in ~/.claude/projects, stream-json output, .json exports"
+FIDELITY = (Level.PARTIAL,)
+LACKS = "system prompt and tools; in a stream the user's prompt too"
 
 _EXPORT = rb'\A\s*\{\s*"loglines"\s*:\s*\['
 _LONG_LINE = (rb'"sessionId"\s*:', rb'"(parentUuid|messageId)"\s*:')

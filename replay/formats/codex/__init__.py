@@ -31,10 +31,13 @@ from replay.formats.codex.thread import Told, told
 from replay.formats.fields import known, obj, word
 from replay.formats.intake import Head, Source, Tally
 from replay.formats.normal import derived_id, ns
-from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Message, Place
+from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, Message, Place
 
 NAME = "codex"
 TITLE = "Codex rollouts"
+FILES = "rollout-*.jsonl in ~/.codex/sessions"
+FIDELITY = (Level.PARTIAL, Level.NONE)
+LACKS = "the tools; before the end of 2025 the system prompt; requests of compactions"
 
 _LONG_LINE = (rb'"type"\s*:\s*"session_meta"', rb'"payload"\s*:\s*\{')
 _LABELS = ("cwd", "originator", "cli_version", "model_provider", "forked_from_id")

@@ -28,10 +28,13 @@ from replay.formats.gemini_cli.records import (
 from replay.formats.gemini_cli.thread import Teller, signal, span_name
 from replay.formats.intake import Head, Source, Tally
 from replay.formats.normal import derived_id, ns
-from replay.trace import AgentSpan, AnySpan, Batch, Context, Header, Json, Place, ToolCall
+from replay.trace import AgentSpan, AnySpan, Batch, Context, Header, Json, Level, Place, ToolCall
 
 NAME = "gemini-cli"
 TITLE = "Gemini CLI sessions and checkpoints"
+FILES = ".json, .jsonl in ~/.gemini/tmp"
+FIDELITY = (Level.PARTIAL,)
+LACKS = "system prompt and tools"
 
 _FILE = re.compile(r".+\.jsonl?(\.gz|\.zst)?$")
 _SESSION = (rb'\A\W*\{?\s*"sessionId"\s*:', rb'"projectHash"\s*:')

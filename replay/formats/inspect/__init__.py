@@ -1,12 +1,12 @@
 """Inspect logs: `.eval` archives and `.json` documents, one trace a sample.
 
 Inspect records each request as it was made, so most are exact. The path of a sample: the log is
-opened (`log`); a sample (`sample`) has its events put into a tree (`tree`),
-where tools find their spans (`pairs`); the tree becomes spans (`spans`), a model
-event with its context (`model`, `contexts`), a tool event (`tool`), any
-other (`events`), attachments put back throughout (`attachments`); what the scorers
-said becomes outcome and scores (`verdict`). Samples of old logs may hold no events, only
-messages (`messages`).
+opened (`log`; a zip by `archive`), a sample taken out as fields and bytes (`record`) and read
+(`sample`): its events are put into a tree (`tree`; their times by `clock`), where tools find their
+spans (`pairs`); the tree becomes spans (`spans`), a model event with its context (`model`,
+`contexts`), a tool event (`tool`), any other (`events`), attachments put back as they are decoded
+(`attachments`); what the scorers said (`scored`) becomes outcome and scores (`verdict`). Samples of
+old logs may hold no events, only messages (`messages`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from replay.formats.inspect.log import HEADERS, ZIP, entries
+from replay.formats.inspect.archive import ZIP
+from replay.formats.inspect.log import HEADERS, entries
 from replay.formats.inspect.sample import read_sample
 from replay.formats.intake import Head, Source, Tally
-from replay.trace import Batch
+from replay.trace import Batch, Level
 
 NAME = "inspect"
-TITLE = "Inspect logs (.eval, .json)"
+TITLE = "Inspect logs"
+FILES = ".eval, .json; often in logs/"
+FIDELITY = (Level.EXACT, Level.PARTIAL, Level.NONE)
+LACKS = "in old logs the tools; inputs that were kept out of the log"
 
 _OPENING = re.compile(rb'\s*\{\s*"(version|status|eval)"\s*:')
 _NEAR = 4096
@@ -43,11 +47,6 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     empty = True
     for entry in entries(source, tally):
         empty = False
-        try:
-            batch = read_sample(entry, source.display, tally)
-        except RecursionError:
-            tally.problem(entry.where, "is nested too deeply to be read")
-            continue
-        yield batch
+        yield from read_sample(entry, source.display, tally)
     if empty:
         tally.problem("samples", "the log holds none")

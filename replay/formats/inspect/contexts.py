@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import msgspec
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
-from replay.formats.fields import listed, obj
 from replay.formats.inspect.attachments import Attachments
+from replay.formats.inspect.opened import ModelEvent
+from replay.formats.inspect.record import entries
 from replay.trace import Context, Json, Message, extend
 
 NO_INPUT = "the input was not recorded"
@@ -22,6 +22,9 @@ NOT_WHOLE = "part of the input is not in the log"
 
 MAX_CONVERSATION = 1_000_000
 """Messages that the ranges of one call may name; more is no conversation but a broken log."""
+
+
+_NOTHING = Message(dialect="inspect", body={"role": "", "content": ""})
 
 
 class Asked(NamedTuple):
@@ -40,7 +43,7 @@ Range: TypeAlias = tuple[int, int]
 class _Chain(Struct):
     """A conversation as far as it is known: what was said, a node and the flaws at each message."""
 
-    said: Sequence[Json] = ()
+    said: Sequence[Any] = ()
     nodes: list[Context] = field(default_factory=list)
     flaws: list[tuple[str, ...]] = field(default_factory=list)
 
@@ -58,73 +61,84 @@ class _Chain(Struct):
 class Conversations:
     """The contexts of one sample's model calls, in the order of its events."""
 
-    def __init__(self, sample: dict[str, Any], attachments: Attachments) -> None:
-        pooled = obj(sample.get("events_data")).get("messages") or sample.get("message_pool")
-        self._pool = listed(pooled)
+    def __init__(self, pool: Sequence[Raw], attachments: Attachments) -> None:
+        self._pool = pool
         self._attachments = attachments
-        self._read: dict[int, tuple[Message, str | None]] = {}
+        self._read: dict[int, Message] = {}
+        self._flaws: dict[int, str] = {}
         self._chains: dict[tuple[str, int | bytes], _Chain] = {}
-        self._system: tuple[Json, Message, str | None] | None = None
+        self._opening: tuple[Raw, Message, str | None] | None = None
+        self._answers: dict[str, Message] = {}
 
-    def asked(self, thread: str, event: dict[str, Any]) -> Asked:
+    def answered(self, thread: str, answer: Message) -> None:
+        """The model's last answer: where the next call of the thread is shown it, it is this."""
+        self._answers[thread] = answer
+
+    def asked(self, thread: str, event: ModelEvent) -> Asked:
         """What a model event of that thread was shown: its input, or the ranges it names."""
-        given, refs = event.get("input"), event.get("input_refs")
-        if isinstance(given, list) and given:
+        given = entries(event.input)
+        if given:
             return self._inline(thread, given)
+        refs = event.input_refs
         if isinstance(refs, list) and refs:
             return self._pooled(thread, refs)
         return Asked(flaws=(NO_INPUT,))
 
     # --- conversations repeated in every call
 
-    def _inline(self, thread: str, given: list[Json]) -> Asked:
-        bodies = [body for body in given if isinstance(body, dict)]
-        broken = (NOT_WHOLE,) if len(bodies) < len(given) else ()
+    def _inline(self, thread: str, given: list[Raw]) -> Asked:
         system, flaw = None, None
-        if bodies and bodies[0].get("role") == "system":
-            system, flaw = self._lifted(bodies[0])
-            bodies = bodies[1:]
-        if not bodies:
-            return Asked(system=system, flaws=_all(broken, flaw))
-        chain = self._chain(thread, msgspec.json.encode(bodies[0]))
-        shared = _shared(chain.said, bodies)
-        new = (self._attachments.message(body) for body in bodies[shared:])
-        return self._grow(chain, bodies, shared, new, system, _all(broken, flaw))
+        first, missing = self._opened(given[0])
+        if first.role == "system":
+            system, flaw = first, missing
+            given = given[1:]
+        if not given:
+            return Asked(system=system, flaws=_all((), flaw))
+        chain = self._chain(thread, bytes(given[0]))
+        shared = _shared(chain.said, given)
+        new = (self._message(raw, thread) for raw in given[shared:])
+        return self._grow(chain, given, shared, new, system, flaw)
 
-    def _lifted(self, body: dict[str, Any]) -> tuple[Message, str | None]:
-        """The system message, the same object as long as it stays the same."""
-        if self._system is None or self._system[0] != body:
-            self._system = (body, *self._attachments.message(body))
-        return self._system[1:]
+    def _opened(self, raw: Raw) -> tuple[Message, str | None]:
+        """The first message, the same object as long as it stays the same."""
+        if self._opening is None or self._opening[0] != raw:
+            self._opening = (raw, *self._message(raw))
+        return self._opening[1:]
+
+    def _message(self, raw: Raw, thread: str | None = None) -> tuple[Message, str | None]:
+        message, flaw = self._attachments.message(raw)
+        if message is None:
+            return _NOTHING, NOT_WHOLE
+        answer = self._answers.get(thread or "")
+        return (answer, flaw) if answer is not None and answer == message else (message, flaw)
 
     # --- conversations that name ranges of the pool
 
     def _pooled(self, thread: str, refs: list[Json]) -> Asked:
-        ranges = list(_ranges(refs, len(self._pool)))
-        if not ranges or sum(stop - start for start, stop in ranges) > MAX_CONVERSATION:
+        ranges, broken = _ranges(refs, len(self._pool))
+        if not ranges or sum([stop - start for start, stop in ranges]) > MAX_CONVERSATION:
             return Asked(flaws=(NO_INPUT,))
-        broken = (NOT_WHOLE,) if _named(refs) != _named(ranges) else ()
         system, flaw = None, None
         first, stop = ranges[0]
-        if obj(self._pool[first]).get("role") == "system":
-            system, flaw = self._at(first)
+        opening = self._at(first)
+        if opening[0].role == "system":
+            system, flaw = opening
             ranges[:1] = [(first + 1, stop)] if first + 1 < stop else []
         if not ranges:
-            return Asked(system=system, flaws=_all(broken, flaw))
+            return Asked(system=system, flaws=_all((), broken, flaw))
         chain = self._chain(thread, ranges[0][0])
         shared = _shared_ranges(chain.said, ranges)
-        new = map(self._at, _after(ranges, shared))
-        return self._grow(chain, ranges, shared, new, system, _all(broken, flaw))
+        new = (self._at(place, thread) for place in _after(ranges, shared))
+        return self._grow(chain, ranges, shared, new, system, broken, flaw)
 
-    def _at(self, place: int) -> tuple[Message, str | None]:
-        if place not in self._read:
-            body = self._pool[place]
-            if isinstance(body, dict):
-                self._read[place] = self._attachments.message(body)
-            else:
-                nothing: dict[str, Json] = {"role": "", "content": ""}
-                self._read[place] = Message(dialect="inspect", body=nothing), NOT_WHOLE
-        return self._read[place]
+    def _at(self, place: int, thread: str | None = None) -> tuple[Message, str | None]:
+        found = self._read.get(place)
+        if found is None:
+            found, flaw = self._message(self._pool[place], thread)
+            self._read[place] = found
+            if flaw is not None:
+                self._flaws[place] = flaw
+        return found, self._flaws.get(place)
 
     # --- both
 
@@ -135,11 +149,11 @@ class Conversations:
     def _grow(
         self,
         chain: _Chain,
-        said: Sequence[Json],
+        said: Sequence[Any],
         shared: int,
         new: Iterable[tuple[Message, str | None]],
         system: Message | None,
-        flaws: tuple[str, ...],
+        *flaws: str | None,
     ) -> Asked:
         chain.cut(shared)
         chain.said = said
@@ -149,49 +163,43 @@ class Conversations:
             system=system,
             context=chain.nodes[-1],
             fresh=tuple(node.message for node in chain.nodes[shared:]),
-            flaws=tuple(dict.fromkeys((*flaws, *chain.flaws[-1]))),
+            flaws=_all(chain.flaws[-1], *flaws),
         )
 
 
-def _all(flaws: tuple[str, ...], flaw: str | None) -> tuple[str, ...]:
-    return (*flaws, flaw) if flaw else flaws
+def _all(known: tuple[str, ...], *flaws: str | None) -> tuple[str, ...]:
+    """What is missing, each thing once."""
+    if not any(flaws):
+        return known
+    return tuple(dict.fromkeys((*filter(None, flaws), *known)))
 
 
-def _shared(before: Sequence[Json], now: Sequence[Json]) -> int:
+def _shared(before: Sequence[Raw], now: Sequence[Raw]) -> int:
     """How many leading messages are equal."""
-    count = 0
-    for ours, theirs in zip(before, now, strict=False):
+    for count, (ours, theirs) in enumerate(zip(before, now, strict=False)):
         if ours != theirs:
-            break
-        count += 1
-    return count
+            return count
+    return min(len(before), len(now))
 
 
-def _ranges(refs: list[Json], size: int) -> Iterator[Range]:
-    """The ranges that lie in the pool; adjacent ones are one."""
-    last: Range | None = None
+def _ranges(refs: list[Json], size: int) -> tuple[list[Range], str | None]:
+    """The ranges that lie in the pool, adjacent ones as one; what is missing where one does not."""
+    found: list[Range] = []
+    broken = None
     for ref in refs:
         if not _is_range(ref) or not 0 <= ref[0] < ref[1] <= size:
-            continue
-        if last is not None and last[1] == ref[0]:
-            last = (last[0], ref[1])
-            continue
-        if last is not None:
-            yield last
-        last = (ref[0], ref[1])
-    if last is not None:
-        yield last
+            broken = NOT_WHOLE
+        elif found and found[-1][1] == ref[0]:
+            found[-1] = (found[-1][0], ref[1])
+        else:
+            found.append((ref[0], ref[1]))
+    return found, broken
 
 
 def _is_range(ref: Json) -> bool:
-    return isinstance(ref, (list, tuple)) and len(ref) == 2 and all(type(end) is int for end in ref)
-
-
-def _named(refs: Sequence[Json]) -> int:
-    """How many messages the ranges name, -1 where one of them is no range."""
-    if not all(map(_is_range, refs)):
-        return -1
-    return sum(max(0, stop - start) for start, stop in refs)
+    if not isinstance(ref, (list, tuple)) or len(ref) != 2:
+        return False
+    return type(ref[0]) is int and type(ref[1]) is int
 
 
 def _shared_ranges(before: Sequence[Json], now: Sequence[Range]) -> int:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from replay.formats.fields import known, obj, place_of, times, word
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Raw
+
+from replay.formats.fields import known, obj, word
 from replay.formats.inspect.attachments import Attachments
+from replay.formats.inspect.clock import ns
+from replay.formats.inspect.record import entries, parts
 from replay.formats.inspect.tree import Node
-from replay.formats.normal import derived_id, ns
-from replay.trace import AgentSpan, Json, OtherSpan, Place
+from replay.formats.normal import derived_id
+from replay.trace import AgentSpan, Json, OtherSpan
 
 SILENT = {"sample_init", "score"}
 """Events that are no spans: the first repeats the sample's own fields, scores are kept as such."""
 
 NAMED_BY = {
     "sandbox": "action", "approval": "decision", "sample_limit": "type", "info": "source",
-    "compaction": "type", "interrupt": "source", "subtask": "name",
+    "compaction": "type", "interrupt": "source", "subtask": "name", "review": "decision",
+    "sentinel": "action",
 }  # fmt: skip
 """The field that tells events of a kind apart."""
 
 UNDERSTOOD = {
-    "state", "store", "logger", "input", "error", "score_edit", "branch", "anchor", "checkpoint",
-    *NAMED_BY,
+    "span", "state", "store", "logger", "input", "error", "score_edit", "branch", "anchor",
+    "checkpoint", *NAMED_BY,
 }  # fmt: skip
 
 _PLACED = {
@@ -32,32 +40,31 @@ _SPAN_PLACED = _PLACED | {"id", "parent_id", "name", "type", "action"}
 
 def agent_span(node: Node, parent: str, texts: Attachments) -> AgentSpan:
     """An agent, or a scorer or subtask that asks a model and so has a thread of its own."""
-    at = times(node.event)
+    start, end, quality = node.times
+    extra = _extra(node, obj(texts.read(node.raw)))
     return AgentSpan(
         id=node.id,
         name=node.name,
         parent=parent,
-        start_ns=at.start_ns,
-        end_ns=ns(node.end_at) if at.end_ns is None else at.end_ns,
-        time_quality=at.quality,
-        place=_place(node),
-        extra=_extra(node, texts)
-        if node.type == "agent"
-        else {"type": node.type, **_extra(node, texts)},
+        start_ns=start,
+        end_ns=end,
+        time_quality=quality,
+        place=node.place,
+        extra=extra if node.type == "agent" else {"type": node.type, **extra},
     )
 
 
 def inner_agent(tool: Node) -> AgentSpan:
     """The thread of a tool that asks a model without saying that it is an agent."""
-    at = times(tool.event, tool.next_at)
+    start, end, quality = tool.call_times
     return AgentSpan(
         id=inner_id(tool),
-        name=word(tool.event.get("function")) or tool.name,
+        name=tool.name or "tool",
         parent=tool.id,
-        start_ns=at.start_ns,
-        end_ns=at.end_ns,
-        time_quality=at.quality,
-        place=place_of(tool.event),
+        start_ns=start,
+        end_ns=end,
+        time_quality=quality,
+        place=tool.place,
         extra={"type": "tool"},
     )
 
@@ -68,40 +75,66 @@ def inner_id(tool: Node) -> str:
 
 def other_span(node: Node, parent: str, texts: Attachments) -> OtherSpan:
     """A span or step that holds others, or an event worth its place in the tree."""
-    at = times(node.event)
-    error = _error(node)
+    start, end, quality = node.times
+    event = obj(texts.read(node.raw))
+    error = _error(event) if node.kind == "error" else None
     return OtherSpan(
         id=node.id,
-        name=node.name if node.kind == "span" else _named(node),
+        name=node.name if node.kind == "span" else _named(node, event),
         parent=parent,
-        start_ns=at.start_ns,
-        end_ns=ns(node.end_at) if at.end_ns is None else at.end_ns,
-        time_quality=at.quality,
+        start_ns=start,
+        end_ns=end,
+        time_quality=quality,
         status="error" if error else "unset",
         error=error,
-        place=_place(node),
-        extra=_extra(node, texts),
+        place=node.place,
+        extra=_extra(node, event),
         operation=node.type,
     )
 
 
-def _place(node: Node) -> Place:
-    return Place(span=word(node.event.get("id"))) if node.kind == "span" else place_of(node.event)
+def failed_attempts(retries: Sequence[Raw], root: str, texts: Attachments) -> list[OtherSpan]:
+    """The attempts of a sample that ended in an error before the one that is recorded.
+
+    Of their events a log keeps those since their last model call: they are counted, and tell
+    when it was, but are no steps of the run.
+    """
+    return [_attempt(number, raw, root, texts) for number, raw in enumerate(retries, 1)]
 
 
-def _named(node: Node) -> str:
-    detail = word(node.event.get(NAMED_BY.get(node.kind, "")))
+def _attempt(number: int, raw: Raw, root: str, texts: Attachments) -> OtherSpan:
+    said = {n: texts.read(each) for n, each in (parts(raw) or {}).items() if n in _SAID}
+    events = entries((parts(raw) or {}).get("events"))
+    stamps = (parts(event) or {} for event in events)
+    times = [ns(texts.read(each["timestamp"])) for each in stamps if "timestamp" in each]
+    known_times = [at for at in times if at is not None]
+    return OtherSpan(
+        id=derived_id(root, "attempt", number),
+        name=f"attempt {number} failed",
+        parent=root,
+        start_ns=min(known_times, default=None),
+        end_ns=max(known_times, default=None),
+        time_quality="derived" if known_times else "none",
+        status="error",
+        error=word(said.get("message")) or "error",
+        extra=known(traceback=said.get("traceback"), events=len(events) or None),
+        operation="retry",
+    )
+
+
+_SAID = ("message", "traceback")
+
+
+def _named(node: Node, event: dict[str, Any]) -> str:
+    detail = word(event.get(NAMED_BY.get(node.kind, "")))
     return f"{node.kind} {detail}" if detail else node.kind
 
 
-def _error(node: Node) -> str | None:
-    if node.kind != "error":
-        return None
-    return word(obj(node.event.get("error")).get("message")) or "error"
+def _error(event: dict[str, Any]) -> str:
+    return word(obj(event.get("error")).get("message")) or "error"
 
 
-def _extra(node: Node, texts: Attachments) -> dict[str, Json]:
+def _extra(node: Node, event: dict[str, Any]) -> dict[str, Json]:
     """All that the event says beside what a span has a place for; of a change, the changes."""
     placed = _SPAN_PLACED if node.kind == "span" else _PLACED
-    said = {name: value for name, value in node.event.items() if name not in placed}
-    return known(**obj(texts.resolve(said)))
+    return known(**{name: value for name, value in event.items() if name not in placed})

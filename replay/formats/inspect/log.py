@@ -1,18 +1,17 @@
 """An Inspect log opened: its header and its samples, one at a time.
 
-An `.eval` is a zip with a member for every sample (deflated; since 0.3.206 zstd); a `.json` holds
-them all in one document, where they stay bytes until their turn. A run that crashed left no
+An `.eval` is a zip with a member for every sample, or, for large ones, a folder of them: a shell
+with the sample's fields, and its events, messages and attachments in chunks. A `.json` holds all
+samples in one document, where they stay bytes until their turn. A run that crashed left no
 `header.json`: `_journal/start.json` then says what was run.
 """
 
 from __future__ import annotations
 
-import struct
-import sys
-import zlib
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -20,14 +19,18 @@ from msgspec import Raw, Struct
 from replay.errors import BadTrace
 from replay.formats import intake
 from replay.formats.fields import obj
-from replay.formats.intake import Source, Tally, decode
+from replay.formats.inspect import record
+from replay.formats.inspect.archive import ZIP, Archive
+from replay.formats.inspect.record import Parts, Record
+from replay.formats.intake import Source, Tally
 from replay.trace import Json
 
-ZIP = b"PK\x03\x04"
 HEADERS = ("header.json", "_journal/start.json")
 
-_METHODS = {0, 8, 93}
-"""Stored, deflated, zstd: what Inspect has written."""
+_PART = re.compile(
+    r"(samples/.+_epoch_\d+)/(?:sample|metadata|skeleton|(messages|events|calls|attachments)/"
+    r"(\d{1,12}|stats|uuids))\.json"
+)
 
 
 class Entry(NamedTuple):
@@ -35,10 +38,10 @@ class Entry(NamedTuple):
 
     log: dict[str, Any]
     where: str
-    sample: dict[str, Any]
+    sample: Record
 
 
-_Found: TypeAlias = tuple[dict[str, Any], str, Callable[[], Json]]
+_Found: TypeAlias = tuple[dict[str, Any], str, Callable[[], Record]]
 
 
 def entries(source: Source, tally: Tally) -> Iterator[Entry]:
@@ -55,9 +58,6 @@ def entries(source: Source, tally: Tally) -> Iterator[Entry]:
             first = first or error
             tally.problem(error.where, error.why)
             continue
-        if not isinstance(sample, dict):
-            tally.problem(where, "is not an object")
-            continue
         good += 1
         yield Entry(log, where, sample)
     if first is not None and not good:
@@ -68,79 +68,131 @@ def entries(source: Source, tally: Tally) -> Iterator[Entry]:
 
 
 def _zipped(source: Source, tally: Tally) -> Iterator[_Found]:
-    with source.open() as stream, _Archive(stream, source.display) as archive:
-        log = archive.header(tally)
+    with source.open() as stream:
+        archive = Archive(stream, source, tally)
+        log = _header(archive, source.display, tally)
+        chunked = _chunked(archive)
         for name in archive.names:
-            if name.startswith("samples/") and name.endswith(".json"):
-                yield log, name, partial(archive.member, name)
+            part = _PART.fullmatch(name)
+            if part is not None and part[1] in chunked:
+                if name.endswith("/sample.json"):
+                    chunks = _Chunks(archive, part[1], chunked[part[1]], source.display, tally)
+                    yield log, part[1], chunks.record
+            elif name.startswith("samples/") and name.endswith(".json"):
+                yield log, name, partial(_in_one, archive, source, name)
 
 
-class _Archive:
-    """The members of a zip by name, each bounded in size; trouble of any kind is BadTrace."""
-
-    def __init__(self, stream: IO[bytes], display: str) -> None:
-        # The standard library reads zstd members from 3.14 on.
-        if sys.version_info >= (3, 14):
-            import zipfile
-
-            from compression import zstd
-        else:
-            from backports import zstd
-            from backports.zstd import zipfile
-        self._trouble = (
-            zipfile.BadZipFile, zlib.error, zstd.ZstdError, struct.error,
-            OSError, EOFError, ValueError, RuntimeError, OverflowError,
-        )  # fmt: skip
-        self._display = display
+def _header(archive: Archive, display: str, tally: Tally) -> dict[str, Any]:
+    """The log without its samples, {} where no header can be read."""
+    present = [name for name in HEADERS if name in archive]
+    for name in present:
         try:
-            self._zip = zipfile.ZipFile(stream)
-        except self._trouble as error:
-            raise BadTrace(
-                display,
-                "",
-                f"is a zip that cannot be opened: {_said(error)}",
-                "a log whose run was killed may lack its end",
-            ) from error
-        self._members = {info.filename: info for info in self._zip.infolist()}
+            log = obj(record.plain(archive.read(name), display, name))
+        except BadTrace as error:
+            tally.problem(error.where, error.why)
+            continue
+        return log if name == HEADERS[0] else {"status": "started", **log}
+    if not present:
+        tally.problem("header.json", "is missing, and so is _journal/start.json")
+    return {}
 
-    def __enter__(self) -> _Archive:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._zip.close()
+def _in_one(archive: Archive, source: Source, name: str) -> Record:
+    return record.whole(archive.read(name), source.display, name)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._members)
 
-    def header(self, tally: Tally) -> dict[str, Any]:
-        """The log without its samples, {} where no header can be read."""
-        present = [name for name in HEADERS if name in self._members]
-        for name in present:
+# --- samples in chunks
+
+_Starts: TypeAlias = dict[str, dict[int, str]]
+"""Of each sequence its chunks' members by the place of their first entry, which names them."""
+
+
+def _chunked(archive: Archive) -> dict[str, _Starts]:
+    """The folders of the samples that are kept in chunks."""
+    found: dict[str, _Starts] = {}
+    shells: set[str] = set()
+    for name in archive.names:
+        part = _PART.fullmatch(name)
+        if part is not None:
+            starts = found.setdefault(part[1], {})
+            if name.endswith("/sample.json"):
+                shells.add(part[1])
+            elif part[3] is not None and part[3].isdecimal():
+                starts.setdefault(part[2], {})[int(part[3])] = name
+    return {folder: starts for folder, starts in found.items() if folder in shells}
+
+
+class _Chunks:
+    """One sample put together from its chunks; those that cannot be read are problems."""
+
+    def __init__(
+        self, archive: Archive, folder: str, starts: _Starts, path: str, tally: Tally
+    ) -> None:
+        self._archive, self._folder, self._path, self._tally = archive, folder, path, tally
+        self._starts = starts
+
+    def record(self) -> Record:
+        """The sample. Raises BadTrace where its shell cannot be read, or all is too large."""
+        shell, metadata = f"{self._folder}/sample.json", f"{self._folder}/metadata.json"
+        if self._size() > intake.MAX_DOCUMENT_BYTES:
+            raise BadTrace(self._path, self._folder, "is larger than 1 GiB when unpacked")
+        found = record.parts(self._read(shell))
+        if found is None:
+            raise BadTrace(self._path, shell, "is not an object")
+        if metadata in self._archive:
+            found["metadata"] = Raw(bytes(self._read(metadata)))
+        pool = self._unbroken("messages")
+        return record.made(
+            found,
+            self._path,
+            self._folder,
+            events=[raw for _, raw in self._entries("events")],
+            pool=pool,
+            messages=_named(found, pool),
+            attachments={str(place): raw for place, raw in self._entries("attachments")},
+        )
+
+    def _size(self) -> int:
+        return sum(
+            self._archive.size(name)
+            for sequence in _READ
+            for name in self._starts.get(sequence, {}).values()
+        )
+
+    def _read(self, name: str) -> bytes | Raw:
+        return record.acceptable(self._archive.read(name), self._path, name)
+
+    def _entries(self, sequence: str) -> Iterator[tuple[int, Raw]]:
+        """(place, entry) of a sequence in order."""
+        for start, name in sorted(self._starts.get(sequence, {}).items()):
             try:
-                return obj(self.member(name))
+                found = record.entries(self._read(name))
             except BadTrace as error:
-                tally.problem(error.where, error.why)
-        if not present:
-            tally.problem("header.json", "is missing, and so is _journal/start.json")
-        return {}
+                self._tally.problem(error.where, error.why)
+                continue
+            yield from enumerate(found, start)
 
-    def member(self, name: str) -> Json:
-        """A member as JSON. Raises BadTrace with its name."""
-        info = self._members[name]
-        if info.file_size > intake.MAX_DOCUMENT_BYTES:
-            raise BadTrace(self._display, name, "is larger than 1 GiB when unpacked")
-        if info.compress_type not in _METHODS:
-            raise BadTrace(self._display, name, f"is packed by method {info.compress_type}")
-        try:
-            data = self._zip.read(info)
-        except self._trouble as error:
-            raise BadTrace(self._display, name, f"cannot be unpacked: {_said(error)}") from error
-        return decode(data, self._display, name)
+    def _unbroken(self, sequence: str) -> list[Raw]:
+        """The entries up to the first that is missing: places after it would be others'."""
+        found: list[Raw] = []
+        for place, raw in self._entries(sequence):
+            if place != len(found):
+                self._tally.problem(f"{self._folder}/{sequence}", f"lacks entry {len(found)}")
+                break
+            found.append(raw)
+        return found
 
 
-def _said(error: Exception) -> str:
-    return str(error) or type(error).__name__
+_READ = ("messages", "events", "attachments")
+
+
+def _named(found: Parts, pool: list[Raw]) -> list[Raw]:
+    """The sample's messages, which a shell names by ranges of the pool."""
+    try:
+        ranges = msgspec.json.decode(found.get("message_refs", b"[]"), type=list[tuple[int, int]])
+    except msgspec.DecodeError:
+        return []
+    return [raw for start, stop in ranges if start >= 0 for raw in pool[start:stop]]
 
 
 # --- .json
@@ -151,31 +203,16 @@ class _Document(Struct):
     status: Json = None
     eval: Json = None
     error: Json = None
-    samples: list[Raw] | None = None
+    samples: Raw = Raw(b"[]")
 
 
 def _listed(source: Source, _: Tally) -> Iterator[_Found]:
-    data = source.read()
+    data = record.acceptable(source.read(), source.display, "")
     try:
         document = msgspec.json.decode(data, type=_Document)
-    except (msgspec.DecodeError, RecursionError):
-        yield from _mended(data, source.display)
-        return
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadTrace(source.display, "", "is not an object") from error
     log = {name: getattr(document, name) for name in ("version", "status", "eval", "error")}
-    for index, raw in enumerate(document.samples or ()):
+    for index, raw in enumerate(record.entries(document.samples)):
         where = f"samples[{index}]"
-        yield log, where, partial(decode, bytes(raw), source.display, where)
-
-
-def _mended(data: bytes, display: str) -> Iterator[_Found]:
-    """A document msgspec refuses (it holds NaN, broken UTF-8), decoded as a whole."""
-    document = decode(data, display, "")
-    if not isinstance(document, dict):
-        raise BadTrace(display, "", "is not an object")
-    samples = document.pop("samples", None)
-    for index, sample in enumerate(samples if isinstance(samples, list) else ()):
-        yield document, f"samples[{index}]", partial(_itself, sample)
-
-
-def _itself(sample: Json) -> Json:
-    return sample
+        yield log, where, partial(record.whole, raw, source.display, where)

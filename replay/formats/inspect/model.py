@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from replay.formats.fields import (
-    Times,
-    known,
-    listed,
-    obj,
-    place_of,
-    status_of,
-    times,
-    word,
-)
+from msgspec import Raw
+
+from replay.formats.fields import Times, known, listed, obj, word
 from replay.formats.inspect.attachments import Attachments
 from replay.formats.inspect.contexts import NO_INPUT, Asked
+from replay.formats.inspect.opened import ModelEvent
+from replay.formats.inspect.record import Parts, parts
 from replay.formats.inspect.tree import Node
 from replay.formats.normal import count, seconds_ns, stop, total_usage
 from replay.trace import (
@@ -24,6 +20,7 @@ from replay.trace import (
     Fidelity,
     Json,
     Level,
+    Message,
     ModelCall,
     Request,
     Response,
@@ -31,82 +28,157 @@ from replay.trace import (
     Usage,
 )
 
-_KNOWN = {
-    "model", "messages", "contents", "input", "prompt", "system", "instructions",
+_REPEATED = {
+    "model", "messages", "contents", "input", "inputs", "prompt", "system", "instructions",
     "system_instruction", "tools", "tool_choice", "extra_headers",
 }  # fmt: skip
 """Keys of a provider's request that repeat what the event says, in that provider's dialect (their
 messages may stand in a pool of their own). What remains are parameters Inspect filled in."""
 
 
-def _model_times(event: dict[str, Any]) -> Times:
+class Models:
+    """The model calls of one sample. What the log repeats in every call is made once."""
+
+    def __init__(self, texts: Attachments) -> None:
+        self._texts = texts
+        self._tools: tuple[Raw | None, tuple[Tool, ...] | None] = (None, None)
+        self._config: tuple[Raw | None, dict[str, Any]] = (None, {})
+        self._choice: tuple[Raw | None, Json] = (None, None)
+
+    def call(self, node: Node, parent: str, asked: Asked, event: ModelEvent) -> ModelCall:
+        """The model call of a `model` event; `asked` is its context."""
+        output, sent = obj(event.output), parts(event.call) or {}
+        choices = [obj(choice) for choice in listed(output.get("choices"))]
+        usage = obj(output.get("usage"))
+        error = word(event.error) or word(output.get("error"))
+        tools = self._offered(event.tools)
+        config = self._configured(event.config)
+        start, end, quality = _times(node, event, output)
+        return ModelCall(
+            id=node.id,
+            name="chat",
+            parent=parent,
+            start_ns=start,
+            end_ns=end,
+            time_quality=quality,
+            status=node.status(error),
+            error=error,
+            place=node.place,
+            extra=self._extra(event, output, sent, config, choices[1:]),
+            request=Request(
+                model=word(event.model),
+                system=asked.system,
+                tools=tools,
+                params=self._params(config, event.tool_choice),
+                context=asked.context,
+            ),
+            response=self._response(output, sent, choices[0] if choices else {}),
+            usage=read_usage(usage),
+            cost=_cost(event, usage),
+            fidelity=_fidelity(asked, tools),
+            agent=word(event.role),
+        )
+
+    def _offered(self, declared: Raw) -> tuple[Tool, ...] | None:
+        """The tools of a model event, None where it does not say."""
+        if self._tools[0] != declared:
+            self._tools = (declared, offered(self._texts.read(declared)))
+        return self._tools[1]
+
+    def _configured(self, config: Raw) -> dict[str, Any]:
+        if self._config[0] != config:
+            said = obj(self._texts.read(config))
+            self._config = (config, {n: value for n, value in said.items() if value is not None})
+        return self._config[1]
+
+    def _params(self, config: dict[str, Any], choice: Raw) -> dict[str, Json]:
+        if self._choice[0] != choice:
+            self._choice = (choice, self._texts.read(choice))
+        chosen = self._choice[1]
+        return config if chosen is None else {**config, "tool_choice": chosen}
+
+    def _extra(
+        self,
+        event: ModelEvent,
+        output: dict[str, Any],
+        sent: Parts,
+        config: Mapping[str, Json],
+        other_choices: list[dict[str, Any]],
+    ) -> dict[str, Json]:
+        said = {
+            "cache": event.cache,
+            "retries": event.retries,
+            "attempt": event.attempt,
+            "generate": event.call_id,
+            "pending": event.pending,
+            "working_time": event.working_time,
+            "requested_model": event.requested_model,
+            "traceback": event.traceback,
+            "sent": self._filled_in(sent, config) or None,
+            "fallback": output.get("fallback"),
+            "other_choices": other_choices or None,
+            "metadata": event.metadata,
+        }
+        return known(**{name: value for name, value in said.items() if value is not None})
+
+    def _filled_in(self, sent: Parts, config: Mapping[str, Json]) -> dict[str, Json]:
+        """What the provider was sent beside what the event says."""
+        request = parts(sent.get("request"))
+        if not request:
+            return {}
+        found = {n: self._texts.read(raw) for n, raw in request.items() if n not in _REPEATED}
+        return {
+            name: value
+            for name, value in found.items()
+            if value is not None and value != config.get(name)
+        }
+
+    def _response(self, output: dict[str, Any], sent: Parts, choice: dict[str, Any]) -> Response:
+        body = choice.get("message")
+        raw = word(choice.get("stop_reason"))
+        return Response(
+            message=Message(dialect="inspect", body=body) if isinstance(body, dict) else None,
+            id=word(output.get("response_id")) or self._response_id(sent),
+            model=word(output.get("model")),
+            stop=stop(raw),
+            stop_raw=raw,
+        )
+
+    def _response_id(self, sent: Parts) -> str | None:
+        raw = (parts(sent.get("response")) or {}).get("id")
+        return word(self._texts.read(raw)) if raw is not None else None
+
+
+def _times(node: Node, event: ModelEvent, output: dict[str, Any]) -> Times:
     """Older logs tell a call's duration; the oldest stamp it only when it is done."""
-    found = times(event)
-    if found.start_ns is None or found.end_ns is not None or event.get("pending"):
+    found = node.times
+    if found.start_ns is None or found.end_ns is not None or node.pending:
         return found
-    took = seconds_ns(obj(event.get("output")).get("time"))
-    took = seconds_ns(event.get("working_time")) if took is None else took
+    took = seconds_ns(output.get("time"))
+    took = seconds_ns(event.working_time) if took is None else took
     if took is not None and (found.start_ns + took).bit_length() < 64:
         return Times(found.start_ns, found.start_ns + took, "derived")
-    return found if "working_start" in event else Times(None, found.start_ns)
-
-
-def model_call(
-    node: Node, parent: str, asked: Asked, tools: tuple[Tool, ...] | None, texts: Attachments
-) -> ModelCall:
-    """The model call of a `model` event: `asked` is its context, `tools` what it was offered."""
-    event = node.event
-    output, call = obj(event.get("output")), obj(event.get("call"))
-    choices = [obj(choice) for choice in listed(output.get("choices"))]
-    usage = obj(output.get("usage"))
-    error = word(event.get("error")) or word(output.get("error"))
-    at = _model_times(event)
-    return ModelCall(
-        id=node.id,
-        name="chat",
-        parent=parent,
-        start_ns=at.start_ns,
-        end_ns=at.end_ns,
-        time_quality=at.quality,
-        status=status_of(event, error),
-        error=error,
-        place=place_of(event),
-        extra=_model_extra(event, call, choices, texts),
-        request=Request(
-            model=word(event.get("model")),
-            system=asked.system,
-            tools=tools,
-            params=_params(event, texts),
-            context=asked.context,
-        ),
-        response=_response(output, call, choices[0] if choices else {}, texts),
-        usage=read_usage(usage),
-        cost=_cost(event, usage),
-        fidelity=_fidelity(asked, tools),
-        agent=word(event.get("role")),
-    )
+    return found if event.working_start is not None else Times(None, found.start_ns)
 
 
 def _fidelity(asked: Asked, tools: tuple[Tool, ...] | None) -> Fidelity:
     """Inspect records the request it makes: exact, unless a part of it is not in the log."""
+    if not asked.flaws and tools is not None:
+        return _EXACT
     if NO_INPUT in asked.flaws:
         return Fidelity(level=Level.NONE, reasons=asked.flaws)
     reasons = asked.flaws if tools is not None else (*asked.flaws, NO_TOOLS)
-    return Fidelity(level=Level.PARTIAL if reasons else Level.EXACT, reasons=reasons)
+    return Fidelity(level=Level.PARTIAL, reasons=reasons)
 
 
-def _params(event: dict[str, Any], texts: Attachments) -> dict[str, Json]:
-    choice = event.get("tool_choice")
-    config = {name: value for name, value in obj(event.get("config")).items() if value is not None}
-    params = config if choice is None else {**config, "tool_choice": choice}
-    return obj(texts.resolve(params))
+_EXACT = Fidelity(level=Level.EXACT)
 
 
-def offered(declared: Json, texts: Attachments) -> tuple[Tool, ...] | None:
-    """The tools of a model event, None where it does not say."""
+def offered(declared: Json) -> tuple[Tool, ...] | None:
+    """The tools of a list, None for anything else."""
     if not isinstance(declared, list):
         return None
-    return tuple(_tool(obj(texts.resolve(each))) for each in declared if isinstance(each, dict))
+    return tuple(_tool(each) for each in declared if isinstance(each, dict))
 
 
 def _tool(declared: dict[str, Any]) -> Tool:
@@ -120,42 +192,6 @@ def _tool(declared: dict[str, Any]) -> Tool:
             for name, value in declared.items()
             if name not in names and value is not None
         },
-    )
-
-
-def _response(
-    output: dict[str, Any], call: dict[str, Any], choice: dict[str, Any], texts: Attachments
-) -> Response:
-    body = choice.get("message")
-    raw = word(choice.get("stop_reason"))
-    return Response(
-        message=texts.message(body)[0] if isinstance(body, dict) else None,
-        id=word(obj(call.get("response")).get("id")),
-        model=word(output.get("model")),
-        stop=stop(raw),
-        stop_raw=raw,
-    )
-
-
-def _model_extra(
-    event: dict[str, Any], call: dict[str, Any], choices: list[dict[str, Any]], texts: Attachments
-) -> dict[str, Json]:
-    config = obj(event.get("config"))
-    sent = {
-        name: value
-        for name, value in obj(call.get("request")).items()
-        if name not in _KNOWN and value is not None and value != config.get(name)
-    }
-    return known(
-        cache=event.get("cache"),
-        retries=event.get("retries"),
-        attempt=event.get("attempt"),
-        generate=event.get("call_id"),
-        pending=event.get("pending"),
-        working_time=event.get("working_time"),
-        sent=texts.resolve(sent),
-        other_choices=texts.resolve(choices[1:]),
-        metadata=texts.resolve(event.get("metadata")),
     )
 
 
@@ -178,9 +214,9 @@ def read_usage(usage: dict[str, Any]) -> Usage | None:
     return total_usage(total, out, reasoning=reasoning, read=read, write=write)
 
 
-def _cost(event: dict[str, Any], usage: dict[str, Any]) -> Cost | None:
+def _cost(event: ModelEvent, usage: dict[str, Any]) -> Cost | None:
     """What the log says it cost; an answer out of Inspect's own cache cost nothing."""
     usd = usage.get("total_cost")
     if isinstance(usd, (int, float)) and not isinstance(usd, bool) and usd >= 0:
         return Cost(usd=float(usd), source="recorded")
-    return Cost(usd=0.0, source="recorded") if event.get("cache") == "read" else None
+    return Cost(usd=0.0, source="recorded") if event.cache == "read" else None

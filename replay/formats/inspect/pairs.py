@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from replay.formats.fields import word
 from replay.formats.inspect.tree import Node, Tree
-from replay.formats.normal import ns
 
 
 def join_tools(tree: Tree) -> None:
@@ -26,7 +24,7 @@ def join_tools(tree: Tree) -> None:
     for node in tree.nodes:
         node.parent = joined.get(id(node.parent), node.parent)
     for tool in tree.nodes:
-        agent = tree.spans.get(word(tool.event.get("agent_span_id")) or "")
+        agent = tree.spans.get(tool.agent or "")
         if tool.kind == "tool" and agent is not None and agent not in tool.ancestors():
             agent.parent = tool
 
@@ -40,8 +38,7 @@ def _pairs(nodes: list[Node]) -> list[tuple[Node, Node]]:
     pairs = []
     for tool in nodes:
         if tool.kind == "tool":
-            name = word(tool.event.get("function")) or ""
-            own = _first(waiting.get((id(_around(tool)), name), deque()), tool)
+            own = _first(waiting.get((id(_around(tool)), tool.name), deque()), tool)
             if own is not None:
                 pairs.append((tool, own))
     return pairs
@@ -63,8 +60,7 @@ def _first(waiting: deque[Node], tool: Node) -> Node | None:
 
 def _holds(span: Node, tool: Node) -> bool:
     """Was it this span that the tool ran in? By the clock, else by their order in the log."""
-    began, done = ns(tool.event.get("timestamp")), ns(tool.event.get("completed"))
-    opened = ns(span.event.get("timestamp"))
+    began, done, opened = tool.start_ns, tool.done_ns, span.start_ns
     if began is not None and done is not None and opened is not None:
         return began <= opened <= done
     return span.order < tool.order and (span.ended is None or span.ended > tool.order)

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from replay.formats.chat import cut
-from replay.formats.fields import known, listed, obj, word
+from replay.formats.fields import known, obj, word
 from replay.formats.inspect.attachments import Attachments
+from replay.formats.inspect.clock import ns
+from replay.formats.inspect.events import failed_attempts
 from replay.formats.inspect.log import Entry
 from replay.formats.inspect.messages import spans_of_messages
+from replay.formats.inspect.pairs import join_tools
+from replay.formats.inspect.record import Record
+from replay.formats.inspect.scored import scored
 from replay.formats.inspect.spans import Builder
-from replay.formats.inspect.tree import Tree
-from replay.formats.inspect.verdict import final_scores, outcome, source_scores
+from replay.formats.inspect.tree import Tree, find_speakers
+from replay.formats.inspect.verdict import final_scores, outcome, printed, source_scores
 from replay.formats.intake import Tally
-from replay.formats.normal import derived_id, ns
+from replay.formats.normal import derived_id
 from replay.messages import content_text
 from replay.trace import (
     AgentSpan,
+    AnySpan,
     Batch,
     Header,
-    Json,
-    Outcome,
     Place,
     TimeQuality,
 )
@@ -30,37 +36,61 @@ from replay.trace import (
 FORMAT = "inspect"
 
 
-def read_sample(entry: Entry, path: str, tally: Tally) -> Batch:
-    """The whole trace of a sample in one batch."""
+SPANS = 2_500
+"""Most spans of a batch."""
+
+
+def read_sample(entry: Entry, path: str, tally: Tally) -> Iterator[Batch]:
+    """The trace of a sample in batches, its root first."""
     sample = entry.sample
-    texts = Attachments(sample)
+    texts = Attachments(sample.attachments, path, entry.where)
     source_id, item = _identity(entry)
-    root = word(sample.get("uuid")) or derived_id(source_id, item)
-    events = listed(sample.get("events")) or listed(obj(sample.get("transcript")).get("events"))
-    _count(events, tally)
-    built = Builder(sample, Tree(root, events, tally, entry.where), texts, tally)
-    spans = built.spans
-    if not built.asks:
-        spans = [*spans, *spans_of_messages(entry, root, texts, tally)]
-    scores = final_scores(sample, built.scored)
-    header = _header(entry, path, source_id, item, outcome(scores), texts, events)
-    return Batch(
-        header=header,
-        spans=(_root(entry, root, header, scores, texts), *spans),
-        scores=source_scores(scores, built.scored, texts),
-        last=True,
-    )
+    root = word(sample.fields.get("uuid")) or derived_id(source_id, item)
+    tree = Tree(root, sample.events, tally, entry.where)
+    _count(sample, tree, tally)
+    sample.events.clear()
+    join_tools(tree)
+    find_speakers(tree.nodes)
+    given = scored(tree.nodes, texts)
+    scores = final_scores(sample.fields, given)
+    rows = source_scores(scores, given, texts)
+    header = _header(entry, path, source_id, item, scores, texts, tree)
+    spans = _spans(entry, tree, _root(entry, root, header, scores, texts), texts, tally)
+    batch = tuple(islice(spans, SPANS))
+    while following := tuple(islice(spans, SPANS)):
+        yield Batch(header=header, spans=batch)
+        batch = following
+    sample.let_go()
+    yield Batch(header=header, spans=batch, scores=rows, last=True)
 
 
-def _count(events: list[Json], tally: Tally) -> None:
+def _spans(
+    entry: Entry, tree: Tree, root: AgentSpan, texts: Attachments, tally: Tally
+) -> Iterator[AnySpan]:
+    sample = entry.sample
+    asks = any(node.kind == "model" for node in tree.nodes)
+    builder = Builder(tree.nodes, sample.pool, texts, tally, entry.where)
+    tree.nodes.clear()
+    yield root
+    yield from failed_attempts(sample.retries, root.id, texts)
+    yield from builder.spans()
+    if not asks:
+        model = word(obj(entry.log.get("eval")).get("model"))
+        output = obj(texts.resolve(sample.fields.get("output")))
+        yield from spans_of_messages(sample.messages, output, model, root.id, texts, tally)
+
+
+def _count(sample: Record, tree: Tree, tally: Tally) -> None:
     tally.counts["samples"] += 1
-    tally.counts["events"] += len(events)
-    tally.counts["tool_events"] += sum(obj(event).get("event") == "tool" for event in events)
+    tally.counts["events"] += len(sample.events)
+    tally.counts["tool_events"] += tree.tools
+    for name in sample.strange:
+        tally.unknown[f"sample {name}"] += 1
 
 
 def _identity(entry: Entry) -> tuple[str, str]:
     """The sample's uuid, else its log's id; logs of 2024 have only those of run and task."""
-    sample, spec = entry.sample, obj(entry.log.get("eval"))
+    sample, spec = entry.sample.fields, obj(entry.log.get("eval"))
     item = f"{_sample_id(entry)}/{_epoch(sample)}"
     own = word(sample.get("uuid")) or word(spec.get("eval_id"))
     run, task = word(spec.get("run_id")), word(spec.get("task_id"))
@@ -72,7 +102,7 @@ def _identity(entry: Entry) -> tuple[str, str]:
 
 
 def _sample_id(entry: Entry) -> str:
-    return word(entry.sample.get("id")) or entry.where
+    return word(entry.sample.fields.get("id")) or entry.where
 
 
 def _epoch(sample: dict[str, Any]) -> str:
@@ -84,16 +114,19 @@ def _header(
     path: str,
     source_id: str,
     item: str,
-    verdict: Outcome,
+    scores: dict[str, dict[str, Any]],
     texts: Attachments,
-    events: list[Json],
+    tree: Tree,
 ) -> Header:
-    sample, spec = entry.sample, obj(entry.log.get("eval"))
+    sample, spec = entry.sample.fields, obj(entry.log.get("eval"))
     task = word(spec.get("task"))
-    start, end = _span_of_time(sample, events)
+    start, end = _span_of_time(sample, tree)
     labels = {name: word(spec.get(name)) for name in ("model", "eval_id", "run_id")}
+    judged = any(node.kind == "model" and node.speaker_type == "scorer" for node in tree.nodes)
     reference = known(
-        target=texts.resolve(sample.get("target")), choices=texts.resolve(sample.get("choices"))
+        target=texts.resolve(sample.get("target")),
+        choices=texts.resolve(sample.get("choices")),
+        check=known(printed=printed(sample, scores, texts, by_model=judged)),
     )
     return Header(
         format=FORMAT,
@@ -104,7 +137,7 @@ def _header(
         task=_sample_id(entry),
         trial=_epoch(sample),
         agent=task,
-        outcome=verdict,
+        outcome=outcome(scores),
         labels={name: value for name, value in labels.items() if value is not None},
         reference=reference or None,
         reported_cost_usd=_reported_cost(sample),
@@ -113,14 +146,10 @@ def _header(
     )
 
 
-def _span_of_time(sample: dict[str, Any], events: list[Json]) -> tuple[int | None, int | None]:
+def _span_of_time(sample: dict[str, Any], tree: Tree) -> tuple[int | None, int | None]:
     """When the sample began and ended; logs before late 2025 tell only by their events."""
     start, end = ns(sample.get("started_at")), ns(sample.get("completed_at"))
-    if start is not None and end is not None:
-        return start, end
-    stamps = [at for at in (ns(obj(event).get("timestamp")) for event in events) if at is not None]
-    first, last = min(stamps, default=None), max(stamps, default=None)
-    return first if start is None else start, last if end is None else end
+    return tree.first_ns if start is None else start, tree.last_ns if end is None else end
 
 
 def _first_line(sample: dict[str, Any], texts: Attachments) -> str:
@@ -148,7 +177,8 @@ def _root(
     scores: dict[str, dict[str, Any]],
     texts: Attachments,
 ) -> AgentSpan:
-    sample, error = entry.sample, obj(entry.sample.get("error"))
+    sample = entry.sample.fields
+    error = obj(sample.get("error"))
     status = word(entry.log.get("status"))
     failed = word(error.get("message")) or word(sample.get("error")) or ("error" if error else None)
     return AgentSpan(
@@ -162,7 +192,7 @@ def _root(
         place=Place(span=word(sample.get("uuid"))),
         extra=known(
             limit=sample.get("limit"),
-            error_retries=texts.resolve(sample.get("error_retries")),
+            invalidation=sample.get("invalidation"),
             traceback=texts.resolve(error.get("traceback")),
             answers=texts.resolve(known(**{n: s.get("answer") for n, s in scores.items()})),
             metadata=texts.resolve(sample.get("metadata")),

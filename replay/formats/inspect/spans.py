@@ -1,17 +1,22 @@
 """The tree of a sample turned into spans: calls paired with who asked and with their answers.
 
 A tool call knows its model call by the call's id within its thread. Its answer is the tool message
-that a later model call was shown; where none was, the message its event amounts to. Solvers and
-steps are kept where something below them is.
+that a later model call was shown; where none was, the message its event amounts to. A span is
+handed on as soon as it and all before it are complete. Solvers and steps are kept where something
+below them is.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Raw, Struct, structs
 
-from replay.formats.fields import obj, word
+from replay.errors import BadTrace
+from replay.formats.fields import obj
+from replay.formats.inspect import model, tool
 from replay.formats.inspect.attachments import Attachments
 from replay.formats.inspect.contexts import Conversations
 from replay.formats.inspect.events import (
@@ -22,65 +27,82 @@ from replay.formats.inspect.events import (
     inner_id,
     other_span,
 )
-from replay.formats.inspect.model import model_call, offered
-from replay.formats.inspect.pairs import join_tools
-from replay.formats.inspect.tool import result_message, tool_call
-from replay.formats.inspect.tree import Node, Tree, find_speakers
+from replay.formats.inspect.opened import opened
+from replay.formats.inspect.record import TOO_DEEP
+from replay.formats.inspect.tree import Node
 from replay.formats.intake import Tally
 from replay.formats.normal import derived_id
 from replay.messages import Call, calls, results
-from replay.trace import AnySpan, Json, Message, ModelCall, Observation, Tool, ToolCall
+from replay.trace import AnySpan, Message, ModelCall, Observation, ToolCall
 
 
-class Scored(NamedTuple):
-    """A score event: by whom, what, and the model call of the scored thread before it."""
+class _Wanted(Struct, eq=False):
+    """A tool call as its parts turn up: asked for, run (`span` and its event), answered."""
 
-    scorer: str
-    score: dict[str, Any]
-    intermediate: bool
-    after: str | None
-
-
-class _Wanted(Struct):
-    """A tool call as its parts turn up: asked for, run (`slot` in the spans), answered."""
-
-    asked_by: ModelCall | None = None
+    asked_by: str | None = None
+    ask: ModelCall | None = None
     call: Call | None = None
+    ran: bool = False
+    span: ToolCall | None = None
     event: dict[str, Any] | None = None
-    slot: int | None = None
     answer: Message | None = None
+
+    def whole(self) -> ToolCall:
+        """The call with its answer; what it was made of is let go."""
+        span, event = self.span, self.event
+        assert span is not None, "a call is whole only once, and only when it has run"
+        answer = self.answer or tool.result_message(event or {})
+        self.span, self.event, self.ask, self.call = None, None, None, None
+        if answer is None:
+            return span
+        return structs.replace(span, observation=Observation(message=answer))
 
 
 class Builder:
-    """The spans of a sample below its root, in the order of its events; `scored` its scores."""
+    """The spans of a sample below its root. `nodes` have their speakers; none is held longer than
+    needed."""
 
     def __init__(
-        self, sample: dict[str, Any], tree: Tree, texts: Attachments, tally: Tally
+        self,
+        nodes: Sequence[Node],
+        pool: Sequence[Raw],
+        texts: Attachments,
+        tally: Tally,
+        where: str,
     ) -> None:
-        self.spans: list[AnySpan] = []
-        self.scored: list[Scored] = []
-        self._texts, self._tally = texts, tally
-        self._conversations = Conversations(sample, texts)
-        self._offered: tuple[Json, tuple[Tool, ...] | None] = (None, None)
-        self._wanted: list[_Wanted] = []
-        self._open: dict[tuple[str | None, str], _Wanted] = {}
-        self._latest: dict[str, str] = {}
-        join_tools(tree)
-        find_speakers(tree.nodes)
-        self._speaking = {id(node.speaker) for node in tree.nodes if node.kind == "model"}
-        kept = _kept(tree.nodes)
-        for node in tree.nodes:
-            if id(node) in kept:
-                self._put(node)
-            elif node.kind == "score":
-                self._score(node)
-        for wanted in self._wanted:
-            self._settle(wanted)
+        self._nodes = deque(nodes)
+        self._texts, self._tally, self._where = texts, tally, where
+        self._models = model.Models(texts)
+        self._conversations = Conversations(pool, texts)
+        self._speaking = {id(node.speaker) for node in nodes if node.kind == "model"}
+        self._queue: deque[AnySpan | _Wanted] = deque()
+        self._never_run: dict[int, _Wanted] = {}
+        self._open: dict[str | None, dict[str, _Wanted]] = {None: {}}
 
-    @property
-    def asks(self) -> int:
-        """How many model calls there are."""
-        return sum(isinstance(span, ModelCall) for span in self.spans)
+    def spans(self) -> Iterator[AnySpan]:
+        """In the order of the events; calls that were asked for and never run come last."""
+        kept, queue = _kept(self._nodes), self._queue
+        while self._nodes:
+            node = self._nodes.popleft()
+            if id(node) not in kept:
+                continue
+            try:
+                self._put(node)
+            except BadTrace as error:
+                self._tally.problem(f"{self._where} event {node.order - 1}", error.why)
+            except RecursionError:  # in arguments that stand as text
+                self._tally.problem(f"{self._where} event {node.order - 1}", TOO_DEEP)
+            while queue:
+                first = queue[0]
+                if isinstance(first, _Wanted):
+                    if first.answer is None:
+                        break
+                    first = first.whole()
+                yield first
+                queue.popleft()
+        for each in queue:
+            yield each.whole() if isinstance(each, _Wanted) else each
+        yield from map(_never_run, self._never_run.values())
 
     def _put(self, node: Node) -> None:
         assert node.parent is not None, "only the root has no parent"
@@ -91,10 +113,10 @@ class Builder:
         elif node.kind == "tool":
             self._tool(node, parent, node.speaker.id)
         elif node.type == "agent" or id(node) in self._speaking:
-            self.spans.append(agent_span(node, parent, self._texts))
+            self._queue.append(agent_span(node, parent, self._texts))
         else:
-            self.spans.append(other_span(node, parent, self._texts))
-            if node.kind not in UNDERSTOOD and node.kind != "span":
+            self._queue.append(other_span(node, parent, self._texts))
+            if node.kind not in UNDERSTOOD:
                 self._tally.unknown[f"event {node.kind}"] += 1
 
     def _home(self, node: Node) -> str:
@@ -104,49 +126,19 @@ class Builder:
     # --- model calls
 
     def _model(self, node: Node, parent: str, thread: str) -> None:
-        asked = self._conversations.asked(thread, node.event)
+        event = opened(node.raw, self._texts, self._tally)
+        asked = self._conversations.asked(thread, event)
         for message in asked.fresh:
-            self._heard(thread, message)
-        call = model_call(node, parent, asked, self._tools(node.event.get("tools")), self._texts)
-        self.spans.append(call)
-        self._latest[thread] = call.id
-        for each in calls(call.response.message) if call.response.message else ():
-            self._want(thread, each.id, _Wanted(asked_by=call, call=each))
-
-    def _tools(self, declared: Json) -> tuple[Tool, ...] | None:
-        """The tools offered, the same objects as long as the log repeats the same list."""
-        if self._offered[0] != declared:
-            self._offered = (declared, offered(declared, self._texts))
-        return self._offered[1]
-
-    # --- tool calls
-
-    def _tool(self, node: Node, parent: str, thread: str) -> None:
-        span = tool_call(node, parent, self._texts)
-        wanted = self._found(thread, span.call_id)
-        if wanted is None or wanted.event is not None:
-            asked_by = wanted.asked_by if wanted is not None else None
-            wanted = self._want(thread, span.call_id, _Wanted(asked_by=asked_by))
-        wanted.event, wanted.slot = node.event, len(self.spans)
-        if wanted.asked_by is not None:
-            span = structs.replace(span, asked_by=wanted.asked_by.id)
-        if wanted.call is not None and wanted.call.arguments is None:
-            span = structs.replace(span, arguments=None, arguments_raw=wanted.call.raw)
-        self.spans.append(span)
-        if id(node) in self._speaking:
-            self.spans.append(inner_agent(node))
-
-    def _want(self, thread: str, call_id: str | None, wanted: _Wanted) -> _Wanted:
-        self._wanted.append(wanted)
-        if call_id is not None:
-            self._open[thread, call_id] = self._open[None, call_id] = wanted
-        return wanted
-
-    def _found(self, thread: str, call_id: str | None) -> _Wanted | None:
-        """The latest call of that id in the thread, else in any: a handoff answers elsewhere."""
-        if call_id is None:
-            return None
-        return self._open.get((thread, call_id)) or self._open.get((None, call_id))
+            if message.role == "tool":
+                self._heard(thread, message)
+        call = self._models.call(node, parent, asked, event)
+        self._queue.append(call)
+        answer = call.response.message
+        if answer is not None:
+            self._conversations.answered(thread, answer)
+        for each in calls(answer) if answer is not None else ():
+            wanted = _Wanted(asked_by=call.id, ask=call, call=each)
+            self._never_run[id(wanted)] = self._want(thread, each.id, wanted)
 
     def _heard(self, thread: str, message: Message) -> None:
         for result in results(message):
@@ -154,34 +146,41 @@ class Builder:
             if wanted is not None and wanted.answer is None:
                 wanted.answer = message
 
-    def _settle(self, wanted: _Wanted) -> None:
-        """Give a call its answer; one that was asked for and never run becomes a span here."""
-        if wanted.slot is None:
-            self.spans.append(_never_run(wanted))
-            return
-        span = self.spans[wanted.slot]
-        assert isinstance(span, ToolCall)
-        answer = wanted.answer or result_message(wanted.event or {}, self._texts)
-        if answer is not None:
-            self.spans[wanted.slot] = structs.replace(span, observation=Observation(message=answer))
+    # --- tool calls
 
-    # --- scores
+    def _tool(self, node: Node, parent: str, thread: str) -> None:
+        event = obj(self._texts.read(node.raw))
+        for name in event.keys() - tool.FIELDS:
+            self._tally.unknown[f"tool {name}"] += 1
+        span = tool.tool_call(node, parent, event)
+        wanted = self._found(thread, span.call_id)
+        if wanted is None or wanted.ran:
+            again = _Wanted(asked_by=wanted.asked_by if wanted is not None else None)
+            wanted = self._want(thread, span.call_id, again)
+        if wanted.asked_by is not None:
+            span = structs.replace(span, asked_by=wanted.asked_by)
+        if wanted.call is not None and wanted.call.arguments is None:
+            span = structs.replace(span, arguments=None, arguments_raw=wanted.call.raw)
+        self._never_run.pop(id(wanted), None)
+        wanted.ran, wanted.span, wanted.event = True, span, event
+        self._queue.append(wanted)
+        if id(node) in self._speaking:
+            self._queue.append(inner_agent(node))
 
-    def _score(self, node: Node) -> None:
-        above = list(node.ancestors())
-        scorer = next((each.name for each in above if each.type == "scorer"), "score")
-        judged = (self._latest.get(each.id) for each in above if each.type != "scorer")
-        self.scored.append(
-            Scored(
-                scorer=word(node.event.get("scorer")) or scorer,
-                score=obj(node.event.get("score")),
-                intermediate=bool(node.event.get("intermediate")),
-                after=next((ask for ask in judged if ask is not None), None),
-            )
-        )
+    def _want(self, thread: str, call_id: str | None, wanted: _Wanted) -> _Wanted:
+        if call_id is not None:
+            self._open.setdefault(thread, {})[call_id] = wanted
+            self._open[None][call_id] = wanted
+        return wanted
+
+    def _found(self, thread: str, call_id: str | None) -> _Wanted | None:
+        """The latest call of that id in the thread, else in any: a handoff answers elsewhere."""
+        if call_id is None:
+            return None
+        return self._open.get(thread, {}).get(call_id) or self._open[None].get(call_id)
 
 
-def _kept(nodes: list[Node]) -> set[int]:
+def _kept(nodes: Iterable[Node]) -> set[int]:
     """The nodes that become spans: calls, agents, events, and all they stand in."""
     kept: set[int] = set()
     for node in nodes:
@@ -196,7 +195,7 @@ def _kept(nodes: list[Node]) -> set[int]:
 
 def _never_run(wanted: _Wanted) -> ToolCall:
     """A call without a tool event: refused, cut off by a limit, or run where the log is silent."""
-    ask, call = wanted.asked_by, wanted.call
+    ask, call = wanted.ask, wanted.call
     assert ask is not None, "a call without an event was asked for"
     assert call is not None, "by a message that holds it"
     result = next(iter(results(wanted.answer)), None) if wanted.answer else None

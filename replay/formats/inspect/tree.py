@@ -2,42 +2,100 @@
 
 Three generations meet here. Since May 2025 `span_begin` and `span_end` name their parents and an
 event names its span; before, `step` events opened and closed in order; and tools and subtasks used
-to hold their `events` inside. Pairing tools with their spans is `tools`.
+to hold their `events` inside. Pairing tools with their spans is `pairs`.
+
+Only what decides an event's place is looked at here; what it says stays bytes until its turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from sys import intern
 from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
-from replay.formats.fields import listed, obj, word
+from replay.formats.fields import Times, word
+from replay.formats.inspect.clock import ns
+from replay.formats.inspect.record import entries, parts
 from replay.formats.intake import Tally
 from replay.formats.normal import derived_id
-from replay.trace import Json
+from replay.trace import Json, Place, Status
 
 SPEAKERS = {"agent", "tool", "scorer", "subtask", "handoff"}
 """Types of node whose model calls are a thread of their own, not their surroundings'."""
 
 
-class Node(Struct, eq=False):
+class Glance(Struct, gc=False):
+    """The fields of an event that decide its place."""
+
+    event: str = ""
+    uuid: str | None = None
+    span_id: str | None = None
+    id: str | None = None
+    parent_id: str | None = None
+    name: str | None = None
+    type: str | None = None
+    action: str | None = None
+    function: str | None = None
+    agent_span_id: str | None = None
+    timestamp: str | None = None
+    completed: str | None = None
+    pending: bool | None = None
+    events: Raw = Raw(b"[]")
+
+
+_glance = msgspec.json.Decoder(Glance).decode
+_NO_EVENTS = len("[]")
+
+
+def _glanced(raw: Raw) -> Glance | None:
+    """An event by its place, None where it is no object."""
+    try:
+        return _glance(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        found = parts(raw)
+    if found is None:
+        return None
+    said = {name: _word(found.get(name)) for name in Glance.__struct_fields__}
+    odd: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    odd.update(pending=odd.get("pending") == "True", events=found.get("events", Raw(b"[]")))
+    return Glance(**odd)
+
+
+def _word(raw: Raw | None) -> str | None:
+    """A text or a number or a truth as text, None for anything else."""
+    try:
+        value = msgspec.json.decode(raw) if raw is not None else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return str(value) if value is True else word(value)
+
+
+class Node(Struct, eq=False, gc=False):
     """An event; a span or a step is its begin event, with the time and the order of its end.
 
-    `kind` is the event's word ("span" for spans and steps), `type` the span's type; `order` and
-    `ended` count the events of the sample. `next_at` is the timestamp of the event after this one.
+    `kind` is the event's word ("span" for spans and steps), `type` the span's type; `own` is the
+    source's id of it. `order` and `ended` count the events of the sample; `next_ns` is when the
+    event after this one happened, `agent` the span of the agent that a tool started.
     """
 
     id: str
     kind: str
     type: str
     name: str
-    event: dict[str, Any]
     order: int
+    raw: Raw = Raw(b"{}")
+    own: str | None = None
     parent: Node | None = None
+    start_ns: int | None = None
+    done_ns: int | None = None
+    next_ns: int | None = None
     ended: int | None = None
-    end_at: Json = None
-    next_at: Json = None
+    ended_ns: int | None = None
+    pending: bool = False
+    agent: str | None = None
     speaker: Node | None = None
 
     def ancestors(self) -> Iterator[Node]:
@@ -47,105 +105,175 @@ class Node(Struct, eq=False):
             yield above
             above = above.parent
 
+    @property
+    def speaker_type(self) -> str:
+        return self.speaker.type if self.speaker is not None else ""
+
+    @property
+    def place(self) -> Place:
+        """Where it stands: under its uuid, which logs have since the autumn of 2025, or span id."""
+        return Place(span=self.own)
+
+    @property
+    def times(self) -> Times:
+        """From its begin to its end, as far as they are told."""
+        end = self.ended_ns if self.done_ns is None else self.done_ns
+        return Times(self.start_ns, end, "none" if self.start_ns is None else "exact")
+
+    @property
+    def call_times(self) -> Times:
+        """Of a call: one that does not say when it was done was so before the next event."""
+        told = self.done_ns is not None or self.pending or self.next_ns is None
+        if self.start_ns is None or told:
+            return self.times
+        return Times(self.start_ns, self.next_ns, "derived")
+
+    def status(self, error: str | None, failed: Json = None) -> Status:
+        """Pending is neither: the run ended before the call did."""
+        if error is not None or failed:
+            return "error"
+        return "unset" if self.pending else "ok"
+
 
 class Tree:
     """The nodes of a sample in the order of its events, each below the span it happened in.
 
-    `spans` finds a node by the id of its span. The root stands for the sample itself.
+    `spans` finds a node by the id of its span. The root stands for the sample itself. `tools`
+    counts tool events, `first_ns` and `last_ns` are when the first and the last event happened.
     """
 
-    def __init__(self, root: str, events: Json, tally: Tally, where: str) -> None:
-        self.root = Node(id=root, kind="span", type="agent", name="", event={}, order=0)
+    def __init__(self, root: str, events: Sequence[Raw], tally: Tally, where: str) -> None:
+        self.root = Node(id=root, kind="span", type="agent", name="", order=0)
         self.nodes: list[Node] = []
         self.spans: dict[str, Node] = {}
+        self.tools = 0
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
         self._tally, self._where = tally, where
         self._order = 0
         self._taken = {root}
         self._strange: set[str] = set()
-        self._read(listed(events), self.root)
+        self._read(events, self.root)
+        self._taken.clear()
 
-    def _read(self, events: list[Json], home: Node) -> None:
+    def _read(self, events: Sequence[Raw], home: Node) -> None:
         """A list of events that happened in `home`."""
         steps = [home]
-        for index, event in enumerate(events):
-            if not isinstance(event, dict):
+        last: Node | None = None
+        for index, raw in enumerate(events):
+            event = _glanced(raw)
+            if event is None:
                 self._tally.problem(f"{self._where} event {index}", "is not an object")
                 continue
             self._order += 1
-            after = obj(events[index + 1]) if index + 1 < len(events) else {}
-            self._put(event, steps, after.get("timestamp"))
+            at_ns = ns(event.timestamp)
+            if last is not None:
+                last.next_ns = at_ns
+            if home is self.root:
+                self._count(event, at_ns)
+            last = self._put(event, raw, at_ns, steps)
 
-    def _put(self, event: dict[str, Any], steps: list[Node], next_at: Json) -> None:
-        """One event; `steps` are the steps open around it, innermost last, the home first."""
-        kind = word(event.get("event")) or ""
+    def _count(self, event: Glance, at_ns: int | None) -> None:
+        self.tools += event.event == "tool"
+        if at_ns is not None:
+            self.first_ns = at_ns if self.first_ns is None else min(self.first_ns, at_ns)
+            self.last_ns = at_ns if self.last_ns is None else max(self.last_ns, at_ns)
+
+    def _put(self, event: Glance, raw: Raw, at_ns: int | None, steps: list[Node]) -> Node | None:
+        """One event; `steps` are the steps open around it, innermost last, the home first.
+
+        Gives the event's node where it is no begin and no end.
+        """
+        kind = event.event
         if kind == "span_begin":
-            self._begin(event, steps[0])
+            self._begin(event, raw, at_ns, steps[0])
         elif kind == "span_end":
-            self._end(event)
-        elif kind == "step" and event.get("action") == "end":
-            self._end_step(event, steps)
+            self._end(event, at_ns)
+        elif kind == "step" and event.action == "end":
+            self._end_step(event, at_ns, steps)
         elif kind == "step":
-            steps.append(self._add(event, "span", steps[-1], None))
+            sort = event.type or "step"
+            steps.append(self._add(event, raw, at_ns, "span", sort, steps[-1], None))
         else:
-            below = self._named(event.get("span_id"), steps[-1])
-            node = self._add(event, kind, below, word(event.get("uuid")))
-            node.next_at = next_at
-            self._read(listed(event.get("events")), node)
+            below = self._named(event.span_id, steps[-1])
+            kind = intern(kind)
+            node = self._add(event, raw, at_ns, kind, kind, below, event.uuid)
+            node.done_ns = ns(event.completed)
+            node.pending = bool(event.pending)
+            if kind == "tool":
+                node.name = intern(event.function or "")
+                node.agent = event.agent_span_id
+            if len(memoryview(event.events)) > _NO_EVENTS:
+                self._read(entries(event.events), node)
+            return node
+        return None
 
-    def _begin(self, event: dict[str, Any], home: Node) -> None:
-        own = word(event.get("id"))
-        node = self._add(event, "span", self._named(event.get("parent_id"), home), own)
+    def _begin(self, event: Glance, raw: Raw, at_ns: int | None, home: Node) -> None:
+        own, sort = event.id or None, event.type or "step"
+        node = self._add(event, raw, at_ns, "span", sort, self._named(event.parent_id, home), own)
         self.spans[own or node.id] = node
 
-    def _end(self, event: dict[str, Any]) -> None:
-        node = self.spans.get(word(event.get("id")) or "")
+    def _end(self, event: Glance, at_ns: int | None) -> None:
+        node = self.spans.get(event.id or "")
         if node is not None and node.ended is None:
-            node.ended, node.end_at = self._order, event.get("timestamp")
+            node.ended, node.ended_ns = self._order, at_ns
 
-    def _end_step(self, event: dict[str, Any], steps: list[Node]) -> None:
+    def _end_step(self, event: Glance, at_ns: int | None, steps: list[Node]) -> None:
         """Closes the innermost step of that name and what is still open in it."""
-        name = word(event.get("name"))
+        name = event.name or None
         depth = next((d for d in range(len(steps) - 1, 0, -1) if steps[d].name == name), None)
         if depth is None:
             self._tally.problem(self._where, f"step {name} ends but was not begun")
             return
         for node in steps[depth:]:
-            node.ended, node.end_at = self._order, event.get("timestamp")
+            node.ended, node.ended_ns = self._order, at_ns
         del steps[depth:]
 
-    def _named(self, span: Json, otherwise: Node) -> Node:
+    def _named(self, name: str | None, otherwise: Node) -> Node:
         """The span an event names. One that was never begun is a problem, told once."""
-        name = word(span)
-        if name is None:
+        if not name:
             return otherwise
-        if name not in self.spans and name not in self._strange:
+        found = self.spans.get(name)
+        if found is not None:
+            return found
+        if name not in self._strange:
             self._strange.add(name)
             self._tally.problem(self._where, f"span {name} has events but no beginning")
-        return self.spans.get(name, otherwise)
+        return otherwise
 
-    def _add(self, event: dict[str, Any], kind: str, parent: Node, own: str | None) -> Node:
-        sort = (word(event.get("type")) or "step") if kind == "span" else kind
+    def _add(
+        self,
+        event: Glance,
+        raw: Raw,
+        at_ns: int | None,
+        kind: str,
+        sort: str,
+        parent: Node,
+        own: str | None,
+    ) -> Node:
         node = Node(
             id=self._unused(own),
             kind=kind,
             type=sort,
-            name=word(event.get("name")) or sort,
-            event=event,
+            name=event.name or sort,
             order=self._order,
+            raw=raw,
+            own=own or None,
             parent=parent,
+            start_ns=at_ns,
         )
         self.nodes.append(node)
         return node
 
     def _unused(self, own: str | None) -> str:
         """The source's own id; a derived one where it has none or has used it before."""
-        if own is None or own in self._taken:
+        if not own or own in self._taken:
             own = derived_id(self.root.id, self._order)
         self._taken.add(own)
         return own
 
 
-def find_speakers(nodes: list[Node]) -> None:
+def find_speakers(nodes: Sequence[Node]) -> None:
     """Give each node its speaker: the nearest one above that is an agent or may be one."""
     for node in nodes:
         path, here = [], node

@@ -11,13 +11,24 @@ from typing import Any
 
 from replay.formats.fields import obj, word
 from replay.formats.inspect.attachments import Attachments
-from replay.formats.inspect.spans import Scored
+from replay.formats.inspect.scored import Scored
 from replay.trace import Json, Outcome, SourceScore
 
 _GRADES = {
     "C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0,
     "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0,
 }  # fmt: skip
+
+
+_QUOTE = {
+    "includes", "match", "exact", "f1", "pattern", "answer", "choice", "math", "score",
+    "model_graded_qa", "model_graded_fact",
+}  # fmt: skip
+"""Inspect's own scorers, whose explanation is what the run or a judge said ("score": by name
+unknown)."""
+
+PRINTED = 20_000
+"""Characters of what a check printed; what matters of it stands at its end."""
 
 
 def final_scores(sample: dict[str, Any], scored: list[Scored]) -> dict[str, dict[str, Any]]:
@@ -40,6 +51,27 @@ def outcome(scores: dict[str, dict[str, Any]]) -> Outcome:
             return Outcome(value=shown, by=scorer)
         return Outcome(status="passed" if number == 1 else "failed", value=shown, by=scorer)
     return Outcome()
+
+
+def printed(
+    sample: dict[str, Any], scores: dict[str, dict[str, Any]], texts: Attachments, *, by_model: bool
+) -> str | None:
+    """What the check printed: the deciding scorer's explanation, its beginning left out where long.
+
+    None where the explanation is the run's own words, as the scorers that compare texts have it,
+    or those of a model that was asked (`by_model`).
+    """
+    scorer, score = next(iter(scores.items()), ("", {}))
+    text = word(texts.resolve(score.get("explanation")))
+    if text is None or by_model or scorer in _QUOTE or "grading" in obj(score.get("metadata")):
+        return None
+    output = texts.resolve(obj(sample.get("output")).get("completion"))
+    for own in (output, texts.resolve(score.get("answer"))):
+        words = own.strip() if isinstance(own, str) else ""
+        if words and (words in text or text.strip() in words):
+            return None
+    over = len(text) - PRINTED
+    return text if over <= 0 else f"[{over} characters before this left out]\n{text[over:]}"
 
 
 def source_scores(

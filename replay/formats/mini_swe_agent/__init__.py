@@ -21,10 +21,13 @@ from replay.formats.mini_swe_agent.records import Record
 from replay.formats.mini_swe_agent.tell import Teller, request
 from replay.formats.normal import derived_id
 from replay.messages import text
-from replay.trace import AgentSpan, Batch, Header, Json, Outcome, TimeQuality
+from replay.trace import AgentSpan, Batch, Header, Json, Level, Outcome, TimeQuality
 
 NAME = "mini-swe-agent"
-TITLE = "mini-swe-agent trajectories (.traj.json)"
+TITLE = "mini-swe-agent trajectories"
+FILES = ".traj.json"
+FIDELITY = (Level.REBUILT, Level.PARTIAL)
+LACKS = "the words of reasoning items; what files of the oldest form lack"
 
 _VERSION = rb'"(?:trajectory_format"\s*:\s*"mini-swe-agent|mini_version"\s*:)'
 _MARKS = rb"mswea_bash_command|(?:COMPLETE_TASK_AND_SUBMIT|MINI_SWE_AGENT)_FINAL_OUTPUT"

@@ -21,10 +21,13 @@ from replay.formats.normal import derived_id
 from replay.formats.openclaw.entries import MESSAGE, Entry, entries, is_entry, strands
 from replay.formats.openclaw.thread import Seen, Teller, signal
 from replay.messages import text
-from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Message, Place
+from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, Message, Place
 
 NAME = "openclaw"
 TITLE = "OpenClaw and pi sessions"
+FILES = ".jsonl"
+FIDELITY = (Level.PARTIAL,)
+LACKS = "system prompt and tools"
 
 _HEADER = re.compile(rb'\{"type"\s*:\s*"session",[^\n]*\}')
 _NOISE = ("A new session was started via /", "[cron:", "<")

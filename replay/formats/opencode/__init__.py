@@ -21,10 +21,13 @@ from replay.formats.opencode.stored import Session
 from replay.formats.opencode.thread import Teller, speaker
 from replay.formats.sqlite.database import MAGIC, tables
 from replay.messages import observed
-from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Place, ToolCall
+from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, Place, ToolCall
 
 NAME = "opencode"
 TITLE = "opencode sessions"
+FILES = ".json exports, opencode's storage folder, opencode.db"
+FIDELITY = (Level.PARTIAL,)
+LACKS = "the tools; mostly the system prompt"
 
 _TABLES = {"session", "message", "part"}
 _ABOUT = (rb'"id"\s*:\s*"ses', rb'"title"\s*:', rb'"time"\s*:\s*\{\s*"created"\s*:\s*\d')

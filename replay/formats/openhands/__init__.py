@@ -23,10 +23,13 @@ from replay.formats.openhands.runs import Event, Run
 from replay.formats.openhands.tell import Teller
 from replay.formats.swe_bench import Verdict
 from replay.messages import text
-from replay.trace import AgentSpan, Batch, Header, Json, Outcome, Request, SourceScore
+from replay.trace import AgentSpan, Batch, Header, Json, Level, Outcome, Request, SourceScore
 
 NAME = "openhands"
 TITLE = "OpenHands runs and events"
+FILES = ".json, .jsonl; a conversation's folder"
+FIDELITY = (Level.PARTIAL,)
+LACKS = "the words in which results and recalled facts reached the model; often the tools"
 
 _RUN = {
     "instance_id", "instance", "test_result", "instruction", "metadata", "metrics", "error",

@@ -19,10 +19,13 @@ from replay.formats.openinference import parquet
 from replay.formats.openinference.attributes import parsed
 from replay.formats.openinference.exports import Raw, raws
 from replay.formats.openinference.tree import Builder
-from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, ModelCall, SourceScore
+from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, ModelCall, SourceScore
 
 NAME = "openinference"
 TITLE = "OpenInference spans (Phoenix's exports, parquet among them, and nested ones)"
+FILES = ".json, .jsonl, .parquet"
+FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
+LACKS = "often the tools"
 
 _NESTED = (rb'"span_attributes"\s*:', rb'"span_id"\s*:')
 _PHOENIX = (rb'"context"\s*:\s*\{\s*"(?:trace|span)_id"', rb'"span_kind"\s*:')

@@ -16,10 +16,13 @@ from replay.formats.intake import Head, Source, Tally
 from replay.formats.onfile import plain_file
 from replay.formats.sqlite import llm, mlflow, phoenix
 from replay.formats.sqlite.database import MAGIC, Database, opened, tables
-from replay.trace import Batch
+from replay.trace import Batch, Level
 
 NAME = "sqlite"
 TITLE = "SQLite files of Phoenix, MLflow and llm"
+FILES = "phoenix.db, mlflow.db, logs.db"
+FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL, Level.NONE)
+LACKS = "what the tool's own export lacks"
 
 _SHOWN = 8
 

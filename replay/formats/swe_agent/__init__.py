@@ -20,10 +20,13 @@ from replay.formats.swe_agent.document import Attempt, attempts
 from replay.formats.swe_agent.shown import model
 from replay.formats.swe_agent.tell import spans
 from replay.messages import content_text
-from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Outcome, SourceScore
+from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, Outcome, SourceScore
 
 NAME = "swe-agent"
-TITLE = "SWE-agent trajectories (.traj)"
+TITLE = "SWE-agent trajectories"
+FILES = ".traj"
+FIDELITY = (Level.EXACT, Level.REBUILT, Level.PARTIAL)
+LACKS = "tools called as functions; in old files how the history was shortened"
 
 _BEGINS = rb'\A\W*\{\s*(?:"environment"\s*:\s*"[^"]*"\s*,\s*)?'
 _STEPS = rb'"(?:trajectory|attempts)"\s*:\s*\[\s*(?:\{|\])'

@@ -20,10 +20,13 @@ from replay.formats.sidecar import rewarded
 from replay.formats.tau2 import results
 from replay.formats.tau2.results import Setting, Simulation
 from replay.formats.tau2.tell import Teller, request
-from replay.trace import AgentSpan, Batch, Header, Json, Outcome, SourceScore
+from replay.trace import AgentSpan, Batch, Header, Json, Level, Outcome, SourceScore
 
 NAME = "tau2"
 TITLE = "tau2-bench results"
+FILES = ".json"
+FIDELITY = (Level.PARTIAL,)
+LACKS = "what stands around the policy in the system prompt; mostly the tools"
 
 _INFO = (rb'"num_trials"\s*:', rb'"(?:user_info|agent_info)"\s*:', rb'"max_steps"\s*:')
 _ALONE = (rb'"task_id"\s*:', rb'"termination_reason"\s*:', rb'"start_time"\s*:')

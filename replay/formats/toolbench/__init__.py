@@ -21,10 +21,13 @@ from replay.formats.intake import Head, Source, Tally
 from replay.formats.normal import derived_id
 from replay.formats.toolbench.tree import leaf_of_answer, nodes, path_to
 from replay.formats.toolbench.turns import CUT, Teller, alternatives, finish
-from replay.trace import AgentSpan, Batch, Header, Outcome, Tool
+from replay.trace import AgentSpan, Batch, Header, Level, Outcome, Tool
 
 NAME = "toolbench"
 TITLE = "ToolBench answers"
+FILES = ".json"
+FIDELITY = (Level.REBUILT, Level.PARTIAL, Level.NONE)
+LACKS = "mostly the system prompt; evaluation files cut every message"
 
 _FIELDS = {"query", "available_tools", "answer"}
 _ANSWER = {"method", "total_steps", "final_answer", "answer_details"}

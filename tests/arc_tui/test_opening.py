@@ -1,0 +1,108 @@
+"""What is here, offered on a screen: the choices, and what each answer comes to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.message import Message
+from textual.pilot import Pilot
+
+from arc_tui.screens.opening import ALL, DEMO, Opening, options
+from arc_tui.widgets.ask_box import AskBox, Choices
+from tests.arc_tui.opening import opened
+from tests.arc_tui.test_here import claude, folder, log
+from tests.screen import settle, text
+
+__all__ = ["folder"]
+
+
+class Bare(Opening):
+    """A screen with nothing on it that remembers what it was told."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.taken: list[Path] = []
+        self.demo_wanted = False
+
+    def take_in(self, path: Path) -> None:
+        self.taken.append(path)
+
+    def on_opening_demo_wanted(self, event: Message) -> None:
+        self.demo_wanted = True
+        event.stop()
+
+
+@asynccontextmanager
+async def offered(tmp_path: Path) -> AsyncIterator[tuple[Pilot[None], Bare]]:
+    screen = Bare(tmp_path / "arc.db")
+    async with opened(screen) as pilot:
+        screen.action_here()
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, AskBox)
+        yield pilot, screen
+
+
+async def test_enter_opens_the_newest(folder: Path, tmp_path: Path) -> None:
+    log(folder / "old.jsonl", age_s=60)
+    newest = claude(folder, "why is the sky blue?")
+    async with offered(tmp_path) as (pilot, screen):
+        shown = text(pilot.app)
+        assert shown.index("why is the sky blue?") < shown.index("old.jsonl")
+        assert "claude-code" in shown
+        await pilot.press("enter")
+        await settle(pilot)
+        assert screen.taken == [newest]
+        assert pilot.app.screen is screen
+
+
+async def test_where_nothing_is_the_demo_is_offered_and_the_reason_said(
+    folder: Path, tmp_path: Path
+) -> None:
+    async with offered(tmp_path) as (pilot, screen):
+        assert "no session of Claude Code or Codex" in text(pilot.app)
+        assert [option.answer for option in pilot.app.screen.query_one(Choices).choices] == [DEMO]
+        await pilot.press("enter")
+        await settle(pilot)
+        assert screen.demo_wanted
+        assert not screen.taken
+
+
+async def test_a_path_may_be_typed_instead(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    async with offered(tmp_path) as (pilot, screen):
+        await pilot.press("tab", *"~", "slash", *"runs", "enter")
+        await settle(pilot)
+        assert screen.taken == [tmp_path / "runs"]
+
+
+async def test_escape_opens_nothing(folder: Path, tmp_path: Path) -> None:
+    log(folder / "old.jsonl")
+    async with offered(tmp_path) as (pilot, screen):
+        await pilot.press("escape")
+        await settle(pilot)
+        assert (screen.taken, screen.demo_wanted) == ([], False)
+
+
+def test_a_folder_with_several_traces_of_its_own_can_be_taken_as_a_whole(
+    folder: Path,
+) -> None:
+    from arc_tui.jobs.finding import look
+
+    claude(folder, "a question")
+    log(folder / "one.jsonl")
+    assert ALL not in {option.answer for option in options(tuple(look(folder)), folder)}
+    log(folder / "logs" / "two.jsonl")
+    assert ALL in {option.answer for option in options(tuple(look(folder)), folder)}
+
+
+async def test_a_title_cannot_draw_on_the_screen(folder: Path, tmp_path: Path) -> None:
+    claude(folder, "evil \x1b[2J [bold]title[/bold]")
+    async with offered(tmp_path) as (pilot, _):
+        shown = text(pilot.app)
+        assert "\x1b" not in shown
+        assert "[bold]title[/bold]" in shown
