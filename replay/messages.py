@@ -50,7 +50,7 @@ def parse_arguments(raw: Json) -> tuple[Json | None, str | None]:
         return {}, None
     try:
         return msgspec.json.decode(raw), None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None, raw
 
 

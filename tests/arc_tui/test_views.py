@@ -36,7 +36,8 @@ def test_the_same_call_again_and_again_is_one_row(tmp_path: Path) -> None:
 
 
 def test_calls_that_only_read_alike_stay_apart(tmp_path: Path) -> None:
-    assert labels(tmp_path, {"list": ["a"]}, {"list": ["b"]}) == [("todo", 1), ("todo", 1)]
+    one, other = {"list": [{"do": "a"}]}, {"list": [{"do": "b"}]}
+    assert labels(tmp_path, one, other) == [("todo", 1), ("todo", 1)]
 
 
 def test_what_the_harness_did_for_a_call_starts_folded_below_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Blocks of any dialect, also such as no dialect has."""
+"""Blocks and arguments of any dialect, also such as no dialect has."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.blocks import AS_TEXT, block, blocks
+from replay.messages import parse_arguments
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -25,3 +26,7 @@ def test_any_block_can_be_sent_again_or_is_left_out(entry: dict[str, object]) ->
     found = block(entry)
     assert found.body is None or isinstance(found.body, dict)
     assert list(blocks([entry]))
+
+
+def test_arguments_nested_too_deeply_stay_the_text_they_are() -> None:
+    assert parse_arguments("[" * 3000) == (None, "[" * 3000)
