@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -149,10 +149,28 @@ with tracer.start_as_current_span("invoke_agent", attributes=agent):
                 [{"role": "user", "parts": [{"type": "text", "content": f"question {step}"}]}]),
         }):
             pass
-        print(step, flush=True)
         sys.stdin.readline()
 provider.shutdown()
 """
+
+
+@contextmanager
+def agent_sending_to(address: str) -> Iterator[subprocess.Popen[str]]:
+    """An agent in another process, which goes on by a step for each line it is given."""
+    agent = subprocess.Popen(
+        [sys.executable, "-c", AGENT, address], stdin=subprocess.PIPE, text=True
+    )
+    try:
+        yield agent
+    finally:
+        agent.kill()
+        agent.communicate()
+
+
+def goes_on(agent: subprocess.Popen[str], steps: int = 1) -> None:
+    assert agent.stdin is not None
+    agent.stdin.write("\n" * steps)
+    agent.stdin.flush()
 
 
 async def test_an_agent_with_the_real_exporter_fills_in_on_an_open_screen(
@@ -160,17 +178,11 @@ async def test_an_agent_with_the_real_exporter_fills_in_on_an_open_screen(
 ) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the exporter")
     app = ArcApp(tmp_path / "arc.db")
-    agent = subprocess.Popen(
-        [sys.executable, "-c", AGENT, listener.address],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert agent.stdin is not None
-    assert agent.stdout is not None
-    try:
-        async with app.run_test(size=(120, 40), notifications=True) as pilot:
-            await settle(pilot)
-            assert "no runs here yet" in text(app)
-            assert agent.stdout.readline() == "0\n"
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        await pilot.press("escape")  # what is offered where there are no runs
+        await until(pilot, "no runs here yet")
+        with agent_sending_to(listener.address) as agent:
             await until(pilot, "question 0")
             assert " ●" in text(app)
             assert "live" in text(app)
@@ -179,13 +191,11 @@ async def test_an_agent_with_the_real_exporter_fills_in_on_an_open_screen(
             await until(pilot, "● live · 1 step ")
             screen = app.screen
             assert isinstance(screen, TraceScreen)
-            agent.stdin.write("\n")
-            agent.stdin.flush()
+            goes_on(agent)
             await until(pilot, "● live · 2 steps")
             assert screen.spans.step == 0
             screen.go_to(1)
-            agent.stdin.write("\n\n")
-            agent.stdin.flush()
+            goes_on(agent, 2)
             await until(pilot, "● live · 3 steps")
             await settle(pilot)
             assert screen.spans.step == 1
@@ -196,11 +206,6 @@ async def test_an_agent_with_the_real_exporter_fills_in_on_an_open_screen(
             await settle(pilot)
             assert isinstance(app.screen, RunsScreen)
             assert "●" not in text(app)
-    finally:
-        agent.kill()
-        agent.wait()
-        agent.stdin.close()
-        agent.stdout.close()
 
 
 # --- what is answered
