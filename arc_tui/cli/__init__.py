@@ -47,6 +47,7 @@ COMMANDS: dict[str, str] = {
     "inject": "arc_tui.cli.injecting:inject",
     "formats": "arc_tui.cli.formats:formats",
     "verify": "arc_tui.cli.care:verify",
+    "db": "arc_tui.cli.db:db",
     "doctor": "arc_tui.cli.doctor:doctor",
     "help": "arc_tui.cli.helping:help_",
 }
