@@ -145,4 +145,4 @@ def words_of(name: str) -> list[str]:
 
 def takes_program(arguments: Json) -> bool:
     """Do the arguments of a call, or the properties of its schema, hold a program?"""
-    return isinstance(arguments, dict) and bool(PROGRAM_KEYS & arguments.keys())
+    return isinstance(arguments, dict) and not PROGRAM_KEYS.isdisjoint(arguments)

@@ -19,7 +19,7 @@ from taxonomy.rules.malformed import malformed
 from taxonomy.rules.wrong_tool import absent
 from taxonomy.scores import FRESH, imported, rule_scores
 from taxonomy.shapes import classify, classify_binned
-from taxonomy.signals import published_break, published_votes
+from taxonomy.signals import most_voted, published_votes
 
 REDUNDANT = 0.3
 """A passed run that repeats more than this share of its calls is worth a look."""
@@ -45,8 +45,8 @@ def diagnose(
     asks = [turn.ask for turn in case.reading.turns]
     latencies = [ask.duration_ns for ask in asks]
     costs = [ask.cost.usd if ask.cost is not None else None for ask in asks]
-    broke = published_break(trusted, latencies, costs)
     votes = published_votes(trusted, latencies, costs)
+    broke = most_voted(votes)
     return Diagnosis(
         trace=trace.id,
         shape=classify_binned(trusted),

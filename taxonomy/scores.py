@@ -47,11 +47,11 @@ def rule_scores(case: Case, found: Sequence[Finding]) -> tuple[StepScore, ...]:
                 _grounded(case, turn),
                 _read(turns, place, turn.index in beliefs),
                 _verified(turns, place),
-                _fresh(before[-LOOKBACK:], turn),
+                _fresh(before, turn),
                 _ended(case, turns, place),
             )
             scores[turn.index] = _score(turn, items)
-            before.extend(turn.acts)
+            before = _comparable(before, turn.acts)
     return tuple(scores[index] for index in sorted(scores))
 
 
@@ -146,14 +146,21 @@ def _shows_state(act: Act) -> bool:
     return act.reply.text.lstrip()[:1] in {"{", "["} or len(act.reply.text) > 200
 
 
+def _comparable(before: list[Act], acts: Sequence[Act]) -> list[Act]:
+    """The calls that a repeat is looked for among, with these: none from before a change, after
+    which the same call may bring something else."""
+    for act in acts:
+        changed = mutates(act.span) and act.reply.failed is False
+        before = [] if changed else [*before, act]
+    return before[-LOOKBACK:]
+
+
 def _fresh(before: Sequence[Act], turn: Turn) -> Item:
     """No call of the step brings again what an earlier one brought."""
     if not turn.acts:
         return Item(name=FRESH, held=None)
     for act in turn.acts:
         for earlier in reversed(before):
-            if mutates(earlier.span) and earlier.reply.failed is False:
-                break
             if repeats(earlier, act):
                 return Item(name=FRESH, held=False, because=f"{act.name} as at step {earlier.step}")
     return Item(name=FRESH, held=True)

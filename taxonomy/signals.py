@@ -7,7 +7,7 @@ Ours, which weighs more signs and may abstain, is in `candidates`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from taxonomy.findings import Signal
@@ -52,7 +52,11 @@ def published_votes(
 
 def published_break(scores: Scores, latencies: Values = (), costs: Values = ()) -> int | None:
     """The step with most votes, the earliest on a tie; None where none is cast."""
-    votes = published_votes(scores, latencies, costs)
+    return most_voted(published_votes(scores, latencies, costs))
+
+
+def most_voted(votes: Mapping[int, tuple[Signal, ...]]) -> int | None:
+    """The step with most votes, the earliest on a tie; None where none is cast."""
     return min(votes, key=lambda step: (-len(votes[step]), step)) if votes else None
 
 

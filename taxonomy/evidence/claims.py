@@ -12,6 +12,8 @@ from datetime import timedelta
 
 from msgspec import Struct
 
+from taxonomy.evidence.pieces import without_case
+
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _LONGEST = 1_000
 _MARKUP = re.compile(r"[*_`#]+")
@@ -101,6 +103,12 @@ _ASSUMES = re.compile(
     re.I,
 )
 
+_ASSUMING = (
+    "assum", "suppose", "guess", "demonstration", "simulat", "hypothetical", "placeholder",
+    "made-up", "mock", "example data", "dummy",
+)  # fmt: skip
+"""Of these one stands in every text that assumes."""
+
 _STEM = 6
 """So many letters tell a word of the table in any of its forms."""
 
@@ -150,12 +158,24 @@ def assumes(text: str, told: Sequence[str] = ()) -> str | None:
     A word that was `told` (texts in small letters) is the task's, not the model's: one may be asked
     to simulate, or to put in placeholders.
     """
+    return next(
+        (
+            sentence
+            for stem, sentence in assumptions(text)
+            if not any(stem in each for each in told)
+        ),
+        None,
+    )
+
+
+def assumptions(text: str) -> Iterator[tuple[str, str]]:
+    """(stem of the word, sentence) of each word by which a text assumes or invents."""
+    small = without_case(text)
+    if not any(words in small for words in _ASSUMING):
+        return
     for match in _ASSUMES.finditer(text):
-        stem = match[0].lower().split()[-1][:_STEM]
-        if not any(stem in each for each in told):
-            start = max(text.rfind(mark, 0, match.start()) for mark in ".!?\n") + 1
-            return text[start : match.end() + 60].strip()
-    return None
+        start = max(text.rfind(mark, 0, match.start()) for mark in ".!?\n") + 1
+        yield match[0].lower().split()[-1][:_STEM], text[start : match.end() + 60].strip()
 
 
 def statuses(sentence: str) -> Iterator[tuple[str, str]]:

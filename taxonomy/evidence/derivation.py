@@ -25,6 +25,9 @@ SMALLEST = 20
 
 LONGEST_COLUMN = 40
 
+NEAR = 0.005
+"""A sum so near a number is that number, in hundredths."""
+
 
 class Working(Struct, frozen=True, kw_only=True):
     """How a number may have been worked out: the sum as written, and the last of its places."""
@@ -68,14 +71,20 @@ def columns(value: Json) -> Mapping[str, Sequence[float]]:
     return {name: numbers for name, numbers in found.items() if 2 < len(numbers) <= LONGEST_COLUMN}
 
 
+def sums(numbers: Sequence[float]) -> Iterator[tuple[int, int, float]]:
+    """(first, last, sum) of each three or more numbers in a row."""
+    for start in range(len(numbers) - 2):
+        total = sum(numbers[start : start + 2])
+        for end in range(start + 2, len(numbers)):
+            total += numbers[end]
+            yield start, end, total
+
+
 def totals(target: float, named: Mapping[str, Sequence[float]]) -> str | None:
     """The sum of three or more numbers of one column in a row that is `target`, as written."""
     for name, numbers in named.items():
-        for start in range(len(numbers) - 2):
-            total = sum(numbers[start : start + 2])
-            for end in range(start + 2, len(numbers)):
-                total += numbers[end]
-                if abs(total - target) < 0.005:
-                    terms = " + ".join(f"{number:g}" for number in numbers[start : end + 1])
-                    return f"{name}: {terms}"
+        for start, end, total in sums(numbers):
+            if abs(total - target) < NEAR:
+                terms = " + ".join(f"{number:g}" for number in numbers[start : end + 1])
+                return f"{name}: {terms}"
     return None

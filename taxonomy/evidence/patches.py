@@ -32,7 +32,9 @@ def claimed(text: str) -> Claimed | None:
     if not hunks and not blocks:
         return None
     named = _TARGET.search(text)
-    lines = [*(line for hunk in hunks for line in _old(text[hunk.end() :])), *blocks]
+    ends = [*(hunk.start() for hunk in hunks[1:]), len(text)]
+    after = (text[hunk.end() : end] for hunk, end in zip(hunks, ends, strict=False))
+    lines = [*(line for each in after for line in _old(each)), *blocks]
     telling = dict.fromkeys(line.strip() for line in lines if len(line.strip()) >= _SHORTEST)
     return Claimed(path=named[1] if named else "", lines=tuple(telling))
 

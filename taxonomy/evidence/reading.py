@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from msgspec import Struct
@@ -205,8 +205,12 @@ def mutates(span: ToolCall) -> bool | None:
     """Does the call change the world? By its recorded effect, else its name's verb, else None."""
     if span.effect != "unknown":
         return span.effect == "write"
-    guessed = None if takes_program(span.arguments) else guess(span.name)
-    return None if guessed is None else guessed == "write"
+    guessed = _guess(span.name)
+    return None if guessed is None or takes_program(span.arguments) else guessed == "write"
+
+
+_guess = lru_cache(maxsize=10_000)(guess)
+"""A run calls few tools, and each rule asks of each call."""
 
 
 def leaves(value: Json, path: str = "") -> Iterator[tuple[str, Json]]:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from replay.depth import from_text
 from replay.effects import takes_program
 from replay.messages import observed
 from replay.trace import Json, ToolCall
@@ -131,7 +132,7 @@ def _object_failed(text: str) -> bool:
 def decoded(text: str) -> Json | None:
     """The JSON value a result's text is, None where it is none."""
     try:
-        return msgspec.json.decode(text)
+        return from_text(text)
     except msgspec.DecodeError:
         return None
 

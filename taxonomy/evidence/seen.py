@@ -10,19 +10,23 @@ come from that call. Which values need an origin is for `identifiers` to say.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import filterfalse
 from typing import Literal
 
 from msgspec import Struct
 
 from replay.trace import Json
-from taxonomy.evidence.derivation import columns, totals, worked_out
-from taxonomy.evidence.moments import day_keys, shifted
-from taxonomy.evidence.reading import Reading
+from taxonomy.evidence.derivation import columns, worked_out
+from taxonomy.evidence.holding import Holding
+from taxonomy.evidence.moments import day_keys, moments, shifted
+from taxonomy.evidence.pieces import splitter
+from taxonomy.evidence.reading import Reading, leaves
 from taxonomy.evidence.replies import cut, decoded
 from taxonomy.evidence.sources import Source, cut_short, plain, sources
+from taxonomy.evidence.sums import Sums
 
 How = Literal["exact", "within", "number", "path", "date", "derived"]
 
@@ -42,8 +46,10 @@ class Origin(Struct, frozen=True, kw_only=True):
     span: str | None = None
 
 
-_RUN = re.compile(r"[^\s\"'`,;()\[\]{}<>=|*]+")
+_runs = splitter("\"'`,;()[]{}<>=|*")
 _WORD = re.compile(r"\w+")
+_COMPONENT = re.compile(r"[/\\:]")
+_THOUSANDS = re.compile(r",\d{3}")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _PRICE = re.compile(r"[$€£]\s?\d[\d,]*(?:\.\d+)?|\d+\.\d+")
 _ESCAPE = re.compile(r"\\[nrt\"/]")
@@ -59,6 +65,9 @@ _OPENING = 8
 
 RECENT = 60
 """How many of the latest numbers may add up to a derived one; more and everything is derived."""
+
+_LONGEST_NUMBER = 12
+"""Figures of the longest number that others are worked out of."""
 
 
 def number(text: str) -> str | None:
@@ -87,10 +96,13 @@ class Index:
         self.sources: list[Source] = []
         self._tokens: dict[str, int] = {}
         self._numbers: dict[str, int] = {}
-        self._prices: dict[str, int] = {}
         self._folded: dict[int, str] = {}
+        self._small: dict[int, str] = {}
+        self._acts = reading.acts
         for source in sources(reading):
             self._add(source)
+        self._visible = [source.visible for source in self.sources]
+        self._holding = Holding(len(self.sources), self._text)
         self.knows_task = any(each.place == "user message" for each in self.sources[:_OPENING])
         cut = [source.visible for source in self.sources if cut_short(source.text)]
         unknown = [act.step + 1 for act in reading.acts if act.reply.failed is None]
@@ -114,8 +126,16 @@ class Index:
 
     def unseen(self, step: int, lines: Sequence[str]) -> list[str]:
         """The lines that stood in nothing shown before `step` answered, white space aside."""
-        texts = [self._text(at) for at, each in enumerate(self.sources) if each.visible <= step]
-        return [line for line in lines if not any(fold(line) in text for text in texts)]
+        return [line for line in lines if not self._stood(step, fold(line))]
+
+    def _stood(self, step: int, line: str) -> bool:
+        """Did a folded line stand in anything shown? What a run works on, it saw but lately."""
+        places = self._holding.phrase(line, self._shown(step))
+        return any(line in self._text(at) for at in reversed(places))
+
+    def _shown(self, step: int) -> int:
+        """How many of the sources a step had seen: they come into view in order."""
+        return bisect_right(self._visible, step)
 
     def _found(self, at: int | None, step: int, how: How, text: str) -> Origin | None:
         if at is None or self.sources[at].visible > step:
@@ -126,8 +146,19 @@ class Index:
             place=source.place,
             step=source.step,
             span=source.span,
-            text=_excerpt(source.text, text),
+            text=self._excerpt(at, text),
         )
+
+    def _excerpt(self, at: int, value: str) -> str:
+        """The surroundings of a value in a source, in one line."""
+        text = self.sources[at].text
+        if at not in self._small:
+            self._small[at] = text.lower()
+        found = self._small[at].find(value.lower())
+        if found < 0:
+            return cut(text)
+        start, end = max(0, found - 40), found + len(value) + 40
+        return f"{'…' if start else ''}{cut(text[start:end], 160)}{'…' if end < len(text) else ''}"
 
     @cached_property
     def _days(self) -> dict[str, int]:
@@ -147,6 +178,8 @@ class Index:
 
     def _days_away(self, wanted: str, step: int) -> Origin | None:
         """A day that lies a shown number of days or weeks before or after a shown one."""
+        if next(moments(wanted), None) is None:
+            return None
         for days, at in self._spans.items():
             if self.sources[at].visible > step:
                 continue
@@ -179,8 +212,9 @@ class Index:
         if not words or any(at is None or self.sources[at].visible > step for at in firsts):
             return None
         pattern = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
-        for at in range(max(at for at in firsts if at is not None), len(self.sources)):
-            if self.sources[at].visible <= step and pattern.search(self._text(at)):
+        first = max(at for at in firsts if at is not None)
+        for at in self._holding.words(wanted, self._shown(step)):
+            if at >= first and pattern.search(self._text(at)):
                 return self._found(at, step, "within", text)
         return None
 
@@ -207,20 +241,32 @@ class Index:
         priced = self._prices.get(units)
         if priced is not None and self.sources[priced].visible <= step:
             return self._working(priced, f"100 × {units}")
-        visible = (
-            (float(text), at)
-            for text, at in reversed(self._numbers.items())
-            if self.sources[at].visible <= step and len(text) <= 12
-        )
-        shown = [*islice(visible, RECENT)][::-1]
-        working = worked_out(target, shown)
+        working = worked_out(target, self._latest(step))
         if working is not None:
             return self._working(working.at, working.formula)
-        for at, named in self._columns:
-            formula = totals(target, named) if self.sources[at].visible <= step else None
-            if formula is not None:
-                return self._working(at, formula)
-        return None
+        added = self._sums.first(target, self._shown(step))
+        return self._working(*added) if added is not None else None
+
+    def _latest(self, step: int) -> Sequence[tuple[float, int]]:
+        """The latest numbers that a step had seen, and their places."""
+        end = bisect_left(self._short, self._shown(step), key=lambda shown: shown[1])
+        return self._short[max(0, end - RECENT) : end]
+
+    @cached_property
+    def _short(self) -> list[tuple[float, int]]:
+        """The numbers of a usual length, in the order in which they came into view."""
+        return [
+            (float(text), at) for text, at in self._numbers.items() if len(text) <= _LONGEST_NUMBER
+        ]
+
+    @cached_property
+    def _prices(self) -> dict[str, int]:
+        """The first place of each price and broken number."""
+        found: dict[str, int] = {}
+        for at, source in enumerate(self.sources):
+            for price in _PRICE.findall(_plainly(source.text)):
+                found.setdefault(number(price) or price, at)
+        return found
 
     def _working(self, at: int, formula: str) -> Origin:
         source = self.sources[at]
@@ -229,15 +275,22 @@ class Index:
         )
 
     @cached_property
-    def _columns(self) -> list[tuple[int, Mapping[str, Sequence[float]]]]:
-        """The columns of numbers of the sources that have any; read only when a sum is looked
-        for."""
+    def _sums(self) -> Sums:
+        """The columns of numbers of the sources; read only when a sum is looked for."""
         found = (
             (at, columns(decoded(source.text)))
             for at, source in enumerate(self.sources)
             if source.span
         )
-        return [(at, named) for at, named in found if named]
+        return Sums([(at, named) for at, named in found if named], self._passed())
+
+    def _passed(self) -> Iterable[float]:
+        """The numbers that the run's calls pass."""
+        for act in self._acts:
+            for _, value in leaves(act.span.arguments):
+                digits = number(fold(value if isinstance(value, str) else plain(value)))
+                if digits is not None:
+                    yield float(digits)
 
     @cached_property
     def _respelled(self) -> dict[str, int]:
@@ -261,27 +314,24 @@ class Index:
     def _add(self, source: Source) -> None:
         at = len(self.sources)
         self.sources.append(source)
-        text = _ESCAPE.sub(" ", source.text) if "\\" in source.text else source.text
-        text = text.lower()
-        for run in dict.fromkeys(_RUN.findall(text)):
+        text = _plainly(source.text)
+        known = self._tokens
+        for run in filterfalse(known.__contains__, dict.fromkeys(_runs(text))):
             token = run.strip(_EDGES)
-            if token and token not in self._tokens:
+            if token and token not in known:
                 self._enter(token, at)
-        for price in _PRICE.findall(text):
-            self._prices.setdefault(number(price) or price, at)
-        for grouped in _GROUPED.findall(text):
+        for grouped in _GROUPED.findall(text) if _THOUSANDS.search(text) else ():
             self._numbers.setdefault(number(grouped) or grouped, at)
 
     def _enter(self, token: str, at: int) -> None:
         self._tokens[token] = at
-        parts = _WORD.findall(token)
         if token[-1].isdecimal() or token[0].isdecimal():
             digits = number(token)
             if digits is not None:
                 self._numbers.setdefault(digits, at)
-        if len(parts) == 1 and parts[0] == token and "_" not in token:
+        if token.isalnum():
             return
-        for part in parts:
+        for part in _WORD.findall(token):
             self._tokens.setdefault(part, at)
             if "_" in part:
                 for piece in part.split("_"):
@@ -289,14 +339,10 @@ class Index:
             if part.isdecimal():
                 self._numbers.setdefault(number(part) or part, at)
         if "/" in token or "\\" in token or ":" in token:
-            for component in re.split(r"[/\\:]", token):
+            for component in _COMPONENT.split(token):
                 self._tokens.setdefault(component.strip(_EDGES), at)
 
 
-def _excerpt(text: str, value: str) -> str:
-    """The surroundings of a value in a text, in one line."""
-    at = text.lower().find(value.lower())
-    if at < 0:
-        return cut(text)
-    start, end = max(0, at - 40), at + len(value) + 40
-    return f"{'…' if start else ''}{cut(text[start:end], 160)}{'…' if end < len(text) else ''}"
+def _plainly(text: str) -> str:
+    """A text in small letters, without the escapes of a text within a text."""
+    return (_ESCAPE.sub(" ", text) if "\\" in text else text).lower()

@@ -15,9 +15,12 @@ from msgspec import Struct
 
 from replay.messages import observed
 from replay.trace import Json
+from taxonomy.evidence.pieces import without_case
 from taxonomy.evidence.reading import Act, Reading, leaves, mutates
 
-_CUT = re.compile(r"\btruncated\b|\bomitted\b|output too long|(?:\.\.\.|…)$", re.I)
+_CUT = re.compile(r"\btruncated\b|\bomitted\b|output too long", re.I)
+_CUT_WORDS = ("truncated", "omitted", "output too long")
+_CUT_ENDS = ("...", "…")
 
 
 class Source(Struct, frozen=True, eq=False, kw_only=True):
@@ -77,7 +80,13 @@ def cut_short(text: str) -> bool:
     """Was a text cut by its source: does it say so, or is it JSON without an end?"""
     tail = text[-200:].rstrip()
     opened = text.lstrip()[:2] in {'{"', "[{", '["'}
-    return bool(_CUT.search(tail)) or (opened and tail[-1:] not in {"}", "]"})
+    return _says_cut(tail) or (opened and tail[-1:] not in {"}", "]"})
+
+
+def _says_cut(tail: str) -> bool:
+    small = without_case(tail)
+    says = any(words in small for words in _CUT_WORDS) and _CUT.search(tail) is not None
+    return says or tail.endswith(_CUT_ENDS)
 
 
 def plain(value: Json) -> str:

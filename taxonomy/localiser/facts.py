@@ -9,11 +9,15 @@ fact may be true: it only shows that the model spoke from memory.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
+from taxonomy.evidence.pieces import splitter, without_case
 from taxonomy.evidence.reading import Reading, Turn
 
 _WORD = re.compile(r"[^\W\d_][\w'’-]+|\d[\d,.]*\d|\d")
+_pieces = splitter('!"#$%&()*+/:;<=>?@[\\]^`{|}~')
+"""Split at every ASCII sign that no word and no number holds."""
+
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.S)
 _BULLET = re.compile(r"^\s*(?:#+|\d+[.)]|[-*•])\s*")
 _MARKUP = re.compile(r"[*_`]+")
@@ -28,18 +32,47 @@ _READS_OUT = re.compile(
 )
 """How a step announces what it shows rather than says: a page, a file, a result."""
 
+_SHOWS = (
+    "screenshot", "viewport", "metadata", "ocr", "text", "content", "search", "observation",
+    "output", "result",
+)  # fmt: skip
+"""Words of which one stands in every such announcement."""
+
 _SHORTEST = 2
 """A name has more letters than this, a number at least as many figures."""
 
 
 def new_facts(reading: Reading) -> Iterator[tuple[Turn, tuple[str, ...]]]:
     """Each turn with the facts it says that nothing before it contains, terminals left out."""
-    seen = _words([reading.trace.header.task or ""])
+    seen = _Read()
+    seen.add(reading.trace.header.task or "")
     for turn, texts in told(reading):
-        seen |= _words(texts)
+        seen.add(*texts)
         if not turn.observer:
             yield turn, tuple(fact for fact in facts(_own(turn.said)) if fact.lower() not in seen)
-        seen |= _words([turn.said, *(act.reply.text for act in turn.acts)])
+        seen.add(turn.said, *(act.reply.text for act in turn.acts))
+
+
+class _Read:
+    """The words of the texts that were added; a piece that came before is not read again."""
+
+    def __init__(self) -> None:
+        self._pieces: set[str] = set()
+        self._words: set[str] = set()
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._words
+
+    def add(self, *texts: str) -> None:
+        for text in texts:
+            fresh = set(_pieces(text.lower()))
+            fresh -= self._pieces
+            self._pieces |= fresh
+            for piece in fresh:
+                if not piece.isalpha():
+                    self._words.update(map(_plain, _WORD.findall(piece)))
+                elif len(piece) > 1:
+                    self._words.add(piece)
 
 
 def told(reading: Reading) -> Iterator[tuple[Turn, list[str]]]:
@@ -56,7 +89,9 @@ def told(reading: Reading) -> Iterator[tuple[Turn, list[str]]]:
 
 def _own(text: str) -> str:
     """A text up to what it reads out."""
-    read_out = _READS_OUT.search(text)
+    small = without_case(text)
+    announces = ":" in text and any(word in small for word in _SHOWS)
+    read_out = _READS_OUT.search(text) if announces else None
     return text[: read_out.start()] if read_out else text
 
 
@@ -74,11 +109,6 @@ def facts(text: str) -> tuple[str, ...]:
                 if is_fact:
                     found.setdefault(word)
     return tuple(found)
-
-
-def _words(texts: Iterable[str]) -> set[str]:
-    found = {word for text in texts for word in _WORD.findall(text.lower())}
-    return {_plain(word) for word in found}
 
 
 def _plain(word: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from replay.trace import AgentSpan, Json
 from taxonomy.evidence.reading import Reading
@@ -23,11 +24,12 @@ _OBJECTS = re.compile(
 
 def objections(case: Case) -> Iterator[tuple[int, str]]:
     """(step, phrase) of the step before each."""
+    lines = _Lines(case.reading)
     for span in case.trace.spans:
         signals = span.extra.get("signals") if isinstance(span, AgentSpan) else None
         for signal in signals if isinstance(signals, list) else ():
             kind = signal.get("kind") if isinstance(signal, dict) else None
-            step = _step_at(case.reading, signal) if kind in _STEPPED_IN else None
+            step = lines.step_at(signal) if kind in _STEPPED_IN else None
             if step is not None:
                 yield step, f"a person stepped in: {kind}"
     for turns in case.reading.threads.values():
@@ -37,10 +39,20 @@ def objections(case: Case) -> Iterator[tuple[int, str]]:
                     yield before.index, f"the user objected: “{cut(heard.text, 50)}”"
 
 
-def _step_at(reading: Reading, signal: dict[str, Json]) -> int | None:
-    """The last step at or before the line that a signal names."""
-    line = signal.get("line")
-    if not isinstance(line, int):
-        return None
-    before = [turn.index for turn in reading.turns if 0 < (turn.ask.place.line or 0) <= line]
-    return before[-1] if before else None
+class _Lines:
+    """The lines of the source that the steps of a run stand in."""
+
+    def __init__(self, reading: Reading) -> None:
+        placed = sorted(
+            (turn.ask.place.line, turn.index)
+            for turn in reading.turns
+            if turn.ask.place.line is not None and turn.ask.place.line > 0
+        )
+        self._lines = [line for line, _ in placed]
+        self._latest = [*accumulate((index for _, index in placed), max)]
+
+    def step_at(self, signal: dict[str, Json]) -> int | None:
+        """The last step at or before the line that a signal names."""
+        line = signal.get("line")
+        before = bisect_right(self._lines, line) if isinstance(line, int) else 0
+        return self._latest[before - 1] if before else None

@@ -7,10 +7,11 @@ weighs is for `candidates` to say.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from taxonomy.classes import FailureClass, Fault
-from taxonomy.evidence.claims import assumes
+from taxonomy.evidence.claims import assumptions
 from taxonomy.evidence.reading import Reading, Turn, mutates
 from taxonomy.evidence.replies import cut
 from taxonomy.findings import Finding, StepScore, most_trusted
@@ -182,10 +183,15 @@ def _failures(reading: Reading) -> Iterator[tuple[int, str]]:
 
 def _words(reading: Reading) -> Iterator[Sign]:
     """What a step says: that it assumes, that it was cut off, what it cannot have read."""
-    heard = [(reading.trace.header.task or "").lower()]
+    heard = _Told(reading.trace.header.task or "")
     for turn, texts in told(reading):
-        heard += map(str.lower, texts)
-        said = () if turn.observer else (assumes(each, heard) for each in statements(turn))
+        heard.add(texts)
+        said = (
+            sentence
+            for each in (() if turn.observer else statements(turn))
+            for stem, sentence in assumptions(each)
+            if stem not in heard
+        )
         words = next(filter(None, said), None)
         if words is not None:
             yield Sign(turn.index, ASSUMPTION, f"assumes instead of looking: “{cut(words, 50)}”")
@@ -198,6 +204,26 @@ def _words(reading: Reading) -> Iterator[Sign]:
             things = "thing" if len(facts) == 1 else "things"
             phrase = f"names {len(facts)} {things} not read before: {cut(shown, 40)}"
             yield Sign(turn.index, NEW_FACTS, phrase, spree(len(facts)))
+
+
+class _Told:
+    """What others told a run so far; a text is looked through once for each part of a word."""
+
+    def __init__(self, task: str) -> None:
+        self._texts = [task.lower()]
+        self._looked: dict[str, int] = {}
+        self._held: set[str] = set()
+
+    def add(self, texts: Iterable[str]) -> None:
+        self._texts += map(str.lower, texts)
+
+    def __contains__(self, part: str) -> bool:
+        if part not in self._held:
+            fresh = islice(self._texts, self._looked.get(part, 0), None)
+            if any(part in each for each in fresh):
+                self._held.add(part)
+            self._looked[part] = len(self._texts)
+        return part in self._held
 
 
 def _course(reading: Reading) -> Iterator[Sign]:

@@ -34,7 +34,8 @@ def find(case: Case) -> Iterator[Finding]:
     if case.reading.passed:
         return
     for turn in case.reading.turns:
-        for sentence in sentences(_CODE.sub(" ", turn.said)) if not turn.observer else ():
+        equates = "=" in turn.said and not turn.observer
+        for sentence in sentences(_CODE.sub(" ", turn.said)) if equates else ():
             wrong = next(wrong_sums(sentence), None)
             if wrong is not None:
                 yield Finding(
@@ -51,7 +52,7 @@ def find(case: Case) -> Iterator[Finding]:
 
 def wrong_sums(sentence: str) -> Iterator[tuple[str, str]]:
     """(equation, true value) of each equation of plain numbers that does not hold."""
-    if sentence.rstrip().endswith("?"):
+    if "=" not in sentence or sentence.rstrip().endswith("?"):
         return
     for match in _EQUATION.finditer(sentence):
         true = _value(_TOKEN.findall(match["sum"]))

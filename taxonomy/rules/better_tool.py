@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from msgspec import Struct
 
 from replay.effects import words_of
 from replay.trace import Tool
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import Act, Turn, mutates
 from taxonomy.evidence.replies import cut
-from taxonomy.evidence.schemas import offered
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.case import Case, called
 
@@ -37,59 +39,91 @@ _CLEAR = 2.0
 """How much better another tool must fit, and by how much at least."""
 
 
+class _Offered(Struct, frozen=True, eq=False):
+    """A tool as it is offered: the words of its name, and those of its description."""
+
+    tool: Tool
+    named: frozenset[str]
+    described: frozenset[str]
+
+    def fit(self, wanted: AbstractSet[str], known: Mapping[str, int]) -> float:
+        """How well it fits what is wanted; `known` are the tools that each word belongs to."""
+        named = self.named & wanted
+        described = (self.described & wanted) - named
+        shares = [_NAME_WEIGHT / known[word] for word in named]
+        return math.fsum([*shares, *(1.0 / known[word] for word in described)])
+
+
+class _Choice(Struct, frozen=True, eq=False):
+    """Tools that are offered together: all by name, those never called that only read, and how
+    many tools each word belongs to."""
+
+    by_name: Mapping[str, _Offered]
+    others: Sequence[_Offered]
+    known: Mapping[str, int]
+
+
 def find(case: Case) -> Iterator[Finding]:
     """The first call of a failed run that another tool, never called, would have fitted better."""
     if not case.reading.failed:
         return
+    choices: dict[int, _Choice] = {}
     asked = ""
     for turn in case.reading.turns:
         heard = [each.text for each in turn.heard if each.role == "user"]
         asked = heard[-1] if heard else asked
+        acts = [act for act in turn.acts if mutates(act.span) is False]
+        choice = _choice(case, turn, choices) if acts else None
+        if choice is None or not choice.others:
+            continue
         wanted = _words(f"{asked} {turn.said} {turn.thought}")
-        for act in turn.acts:
-            better = _better(case, turn, act, wanted)
+        for act in acts:
+            better = _better(choice, act, wanted)
             if better is not None:
                 yield _finding(act, *better)
                 return
 
 
-def _better(case: Case, turn: Turn, act: Act, wanted: set[str]) -> tuple[Tool, set[str]] | None:
-    """The offered tool that fits clearly better and was never called, with the words it fits."""
+def _choice(case: Case, turn: Turn, kept: dict[int, _Choice]) -> _Choice | None:
+    """The tools offered at a turn, None where they are fewer than two; made once a list."""
     tools = turn.ask.request.tools or ()
-    chosen = offered(turn, act.name)
-    if chosen is None or len(tools) < 2:
+    if len(tools) < 2:
         return None
-    known = Counter(word for tool in tools for word in _named(tool) | _described(tool))
-    rest = [
-        tool
-        for tool in tools
-        if tool.name not in case.reading.last_called and _alike_in_effect(case, act, tool)
-    ]
-    best = max(rest, key=lambda tool: _fit(tool, wanted, known), default=None)
-    if best is None or not _named(best) & wanted - _named(chosen):
+    if id(tools) not in kept:  # the requests of the run keep their lists
+        offers = [
+            _Offered(tool, _named(tool), frozenset(_words(tool.description or "")))
+            for tool in tools
+        ]
+        kept[id(tools)] = _Choice(
+            by_name={offer.tool.name: offer for offer in reversed(offers)},
+            others=[offer for offer in offers if _untried(case, offer.tool)],
+            known=Counter(word for offer in offers for word in offer.named | offer.described),
+        )
+    return kept[id(tools)]
+
+
+def _untried(case: Case, tool: Tool) -> bool:
+    """A tool never called that reads, as far as its name tells: what writes is not to be suggested
+    lightly."""
+    return tool.name not in case.reading.last_called and case.effects.of(tool.name).effect == "read"
+
+
+def _better(
+    choice: _Choice, act: Act, wanted: AbstractSet[str]
+) -> tuple[Tool, AbstractSet[str]] | None:
+    """The offered tool that fits clearly better than one that reads, with the words it fits."""
+    chosen = choice.by_name.get(act.name)
+    if chosen is None:
         return None
-    fit, has = _fit(best, wanted, known), _fit(chosen, wanted, known)
-    return (best, _named(best) & wanted) if fit >= _CLEAR * max(has, 1.0) else None
+    best = max(choice.others, key=lambda offer: offer.fit(wanted, choice.known))
+    if not best.named & wanted - chosen.named:
+        return None
+    fit, has = best.fit(wanted, choice.known), chosen.fit(wanted, choice.known)
+    return (best.tool, best.named & wanted) if fit >= _CLEAR * max(has, 1.0) else None
 
 
-def _fit(tool: Tool, wanted: set[str], known: Mapping[str, int]) -> float:
-    named = _named(tool) & wanted
-    described = (_described(tool) & wanted) - named
-    shares = [_NAME_WEIGHT / known[word] for word in named]
-    return math.fsum([*shares, *(1.0 / known[word] for word in described)])
-
-
-def _alike_in_effect(case: Case, act: Act, tool: Tool) -> bool:
-    """Do both read, as far as their names tell? What writes is not to be suggested lightly."""
-    return mutates(act.span) is False and case.effects.of(tool.name).effect == "read"
-
-
-def _named(tool: Tool) -> set[str]:
-    return {_stem(word) for word in words_of(tool.name)} - _COMMON
-
-
-def _described(tool: Tool) -> set[str]:
-    return _words(tool.description or "")
+def _named(tool: Tool) -> frozenset[str]:
+    return frozenset(_stem(word) for word in words_of(tool.name)) - _COMMON
 
 
 def _words(text: str) -> set[str]:
@@ -100,7 +134,7 @@ def _stem(word: str) -> str:
     return word.removesuffix("s")
 
 
-def _finding(act: Act, tool: Tool, words: set[str]) -> Finding:
+def _finding(act: Act, tool: Tool, words: AbstractSet[str]) -> Finding:
     return Finding(
         failure=FailureClass.WRONG_TOOL,
         step=act.step,

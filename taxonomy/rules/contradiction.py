@@ -8,13 +8,16 @@ and a claim is false only if it is for every instant the two can mean.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import Window, sentences, windows
 from taxonomy.evidence.moments import Moment, moments
+from taxonomy.evidence.pieces import without_case
 from taxonomy.evidence.reading import Turn, leaves
 from taxonomy.evidence.replies import cut, decoded
 from taxonomy.evidence.sources import Source
@@ -29,6 +32,20 @@ _NOW = re.compile(
     r"|currently) |\bnow(?: is|:) ",
     re.I,
 )
+_TELLS = (
+    *(
+        f"{what} {unit}"
+        for what in ("current", "present", "today's", "today’s", "local", "system")
+        for unit in ("date", "time", "day")
+    ),
+    "today is ",
+    "it is now",
+    "it is currently",
+    "now is ",
+    "now: ",
+)
+"""Of these one stands in every text that tells the time, which most texts do not."""
+
 _CLOCKS = re.compile(r"(?:get_?)?(?:current_?)?(?:date_?time|time|date|now|clock|today)", re.I)
 _BEGUN = re.compile(
     r"(?:created|booked|ordered|placed|purchased?|made|opened|issued|received|delivered|submitted"
@@ -40,6 +57,9 @@ _DATED = re.compile(
     r"|submitted|started|dated|reservation|booking|order|purchase)\b[^.;]{0,40}?\bon\b",
     re.I,
 )
+
+
+Told = TypeVar("Told")
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -56,7 +76,7 @@ def find(case: Case) -> Iterator[Finding]:
         return
     begun = tuple(_begun(case))
     for turn in case.reading.turns:
-        now = next((told for at, told in reversed(clock) if at <= turn.index), None)
+        now = _latest(clock, turn)
         if now is not None and not turn.observer:
             found = next(_false_windows(case, turn, now, begun), None)
             if found is not None:
@@ -73,17 +93,22 @@ def _false_windows(
             for window in windows(sentence):
                 event = _dated(case, turn, f"{earlier} {sentence}", now.moment)
                 if event is None:
-                    event = next((e for at, e in reversed(begun) if at <= turn.index), None)
+                    event = _latest(begun, turn)
                 if event is not None and _is_false(window, event.moment, now.moment):
                     yield _finding(turn, window, event, now)
             earlier = sentence
 
 
+def _latest(told: Sequence[tuple[int, Told]], turn: Turn) -> Told | None:
+    """The last of those that a turn had seen, which come in the order in which they were."""
+    seen = bisect_right(told, turn.index, key=lambda each: each[0])
+    return told[seen - 1][1] if seen else None
+
+
 def _times_told(case: Case) -> Iterator[tuple[int, Event]]:
     """(visible from step, now) for each time a prompt, a person or a clock told the time."""
     for source in case.index.sources:
-        spoken = source.text if source.span is None else ""
-        for match in _NOW.finditer(spoken):
+        for match in _NOW.finditer(source.text) if _may_tell(source) else ():
             told = next(moments(source.text[match.end() : match.end() + 60]), None)
             if told is not None:
                 words = source.text[match.start() : match.end() + len(told.text) + 1]
@@ -92,6 +117,12 @@ def _times_told(case: Case) -> Iterator[tuple[int, Event]]:
             told = next(moments(source.text), None)
             if told is not None:
                 yield source.visible, _event_of(told, "told", source, source.text)
+
+
+def _may_tell(source: Source) -> bool:
+    """May a text of a prompt or a person tell the time?"""
+    small = without_case(source.text) if source.span is None else ""
+    return any(words in small for words in _TELLS)
 
 
 def _dated(case: Case, turn: Turn, words: str, now: Moment) -> Event | None:

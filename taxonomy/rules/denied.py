@@ -35,9 +35,11 @@ def _successes(case: Case) -> Iterator[Finding]:
         latest: tuple[Act, ...] = ()
         worked = False
         for turn in turns:
-            stem, claim = ("", "") if turn.acts or turn.observer else _claimed(turn)
             denied = [act for act in latest if act.reply.failed and mutates(act.span)]
-            if stem and denied and len(denied) == len(latest):
+            speaks = not turn.acts and not turn.observer
+            after_failure = speaks and denied and len(denied) == len(latest)
+            stem, claim = _claimed(turn) if after_failure else ("", "")
+            if stem:
                 about = any(word.startswith(stem) for word in words_of(denied[0].name))
                 if about or not worked:
                     yield _success_finding(turn, claim, denied[0])
@@ -72,7 +74,7 @@ def _standings(case: Case) -> Iterator[Finding]:
     """The first status given to a named thing that its last observation denies."""
     seen: dict[str, tuple[str, Act]] = {}
     for turn in case.reading.turns:
-        for sentence in sentences(turn.said) if not turn.observer else ():
+        for sentence in sentences(turn.said) if seen and not turn.observer else ():
             for group, word in statuses(sentence):
                 found = _standing(seen, sentence)
                 if found is not None and STATUS_GROUPS.get(found[0].lower(), group) != group:

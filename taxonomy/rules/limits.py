@@ -10,7 +10,7 @@ by a call that the tool refused broke nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ from replay.effects import words_of
 from replay.trace import Json
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import sentences
+from taxonomy.evidence.pieces import without_case
 from taxonomy.evidence.reading import Act, leaves, mutates
 from taxonomy.evidence.replies import cut
 from taxonomy.evidence.sources import Source
@@ -36,6 +37,7 @@ _AT_MOST = re.compile(
     r"(?P<what>[a-z]+(?:[ -](?!and\b|or\b|per\b|in\b|of\b|for\b|to\b|at\b|on\b|with\b)[a-z]+)?)",
     re.I,
 )
+_LIMITS = ("at most", "more than", "maximum of", "limited to")
 _SUM = (
     r"(?:above|over|of more than|more than|exceeding|greater than|larger than) \$(?P<sum>[\d,.]*\d)"
 )
@@ -72,19 +74,23 @@ def find(case: Case) -> Iterator[Finding]:
         return
     told = [source for source in case.index.sources if source.place in _PLACES]
     limits = [limit for source in told for limit in stated(source)]
+    if not limits:
+        return
     cents = any(_CENTS.search(source.text) for source in told)
+    broken: dict[tuple[str, float, bool], tuple[Act, str] | None] = {}
     for limit in limits:
-        for act in case.reading.acts:
-            over = _broken(limit, act, cents=cents)
-            if over:
-                yield _finding(limit, act, over)
-                break
+        said = (limit.what, limit.most, limit.money)
+        if said not in broken:
+            broken[said] = _first(limit, case.reading.acts, cents=cents)
+        found = broken[said]
+        if found is not None:
+            yield _finding(limit, *found)
 
 
 def stated(source: Source) -> Iterator[Limit]:
     """The limits that a prompt states flatly."""
     for sentence in sentences(source.text):
-        if _CONDITION.search(sentence):
+        if not _may_limit(sentence) or _CONDITION.search(sentence):
             continue
         for match in _AT_MOST.finditer(sentence):
             count = _COUNTS.get(match["count"].lower()) or int(match["count"])
@@ -94,9 +100,21 @@ def stated(source: Source) -> Iterator[Limit]:
             yield _limit(match["what"] or match["verb"], most, sentence, source, money=True)
 
 
+def _may_limit(sentence: str) -> bool:
+    """May a sentence state a limit? Most hold no word of one."""
+    small = without_case(sentence)
+    return "$" in sentence or any(words in small for words in _LIMITS)
+
+
 def _limit(what: str, most: float, sentence: str, source: Source, *, money: bool) -> Limit:
     words = cut(sentence.strip(" -•\t"), 160)
     return Limit(what=what.lower(), most=most, money=money, words=words, place=source.place)
+
+
+def _first(limit: Limit, acts: Sequence[Act], *, cents: bool) -> tuple[Act, str] | None:
+    """The first call that breaks a limit, and how."""
+    ways = ((act, _broken(limit, act, cents=cents)) for act in acts)
+    return next(((act, over) for act, over in ways if over), None)
 
 
 def _broken(limit: Limit, act: Act, *, cents: bool) -> str:

@@ -43,7 +43,7 @@ def repeats(left: Act, right: Act) -> bool:
     """
     if not same_reply(left, right):
         return False
-    if left.key == right.key or _marks(left.key) == _marks(right.key):
+    if left.key == right.key or _same_marks(left.key, right.key):
         return True
     return bool(right.reply.failed or _asks(right)) and same_call(left, right)
 
@@ -53,7 +53,17 @@ def _asks(act: Act) -> bool:
     return mutates(act.span) is False and not _NOTES & set(words_of(act.name))
 
 
+def _same_marks(left: str, right: str) -> bool:
+    """Do two calls have the same words and signs, white space aside?"""
+    return _letters(left) == _letters(right) and _marks(left) == _marks(right)
+
+
 @lru_cache(maxsize=2_000)
+def _letters(key: str) -> str:
+    """A call without its white space: what differs here differs in its words or signs."""
+    return "".join(_BLANK.sub(" ", key).split())
+
+
 def _marks(key: str) -> list[str]:
     """The words and signs of a call, its white space left out."""
     return _MARK.findall(_BLANK.sub(" ", key))

@@ -6,6 +6,7 @@ does does not count.
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +16,16 @@ from arc_tui.jobs import importing
 from replay.store import Store, read
 from replay.store.write import Writer
 from taxonomy import ledger
-from tests.bench.corpus import batches
+from taxonomy.diagnosis import diagnose
+from tests.bench.corpus import batches, trace
 from tests.bench.measure import Row, ms
 
 TRACES = 10_000
 STEPS = 6
 """Steps a trace: short ones, so that the corpus is made in a minute or two."""
+
+LENGTHS = (1_000, 4_000)
+"""Steps of a session that is diagnosed by itself."""
 
 PLAIN = (
     "SELECT * FROM trace",
@@ -55,6 +60,33 @@ def rows(folder: Path) -> Iterator[Row]:
         f"{ms(loaded)}: {loaded / diagnosed:.0%}",
         "the rest is rules, localiser and what is kept",
     )
+    yield long_sessions(folder)
+
+
+def long_sessions(folder: Path) -> Row:
+    """The rules on one long session, at two lengths, beside reading it from the store."""
+    took: list[float] = []
+    figures = []
+    for steps in LENGTHS:
+        diagnosed, loaded = one_session(folder / f"session-{steps}.db", steps)
+        took.append(diagnosed / steps)
+        figures.append(f"{ms(diagnosed)} at {steps}, {diagnosed / loaded:.1f}× reading it")
+    return Row(
+        "diagnosis of one session, in steps",
+        "; ".join(figures),
+        f"a step of the longer costs {took[1] / took[0]:.2f}×, goal ≤ 1.2×",
+    )
+
+
+def one_session(database: Path, steps: int) -> tuple[float, float]:
+    """Processor seconds of the diagnosis of a session of so many steps, and of reading it."""
+    with ledger.open_ledger(database) as store:
+        writer = Writer(store)
+        key = writer.write(trace(random.Random(steps), "session", steps))
+        writer.finish(key)
+        session = read.load(store, key)
+        diagnosed = min(spent(lambda: diagnose(session)) for _ in range(3))
+        return diagnosed, min(spent(lambda: read.load(store, key)) for _ in range(3))
 
 
 def fill(store: Store, traces: int, steps: int) -> None:
