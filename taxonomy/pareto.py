@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Literal, get_args
 
 import msgspec
@@ -193,6 +194,7 @@ def failure_label(row: TagRow) -> str:
     return _whole(row.failure, row.sub, row.fault)
 
 
+@lru_cache(maxsize=1024)
 def _whole(
     failure: FailureClass, sub: str | None, fault: Fault | None, part: str | None = None
 ) -> str:

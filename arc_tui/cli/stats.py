@@ -171,7 +171,9 @@ def _hold(store: Store, ask: Ask, *, release: bool, as_json: bool) -> int:
 def _plain(view: StatsView, ask: Ask) -> object:
     """The figures as they were asked for: of all runs, a list of groups, or with what is beside."""
     groups = [
-        ({"group": each.group} if each.group else {}) | structs.asdict(each.figures)
+        ({"group": each.group} if each.group else {})
+        | structs.asdict(each.figures)
+        | {"latencies": each.latencies}
         for each in view.groups
     ]
     figures: object = groups if ask.by else groups[0] if groups else {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.text import Text
 
@@ -17,6 +19,8 @@ from arc_tui.views.stats_cells import (
     shape_table,
     trend_cells,
 )
+from arc_tui.views.stats_latency import HEAD as HEAD_OF_LATENCIES
+from arc_tui.views.stats_latency import CallTimes, latency_note, latency_rows
 from arc_tui.views.stats_line import Line
 from arc_tui.views.stats_lines import lines
 
@@ -76,6 +80,15 @@ def _print_figures(out: Console, group: Group) -> None:
         last = line.of
     print_table(out, ["", "figure", "value", "95 %", "n", ""], table)
     out.print(Text(NOT_INDEPENDENT, "dim"), soft_wrap=True)
+    _print_latencies(out, group.latencies)
+
+
+def _print_latencies(out: Console, found: Sequence[CallTimes]) -> None:
+    rows = latency_rows(found)
+    if rows:
+        out.print()
+        print_table(out, HEAD_OF_LATENCIES, rows)
+    out.print(Text(latency_note(found), "dim"), soft_wrap=True)
 
 
 def _cells(line: Line) -> list[Text | str]:

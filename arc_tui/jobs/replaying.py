@@ -27,7 +27,7 @@ from replay.trace import Trace
 from taxonomy import ledger
 from taxonomy.classes import Fault
 from taxonomy.oracles import oracle_at
-from taxonomy.query import tag_rows
+from taxonomy.query import tags_of
 
 BETWEEN_VIEWS_S = 0.1
 """A view costs a look at every step: answers that are all there come faster than anyone reads."""
@@ -189,7 +189,7 @@ def break_and_notice(store: Store, key: str) -> tuple[int | None, str | None]:
     A person's tag says more than the first candidate of the rules.
     """
     said = ledger.diagnosis(store, key)
-    tagged = tag_rows(store, "recording = ? AND accepted", (key,))
+    tagged = tags_of(store, key)
     candidate = said.candidates[0].step if said and said.candidates else None
     at = min(tag.step for tag in tagged) if tagged else candidate
     harness = [f for f in (said.findings if said else ()) if f.fault is Fault.HARNESS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -21,15 +21,18 @@ from arc_tui.screens.importing import ImportEnded, Importing, ImportMoved
 from arc_tui.screens.opening import Opening
 from arc_tui.screens.queue import Queueing
 from arc_tui.screens.watching import Watching
-from arc_tui.views.arrangement import Arrangement, Shown, arranged
-from arc_tui.views.runs import EMPTY, RunsView, apart_words, build_runs
+from arc_tui.views.arrangement import Arrangement
+from arc_tui.views.runs import EMPTY, HeldOut, Listed, RunsView, apart_words, build_runs
 from arc_tui.widgets.headline import Headline
 from arc_tui.widgets.import_bar import ImportBar
 from arc_tui.widgets.key_bar import KeyBar
 from arc_tui.widgets.pareto_panel import ParetoPanel
 from arc_tui.widgets.prompt_line import PromptLine
 from arc_tui.widgets.run_table import RunTable
-from taxonomy.query.listing import RunRow
+from replay.store import Store
+from taxonomy.ledger import undiagnosed
+from taxonomy.query.language import BadQuery
+from taxonomy.query.listing import RunRow, runs_at
 
 NO_RUNS = """no runs here yet
 
@@ -78,7 +81,7 @@ class RunsScreen(Opening, Watching, Queueing):
     ]  # fmt: skip
 
     view: reactive[RunsView] = reactive(EMPTY, repaint=False)
-    shown: reactive[tuple[RunRow, ...]] = reactive((), repaint=False)
+    listed: reactive[Listed] = reactive(EMPTY.listed, repaint=False)
     arrangement: reactive[Arrangement] = reactive(Arrangement(), repaint=False)
 
     table = query_one(RunTable)
@@ -86,18 +89,26 @@ class RunsScreen(Opening, Watching, Queueing):
     prompt = query_one(PromptLine)
 
     class Loaded(Message):
-        """The runs were read."""
+        """The runs that are wanted were read, or why they cannot be told."""
 
-        def __init__(self, view: RunsView) -> None:
+        def __init__(self, found: RunsView | BadQuery) -> None:
             super().__init__()
-            self.view = view
+            self.found = found
 
-    class Arranged(Message):
-        """The runs that are wanted, in their order, or why they cannot be told."""
+    class RowsRead(Message):
+        """More of a list was read."""
 
-        def __init__(self, shown: Shown) -> None:
+        def __init__(self, listed: Listed, rows: Sequence[RunRow]) -> None:
             super().__init__()
-            self.shown = shown
+            self.listed = listed
+            self.rows = rows
+
+    class Waiting(Message):
+        """Runs wait for the rules to look at them."""
+
+        def __init__(self, traces: Sequence[str]) -> None:
+            super().__init__()
+            self.traces = traces
 
     class FailuresWanted(Message):
         """The screen of failures is asked for."""
@@ -108,17 +119,16 @@ class RunsScreen(Opening, Watching, Queueing):
     def __init__(self, path: Path, imports: tuple[Path, ...] = ()) -> None:
         super().__init__(path)
         self._imports = imports
-        self._looked = False
         self._offered = bool(imports)
         self._importing: Importing | None = None
         self._loading = False
         self._stale = False
-        self._with_held_out = False
+        self._with_held_out: HeldOut = False
 
     def compose(self) -> ComposeResult:
         yield Headline(id="head")
         with Horizontal(id="body"):
-            yield RunTable(id="runs").data_bind(rows=RunsScreen.shown)
+            yield RunTable(id="runs").data_bind(RunsScreen.listed)
             yield ParetoPanel(id="failures")
         yield ImportBar()
         yield PromptLine("filter ", 'outcome:failed tag:loop cost>0.5 "said"')
@@ -143,25 +153,71 @@ class RunsScreen(Opening, Watching, Queueing):
         """Read the runs; asked while that is under way, once more after it."""
         self._stale = self._loading
         if not self._loading:
-            self._loading = True
-            shown = self._with_held_out
-            self.ask(
-                lambda store: build_runs(store, with_held_out=shown), self.Loaded, group="load"
-            )
+            self._read()
+
+    def _read(self) -> None:
+        """Read the runs that are wanted now: what is under way for others is dropped."""
+        self._loading, self._stale = True, False
+        wanted, shown, near = self.arrangement, self._with_held_out, self.table.at
+
+        def read(store: Store) -> RunsView | BadQuery:
+            try:
+                return build_runs(store, wanted, with_held_out=shown, near=near)
+            except BadQuery as refused:
+                return refused
+
+        self.ask(read, self.Loaded, group="load")
 
     def on_runs_screen_loaded(self, event: Loaded) -> None:
         self._loading = False
         if self._stale:
             self.load()
-        if self._imports or (event.view.waiting and not self._looked):
-            self._import()
-        self.view = event.view
-        self.query_one(ParetoPanel).pareto = event.view.pareto
+        if isinstance(event.found, BadQuery):
+            self._refuse(str(event.found))
+        else:
+            self.prompt.refusal = ""
+            self._show(event.found)
+
+    def _refuse(self, why: str) -> None:
+        """What was listed stays until the words can be read."""
+        self.prompt.refusal = why
+        if not self.prompt.display:
+            self.say(why, severity="warning")
+
+    def _show(self, view: RunsView) -> None:
+        first = self.view is EMPTY
+        self.view, self.listed = view, view.listed
+        if self._with_held_out is None:
+            self._with_held_out = view.apart.shown
+        panel = self.query_one(ParetoPanel)
+        panel.pareto = view.pareto
+        panel.border_title = f"failures of {self._counted()}"
         self.refresh_bindings()
-        self._arrange()
-        if not (event.view.rows or event.view.apart.runs or self._offered):
+        if self._imports:
+            self._import()
+        elif first:
+            self.ask(undiagnosed, self.Waiting, group="waiting")
+        self.table.nothing = self._nothing()
+        self._say_head()
+        if not (view.runs or view.apart.runs or self._offered):
             self._offered = True
             self.action_here()
+
+    def on_runs_screen_waiting(self, event: Waiting) -> None:
+        if event.traces and self._importing is None:
+            self._import()
+
+    def on_run_table_neared(self, event: RunTable.Neared) -> None:
+        listed, traces = event.listed, event.traces
+        self.ask(
+            lambda store: runs_at(store, traces),
+            lambda rows: self.RowsRead(listed, rows),
+            group="rows",
+        )
+
+    def on_runs_screen_rows_read(self, event: RowsRead) -> None:
+        if event.listed is self.listed:  # of a list that is not shown any more they may be old
+            self.listed = self.listed.and_rows(event.rows)
 
     @override
     def take_in(self, path: Path) -> None:
@@ -174,7 +230,6 @@ class RunsScreen(Opening, Watching, Queueing):
     def _import(self) -> None:
         """Start what was asked for with the app, once the database is known to open; the rules
         look at what waits for them."""
-        self._looked = True
         self._importing = Importing(self, self.path, self._imports)
         self._imports = ()
         self.bar.display = True
@@ -188,48 +243,37 @@ class RunsScreen(Opening, Watching, Queueing):
             self.bar.display = False
 
     def watch_arrangement(self) -> None:
-        if self.view is not EMPTY:
+        if self._loading or self.view is not EMPTY:
             self.table.sorted_by = self.arrangement.order
-            self._arrange()
-
-    def _arrange(self) -> None:
-        rows, arrangement = self.view.rows, self.arrangement
-        self.ask(lambda store: arranged(store, rows, arrangement), self.Arranged, group="arrange")
-
-    def on_runs_screen_arranged(self, event: Arranged) -> None:
-        rows, refusal = event.shown.rows, event.shown.refusal
-        self.prompt.refusal = refusal
-        if rows is None:  # what was listed stays until the words can be read
-            if not self.prompt.display:
-                self.say(refusal, severity="warning")
-            return
-        self.shown = rows
-        self.table.nothing = self._nothing()
-        self._say_head()
+            self._read()
 
     def _nothing(self) -> str:
         """What stands where the runs would, if there are none."""
         if self._importing is not None:
             return "no runs yet, the import goes on"
-        if not self.view.rows:
+        if not self.view.runs:
             hidden = apart_words(self.view.apart)
             return f"{hidden}; H shows them" if hidden else NO_RUNS
-        wanted = self.arrangement
+        wanted = self.view.wanted
         failed = "failed " if wanted.failed_only else ""
         kind = f" of {format.one_line(wanted.kind)!r}" if wanted.kind else ""
         says = f" says {format.one_line(wanted.words)}" if wanted.words else ""
         return f"no {failed}run{kind}{says}; escape shows all"
 
+    def _counted(self) -> str:
+        """The runs that are listed, of how many."""
+        runs = format.count(self.view.runs, "run")
+        if self.view.wanted.everything:
+            return runs
+        return f"{format.number(self.view.totals.runs)} of {runs}"
+
     def _say_head(self) -> None:
-        view, wanted = self.view, self.arrangement
-        runs = format.count(len(view.rows), "run")
-        if not wanted.everything:
-            runs = f"{format.number(len(self.shown))} of {runs}"
-        cost = format.usd(view.cost_usd, complete=view.cost_complete)
+        view, wanted, totals = self.view, self.view.wanted, self.view.totals
+        cost = format.usd(totals.cost_usd, complete=totals.cost_complete)
         facts = [
-            runs,
-            f"{format.number(view.failed)} failed",
-            f"cost {cost if view.cost_usd is not None else 'unknown'}",
+            self._counted(),
+            f"{format.number(totals.failed)} failed",
+            f"cost {cost if totals.cost_usd is not None else 'unknown'}",
             f"{apart_words(view.apart)} (H)" if view.apart.runs else "",
         ]
         head = self.query_one("#head", Headline)
@@ -301,12 +345,12 @@ class RunsScreen(Opening, Watching, Queueing):
 
         Where runs of held-out tasks are among them, all of these are shown from now on.
         """
-        if not self._with_held_out and not {row.trace for row in self.view.rows} >= {*traces}:
-            self._with_held_out = True
+        if not self._with_held_out:
+            self._with_held_out = None
+        wanted = Arrangement(order=self.arrangement.order, only=frozenset(traces), kind=kind)
+        if wanted == self.arrangement:
             self.load()
-        self.arrangement = Arrangement(
-            order=self.arrangement.order, only=frozenset(traces), kind=kind
-        )
+        self.arrangement = wanted
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters

@@ -1,48 +1,80 @@
-"""The list of runs with the first thing to know about each, and the Pareto beside it."""
+"""The list of runs with the first thing to know about each, and the Pareto beside it.
+
+A list is read as its order, which is short, and the rows that are drawn: what a database holds more
+is neither read nor kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct, convert, structs
 
 from arc_tui import format
 from arc_tui.config import read_owners
+from arc_tui.views.arrangement import Arrangement
 from replay.store import Store
 from replay.store.rows import TraceRow
-from taxonomy.ledger import undiagnosed
 from taxonomy.pareto import Pareto, tally
 from taxonomy.query import Verdict, listing
 from taxonomy.query.compile import runs_meant
-from taxonomy.query.filter import Filter, without_tasks
-from taxonomy.query.listing import RunRow
+from taxonomy.query.filter import Filter, of_traces, without_tasks
+from taxonomy.query.listing import PAGE, RunRow, Totals, run_order, run_totals, runs_at
 from taxonomy.stats.holding import Apart, apart
 
 
-class RunsView(Struct, frozen=True, eq=False, kw_only=True):
-    """Everything the runs screen draws. `cost_usd` sums what is known of it.
+class Listed(Struct, frozen=True, eq=False, kw_only=True):
+    """A list of runs: all of them by name in their order, and the `rows` of it that were read.
 
-    The bars of the Pareto are counted, the runs behind them not named.
-    `waiting` traces were not looked at by the rules as they are today.
-    What is `apart`, the runs of held-out tasks, is in none of the rest unless it is shown.
+    The first page is always among these.
+    """
+
+    traces: tuple[str, ...] = ()
+    rows: Mapping[str, RunRow] = {}
+
+    @property
+    def first_page(self) -> tuple[RunRow, ...]:
+        """What the widths of columns are measured by: they stay while the list is scrolled."""
+        return self.read(self.traces[:PAGE])
+
+    def read(self, traces: Sequence[str]) -> tuple[RunRow, ...]:
+        """The rows of some of its runs, as far as they were read."""
+        return tuple(self.rows[trace] for trace in traces if trace in self.rows)
+
+    def missing(self, first: int, last: int) -> tuple[str, ...]:
+        """The runs of all pages from that of row `first` to that of `last` that were not read."""
+        pages = self.traces[max(first, 0) // PAGE * PAGE : (max(last, 0) // PAGE + 1) * PAGE]
+        return tuple(trace for trace in pages if trace not in self.rows)
+
+    def and_rows(self, rows: Sequence[RunRow]) -> Listed:
+        """The same list, more of it read."""
+        return Listed(traces=self.traces, rows={**self.rows, **{row.trace: row for row in rows}})
+
+
+class RunsView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything the runs screen draws, of the runs that are `wanted`.
+
+    `totals` sum what is listed, and the Pareto counts it; its bars do not name their runs. `runs`
+    are all of them. What is `apart`, the runs of held-out tasks, is in none of the rest unless it
+    is shown.
     """
 
     database: str
-    rows: tuple[RunRow, ...]
-    failed: int
-    cost_usd: float | None
-    cost_complete: bool
+    wanted: Arrangement
+    listed: Listed
+    totals: Totals
+    runs: int
     pareto: Pareto
     apart: Apart = Apart()
-    waiting: int = 0
 
 
 EMPTY = RunsView(
     database="",
-    rows=(),
-    failed=0,
-    cost_usd=None,
-    cost_complete=False,
+    wanted=Arrangement(),
+    listed=Listed(),
+    totals=Totals(runs=0, failed=0, cost_usd=None, cost_complete=False),
+    runs=0,
     pareto=Pareto(bars=(), apart=(), untagged=0, failed=0, unknown=0),
 )
 
@@ -112,21 +144,52 @@ def apart_words(given: Apart) -> str:
     return f"{runs} {'shown' if given.shown else 'hidden'}"
 
 
+HeldOut: TypeAlias = bool | None
+"""Are the runs of held-out tasks listed? None: where one of those that are wanted is such a run."""
+
+
 def build_runs(
-    store: Store, query: str = "", *, every: bool = False, with_held_out: bool = False
+    store: Store,
+    wanted: Arrangement = EMPTY.wanted,
+    *,
+    with_held_out: HeldOut = False,
+    near: str = "",
 ) -> RunsView:
-    """The runs screen over one database, without the runs of held-out tasks unless asked."""
-    held = apart(store, shown=with_held_out)
-    wanted = without_tasks(held.hidden) & chosen(store, query)
-    rows = listing.run_rows(store, wanted, every=every)
-    cost_usd, cost_complete = total_cost(rows)
+    """The runs screen over one database, without the runs of held-out tasks unless asked.
+
+    Of the list the first page is read and what stands around the run `near`. Raises BadQuery.
+    """
+    meant = chosen(store, wanted.words)
+    held = apart(store)
+    shown = _meets(store, wanted, held) if with_held_out is None else with_held_out
+    held = structs.replace(held, shown=shown)
+    seen = without_tasks(held.hidden)
+    picked = wanted.kept & meant
+    traces = tuple(run_order(store, seen & picked, order=wanted.order))
+    if wanted.words:  # a search is made once
+        picked = of_traces(traces)
+    totals = run_totals(store, seen & picked)
     return RunsView(
         database=store.path.name if store.path else ":memory:",
-        rows=rows,
-        failed=sum(row.outcome == "failed" for row in rows),
-        cost_usd=cost_usd,
-        cost_complete=cost_complete,
-        pareto=tally(store, without=held.hidden),
+        wanted=wanted,
+        listed=_read_near(store, traces, near),
+        totals=totals,
+        runs=totals.runs if wanted.everything else run_totals(store, seen).runs,
+        pareto=tally(store, without=held.hidden, chosen=picked),
         apart=held,
-        waiting=len(undiagnosed(store)),
     )
+
+
+def _meets(store: Store, wanted: Arrangement, held: Apart) -> bool:
+    """Is a run of held-out tasks among those that were named?"""
+    if wanted.only is None or not held.runs:
+        return False
+    named = of_traces(wanted.only)
+    return run_totals(store, named).runs > run_totals(store, named & without_tasks(held.tasks)).runs
+
+
+def _read_near(store: Store, traces: tuple[str, ...], near: str) -> Listed:
+    listed = Listed(traces=traces)
+    at = traces.index(near) if near in traces else 0
+    around = listed.missing(at - PAGE // 2, at + PAGE // 2)
+    return listed.and_rows(runs_at(store, tuple({*traces[:PAGE], *around})))

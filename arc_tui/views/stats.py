@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from arc_tui.views.runs import run_rows
+from arc_tui.views.stats_latency import CallTimes, call_times
 from replay.compare import PLAIN, Rules
 from replay.store import Store
 from taxonomy import injected
@@ -30,10 +31,12 @@ from taxonomy.wording import varied
 
 
 class Group(Struct, frozen=True, eq=False, kw_only=True):
-    """The runs that share some columns, and their figures; `group` is empty for all runs."""
+    """The runs that share some columns, their figures, and how long their calls took; `group` is
+    empty for all runs."""
 
     group: dict[str, str | None]
     figures: Figures
+    latencies: tuple[CallTimes, ...]
 
 
 class Hidden(Struct, frozen=True, kw_only=True):
@@ -137,6 +140,7 @@ class _Known:
         production: Sequence[RunRow],
         split: Held | None,
     ) -> None:
+        self._store = store
         self._ask = ask
         self._rows = rows
         self._split = split
@@ -173,6 +177,7 @@ class _Known:
                 proxies=proxies.proxies(signs),
                 goals=goal_figures([r for r in self._goal_runs if r.trace in own], version),
             ),
+            latencies=call_times(self._store, own),
         )
 
     def _recovered(self, own: frozenset[str]) -> Recovery | None:

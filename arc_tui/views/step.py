@@ -15,6 +15,7 @@ from replay.errors import no_step
 from replay.messages import calls, new_since, observed, prose, results, text, thinking
 from replay.store import Store, read
 from replay.store.handle import now_ns
+from replay.store.latency import Standing, standing
 from replay.store.rows import StepRow, step_rows
 from replay.trace import Json, Level, Message, Step, ToolCall
 from taxonomy import ledger
@@ -43,14 +44,22 @@ class Said(Struct, frozen=True, kw_only=True):
     results: tuple[str, ...] = ()
 
 
+COMPARED = 20
+"""Calls of a tool with a time, of all runs, that one is held against; fewer say little."""
+
+
 class Seen(Struct, frozen=True, kw_only=True):
-    """A call and what came back; `result` None where it was not recorded."""
+    """A call and what came back; `result` None where it was not recorded.
+
+    `standing` is how long it took beside all calls of its tool, None where too few are known.
+    """
 
     span: str
     call: CallView
     result: str | None
     error: bool
     duration_ns: int | None
+    standing: Standing | None = None
 
 
 class Scored(Struct, frozen=True, kw_only=True):
@@ -159,7 +168,7 @@ def build_step(
     if index not in loaded:  # a live run was read differently since
         raise no_step(index, len(rows))
     step, earlier = loaded[index], loaded.get(before if before is not None else -1)
-    shown = _view(trace, row, step, earlier, said)
+    shown = _compared(store, _view(trace, row, step, earlier, said))
     return shown if blind else _scored(store, shown)
 
 
@@ -193,6 +202,23 @@ def _view(
         observations=tuple(map(_seen, step.acts)),
         raw=_raw(step),
     )
+
+
+def _compared(store: Store, view: StepView) -> StepView:
+    """The view with how long its calls took beside those of all runs."""
+    return structs.replace(
+        view,
+        observations=tuple(
+            structs.replace(seen, standing=_standing(store, seen)) for seen in view.observations
+        ),
+    )
+
+
+def _standing(store: Store, seen: Seen) -> Standing | None:
+    if not seen.duration_ns:
+        return None
+    found = standing(store, seen.call.name, seen.duration_ns)
+    return found if found.spans >= COMPARED else None
 
 
 def _scored(store: Store, view: StepView) -> StepView:

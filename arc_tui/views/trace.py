@@ -15,7 +15,7 @@ from replay.store.rows import StepRow, span_rows, step_rows, trace_row
 from taxonomy import ledger
 from taxonomy.classes import Shape
 from taxonomy.findings import TRUST, Candidate, Diagnosis, Signal, StepScore, most_trusted
-from taxonomy.query import TagRow, tag_rows, verdict
+from taxonomy.query import TagRow, tags_of, verdict
 from taxonomy.query.listing import RunRow
 from taxonomy.trusted import trusted_scores
 
@@ -111,7 +111,7 @@ def blinded(view: TraceView) -> TraceView:
 
 def build_tags(store: Store, trace: str) -> tuple[TagRow, ...]:
     """The tags people gave a recording; those of another one of the run name its steps."""
-    return tuple(tag_rows(store, "recording = ? AND accepted", (trace,)))
+    return tuple(tags_of(store, trace))
 
 
 class BreakView(Struct, frozen=True, eq=False, kw_only=True):

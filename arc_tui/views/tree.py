@@ -88,6 +88,8 @@ class _Builder:
         return self.rows(self._below.get(agent, []))
 
     def rows(self, spans: Sequence[SpanRow]) -> tuple[Branch, ...]:
+        if not spans:
+            return ()
         shown = [(self.branch(span), span.seq) for span in spans if span.span_id not in self._asked]
         shown.sort(key=lambda each: (_first_step(each[0]), each[1]))
         return tuple(_folded([branch for branch, _ in shown]))

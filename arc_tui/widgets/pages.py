@@ -153,7 +153,7 @@ def observations_page(_: TraceView, step: StepView) -> Document:
 
 def _observation(seen: Seen) -> Iterator[Item]:
     yield from _call(seen.call, f"{seen.span} arguments")
-    took = f" · {format.duration(seen.duration_ns)}" if seen.duration_ns is not None else ""
+    took = f" · {_took(seen)}" if seen.duration_ns is not None else ""
     if seen.result is None:
         yield Block(text=f"result not recorded{took}", style="quiet")
         return
@@ -161,6 +161,15 @@ def _observation(seen: Seen) -> Iterator[Item]:
     size = format.count(len(seen.result), "character")
     yield Block(text=f"{word} · {size}{took}", style=style)
     yield value(seen.result, key=f"{seen.span} result", style="error" if seen.error else "")
+
+
+def _took(seen: Seen) -> str:
+    """How long a call took, and beside the others of its tool."""
+    took, others = format.duration(seen.duration_ns), seen.standing
+    if others is None:
+        return took
+    calls = f"{format.count(others.spans, 'call')} of {format.one_line(others.tool)}"
+    return f"{took}, slower than {others.percent} % of {calls}"
 
 
 def raw_page(_: TraceView, step: StepView) -> Document:

@@ -1,4 +1,7 @@
-"""The list of runs: a mark, what the run is called, how it ended, and why in one phrase."""
+"""The list of runs: a mark, what the run is called, how it ended, and why in one phrase.
+
+It has the names of all runs and the rows of some: it asks for those that come near.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,14 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
+from arc_tui.views.runs import Listed
 from arc_tui.widgets.rows import RowList
 from arc_tui.widgets.run_columns import GAP, SETS, WHY, Layout, layout, mark
-from taxonomy.query.listing import RunRow
 
 MARK = 4
+NOT_READ = "…"
+AHEAD = 100
+"""Rows above and below the visible ones that are asked for before they are seen."""
 
 
 class RunTable(RowList):
@@ -31,7 +37,7 @@ class RunTable(RowList):
         Binding("enter", "open", "open", id="runs.open", tooltip="Open the run under the cursor"),
     ]  # fmt: skip
 
-    rows: reactive[tuple[RunRow, ...]] = reactive((), repaint=False)
+    listed: reactive[Listed] = reactive(Listed(), repaint=False)
     columns: reactive[str] = reactive(next(iter(SETS)), repaint=False)
     sorted_by: reactive[str] = reactive("")
 
@@ -42,26 +48,71 @@ class RunTable(RowList):
             super().__init__()
             self.trace = trace
 
+    class Neared(Message):
+        """Runs of a list come into sight whose rows were not read."""
+
+        def __init__(self, listed: Listed, traces: tuple[str, ...]) -> None:
+            super().__init__()
+            self.listed = listed
+            self.traces = traces
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, RunTable.Neared)
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._columns: Layout = layout((), self.columns)
+        self._asked: tuple[str, ...] = ()
 
     @property
     def row_count(self) -> int:
-        return len(self.rows)
+        return len(self.listed.traces)
 
-    def watch_rows(self, old: tuple[RunRow, ...], new: tuple[RunRow, ...]) -> None:
+    @property
+    def at(self) -> str:
+        """The run under the cursor, "" where there is none."""
+        return self._run(self.listed, self.cursor)
+
+    @staticmethod
+    def _run(listed: Listed, index: int) -> str:
+        return listed.traces[index] if index < len(listed.traces) else ""
+
+    def watch_listed(self, old: Listed, new: Listed) -> None:
         """Keep the cursor on its run where that is still there."""
-        at = old[self.cursor].trace if self.cursor < len(old) else ""
+        if old.traces is new.traces:  # more of it was read
+            self.refresh()
+            return
+        at = self._run(old, self.cursor)
+        self._asked = ()
         self._lay_out()
-        self.cursor = next((i for i, row in enumerate(new) if row.trace == at), self.cursor)
+        if at in new.traces:
+            self.cursor = new.traces.index(at)
+        self._ask_for_rows()
 
     def watch_columns(self) -> None:
         self._lay_out()
 
     def _lay_out(self) -> None:
-        self._columns = layout(self.rows, self.columns)
+        self._columns = layout(self.listed.first_page, self.columns)
         self.rows_changed()
+
+    @override
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._ask_for_rows()
+
+    @override
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._ask_for_rows()
+
+    def _ask_for_rows(self) -> None:
+        """Once for the same rows: a run that is gone has none."""
+        top = self.scroll_offset.y
+        traces = self.listed.missing(top - AHEAD, top + self.page_rows + AHEAD)
+        if traces and traces != self._asked:
+            self._asked = traces
+            self.post_message(self.Neared(self.listed, traces))
 
     @override
     def draw_head(self, line: int, width: int) -> Text:
@@ -72,7 +123,9 @@ class RunTable(RowList):
         return text
 
     def draw(self, index: int, width: int) -> Text:
-        row = self.rows[index]
+        row = self.listed.rows.get(self.listed.traces[index])
+        if row is None:
+            return Text(" " * MARK + NOT_READ)
         warned = "warned" if row.outcome == "passed" and row.warnings else row.outcome
         text = Text.assemble((f" {mark(row):<{MARK - 1}}", self.ink(f"run-table--{warned}")))
         quiet = self.ink("run-table--quiet")
@@ -82,8 +135,8 @@ class RunTable(RowList):
         return text
 
     def action_open(self) -> None:
-        if self.cursor < len(self.rows):
-            self.post_message(self.Opened(self.rows[self.cursor].trace))
+        if self.at:
+            self.post_message(self.Opened(self.at))
 
     def next_columns(self) -> None:
         """Show the next set of columns."""

@@ -1,6 +1,6 @@
-"""How long calls take: percentiles by tool and by model, from the stored histogram.
+"""How long calls take: percentiles by tool and by model, and where one call stands among them.
 
-`sums` defines the histogram and keeps it.
+`sums` defines the stored histogram and keeps it.
 """
 
 from __future__ import annotations
@@ -49,6 +49,50 @@ def latencies(store: Store, traces: Collection[str] | None = None) -> list[Laten
         _latency(kind, name, [(row[2], row[3]) for row in own])
         for (kind, name), own in groupby(found, key=lambda row: (row[0], row[1]))
     ]
+
+
+def spans_named(store: Store, traces: Collection[str]) -> dict[tuple[str, str | None], int]:
+    """How many spans some traces have of each kind and name, whether their times are known or
+    not."""
+    found = store.db.execute(
+        "SELECT s.kind, CASE s.kind WHEN 'model'"
+        "   THEN nullif(coalesce(m.response_model, m.model), '') ELSE s.name END AS name, count(*)"
+        " FROM span s LEFT JOIN model_call m ON m.span = s.id WHERE s.trace IN ("
+        "   SELECT id FROM trace WHERE complete AND key IN (SELECT value FROM json_each(?)))"
+        " GROUP BY 1, 2",
+        (msgspec.json.encode(sorted(traces)).decode(),),
+    )
+    return {(kind, name): spans for kind, name, spans in found}
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """A call among the `spans` of its tool that have a time, over all runs: `faster` of them took
+    less, as far as two digits tell."""
+
+    tool: str
+    spans: int
+    faster: int
+
+    @property
+    def percent(self) -> int:
+        """Of all these, itself among them, how many are faster; rounded down."""
+        return self.faster * 100 // self.spans
+
+
+def standing(store: Store, tool: str, took_ns: int) -> Standing:
+    """Where a call of a tool stands that took so long."""
+    spans, faster = store.db.execute(
+        "SELECT coalesce(sum(spans), 0), coalesce(sum(spans) FILTER (WHERE latency_ns < ?), 0)"
+        " FROM latency WHERE kind = 'tool' AND name = ?",
+        (two_digits(took_ns), tool),
+    ).fetchone()
+    return Standing(tool=tool, spans=spans, faster=faster)
+
+
+def two_digits(took_ns: int) -> int:
+    """A latency cut as the histogram has it."""
+    digits = str(took_ns)
+    return int(digits[:2].ljust(len(digits), "0"))
 
 
 def _latency(kind: str, name: str, counts: Sequence[tuple[int, int]]) -> Latency:

@@ -197,13 +197,25 @@ def step_rows(store: Store, trace: str) -> list[StepRow]:
 def span_rows(store: Store, trace: str) -> list[SpanRow]:
     """The spans of a trace in source order."""
     cursor = store.db.execute(
-        "SELECT span_id, parent, kind, seq, name, start_ns, end_ns, status, step, brief, asked_by,"
-        " s.kind = 'tool' AND t.arguments IS NOT NULL"
-        "  AND t.arguments IS lag(t.arguments) OVER before"
-        "  AND name IS lag(name) OVER before AS again"
-        " FROM span s LEFT JOIN tool_call t ON t.span = s.id"
-        " WHERE s.trace = (SELECT id FROM trace WHERE key = ? AND complete)"
-        " WINDOW before AS (PARTITION BY s.kind, s.parent ORDER BY s.seq) ORDER BY s.seq",
+        f"SELECT {', '.join(_SPAN)}, arguments FROM span s"
+        " LEFT JOIN tool_call t ON s.kind = 'tool' AND t.span = s.id"
+        " WHERE s.trace = (SELECT id FROM trace WHERE key = ? AND complete) ORDER BY s.seq",
         (trace,),
     )
-    return list(rows(cursor, SpanRow))
+    return list(_spans(cursor))
+
+
+_SPAN = SpanRow.__struct_fields__[:-1]
+
+
+def _spans(cursor: sqlite3.Cursor) -> Iterator[SpanRow]:
+    """Made by hand: there are many, and the types of a strict table hold."""
+    before: dict[str | None, tuple[str, str]] = {}
+    for *values, arguments in cursor:
+        known = dict(zip(_SPAN, values, strict=True))
+        again = False
+        if known["kind"] == "tool":
+            call = (known["name"], arguments)
+            again = arguments is not None and before.get(known["parent"]) == call
+            before[known["parent"]] = call
+        yield SpanRow(**known, again=again)

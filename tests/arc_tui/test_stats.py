@@ -16,7 +16,7 @@ from msgspec import structs
 from arc_tui.cli import cli
 from replay.compare.rules import BadRule
 from replay.store.rows import trace_rows
-from replay.trace import Cost, Header, Json, ModelCall, Outcome
+from replay.trace import Cost, Header, Json, ModelCall, Outcome, ToolCall
 from taxonomy.classes import Shape
 from taxonomy.findings import Diagnosis, StepScore
 from taxonomy.ledger import open_ledger
@@ -388,3 +388,69 @@ def test_the_same_task_under_two_variants_is_no_second_trial(db: Path) -> None:
         add(db, "a", "0", True, variant=variant)
     (only,) = figures(db)["repeated"]
     assert (only["k"], only["pass_hat"]["n"]) == (1, 2)
+
+
+# --- how long calls took
+
+
+def timed(path: Path, trial: int, seconds: float, variant: str) -> None:
+    """A run of two answers, the first of which takes so long, and a call of half a second."""
+    parts = (step(call("get_order", id="1"), seconds=seconds), step("Done."))
+    spans = [
+        structs.replace(span, end_ns=(span.start_ns or 0) + 5 * 10**8)
+        if isinstance(span, ToolCall)
+        else span
+        for span in trace(parts).spans
+    ]
+    head = Header(
+        format="built", source_id=f"timed {trial}", variant=variant, task="a", trial=str(trial),
+        outcome=Outcome(status="passed"),
+    )  # fmt: skip
+    put(path, head, spans, QUIET)
+
+
+def test_latencies_are_told_by_model_and_by_tool_of_the_runs_that_are_asked(db: Path) -> None:
+    for trial, seconds in enumerate((2.0, 3.0, 50.0)):
+        timed(db, trial, seconds, "new" if trial == 2 else "old")
+    every = figures(db)["latencies"]
+    assert [(each["kind"], each["calls"], each["timed"]) for each in every] == [
+        ("model", 6, 6),
+        ("tool", 3, 3),
+    ]
+    model, tool = figures(db, "variant:new")["latencies"]
+    assert (model["p50_ns"], model["p99_ns"]) == (10**9, 50 * 10**9)
+    assert (tool["name"], tool["p90_ns"]) == ("get_order", 5 * 10**8)
+    by = figures(db, "--by", "variant")
+    assert {each["group"]["variant"]: each["latencies"][0]["calls"] for each in by} == {
+        "new": 2,
+        "old": 4,
+    }
+    said = run(db, "variant:new").stdout
+    assert re.search(r"model +\S.* +1\.0 s +50\.0 s +50\.0 s +2 calls", said)
+    assert re.search(r"tool +get_order +500 ms +500 ms +500 ms +1 call", said)
+
+
+def test_latencies_that_a_source_does_not_give_are_unknown(db: Path) -> None:
+    spans = [
+        structs.replace(span, start_ns=None, end_ns=None, time_quality="none")
+        for span in trace(RIGHT).spans
+    ]
+    head = Header(format="built", source_id="untimed", outcome=Outcome(status="passed"))
+    put(db, head, spans, QUIET)
+    model = figures(db)["latencies"][0]
+    assert (model["calls"], model["timed"], model["p50_ns"]) == (4, 0, None)
+    assert "latency: unknown, the source gives no times for 7 calls" in run(db).stdout
+    timed(db, 0, 2.0, "old")
+    said = run(db).stdout
+    assert re.search(r"get_policy +– +– +– +1 call +the source gives no times", said)
+    assert re.search(r"get_order +500 ms .* 2 calls +1 without a time left out", said)
+
+
+def test_of_very_many_tools_the_table_shows_those_called_most(db: Path) -> None:
+    parts = [step(*(call(f"tool_{n:02}", n=n) for n in range(25)), seconds=2.0)]
+    add(db, "a", "0", True, (*parts, step(call("tool_24", n=0)), step("Done.")))
+    said = run(db).stdout
+    assert re.search(r"tool +tool_24", said)
+    assert "tool_23" not in said
+    assert "6 more in --json" in said
+    assert len(figures(db)["latencies"]) == 26

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from arc_tui.views.runs import run_rows
-from arc_tui.views.trace import build_trace
+from arc_tui.views.step import COMPARED, StepView, build_step
+from arc_tui.views.trace import EMPTY, build_trace
 from arc_tui.views.tree import path_to, visible
+from arc_tui.widgets.document import Block
+from arc_tui.widgets.pages import observations_page
 from replay.store.write import Writer
 from replay.trace import Batch, Json, OtherSpan, ToolCall
 from taxonomy.ledger import open_ledger
@@ -65,3 +69,26 @@ def test_a_list_is_searched_by_words_and_by_column(tmp_path: Path) -> None:
         assert not run_rows(store, "outcome:passed")
         with pytest.raises(BadQuery, match="outcome is never 'nonsense'"):
             run_rows(store, "outcome:nonsense")
+
+
+def test_a_call_says_how_slow_it_was_among_all_calls_of_its_tool(tmp_path: Path) -> None:
+    made = trace([step("", call("search", "ok", n=n)) for n in range(COMPARED)])
+    spans = [*made.spans]
+    for place, span in enumerate(made.spans):
+        if isinstance(span, ToolCall):
+            spans[place] = structs.replace(span, end_ns=(span.start_ns or 0) + place * 10**8)
+    with open_ledger(tmp_path / "arc.db") as store:
+        writer = Writer(store)
+        key = writer.write(Batch(header=made.header, spans=tuple(spans), last=True))
+        writer.finish(key)
+        slowest, middle = (build_step(store, key, at) for at in (COMPARED - 1, COMPARED // 2))
+        store.db.execute("UPDATE latency SET spans = 0 WHERE latency_ns = 200000000")
+        few = build_step(store, key, COMPARED - 1)
+    assert "slower than 95 % of 20 calls of search" in plain(slowest)
+    assert "slower than 50 % of 20 calls of search" in plain(middle)
+    assert "slower than" not in plain(few)
+
+
+def plain(view: StepView) -> str:
+    document = observations_page(EMPTY, view)
+    return "\n".join(block.text for block in document if isinstance(block, Block))

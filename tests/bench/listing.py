@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from arc_tui.views.runs import run_rows
+from arc_tui.views.arrangement import Arrangement
+from arc_tui.views.runs import build_runs, run_rows
 from arc_tui.views.trace import build_trace
 from replay.store import Store
-from replay.store.latency import latencies
+from replay.store.latency import latencies, standing
 from replay.store.rows import span_rows
 from replay.store.search import runs_saying, steps_saying, traces_saying
 from replay.store.write import Writer
@@ -19,13 +20,26 @@ from taxonomy.pareto import pareto, tally
 from taxonomy.query.compile import runs_meant
 from taxonomy.query.filter import Filter
 from taxonomy.query.listing import ORDERS, run_order, run_page, run_totals
+from tests.bench.app import EMPTY_APP
 from tests.bench.corpus import trace
 from tests.bench.many import fill, fill_many
-from tests.bench.measure import Row, best, ms, pair, process
+from tests.bench.measure import Row, best, ms, pair, process, python
 
 TRACES = 30_000
 GOAL = "goal 20 ms"
-NO_GOAL = "every row made: no goal"
+NO_GOAL = "several questions, or every row made: no goal"
+
+OPEN_LIST = """
+import asyncio, pathlib
+from arc_tui.app import ArcApp
+from arc_tui.widgets.run_table import RunTable
+async def main():
+    app = ArcApp(pathlib.Path({path!r}))
+    async with app.run_test(size=(120, 40)) as pilot:
+        while not app.screen.query_one(RunTable).row_count:
+            await pilot.pause(0.005)
+asyncio.run(main())
+"""
 
 
 def commands(folder: Path) -> Iterator[Row]:
@@ -54,12 +68,21 @@ def rows(folder: Path) -> Iterator[Row]:
         for name, work in _asked(store).items():
             yield Row(what + name, ms(best(work)), GOAL)
         for name, work in {
+            "the screen of runs, all it draws at first": lambda: build_runs(store),
+            "the same by outcome": lambda: build_runs(store, Arrangement(order="outcome")),
+            "the same of a query": lambda: build_runs(store, Arrangement(words="tag:loop")),
             "the whole list as rows": lambda: run_rows(store),
             "Pareto with the runs behind each bar": lambda: pareto(store),
             "every run that says a phrase": lambda: traces_saying(store, "refund invoice retry"),
         }.items():
             yield Row(what + name, ms(best(work, 3)), NO_GOAL)
         yield from _long(store, long)
+    shown, bare = pair(python(OPEN_LIST.format(path=str(folder / "many.db"))), python(EMPTY_APP), 3)
+    yield Row(
+        f"first frame with the list of {TRACES // 1000}k runs",
+        f"{ms(shown)} against {ms(bare)}: {shown / bare:.2f}×",
+        "an empty Textual app, no goal",
+    )
 
 
 def _asked(store: Store) -> dict[str, Callable[[], object]]:
@@ -83,11 +106,13 @@ def _asked(store: Store) -> dict[str, Callable[[], object]]:
         "a word that no run says": lambda: asked("nowhere"),
         "first page of a class": lambda: asked("tag:loop"),
         "first page of a tool": lambda: asked("tool.error"),
+        "first page of what is said first": lambda: asked("class:loop"),
         "order of all by cost, without rows": lambda: run_order(store, order="cost"),
         "sums of all": lambda: run_totals(store),
         "sums of the failed": lambda: run_totals(store, failed),
         "Pareto, counted": lambda: tally(store),
         "latency percentiles by name": lambda: latencies(store),
+        "where a call stands among those of its tool": lambda: standing(store, "search", 10**9),
         "50 runs that say a common word": lambda: runs_saying(store, "refund"),
         "50 runs that say a phrase": lambda: runs_saying(store, "refund invoice retry"),
         "a text that no run says": lambda: runs_saying(store, "refund nowhere"),

@@ -15,7 +15,7 @@ from sqlite_utils.migrations import Migrations
 
 from replay.errors import BadTrace
 from replay.store import Store, rows
-from replay.store.latency import latencies, percentile
+from replay.store.latency import latencies, percentile, spans_named, standing, two_digits
 from replay.store.schema import migrations
 from replay.store.search import runs_saying, steps_saying
 from replay.store.write import Writer
@@ -32,6 +32,7 @@ from replay.trace import (
     ToolCall,
     extend,
 )
+from tests.tries import often
 
 
 class Import(NamedTuple):
@@ -151,7 +152,7 @@ def holds(store: Store, trace: str, words: str) -> bool:
     return found.fetchone() is not None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=often(60), deadline=None)
 @given(st.lists(imports, max_size=7))
 def test_sums_are_right_after_every_import_extension_replacement_and_drop(
     given: list[Import],
@@ -222,6 +223,29 @@ def test_a_latency_is_kept_to_two_digits(took: int, cut: int) -> None:
             ("model", "gpt-4o"),
             ("tool", "look_fine"),
         ]
+
+
+def test_a_call_stands_above_those_that_took_less_to_two_digits() -> None:
+    others = [5, 17, 17, 1234, 1299, 98_765]
+    with Store.open(":memory:") as store:
+        for run, other in enumerate(others):
+            take_in(store, Import(run, "chat", 1, other))
+        for took in (1, 5, 6, 17, 1200, 1299, 1300, 98_000, 99_000):
+            found = standing(store, "look_fine", took)
+            faster = sum(two_digits(other) < two_digits(took) for other in others)
+            assert (found.tool, found.spans, found.faster) == ("look_fine", len(others), faster)
+            assert found.percent == 100 * faster // len(others)
+        assert standing(store, "look_up", 5).spans == 0
+
+
+def test_spans_are_counted_by_name_whether_they_have_a_time_or_not() -> None:
+    with Store.open(":memory:") as store:
+        take_in(store, Import(0, "chat", 2, 5))
+        take_in(store, Import(1, "chat", 1, None))
+        shown = [row.trace for row in rows.trace_rows(store)]
+        assert spans_named(store, shown) == {("model", "gpt-4o"): 3, ("tool", "look_fine"): 3}
+        assert [each.spans for each in latencies(store, shown)] == [2, 2]
+        assert spans_named(store, []) == {}
 
 
 def test_the_sums_of_a_closed_file_are_there_when_it_is_opened_again(tmp_path: Path) -> None:

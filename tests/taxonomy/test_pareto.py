@@ -31,6 +31,7 @@ from tests.taxonomy.pareto_case import (
     put_again,
     tag,
 )
+from tests.tries import often
 
 
 def counts(counted: Pareto) -> dict[str, tuple[int, int]]:
@@ -182,7 +183,7 @@ runs = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=often(40), deadline=None)
 @given(st.lists(runs, max_size=5))
 def test_a_tally_is_the_pareto_without_its_runs(given: list[Any]) -> None:
     with closing(empty()) as store:

@@ -19,7 +19,7 @@ from taxonomy.classes import FailureClass, Fault, Shape
 from taxonomy.findings import Candidate, Diagnosis, Finding
 from taxonomy.owners import Owners
 from taxonomy.pareto import pareto, tally
-from taxonomy.query import TagRow, tag_rows
+from taxonomy.query import TagRow, tag_rows, tags_of
 from taxonomy.query.compile import runs_meant, words_meant
 from taxonomy.query.fields import BY_NAME, FIELDS, described
 from taxonomy.query.language import Asks, BadQuery, Node, Says, Word, parse
@@ -28,6 +28,7 @@ from taxonomy.stats.holding import hidden, hold
 from tests.build import call, error, step, trace
 from tests.taxonomy.pareto_case import MONDAY_NS, empty, put, put_again, tag
 from tests.taxonomy.query_case import holds, trees, written
+from tests.tries import often
 
 TEXTS = [None, "", "refund", "Order 7", "50%", "a_b", "GRÖSSE", "größe", "2", "26", "un*ed"]
 TOOLS = ["Bash", "bash_all", "get_order", "Größe"]
@@ -134,7 +135,7 @@ terms: st.SearchStrategy[Node] = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=often(300), deadline=None)
 @given(tree=trees(terms))
 def test_a_question_chooses_the_runs_that_answer_it_read_one_by_one(runs: Runs, tree: Node) -> None:
     query = written(tree)
@@ -293,6 +294,22 @@ def test_owners_labels_held_out_tasks_and_the_beginning_of_an_id() -> None:
         assert count("held-out:no") == 5
 
 
+def test_what_is_said_first_and_the_tags_of_a_run_are_found_by_index() -> None:
+    """Of thirty thousand runs neither all that is said is read, nor all tags are placed."""
+    with closing(empty()) as store:
+        key = put(store, "a", Finding(failure=FailureClass.LOOP, step=0, why="", rule="r"))
+        asked: list[str] = []
+        store.db.conn.set_trace_callback(asked.append)
+        run_order(store, runs_meant(store, "class:loop"))
+        assert tags_of(store, key) == tags_of(store, "gone") == []
+        store.db.conn.set_trace_callback(None)
+        plans = [row[3] for sql in asked for row in store.db.execute(f"EXPLAIN QUERY PLAN {sql}")]
+        assert any("SEARCH p USING INDEX suggestion_class" in plan for plan in plans)
+        assert any("SEARCH tag USING INDEX" in plan for plan in plans)
+        scans = {plan.split(" USING")[0] for plan in plans if plan.startswith("SCAN")}
+        assert not scans & {"SCAN t", "SCAN r", "SCAN p", "SCAN o", "SCAN suggestion", "SCAN tag"}
+
+
 # --- what nobody should be able to do
 
 
@@ -301,7 +318,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=often(100), deadline=None)
 @given(st.sampled_from(sorted(BY_NAME)), st.sampled_from(HOSTILE) | st.text(max_size=8))
 def test_what_is_typed_is_bound_and_never_written_into_the_condition(
     runs: Runs, name: str, text: str

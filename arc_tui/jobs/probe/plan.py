@@ -24,7 +24,7 @@ from taxonomy.probes import summary
 from taxonomy.probes.presets import Given, Preset, Unfit, cut_of, preset
 from taxonomy.probes.symptom import Noted, symptoms
 from taxonomy.probes.table import BY_NAME, ProbeEntry
-from taxonomy.query import tag_rows
+from taxonomy.query import tags_of
 from taxonomy.wording.foreseen import total
 
 SAMPLES = 8
@@ -87,7 +87,7 @@ def case_of(store: Store, wanted: Wanted, trace: Trace) -> tuple[Case | None, st
     said = ledger.diagnosis(store, trace.id)
     if said is None:
         said = Diagnosis(trace=trace.id, shape=None, scores=(), findings=(), candidates=())
-    tags = tag_rows(store, "recording = ? AND accepted", (trace.id,))
+    tags = tags_of(store, trace.id)
     classes = {row.failure for row in tags if row.step == step}
     return Case(trace, step, said, symptoms(said, trace, step, classes), notice, at), notice
 
