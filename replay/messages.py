@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from replay.depth import from_text
 from replay.trace import Context, Json, Message, Observation, Request
 
 
@@ -49,8 +50,8 @@ def parse_arguments(raw: Json) -> tuple[Json | None, str | None]:
     if not raw.strip():
         return {}, None
     try:
-        return msgspec.json.decode(raw), None
-    except (msgspec.DecodeError, RecursionError):
+        return from_text(raw), None
+    except msgspec.DecodeError:
         return None, raw
 
 

@@ -12,7 +12,7 @@ import hmac
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from operator import is_not
 
 import msgspec
 from msgspec import Struct
@@ -21,6 +21,7 @@ from replay.trace import Json
 
 PLACEHOLDER = re.compile(r"\[\[SECRET:[a-z0-9_]+:[0-9a-f]{8}\]\]")
 _MARK = "[[SECRET:"
+_HOLDERS = (dict, list, tuple)
 
 
 class Rule(Struct, frozen=True):
@@ -218,7 +219,7 @@ class Redactor:
     def _json_text(self, text: str) -> str | None:
         try:
             value = msgspec.json.decode(text)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             return None
         masked = self.value(value)
         return text if masked is value else msgspec.json.encode(masked).decode()
@@ -238,25 +239,38 @@ class Redactor:
     def value(self, value: Json) -> Json:
         """`value` with every string leaf masked; the same object where nothing was found."""
         if isinstance(value, str):
-            masked = self.text(value)
-            return value if masked == value else masked
-        if isinstance(value, dict):
-            return self._mapping(value)
-        if isinstance(value, (list, tuple)):
-            entries = [self.value(entry) for entry in value]
-            unchanged = all(new is old for new, old in zip(entries, value, strict=True))
-            return value if unchanged else entries
-        return value
+            return self._leaf(value)
+        # Not by recursion: whatever is to be stored comes by here, however deeply nested.
+        holders = [value] if isinstance(value, _HOLDERS) else []
+        for holder in holders:  # which grows meanwhile: each stands before what it holds
+            inner = holder.values() if isinstance(holder, dict) else holder
+            holders += [entry for entry in inner if isinstance(entry, _HOLDERS)]
+        masked: dict[int, Json] = {}
+        for holder in reversed(holders):
+            made = self._held(holder, masked)
+            if made is not holder:
+                masked[id(holder)] = made
+        return masked.get(id(value), value)
 
-    def _mapping(self, value: dict[str, Any]) -> dict[str, Any]:
-        masked = {name: self._entry(name, entry) for name, entry in value.items()}
-        unchanged = all(masked[name] is entry for name, entry in value.items())
-        return value if unchanged else masked
+    def _held(self, holder: Json, masked: dict[int, Json]) -> Json:
+        """A list or an object with its texts masked and what is `masked` in place of what it was;
+        the same one where there is neither."""
+        if isinstance(holder, dict):
+            named = {name: self._entry(name, each, masked) for name, each in holder.items()}
+            return named if any(map(is_not, named.values(), holder.values())) else holder
+        listed = [self._entry("", each, masked) for each in holder]
+        return listed if any(map(is_not, listed, holder)) else holder
 
-    def _entry(self, name: str, entry: Json) -> Json:
-        if isinstance(entry, str) and entry and denied(name):
+    def _entry(self, name: str, entry: Json, masked: dict[int, Json]) -> Json:
+        if not isinstance(entry, str):
+            return masked.get(id(entry), entry) if isinstance(entry, _HOLDERS) else entry
+        if entry and denied(name):
             return entry if PLACEHOLDER.fullmatch(entry) else self.placeholder("key", entry)
-        return self.value(entry)
+        return self._leaf(entry)
+
+    def _leaf(self, text: str) -> str:
+        masked = self.text(text)
+        return text if masked == text else masked
 
 
 def denied(name: str) -> bool:

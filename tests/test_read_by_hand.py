@@ -10,19 +10,19 @@ do not find.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
 
-from arc_tui.jobs import importing
 from replay.store import Store, read
-from replay.store.rows import TraceRow, trace_rows
+from replay.store.rows import TraceRow
 from taxonomy.calibration.labels import place, read_labels
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.diagnosis import diagnose
 from taxonomy.ledger import open_ledger
-from tests.shared import DATA, needs_shared
+from tests.shared import DATA, Imported, needs_shared, runs_below
 
 pytestmark = needs_shared
 
@@ -92,18 +92,15 @@ PASSED = (
 )
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    path = tmp_path_factory.mktemp("read") / "arc.db"
-    made = open_ledger(path)
-    folders = ("terminal_bench", "claude_code_runs", "trail_swe")
-    for _ in importing.import_paths(made, [DATA / name for name in folders]):
-        pass
-    return made
+@pytest.fixture
+def store(real: Imported) -> Iterator[Store]:
+    with open_ledger(real.path) as opened:
+        yield opened
 
 
 def row_of(store: Store, name: str) -> TraceRow:
-    (row,) = (row for row in trace_rows(store) if f"/{name}" in (row.path or ""))
+    listed = runs_below(store, "terminal_bench", "claude_code_runs", "trail_swe")
+    (row,) = (row for row in listed if f"/{name}" in (row.path or ""))
     return row
 
 

@@ -1,53 +1,119 @@
-"""The real traces beside the checkout, imported all together as a user would.
+"""The real traces beside the checkout: each file by itself, and all together as a user would.
 
-Counts per file are compared format by format (`tests/replay`); here is what only shows when the
-folders meet one database.
+First every file is held against the table of `tests/shared_files.py` and the counts that were taken
+independently of any importer; then comes what only shows when the folders meet one database.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from arc_tui.jobs import importing
+from replay import formats
+from replay.errors import BadTrace
+from replay.formats.intake import Source, Tally
 from replay.store import Store, check, read
 from replay.store.rows import trace_row, trace_rows
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.ledger import diagnosis, open_ledger
-from tests.arc_tui.test_commands import spoken
-from tests.shared import DATA, needs_shared
+from tests.shared import DATA, LABELLED, Imported, imported, needs_shared
+from tests.shared_files import ROWS, Row, files
+from tests.spoken import spoken
 
 pytestmark = needs_shared
 
-FOLDERS = ("tau_bench", "docent", "claude_code_runs", "terminal_bench")
-LABELLED = ("trail_swe", "whowhen", "toolbench", "openinference")
+# --- every file by itself
+
+FILES = files()
+EXPECTED: Mapping[str, Mapping[str, Any]] = (
+    json.loads((DATA / "expected.json").read_text()) if DATA.is_dir() else {}
+)
 
 
-def imported(store: Store, *paths: Path) -> importing.ImportReport:
-    *_, report = importing.import_paths(store, paths)
-    assert isinstance(report, importing.ImportReport)
-    return report
+def test_somebody_said_what_every_file_is() -> None:
+    new = [path.relative_to(DATA).as_posix() for path in FILES.get(None, [])]
+    assert new == [], "add a row to tests/shared_files.py"
+    assert [row.pattern for row in ROWS if not FILES.get(row)] == []
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, importing.ImportReport]:
-    path = tmp_path_factory.mktemp("shared") / "arc.db"
-    with open_ledger(path) as store:
-        return path, imported(store, *(DATA / name for name in FOLDERS + LABELLED))
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.pattern)
+def test_a_file_is_claimed_by_one_format_and_holds_what_was_counted_in_it(row: Row) -> None:
+    counts: Counter[str] = Counter()
+    for path in FILES.get(row, []):
+        source = Source(path)
+        claims = [found.NAME for found in formats.formats() if found.sniff(source.head)]
+        # Nearly every format holds lists of messages; so a chat is what nothing else claims.
+        assert claims[:1] + [each for each in claims[1:] if each != "chat"] == [
+            name for name in [row.format] if name
+        ], path
+        if row.format is None:
+            continue
+        tally = read_whole(source, row)
+        check_counts(EXPECTED.get(path.relative_to(DATA).as_posix(), {}), tally.counts, path)
+        counts.update(tally.counts)
+    for folder in {path.parent for path in FILES.get(row, [])}:
+        check_counts(EXPECTED.get(folder.relative_to(DATA).as_posix(), {}), counts, folder)
+
+
+def read_whole(source: Source, row: Row) -> Tally:
+    """Read a claimed file to its end, as its row says that it can be."""
+    tally = Tally()
+    refused, traces = "", 0
+    try:
+        for batch in formats.load(source, tally):
+            traces += batch.last
+    except BadTrace as error:
+        refused = error.why
+    assert (row.refusal is not None) == bool(refused), (source.display, refused)
+    assert (row.refusal or "") in refused
+    assert bool(traces) == (row.traces and not row.refusal), source.display
+    return tally
+
+
+UNDER = {"types": "type ", "kinds": "kind ", "events": "events."}
+"""Counts of a kind, and what stands before its name in an importer's tally."""
+
+OF_THE_RUN = {"format", "is_resolved", "reward", "exit_status", "total_cost_usd", "total_cost",
+              "duration_s", "duration_ms", "num_turns"}  # fmt: skip
+"""What is said of a run and is no count of records; the tests of its format look at it."""
+
+
+def check_counts(row: Mapping[str, Any], counts: Mapping[str, float], where: Path) -> None:
+    for name, wanted in row.items():
+        if name in OF_THE_RUN:
+            continue
+        if isinstance(wanted, dict):
+            named = {UNDER.get(name, "") + each: value for each, value in wanted.items()}
+            check_counts(named, counts, where)
+        else:
+            assert counts.get(name, 0) == wanted, (where, name)
+
+
+# --- all of them in one database
 
 
 @pytest.fixture
-def store(made: tuple[Path, importing.ImportReport]) -> Store:
-    return open_ledger(made[0])
+def store(real: Imported) -> Iterator[Store]:
+    with open_ledger(real.path) as opened:
+        yield opened
 
 
-def test_the_folders_of_the_issue_import_without_an_error(
-    made: tuple[Path, importing.ImportReport],
-) -> None:
-    _, report = made
+@pytest.fixture
+def copied(real: Imported, tmp_path: Path) -> Iterator[Store]:
+    """A copy of it that a test may change."""
+    with open_ledger(shutil.copy(real.path, tmp_path / "arc.db")) as opened:
+        yield opened
+
+
+def test_the_folders_of_the_issue_import_without_an_error(real: Imported) -> None:
+    report = real.report
     assert [file.error for file in report.files if file.error] == []
     assert sum(len(file.traces) for file in report.files) == 293 + 14 + 126 + 300 + 30
 
@@ -60,7 +126,8 @@ def test_the_rules_have_something_to_say_of_every_run_that_people_labelled(store
     assert all(each is not None for each in said)
 
 
-def test_importing_them_again_changes_nothing(store: Store) -> None:
+def test_importing_them_again_changes_nothing(copied: Store) -> None:
+    store = copied
     before = [
         store.db.execute("SELECT * FROM trace ORDER BY id").fetchall(),
         store.db["span"].count,
@@ -133,8 +200,8 @@ def test_a_docent_run_has_real_latency_tokens_and_exact_requests(store: Store) -
 
 
 def test_a_replay_of_a_garbled_run_says_that_no_prompt_answers_it(
-    made: tuple[Path, importing.ImportReport], tmp_path: Path
+    real: Imported, tmp_path: Path
 ) -> None:
-    said = spoken("--db", str(made[0]), "replay", "fix-git/fix-git__cCozJVA", cwd=tmp_path)
+    said = spoken("--db", str(real.path), "replay", "fix-git/fix-git__cCozJVA", cwd=tmp_path)
     assert said.code == 2
     assert "no prompt edit can answer it" in said.err

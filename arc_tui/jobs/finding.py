@@ -1,10 +1,10 @@
 """What is here to be opened: the traces that agents left of their work in a folder.
 
-Three places are looked at: the sessions Claude Code and Codex keep of the folder, and the folder's
-own files and those of the folders in it. The newest comes first; what no importer can read is no
-offer. The two agents keep their sessions elsewhere: Claude Code in a folder named for the one it
-worked in, Codex by the day. Either name may be that of another folder, so what a session says of
-where it began decides.
+Looked at are the sessions that Claude Code, Codex, Gemini CLI and opencode keep of the folder, and
+the folder's own files and those of the folders in it. The newest comes first; what no importer can
+read is no offer. The agents keep their sessions elsewhere: Claude Code in a folder named for the
+one it worked in, Codex by the day, Gemini CLI and opencode by project. Each of these names may be
+that of another folder, so what a session says of where it began decides.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from heapq import merge
 from pathlib import Path
 from stat import S_ISREG
@@ -21,7 +22,10 @@ from msgspec import Struct
 
 from replay import formats
 from replay.errors import BadTrace
-from replay.formats.intake import Head, Source, Tally, decode
+from replay.formats import opencode
+from replay.formats.intake import Source, Tally, decode
+from replay.formats.opencode.database import opened
+from replay.formats.sqlite.database import tables
 
 MOST = 12
 """Offers that are shown; older files are hardly what someone came for."""
@@ -38,6 +42,12 @@ _TRACES = re.compile(
 """Files worth a look among the many of a project. What they are, their content decides."""
 
 _CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")|<cwd>([^<]*)</cwd>')
+_DIRECTORY = re.compile(rb'"directory"\s*:\s*("(?:[^"\\]|\\.)*")()')
+"""How opencode calls it."""
+
+_PROJECT = re.compile(rb'"projectHash"\s*:\s*"([0-9a-f]{64})"')
+"""Gemini CLI writes a digest of the folder."""
+
 _ANY_FOLDER = re.compile(r"[^a-zA-Z0-9]")
 _LONGEST_NAME = 200
 """Claude Code cuts a longer name and puts a digest behind it."""
@@ -70,6 +80,8 @@ def look(folder: Path) -> Iterator[Offer]:
     places = (
         _newest(_claude_code(folder), of=folder),
         _newest(_codex(), of=folder, told=True),
+        _newest(_gemini_cli(), of=folder, told=True),
+        _newest(_opencode(), of=folder, told=True),
         _newest(_own(folder)),
     )
     for file in merge(*places, key=lambda file: -file.changed_ns):
@@ -97,10 +109,10 @@ def _offer(file: _File) -> Offer | None:
         claimed = formats.sniff(source)
         if claimed is None or formats.part_of(file.path) is not None:
             return None
-        if file.of is not None and not _is_of(source.head, file.of, told=file.told):
+        if file.of is not None and not _is_of(source, claimed.NAME, file.of, told=file.told):
             return None
-        title = None
-        if file.bytes <= _READ_BYTES:
+        title = None  # a database of all folders may begin with a session of another one
+        if file.bytes <= _READ_BYTES and not (file.told and tables(source.head) is not None):
             first = next(formats.load(source, Tally(), format=claimed), None)
             if first is None:
                 return None
@@ -116,14 +128,22 @@ def _offer(file: _File) -> Offer | None:
     )
 
 
-def _is_of(head: Head, folder: Path, *, told: bool) -> bool:
-    """Did this session begin in the folder? Unless that has to be `told`, silence says yes."""
-    found = _CWD.search(head.data)
+def _is_of(source: Source, format: str, folder: Path, *, told: bool) -> bool:
+    """Did this session (of a database: any of them) begin in the folder? Unless that has to be
+    `told`, silence says yes."""
+    head, ways = source.head, {folder, folder.resolve()}
+    if format == opencode.NAME and tables(head) is not None:
+        with opened(source, Tally()) as database:
+            return any(Path(str(each.get("directory"))) in ways for each in database.sessions())
+    project = _PROJECT.search(head.data)
+    if project is not None:
+        return project[1].decode() in {sha256(os.fsencode(way)).hexdigest() for way in ways}
+    found = (_DIRECTORY if format == opencode.NAME else _CWD).search(head.data)
     if found is None:
         return not told
     quoted, plain = found.groups()
     said = decode(quoted, head.name, "cwd") if quoted else plain.decode("utf-8", "replace")
-    return Path(str(said)) in {folder, folder.resolve()}
+    return Path(str(said)) in ways
 
 
 def _claude_code(folder: Path) -> Iterator[Path]:
@@ -142,6 +162,21 @@ def _codex() -> Iterator[Path]:
     given = os.environ.get("CODEX_HOME")
     home = Path(given) if given else Path.home() / ".codex"
     return (home / "sessions").glob("*/*/*/rollout-*.jsonl*")
+
+
+def _gemini_cli() -> Iterator[Path]:
+    """Of all folders: a session says of which it is by a digest."""
+    given = os.environ.get("GEMINI_CLI_HOME")
+    home = Path(given) if given else Path.home()
+    return (home / ".gemini" / "tmp").glob("*/chats/session-*.json*")
+
+
+def _opencode() -> Iterator[Path]:
+    """Of all folders: the storage folder of earlier releases, the databases of later ones."""
+    given = os.environ.get("XDG_DATA_HOME")
+    home = (Path(given) if given else Path.home() / ".local" / "share") / "opencode"
+    yield from (home / "storage" / "session").glob("*/ses_*.json")
+    yield from home.glob("opencode*.db")
 
 
 def _own(folder: Path) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Where in a file of JSON does a field of some name stand first?
+"""Where in a file of JSON (or of OTLP's protobuf) does a field of some name stand first?
 
 An importer counts what it did not understand by name alone, because most people never ask. Who
 asks wants to see one: the file is then looked through for the name. What is found is the first
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from replay.errors import BadTrace
 from replay.formats.intake import Source, decode
+from replay.formats.otlp import protobuf
 from replay.trace import Json
 
 MOST_BYTES = 32 * 1024 * 1024
@@ -25,7 +26,8 @@ _NAMELESS = {"type", "line", "record"}
 
 def spots(path: Path, fields: Iterable[str]) -> dict[str, str]:
     """The place of each field (as its importer names it) that stands in the file: a line and the
-    way to it, or the way alone. A field that is not found, and a file that is no JSON, have none.
+    way to it, or the way alone; in protobuf the byte where it begins. A field that is not found has
+    none.
     """
     named = {each: each.rpartition(" ")[2] for each in fields if not _has_no_name(each)}
     names = set(named.values())
@@ -33,7 +35,10 @@ def spots(path: Path, fields: Iterable[str]) -> dict[str, str]:
     try:
         if path.stat().st_size > MOST_BYTES:
             return {}
-        for where, value in _values(Source(path)):
+        source = Source(path)
+        if protobuf.looks_like(source.head.data):
+            return _in_bytes(source.read(), named)
+        for where, value in _values(source):
             for name, way in _ways(value, names - found.keys()):
                 found[name] = f"{where}: {way}" if where else way
             if len(found) == len(names):
@@ -41,6 +46,13 @@ def spots(path: Path, fields: Iterable[str]) -> dict[str, str]:
     except (BadTrace, OSError):
         pass  # what was found before it broke is true all the same
     return {each: found[name] for each, name in named.items() if name in found}
+
+
+def _in_bytes(data: bytes, named: dict[str, str]) -> dict[str, str]:
+    """The byte at which the key of each attribute begins, after its tag and length."""
+    keys = {field: name.encode() for field, name in named.items()}
+    at = {f: data.find(b"\x0a" + bytes([len(k)]) + k) for f, k in keys.items() if len(k) < 128}
+    return {field: f"byte {start + 2}" for field, start in at.items() if start >= 0}
 
 
 def _has_no_name(field: str) -> bool:

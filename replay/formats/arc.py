@@ -8,6 +8,7 @@ read we must not half-read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from sys import intern
 from typing import Any
@@ -16,8 +17,10 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from replay import canon
+from replay.depth import may_be_deep
 from replay.errors import BadTrace
-from replay.formats.intake import Head, Source, Tally
+from replay.formats.intake import Head, Source, Tally, decode
+from replay.formats.normal import MOST_NS, MOST_TOKENS
 from replay.trace import (
     AgentSpan,
     AnySpan,
@@ -158,6 +161,9 @@ AnyLine = (
     | EndLine
 )
 
+_LONG = re.compile(rb"\d{13}")
+"""No other number is beyond measure."""
+
 _COMMON = tuple(each.name for each in structs.fields(_SpanLine))
 
 
@@ -171,10 +177,14 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     pool: _Pool | None = None
     for number, line in source.lines():
         tally.counts["lines"] += 1
+        if may_be_deep(line):
+            decode(line, source.display, f"line {number}")
         try:
             value = decoder.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadTrace(source.display, f"line {number}", f"is no arc/1: {error}") from error
+        if _LONG.search(line) and _beyond(value):
+            raise BadTrace(source.display, f"line {number}", "holds a number beyond all measure")
         if isinstance(value, TraceLine):
             _check_version(value, source, number)
             pool = _Pool(value.header)
@@ -196,6 +206,17 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
                 ) from error
     if pool is not None:
         raise BadTrace(source.display, "end", "the last trace is not closed by an `end` line")
+
+
+def _beyond(value: Struct) -> bool:
+    """Is there a number in the fields that cannot be stored, or not be summed?"""
+    for name, each in structs.asdict(value).items():
+        if isinstance(each, Struct):
+            if _beyond(each):
+                return True
+        elif isinstance(each, int) and abs(each) > (MOST_NS if "_ns" in name else MOST_TOKENS):
+            return True
+    return False
 
 
 def _check_version(line: TraceLine, source: Source, number: int) -> None:

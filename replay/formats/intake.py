@@ -24,6 +24,7 @@ from typing import IO, Any, cast
 import msgspec
 from msgspec import Struct
 
+from replay.depth import TOO_DEEP, is_deep, may_be_deep
 from replay.errors import BadTrace
 from replay.trace import Json
 
@@ -214,20 +215,28 @@ def decode(data: bytes, path: str, where: str) -> Json:
     """JSON bytes as plain values; BadTrace says where they stop being JSON.
 
     Texts that msgspec refuses but JSON in the wild holds are taken in: invalid UTF-8 and lone
-    surrogates become U+FFFD, NaN and infinities become None.
+    surrogates become U+FFFD, NaN and infinities become None. What is nested deeper than readers
+    can bear is refused.
     """
+    value, odd = _decoded(data, path, where)
+    if may_be_deep(data) and is_deep(value):
+        raise BadTrace(path, where, TOO_DEEP)
+    return mended(value) if odd else value
+
+
+def _decoded(data: bytes, path: str, where: str) -> tuple[Json, bool]:
+    """The value, and whether it holds what JSON should not."""
     try:
-        return msgspec.json.decode(data)
+        return msgspec.json.decode(data), False
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         first = error
     try:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-        value = json.loads(text, parse_constant=lambda _: None)
+        return json.loads(text, parse_constant=lambda _: None), True
     except RecursionError as error:
-        raise BadTrace(path, where, "is nested too deeply to be read") from error
+        raise BadTrace(path, where, TOO_DEEP) from error
     except ValueError:
         raise BadTrace(path, where, f"is not JSON: {_reason(first)}") from first
-    return _mended(value)
 
 
 def _reason(error: Exception) -> str:
@@ -235,13 +244,14 @@ def _reason(error: Exception) -> str:
     return "it ends too early" if "truncated" in text else text
 
 
-def _mended(value: Json) -> Json:
+def mended(value: Json) -> Json:
+    """The value without what no JSON text can hold: halves of characters, and infinities."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
-        return [_mended(entry) for entry in value]
+        return [mended(entry) for entry in value]
     if isinstance(value, dict):
-        return {_mended(name): _mended(entry) for name, entry in value.items()}
+        return {mended(name): mended(entry) for name, entry in value.items()}
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return None
     return value

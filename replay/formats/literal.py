@@ -6,6 +6,7 @@ import ast
 import re
 import warnings
 
+from replay.formats.intake import mended
 from replay.trace import Json
 
 STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.S)
@@ -21,7 +22,7 @@ def string(text: str) -> str | None:
     if len(text) > MAX_CHARS or STRING.fullmatch(text) is None:
         return None
     value = _evaluated(text.replace("\n", "\\n").replace("\r", "\\r"))
-    return value if isinstance(value, str) else None
+    return mended(value) if isinstance(value, str) else None
 
 
 def literal(text: str) -> Json | None:
@@ -32,7 +33,9 @@ def literal(text: str) -> Json | None:
     if sum(map(bare.count, "([{")) > MAX_BRACKETS:
         return None
     value = _evaluated(text)
-    return value if _plain(value) else None
+    if not _plain(value):
+        return None
+    return mended(value) if "\\" in text else value
 
 
 def _evaluated(text: str) -> object:

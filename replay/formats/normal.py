@@ -34,11 +34,11 @@ _STOPS: dict[str, Stop] = {
     "unknown": "error",
 }
 
-_MOST = 2**63 - 1
+MOST_NS = 2**63 - 1
 """The largest number that a database column holds; what lies beyond is no time."""
 
-_MOST_TOKENS = 2**60
-"""Far more than any call has, and the few counts of one call can still be summed."""
+MOST_TOKENS = 2**40
+"""Far more than any call has, and those of a database can still be summed."""
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d+))?\s*(Z|[+-]\d\d:?\d\d)?$")
 
@@ -65,14 +65,14 @@ def ns(time: Json) -> int | None:
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
     whole = delta.days * 86_400 + delta.seconds
     moment_ns = whole * 1_000_000_000 + int((fraction or "0").ljust(9, "0")[:9])
-    return moment_ns if abs(moment_ns) <= _MOST else None
+    return moment_ns if abs(moment_ns) <= MOST_NS else None
 
 
 def seconds_ns(seconds: Json) -> int | None:
     """Nanoseconds of a number of seconds, to the microsecond a float can still hold."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         return None
-    return round(seconds * 1_000_000) * 1000 if abs(seconds) <= _MOST // 10**9 else None
+    return round(seconds * 1_000_000) * 1000 if abs(seconds) <= MOST_NS // 10**9 else None
 
 
 def count(value: Json) -> int | None:
@@ -83,7 +83,7 @@ def count(value: Json) -> int | None:
         value = int(value) if len(value) < 20 else None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return value if isinstance(value, int) and 0 <= value <= _MOST_TOKENS else None
+    return value if isinstance(value, int) and 0 <= value <= MOST_TOKENS else None
 
 
 def anthropic_usage(raw: Json) -> Usage | None:

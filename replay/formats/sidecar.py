@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from replay.depth import from_text
 from replay.errors import BadTrace
 from replay.formats.fields import known, listed, obj
 from replay.formats.intake import Source
@@ -146,10 +147,10 @@ def _index(path: Path) -> Sidecar:
         if path.name.encode() not in line:
             continue
         try:
-            row = msgspec.json.decode(line, type=dict[str, Any])
+            row = from_text(line)
         except msgspec.DecodeError:
             continue
-        if row.get("file") == path.name:
+        if isinstance(row, dict) and row.get("file") == path.name:
             return _row(row)
     return Sidecar()
 
@@ -190,7 +191,7 @@ def _from_path(path: str, pattern: str) -> Sidecar:
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(path.read_bytes())
+        value = from_text(path.read_bytes())
     except (OSError, msgspec.DecodeError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from replay.depth import from_text
 from replay.formats.chat import cut
 from replay.formats.fields import known, listed, obj, word
 from replay.formats.intake import Source
@@ -153,7 +154,7 @@ def _read(path: Path, _changed_ns: int, _size: int) -> Json:
         data = path.read_bytes()
         if path.suffix == ".jsonl":
             rows = (line for line in data.splitlines() if line.strip())
-            return msgspec.json.decode(b"[" + b",".join(rows) + b"]")
-        return msgspec.json.decode(data)
-    except (OSError, msgspec.DecodeError, RecursionError):
+            return from_text(b"[" + b",".join(rows) + b"]")
+        return from_text(data)
+    except (OSError, msgspec.DecodeError):
         return None

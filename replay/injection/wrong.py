@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from replay.depth import from_text
 from replay.effects import words_of
 from replay.injection import values
 from replay.trace import Json
@@ -61,7 +62,7 @@ def shown(value: Json) -> str:
 def decoded(text: str) -> Json:
     """The JSON value of a text, the text itself where it is none."""
     try:
-        return msgspec.json.decode(text)
+        return from_text(text)
     except msgspec.DecodeError:
         return text
 

@@ -80,7 +80,7 @@ def _read(body: dict[str, Any]) -> tuple[str, ...]:
     """The texts of an answer; of one that does not follow the schema, none."""
     try:
         return msgspec.json.decode(content_text(body.get("content")), type=_Texts).texts
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ()
 
 

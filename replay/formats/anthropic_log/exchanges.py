@@ -78,8 +78,9 @@ def exchange(number: int, line: bytes, path: str, where: str) -> Exchange | None
     Raises BadTrace where the record is no JSON object or holds no call.
     """
     try:
+        line.decode()  # parts are decoded when they are asked for, which is too late to refuse one
         return _exchange(number, line, path, where)
-    except (msgspec.DecodeError, RecursionError):  # what msgspec refuses may still be readable
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # it may still be readable
         value = decode(line, path, where)
     try:
         return _exchange(number, msgspec.json.encode(value), path, where)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from replay.formats.depth import is_deep
+from replay.depth import is_deep
 from replay.formats.fields import listed, obj, word
 from replay.trace import Json
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from replay.depth import TOO_DEEP
 from replay.errors import BadTrace
 from replay.formats.anthropic_log import stream
 from replay.formats.fields import word
@@ -65,10 +66,12 @@ def first_value(head: Head) -> Json:
 
 
 def value(line: bytes) -> Json:
+    """The JSON value of a line, None where it is none; of one nested too deeply no more is known
+    than that it is one."""
     try:
         return decode(line, "", "")
-    except BadTrace:
-        return None
+    except BadTrace as error:
+        return {} if error.why == TOO_DEEP else None
 
 
 def _is_document(head: Head) -> bool:
@@ -80,7 +83,7 @@ def _document(source: Source) -> list[bytes]:
     data = source.read()
     try:
         return [bytes(each) for each in _split(data)]
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         value = decode(data, source.display, "")
         whole = value if isinstance(value, list) else [value]
         return [_encoded(each, source, at) for at, each in enumerate(whole, 1)]
@@ -91,7 +94,7 @@ def _encoded(value: Json, source: Source, at: int) -> bytes:
         return msgspec.json.encode(value)
     except RecursionError as error:
         where = f"record {at}"
-        raise BadTrace(source.display, where, "is nested too deeply to be read") from error
+        raise BadTrace(source.display, where, TOO_DEEP) from error
 
 
 def _streamed(events: Iterator[dict[str, Json]]) -> list[bytes]:

@@ -7,12 +7,14 @@ of its own.)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from replay.depth import from_text
 from replay.formats.fields import listed, obj, word
 from replay.trace import Json
 
@@ -47,6 +49,10 @@ class Streamed(Struct, frozen=True, kw_only=True, eq=False):
     whole: bool = False
 
 
+_LINE_END = re.compile("\\r\\n|\\r|\\n")
+"""Those of server-sent events, and no others: an answer may say U+2028."""
+
+
 def is_stream(text: str) -> bool:
     """Does this text look like server-sent events?"""
     return text.lstrip().startswith(("event:", "data:"))
@@ -54,11 +60,11 @@ def is_stream(text: str) -> bool:
 
 def of_text(text: str) -> Iterator[dict[str, Json]]:
     """The events of a text, in their order; what is no JSON object (`[DONE]`) is left out."""
-    for line in text.splitlines():
+    for line in _LINE_END.split(text):
         if line.startswith("data:"):
             try:
-                event = msgspec.json.decode(line[5:])
-            except (msgspec.DecodeError, RecursionError):
+                event = from_text(line[5:])
+            except msgspec.DecodeError:
                 continue
             if isinstance(event, dict):
                 yield event
@@ -154,6 +160,6 @@ def _arguments(text: str) -> Json:
     if not text:
         return {}
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+        return from_text(text)
+    except msgspec.DecodeError:
         return text

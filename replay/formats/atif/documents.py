@@ -14,7 +14,6 @@ from typing import Any
 from msgspec import Struct
 
 from replay.errors import BadTrace
-from replay.formats.depth import is_deep
 from replay.formats.fields import listed, obj, word
 from replay.formats.intake import Source, Tally
 from replay.trace import Json
@@ -151,10 +150,7 @@ def _trajectories(source: Source) -> list[Document]:
 
 
 def _opened(source: Source) -> Json:
-    raw = source.document()
-    if is_deep(raw):
-        raise BadTrace(source.display, "", "is nested too deeply to be read")
-    return raw
+    return source.document()
 
 
 def _is_trajectory(raw: Json) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replay.errors import BadTrace
+from replay.formats.beside import FileTally
 from replay.formats.claude_code.history import as_shown, without_repeats
 from replay.formats.claude_code.line import Line, first_text
 from replay.formats.claude_code.lines import decoded, is_line, lines
@@ -40,18 +41,6 @@ class Agent(Struct, frozen=True, kw_only=True, eq=False):
     kind: str | None = None
     description: str | None = None
     file: str | None = None
-
-
-class _FileTally(Tally):
-    """The tally of a file read along with another: its problems are told with its name."""
-
-    def __init__(self, main: Tally, name: str) -> None:
-        super().__init__()
-        self.counts, self.unknown = main.counts, main.unknown
-        self._main, self._name = main, name
-
-    def problem(self, where: str, why: str) -> None:
-        self._main.problem(f"{self._name}: {where}", why)
 
 
 def part_of(path: Path) -> Path | None:
@@ -102,7 +91,7 @@ def beside(source: Source, tally: Tally) -> list[Agent]:
 
 def _read(path: Path, source: Source, tally: Tally) -> Agent | None:
     name = path.relative_to(source.path.parent).as_posix()
-    part, own = Source(path), _FileTally(tally, name)
+    part, own = Source(path), FileTally(tally, name)
     stem = part.name.removesuffix(".jsonl")
     try:
         found = as_shown(without_repeats(lines(part.records(own), own, beside=True)))

@@ -17,7 +17,6 @@ from typing import Any
 
 from replay.errors import BadTrace
 from replay.formats.claude_code.line import Line, first_text
-from replay.formats.depth import MAX_DEPTH, is_deep
 from replay.formats.fields import obj
 from replay.formats.intake import Tally, decode
 from replay.formats.normal import ns, seconds_ns
@@ -163,7 +162,7 @@ def _message(
     """(does the line speak, what it says). An answer may be known by its usage alone."""
     if kind in {"system", "attachment"}:
         content = _shown(kind, record)
-        if content is None or is_deep(content):
+        if content is None:
             return False, None
         return True, Message(dialect="anthropic", body={"role": "user", "content": content})
     if kind not in {"user", "assistant"} or record.get("isVirtual") is True:
@@ -173,9 +172,6 @@ def _message(
         tally.problem(where, "its message is not an object")
         return False, None
     content = raw.get("content")
-    if is_deep(content):
-        tally.problem(where, f"its message is nested deeper than {MAX_DEPTH} levels")
-        return False, None
     if isinstance(content, (str, list)):
         return True, Message(dialect="anthropic", body={"role": kind, "content": content})
     if kind == "assistant" and isinstance(raw.get("usage"), dict):

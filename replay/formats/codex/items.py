@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from replay.depth import from_text
 from replay.formats.codex.lines import CALLS, Line
 from replay.formats.fields import listed, obj, word
 from replay.messages import content_text
@@ -73,7 +74,7 @@ def failure(item: Line) -> str | None:
 def _exit_code(text: str) -> int:
     if text.startswith("{") and '"exit_code"' in text:
         try:
-            told = obj(obj(msgspec.json.decode(text)).get("metadata")).get("exit_code")
+            told = obj(obj(from_text(text)).get("metadata")).get("exit_code")
         except msgspec.DecodeError:
             return 0
         return told if isinstance(told, int) else 0

@@ -12,9 +12,9 @@ from operator import is_not
 
 from msgspec import Raw
 
+from replay.depth import TOO_DEEP, is_deep, may_be_deep
 from replay.errors import BadTrace
-from replay.formats.depth import MAX_DEPTH, is_deep
-from replay.formats.inspect.record import TOO_DEEP, plain
+from replay.formats.inspect.record import plain
 from replay.trace import Json, Message
 
 _REFERENCES = ("attachment://", "tc://")
@@ -56,7 +56,7 @@ class Attachments:
         for mark in _MARKS:  # a plain loop: every event of a log comes by
             if mark in data:
                 return False
-        return len(data) < MAX_DEPTH or data.count(b"[") + data.count(b"{") < MAX_DEPTH
+        return not may_be_deep(data)
 
     def message(self, raw: Raw) -> tuple[Message | None, str | None]:
         """A message as the model saw it (None: there is none), and what is missing from it."""

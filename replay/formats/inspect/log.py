@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from replay.depth import TOO_DEEP, is_deep
 from replay.errors import BadTrace
 from replay.formats import intake
 from replay.formats.fields import obj
@@ -190,7 +191,7 @@ def _named(found: Parts, pool: list[Raw]) -> list[Raw]:
     """The sample's messages, which a shell names by ranges of the pool."""
     try:
         ranges = msgspec.json.decode(found.get("message_refs", b"[]"), type=list[tuple[int, int]])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     return [raw for start, stop in ranges if start >= 0 for raw in pool[start:stop]]
 
@@ -213,6 +214,8 @@ def _listed(source: Source, _: Tally) -> Iterator[_Found]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadTrace(source.display, "", "is not an object") from error
     log = {name: getattr(document, name) for name in ("version", "status", "eval", "error")}
+    if is_deep(log):
+        raise BadTrace(source.display, "", TOO_DEEP)
     for index, raw in enumerate(record.entries(document.samples)):
         where = f"samples[{index}]"
         yield log, where, partial(record.whole, raw, source.display, where)

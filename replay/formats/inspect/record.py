@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from replay.depth import TOO_DEEP
 from replay.errors import BadTrace
 from replay.formats import intake
-from replay.formats.depth import is_deep
 from replay.trace import Json
 
 Parts: TypeAlias = dict[str, Raw]
@@ -34,7 +34,6 @@ _SHORT = {
     "message_limit", "time_limit", "message_refs", "call_pool",
 }  # fmt: skip
 
-TOO_DEEP = "is nested too deeply to be read"
 
 _parts = msgspec.json.Decoder(Parts).decode
 _entries = msgspec.json.Decoder(list[Raw]).decode
@@ -95,10 +94,8 @@ def made(
 ) -> Record:
     """A record of these fields and lists. Raises BadTrace where a field cannot be decoded."""
     fields = {name: plain(raw, path, where) for name, raw in found.items() if name not in _LONG}
-    if is_deep(fields):
-        raise BadTrace(path, where, TOO_DEEP)
     return Record(
-        fields={name: plain(raw, path, where) for name, raw in found.items() if name not in _LONG},
+        fields=fields,
         events=events,
         pool=pool,
         messages=messages,
@@ -128,7 +125,7 @@ def entries(raw: bytes | Raw | None) -> list[Raw]:
 
 
 def plain(raw: bytes | Raw, path: str, where: str) -> Json:
-    """The value of some JSON, however deep. Raises BadTrace where it is none."""
+    """The value of some JSON. Raises BadTrace where it is none, or nested too deeply."""
     return intake.decode(bytes(raw), path, where)
 
 

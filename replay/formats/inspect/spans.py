@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Raw, Struct, structs
 
+from replay.depth import TOO_DEEP
 from replay.errors import BadTrace
 from replay.formats.fields import obj
 from replay.formats.inspect import model, tool
@@ -28,7 +29,6 @@ from replay.formats.inspect.events import (
     other_span,
 )
 from replay.formats.inspect.opened import opened
-from replay.formats.inspect.record import TOO_DEEP
 from replay.formats.inspect.tree import Node
 from replay.formats.intake import Tally
 from replay.formats.normal import derived_id

@@ -9,9 +9,6 @@ from replay.formats.fields import listed, obj, word
 from replay.formats.intake import Source, Tally
 from replay.formats.services.records import records, values
 
-MAX_DEPTH = 200
-"""How far runs may nest within one another, in exports that write them so."""
-
 
 class Row(NamedTuple):
     trace: str
@@ -39,17 +36,17 @@ def rows(source: Source, feedback: Feedback, tally: Tally) -> Iterator[Row]:
             if "run_type" not in record and "key" in record and about is not None:
                 feedback.add(about, record)
                 continue
-            found = list(_nested(record, tally))
+            found = list(_nested(record))
             if not found:
                 tally.problem(where, "is no run with an id")
             yield from found
 
 
-def _nested(record: dict[str, Any], tally: Tally) -> Iterator[Row]:
+def _nested(record: dict[str, Any]) -> Iterator[Row]:
     """A run and those within it, each once on its own."""
-    waiting: list[tuple[dict[str, Any], str | None, str | None, int]] = [(record, None, None, 0)]
+    waiting: list[tuple[dict[str, Any], str | None, str | None]] = [(record, None, None)]
     while waiting:
-        run, above, trace, depth = waiting.pop()
+        run, above, trace = waiting.pop()
         name = word(run.get("id")) or word(run.get("run_id"))
         if name is None:
             continue
@@ -58,12 +55,7 @@ def _nested(record: dict[str, Any], tally: Tally) -> Iterator[Row]:
         inner = listed(run.get("child_runs"))
         own = {key: value for key, value in run.items() if key != "child_runs"}
         yield Row(trace, {**own, "id": name, "parent_run_id": parent})
-        if depth < MAX_DEPTH:
-            waiting += [
-                (obj(each), name, trace, depth + 1) for each in reversed(inner) if obj(each)
-            ]
-        elif inner:
-            tally.problem(f"run {name}", "its child runs are nested too deeply to be read")
+        waiting += [(obj(each), name, trace) for each in reversed(inner) if obj(each)]
 
 
 def _order(run: dict[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from replay.depth import from_text
 from replay.trace import Json
 
 MAX_PARTS = 32
@@ -72,6 +73,6 @@ def parsed(value: Json) -> Json:
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
     try:
-        return msgspec.json.decode(value)
+        return from_text(value)
     except msgspec.DecodeError:
         return value

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from replay.formats.fields import word
 from replay.formats.openinference.messages import Body
 from replay.messages import calls, results
 from replay.trace import Context, Message, ModelCall, extend
@@ -37,7 +38,7 @@ class Conversations:
     def shown(self, bodies: list[Body], before: ModelCall | None) -> Shown:
         """What a call was shown; `before` is the model call of its thread before it."""
         system = None
-        if bodies and bodies[0].get("role") in _SYSTEM:
+        if bodies and word(bodies[0].get("role")) in _SYSTEM:
             key = msgspec.json.encode(bodies[0])
             system = self._systems.setdefault(key, Message(dialect="openai", body=bodies[0]))
             bodies = bodies[1:]

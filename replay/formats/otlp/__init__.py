@@ -1,22 +1,25 @@
 """OTLP: what OpenTelemetry's exporters and its collector write, in JSON and in protobuf.
 
 The path of a file: bytes become records, spans and events of logs (`exports`, `document`,
-`protobuf`, `lenient`); records wait for the rest of their trace (`ends`, `held`); what log records
-tell of is given to the spans they were written in (`logs`, `claude_code`); what a span is
-(`kinds`, `names`), was asked and answered (`prompts`, `messages`, `contexts`, `calls`), and which
-spans tell of one call (`twice`) make the spans of the trace (`tree`) and its scores (`scores`).
+`protobuf`, `lenient`), after those of the file of log records that belongs to it (`apart`); records
+wait for the rest of their trace (`ends`, `held`); what log records tell of is given to the spans
+they were written in (`logs`, `claude_code`); what a span is (`kinds`, `names`), was asked and
+answered (`prompts`, `messages`, `contexts`, `calls`), and which spans tell of one call (`twice`)
+make the spans of the trace (`tree`) and its scores (`scores`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from replay.errors import BadTrace
+from replay.formats.beside import FileTally
 from replay.formats.chat import cut, user_label
 from replay.formats.fields import known, obj, word
 from replay.formats.intake import HEAD_BYTES, Head, Source, Tally
 from replay.formats.openinference.attributes import parsed
-from replay.formats.otlp import claude_code, logs, names, protobuf
+from replay.formats.otlp import apart, claude_code, logs, names, protobuf
 from replay.formats.otlp.ends import Ends
 from replay.formats.otlp.exports import by_line, exported
 from replay.formats.otlp.held import Held, Record
@@ -47,6 +50,11 @@ def sniff(head: Head) -> bool:
     return metrics or head.has(rb'"(?:resourceSpans|resourceLogs)"\s*:\s*\[')
 
 
+def part_of(path: Path) -> Path | None:
+    """The file of spans that this file of log records is read with."""
+    return apart.spans_of(path)
+
+
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
     """One trace a trace id; events without one make a trace a session. A trace without a span of a
     model, a tool or an agent is left out. Raises BadTrace where none is left."""
@@ -55,6 +63,8 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     closed: set[str] = set()
     found = 0
     try:
+        for path in apart.logs_of(source.path):
+            _hold_logs(Source(path), held, FileTally(tally, path.name))
         for batch in _batches(source, tally, ends, held, closed):
             found += 1
             yield batch
@@ -62,6 +72,20 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         held.close()
     if not found:
         raise BadTrace(source.display, "", _nothing(tally))
+
+
+def _hold_logs(source: Source, held: Held, tally: Tally) -> None:
+    """What a file beside the spans tells of them. Of no trace of its own is it the source."""
+    try:
+        for records, _, size in exported(source, tally):
+            for record in records:
+                trace = trace_of(record)
+                if trace is None:
+                    tally.counts["records_of_no_trace"] += 1
+                else:
+                    held.add(trace, record, size // len(records))
+    except BadTrace as error:
+        tally.problem(error.where, error.why)
 
 
 def _batches(

@@ -9,12 +9,15 @@ response it goes on with: it is joined to that.
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from typing import NamedTuple
 
 import msgspec
 
+from replay.depth import from_text
 from replay.formats.chat import dialect_of
+from replay.formats.fields import word
 from replay.formats.openinference.attributes import parsed
 from replay.formats.otlp.messages import Body, bodies
 from replay.messages import calls, results
@@ -63,12 +66,19 @@ def message_of(body: Body) -> Message:
     return Message(dialect=dialect_of(body) if blocks else "openai", body=body)
 
 
+def _mark(data: bytes) -> bytes:
+    """What stands for a recorded message in a key: a window that slides keeps each a hundred times
+    over."""
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
 class Conversations:
     """The contexts of one trace's model calls, in time order."""
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[int, bytes], Context] = {}
         self._parts: dict[tuple[int, bytes], tuple[Message | None, Context | None]] = {}
+        self._messages: dict[bytes, Message] = {}
         self._systems: dict[bytes, Message] = {}
         self._instructions: dict[str, Message | None] = {}
         self._recent: deque[_Told] = deque(maxlen=RECENT)
@@ -94,7 +104,7 @@ class Conversations:
         try:
             parts = [bytes(part) for part in _split(rest)]
             if told is None:
-                first = [*bodies(msgspec.json.decode(parts[0]))] if parts else []
+                first = [*bodies(from_text(parts[0]))] if parts else []
                 opening = _opening(first, system, before)
                 told = _Told(context=_after(opening), opening=opening)
             lifted, context = told.lifted, told.context
@@ -114,7 +124,7 @@ class Conversations:
         context = _after(opening)
         fresh: list[Message] = []
         for body in found:
-            if context is None and system is None and body.get("role") in _SYSTEM:
+            if context is None and system is None and word(body.get("role")) in _SYSTEM:
                 system = self.system(body)
             else:
                 context = self._node(context, body, fresh)
@@ -140,10 +150,10 @@ class Conversations:
         fresh: list[Message],
     ) -> tuple[Message | None, Context | None]:
         """The system message and the chain after one more recorded message."""
-        key = (id(context or system), part)
+        key = (id(context or system), _mark(part))
         if key not in self._parts:
-            for body in bodies(msgspec.json.decode(part)):
-                if context is None and system is None and body.get("role") in _SYSTEM:
+            for body in bodies(from_text(part)):
+                if context is None and system is None and word(body.get("role")) in _SYSTEM:
                     system = lifted = self.system(body)
                 else:
                     context = self._node(context, body, fresh)
@@ -152,10 +162,12 @@ class Conversations:
 
     def _node(self, context: Context | None, body: Body, fresh: list[Message]) -> Context:
         """The node of a message after a context; a new one is fresh."""
-        key = (id(context), msgspec.json.encode(body))
+        mark = _mark(msgspec.json.encode(body))
+        key = (id(context), mark)
         node = self._nodes.get(key)
         if node is None:
-            message = message_of(body)
+            message = self._messages.get(mark) or message_of(body)
+            self._messages[mark] = message
             node = Context(
                 message=message, parent=context, depth=context.depth + 1 if context else 1
             )

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
+from replay.depth import TOO_DEEP
 from replay.errors import BadTrace
 from replay.formats.intake import Source, Tally, decode
 from replay.trace import Json
@@ -85,7 +86,7 @@ def pieces(source: Source, tally: Tally) -> Iterator[Piece]:
 
 def _reason(error: Exception, text: _Text) -> str:
     if isinstance(error, RecursionError):
-        return "is nested too deeply to be read"
+        return TOO_DEEP
     return "is not JSON: it ends too early" if text.done else f"is not JSON: {error}"
 
 

@@ -6,7 +6,7 @@ by piece (`document`), protobuf message by message (`protobuf`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -136,16 +136,32 @@ def _one_by_one(
         try:
             made = taken(_read_span(data), about, where, tally)
         except UNREADABLE:
-            yield from span_of(loose(bytes(data), "", where), about, where, tally)
+            yield from _odd(span_of, data, about, where, tally)
         else:
             yield from () if made is None else (made,)
     for data, about in _records(request, tally):
         try:
             told = heard(_read_record(data), about, where, tally)
         except UNREADABLE:
-            yield from log_of(loose(bytes(data), "", where), about, where, tally)
+            yield from _odd(log_of, data, about, where, tally)
         else:
             yield from () if told is None else (told,)
+
+
+def _odd(
+    read: Callable[[Json, dict[str, Json], str, Tally], Iterator[Record]],
+    data: msgspec.Raw,
+    about: dict[str, Json],
+    where: str,
+    tally: Tally,
+) -> Iterator[Record]:
+    """The record of bytes that are not as the protocol says; a problem where they are no JSON."""
+    try:
+        value = loose(bytes(data), "", where)
+    except BadTrace as error:
+        tally.problem(where, f"a record {error.why}")
+        return
+    yield from read(value, about, where, tally)
 
 
 def _spans(request: wire.Request[_S, _L]) -> Iterator[tuple[_S, dict[str, Json]]]:

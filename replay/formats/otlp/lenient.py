@@ -11,14 +11,13 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from replay.depth import TOO_DEEP, is_deep
 from replay.formats.fields import listed, obj
 from replay.formats.intake import Tally, decode
 from replay.formats.otlp import wire
 from replay.formats.otlp.held import Record
 from replay.formats.otlp.records import Log, Raw, kept, log, raw
 from replay.trace import Json
-
-DEEP = "is nested too deeply to be read"
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises where bytes are not what they should be."""
@@ -36,10 +35,13 @@ def taken(span: wire.Span, about: dict[str, Json], where: str, tally: Tally) -> 
     try:
         made = raw(span, about)
     except RecursionError:
-        tally.problem(where, f"span {span.span_id} {DEEP}")
+        tally.problem(where, f"span {span.span_id} {TOO_DEEP}")
         return None
     if made is None:
         tally.problem(where, "a span has no id")
+    elif is_deep([made.attributes, [each.attributes for each in made.events]]):
+        tally.problem(where, f"span {span.span_id} {TOO_DEEP}")
+        return None
     return made
 
 
@@ -47,10 +49,14 @@ def heard(record: wire.LogRecord, about: dict[str, Json], where: str, tally: Tal
     """The event that a log record tells of, None where it tells of none."""
     tally.counts["log_records"] += 1
     try:
-        return log(record, about)
+        made = log(record, about)
     except RecursionError:
-        tally.problem(where, f"a log record {DEEP}")
+        tally.problem(where, f"a log record {TOO_DEEP}")
         return None
+    if made is not None and is_deep(made.event.attributes):
+        tally.problem(where, f"a log record {TOO_DEEP}")
+        return None
+    return made
 
 
 def untyped(value: Json, where: str, tally: Tally) -> Iterator[Record]:
@@ -86,7 +92,7 @@ def resource(value: Json, tally: Tally) -> dict[str, Json]:
     try:
         return kept(_as(wire.Resource, value, "a resource", tally))
     except RecursionError:
-        tally.problem("a resource", DEEP)
+        tally.problem("a resource", TOO_DEEP)
         return {}
 
 
@@ -115,6 +121,6 @@ def _as(shape: type[_W], value: Json, where: str, tally: Tally) -> _W | None:
     try:
         return msgspec.convert(value, shape)
     except (msgspec.ValidationError, RecursionError) as error:
-        why = DEEP if isinstance(error, RecursionError) else f"is not as OTLP says: {error}"
+        why = TOO_DEEP if isinstance(error, RecursionError) else f"is not as OTLP says: {error}"
         tally.problem(where, why)
         return None

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
+from replay.depth import TOO_DEEP
 from replay.formats.fields import known, listed, obj, word
 from replay.formats.intake import Tally
 from replay.formats.openinference.attributes import grown, parsed
@@ -19,7 +20,6 @@ from replay.formats.otlp import calls as figures
 from replay.formats.otlp import names
 from replay.formats.otlp.contexts import Before, Conversations
 from replay.formats.otlp.kinds import Kind, operation_of
-from replay.formats.otlp.lenient import DEEP
 from replay.formats.otlp.messages import words
 from replay.formats.otlp.prompts import talk
 from replay.formats.otlp.records import Raw
@@ -62,7 +62,7 @@ class Builder:
             try:
                 self._put(span)
             except RecursionError:
-                tally.problem(f"span {span.raw.id}", DEEP)
+                tally.problem(f"span {span.raw.id}", TOO_DEEP)
 
     def spans(self) -> tuple[AnySpan, ...]:
         """The spans in time order; a call that was only told of stands after those of the tree."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from replay.depth import TOO_DEEP, from_text
 from replay.errors import BadTrace
 from replay.formats.fields import word
 from replay.formats.intake import Source, Tally, decode
@@ -25,11 +26,12 @@ def values(source: Source, tally: Tally) -> Iterator[tuple[str, Json]]:
     if first is None:
         return
     try:
-        value = decode(first[1], source.display, "line 1")
-    except BadTrace:
-        yield "the document", source.document()
-        return
-    yield f"line {first[0]}", value
+        yield f"line {first[0]}", decode(first[1], source.display, "line 1")
+    except BadTrace as error:
+        if error.why != TOO_DEEP:
+            yield "the document", source.document()
+            return
+        tally.problem("line 1", TOO_DEEP)
     for number, line in lines:
         where = f"line {number}"
         try:
@@ -59,8 +61,8 @@ def readable(value: Json) -> Json:
         if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "[", '"'):
             return value
         try:
-            value = msgspec.json.decode(value)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            value = from_text(value)
+        except msgspec.DecodeError:
             plain = literal(value) if value.lstrip()[0] != '"' else None
             return value if plain is None else plain
     return value

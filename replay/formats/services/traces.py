@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from replay.depth import TOO_DEEP, is_deep
 from replay.formats.chat import cut, user_label
-from replay.formats.depth import is_deep
 from replay.formats.fields import listed, obj
 from replay.formats.intake import Tally
 from replay.formats.openinference.attributes import parsed
 from replay.formats.otlp import names
 from replay.formats.otlp.contexts import message_of
 from replay.formats.otlp.kinds import Kind
-from replay.formats.otlp.lenient import DEEP
 from replay.formats.otlp.messages import several
 from replay.formats.otlp.records import Raw
 from replay.formats.otlp.spans import Known, known_of
@@ -95,12 +94,12 @@ def made_of(record: dict[str, Any], where: str, make: Any, tally: Tally) -> Iter
     try:
         raw = make(record)
     except RecursionError:
-        tally.problem(where, DEEP)
+        tally.problem(where, TOO_DEEP)
         return
     if raw is None:
         tally.problem(where, "has no id")
     elif is_deep(raw.attributes):
-        tally.problem(where, DEEP)
+        tally.problem(where, TOO_DEEP)
     else:
         yield raw
 

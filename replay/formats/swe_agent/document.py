@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from replay.depth import from_text
 from replay.errors import BadTrace
 from replay.formats.fields import listed, obj, word
 from replay.formats.intake import Source, Tally
@@ -123,8 +124,8 @@ def _config(given: Json) -> dict[str, Any]:
     if not isinstance(given, str):
         return obj(given)
     try:
-        return obj(msgspec.json.decode(given))
-    except (msgspec.DecodeError, RecursionError):
+        return obj(from_text(given))
+    except msgspec.DecodeError:
         return {}
 
 

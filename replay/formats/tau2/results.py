@@ -56,7 +56,7 @@ def simulations(source: Source, tally: Tally) -> tuple[Setting, Iterator[Simulat
         info, tasks = bytes(document.info), bytes(document.tasks)
         alone = bytes(document.termination_reason) != b"null"
         setting = _setting(decode(info, source.display, ""), decode(tasks, source.display, ""))
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _plain(decode(data, source.display, ""), source, tally)
     if parts is not None and (parts or not _folder(source)):
         return setting, _decoded(parts, source, tally)

@@ -11,6 +11,7 @@ import re
 import msgspec
 from msgspec import Struct
 
+from replay.depth import from_text
 from replay.formats.literal import STRING, string
 from replay.trace import Json
 
@@ -83,7 +84,7 @@ def _rest(text: str) -> tuple[str, bool]:
 def parsed(arguments: str) -> Json | None:
     """The JSON value of an arguments text, None where it is none."""
     try:
-        return msgspec.json.decode(arguments or "{}")
+        return from_text(arguments or "{}")
     except msgspec.DecodeError:
         return None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from replay.depth import from_text
 from replay.formats.fields import known, listed, obj, word
 from replay.formats.otlp import names
 from replay.formats.otlp.records import Event, Raw, ended
@@ -91,8 +92,8 @@ def _decoded(value: Json) -> Json:
     if not isinstance(value, str):
         return value
     try:
-        return msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError):
+        return from_text(value)
+    except msgspec.DecodeError:
         return value
 
 

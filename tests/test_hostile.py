@@ -1,0 +1,81 @@
+"""Files made to hurt, in every format: each gives traces or a sentence, and what it gives is stored
+and diagnosed like any other.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+from pathlib import Path
+
+import pytest
+
+from arc_tui.jobs import importing
+from replay.formats import formats
+from replay.store import Store
+from taxonomy.ledger import open_ledger
+from tests.hostile import ODD, SEEDS, SHAPES, long, many, places, put, written
+
+QUICK = 36
+"""Places of each format that one hostile value is put in; `-m slow` puts all in all of them."""
+
+NO_JSON = {"sqlite"}
+
+
+def bear(store: Store, path: Path, data: bytes, name: str) -> importing.FileReport:
+    """Import the file as that format. Whatever it holds, it is a report; anything else raises."""
+    path.write_bytes(data)
+    *_, report = importing.import_paths(store, [path], format=name, replace=True)
+    assert isinstance(report, importing.ImportReport)
+    (file,) = report.files
+    assert file.error is None or file.error.startswith((str(path), "-: span "))
+    return file
+
+
+@pytest.fixture
+def store() -> Store:
+    return open_ledger(":memory:")
+
+
+def test_every_format_is_tried() -> None:
+    assert {found.NAME for found in formats()} == SEEDS.keys() | NO_JSON
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_a_value_that_hurts_gives_traces_or_a_sentence(
+    name: str, store: Store, tmp_path: Path
+) -> None:
+    values = SEEDS[name]()
+    path = tmp_path / "run.jsonl"
+    assert bear(store, path, written(values), name).traces
+    chosen = random.Random(name)
+    found = list(places(values))
+    odd = {**ODD, "2 000 fields": many(2_000), "100 kB": long(100_000)}
+    for at in range(QUICK):
+        what = list(odd)[at % len(odd)]
+        bear(store, path, put(values, chosen.choice(found), odd[what]), name)
+    for shape in SHAPES.values():
+        bear(store, path, shape(values), name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEEDS)
+def test_every_value_that_hurts_in_every_place(name: str, store: Store, tmp_path: Path) -> None:
+    values = SEEDS[name]()
+    for at, place in enumerate(places(values)):
+        for odd in ODD.values():
+            bear(store, tmp_path / f"{at}.jsonl", put(values, place, odd), name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEEDS)
+def test_what_is_large_is_borne_in_bounded_memory(name: str, store: Store, tmp_path: Path) -> None:
+    values = SEEDS[name]()
+    chosen = random.Random(name)
+    found = list(places(values))
+    for odd in (long(20 << 20), many(100_000)):
+        for _ in range(4):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            bear(store, tmp_path / "run.jsonl", put(values, chosen.choice(found), odd), name)
+            grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+            assert grown < 1 << 20, "KiB: a file of 20 MB takes no gigabyte"
