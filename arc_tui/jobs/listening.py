@@ -19,13 +19,10 @@ from pathlib import Path
 from arc_tui.live import LOOPBACK
 from arc_tui.live.desk import Desk, Written
 from arc_tui.live.growing import Grown, Traces
+from arc_tui.live.pace import LEAST_PAUSE_S, LOOK_S, first_of
 from replay.errors import ArcError
 from replay.formats.otlp.held import Record
 from replay.store.handle import now_ns
-
-LEAST_PAUSE_S = 0.05
-LOOK_S = 1.0
-"""How often it is asked which traces are over."""
 
 Tell = Callable[[Written], None]
 
@@ -60,21 +57,13 @@ async def listen(
         async with _serving(take, port) as bound:
             ready(bound)
             while not stop.is_set():
-                await _first_of(news, stop, seconds=LOOK_S)
+                await first_of(news, stop, seconds=LOOK_S)
                 news.clear()
                 began_s = time.monotonic()
                 await write([*traces.over(began_s), *traces.arrived()], tell)
                 took_s = time.monotonic() - began_s
-                await _first_of(stop, seconds=max(took_s, LEAST_PAUSE_S))
+                await first_of(stop, seconds=max(took_s, LEAST_PAUSE_S))
         await write(traces.all_over(), tell)
-
-
-async def _first_of(*events: asyncio.Event, seconds: float) -> None:
-    """Until one of them happens or the time is over."""
-    waiting = [asyncio.create_task(event.wait()) for event in events]
-    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    for each in waiting:
-        each.cancel()
 
 
 Write = Callable[[list[Grown], Tell], "asyncio.Future[None]"]
@@ -107,10 +96,12 @@ async def _serving(take: Callable[[list[Record]], None], port: int) -> AsyncIter
 
     from arc_tui.live.receiver import application
 
-    runner = web.AppRunner(application(take), access_log=None, auto_decompress=False)
+    runner = web.AppRunner(
+        application(take), access_log=None, auto_decompress=False, shutdown_timeout=1.0
+    )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, LOOPBACK, port, shutdown_timeout=1.0)
+        site = web.TCPSite(runner, LOOPBACK, port)
         try:
             await site.start()
         except OSError as error:

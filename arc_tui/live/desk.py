@@ -54,15 +54,17 @@ class Desk:
     def write(self, grown: Grown) -> Written | None:
         """Write a trace as it is known; None where no agent is in it."""
         batch = otlp.batch_of(grown.name, *grown.records(), None, Tally())
-        if batch is None:
-            return None
+        return self.put(batch, over=grown.over) if batch is not None else None
+
+    def put(self, batch: Batch, *, over: bool) -> Written:
+        """Write a whole trace, of which more is expected until it is `over`."""
         header = batch.header
         key = canon.trace_id(header.format, header.source_id, header.item)
         begun = key not in self._before
         if begun:
             self._before[key] = self._stored(key)
         batch = _beside(self._before[key], batch)
-        writer = Writer(self._store, live_until_ns=None if grown.over else now_ns() + LIVE_FOR_NS)
+        writer = Writer(self._store, live_until_ns=None if over else now_ns() + LIVE_FOR_NS)
         title = batch.header.title
         try:
             writer.write(batch)
@@ -71,12 +73,12 @@ class Desk:
             writer.drop(key)
             self._before.pop(key)
             return Written(id=key, state="refused", title=title, why=str(refused))
-        if grown.over:
+        if over:
             self._before.pop(key)
             diagnose_one(self._store, key)
         return Written(
             id=key,
-            state="over" if grown.over else "begun" if begun else "grown",
+            state="over" if over else "begun" if begun else "grown",
             title=title,
             spans=finished.spans,
             steps=finished.steps,

@@ -1,0 +1,86 @@
+"""The recorder for Python agents: what a program asks models, kept exactly as it was asked.
+
+    from replay.recorder import record
+
+    with record("arc.db", task="refund"):            # everything asked in the body
+        run_agent()
+
+    client = record(Anthropic(), into="run.jsonl")   # everything this client asks
+
+Calls that the SDKs of Anthropic and OpenAI make are recorded, synchronous, asynchronous and
+streamed: the request with its system prompt and tools, the answer, the times. Keys and other
+headers are not looked at, and secrets in texts are masked before anything is written. A path that
+ends in `.jsonl` is an `arc/1` file, appended to when the recording is over; any other is a
+database, in which `arc` shows the run while it grows. A recording that nobody ends is over when the
+program is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from replay.recorder import clients
+from replay.recorder.log import About
+from replay.recorder.recording import Recording
+
+__all__ = ["Recording", "record"]
+
+Client = TypeVar("Client")
+
+
+@overload
+def record(
+    what: str | Path,
+    /,
+    *,
+    title: str | None = None,
+    task: str | None = None,
+    trial: str | None = None,
+    variant: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    apart: bool = False,
+) -> Recording: ...
+
+
+@overload
+def record(
+    what: Client,
+    /,
+    *,
+    into: str | Path,
+    title: str | None = None,
+    task: str | None = None,
+    trial: str | None = None,
+    variant: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    apart: bool = False,
+) -> Client: ...
+
+
+def record(
+    what: Any,
+    /,
+    *,
+    into: str | Path | None = None,
+    title: str | None = None,
+    task: str | None = None,
+    trial: str | None = None,
+    variant: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    apart: bool = False,
+) -> Any:
+    """Record into a path what is asked in a `with` body, or what one client asks, which is
+    returned.
+
+    A recording is one run; `apart` makes one of every conversation in it. Raises StoreUnusable or
+    OSError where nothing can be written there, TypeError where `what` is no client.
+    """
+    about = About(title=title, task=task, trial=trial, variant=variant, labels=dict(labels or {}))
+    if into is None:
+        clients.install()
+        return Recording(Path(what), about, apart=apart)
+    recording = Recording(Path(into), about, apart=apart)
+    clients.own(what, recording)
+    return what
