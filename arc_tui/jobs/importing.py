@@ -13,7 +13,7 @@ from replay.errors import BadTrace
 from replay.formats.intake import Problem, Source, Tally
 from replay.store import Store, read
 from replay.store.handle import now_ns
-from replay.store.write import Finished, Writer
+from replay.store.write import Finished, Writer, together
 from taxonomy import ledger
 from taxonomy.calibration.trust import counts_until
 from taxonomy.diagnosis import diagnose
@@ -136,15 +136,13 @@ def _import_file(
     finished: list[Finished] = []
     error: str | None = None
     try:
-        for batch in formats.load(source, tally, format=claimed, task_from=task_from):
-            try:
-                key = writer.write(batch)
-                if batch.last:
-                    finished.append(writer.finish(key))
-                    yield structs.replace(now, traces=now.traces + len(finished))
-            except BadTrace as refused:  # this trace; the others of the file may be fine
-                error = str(refused)
-                _drop_unfinished(writer)
+        for group in together(formats.load(source, tally, format=claimed, task_from=task_from)):
+            for each in writer.take(group):
+                if isinstance(each, BadTrace):  # this trace; the others of the file may be fine
+                    error = str(each)
+                    continue
+                finished.append(each)
+                yield structs.replace(now, traces=now.traces + len(finished))
     except BadTrace as refused:
         error = str(refused)
     finally:

@@ -110,10 +110,16 @@ class Content:
             digest = canon.message_digest(message, body)
         text = body.decode()
         masked = redact.masked_count(text)
-        row = {"dialect": message.dialect, "role": message.role, "body": text, "masked": masked}
-        known, added = rows.once("message", digest, row)
+        row = {
+            "digest": digest,
+            "dialect": message.dialect,
+            "role": message.role,
+            "body": text,
+            "masked": masked,
+        }
+        known, added = rows.once("message", row)
         if added:
-            words.add_message(rows.db, known, message)
+            rows.add("message_words", {"rowid": known, "words": words.of_message(message)})
         return Stored(known, digest, masked)
 
     def context(self, rows: Pending, context: Context | None) -> Stored | None:
@@ -135,6 +141,7 @@ class Content:
         masked = said.masked + (parent.masked if parent else 0)
         digest = canon.node_digest(parent.digest if parent else None, said.digest)
         row = {
+            "digest": digest,
             "parent": parent.id if parent else None,
             "message": said.id,
             "depth": node.depth,
@@ -143,7 +150,7 @@ class Content:
         of_new = rows.holds("message", said.id) or (
             parent is not None and rows.holds("context", parent.id)
         )
-        return Stored(rows.once("context", digest, row, new=of_new)[0], digest, masked)
+        return Stored(rows.once("context", row, new=of_new)[0], digest, masked)
 
     def toolset(self, rows: Pending, tools: tuple[Tool, ...] | None) -> Stored | None:
         """The row of the tools offered together, None where they are unknown."""
@@ -159,4 +166,4 @@ class Content:
         value = self._redactor.value([canon.tool_value(tool) for tool in tools])
         digest = canon.digest("toolset", canon.encode_seen(value))
         body = canon.encode(value).decode()
-        return Stored(rows.once("toolset", digest, {"body": body})[0], digest)
+        return Stored(rows.once("toolset", {"digest": digest, "body": body})[0], digest)

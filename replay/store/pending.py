@@ -11,8 +11,19 @@ from typing import Any
 
 Row = dict[str, Any]
 
-ORDER = ("toolset", "message", "context", "span", "model_call", "tool_call", "source_score")
+ORDER = (
+    "toolset", "message", "context", "span", "model_call", "tool_call", "source_score",
+    "message_words",
+)  # fmt: skip
 """The tables that are written like this, each after those it refers to."""
+
+SAME = {"toolset": ("digest",), "message": ("digest",), "context": ("message", "parent")}
+"""The columns in which two rows of a table are the same, where it has each once."""
+
+_FIND = {
+    table: f"SELECT id FROM {table} WHERE {' AND '.join(f'{name} IS ?' for name in names)}"
+    for table, names in SAME.items()
+}
 
 
 class Pending:
@@ -22,7 +33,7 @@ class Pending:
         self.db = db
         self._rows: dict[str, list[Row]] = {}
         self._first: dict[str, int] = {}
-        self._digests: dict[tuple[str, str], int] = {}
+        self._known: dict[tuple[str, tuple[Any, ...]], int] = {}
 
     def add(self, table: str, row: Row) -> None:
         """Add a row that has no id of its own."""
@@ -35,18 +46,19 @@ class Pending:
         rows.append({"id": own, **row})
         return own
 
-    def once(self, table: str, digest: str, row: Row, *, new: bool = False) -> tuple[int, bool]:
-        """The id of the row with that digest, and whether it was added for it.
+    def once(self, table: str, row: Row, *, new: bool = False) -> tuple[int, bool]:
+        """The id of the row that is the same, and whether it was added for it.
 
         `new` says that the database cannot have it.
         """
-        known = self._digests.get((table, digest))
+        same = tuple(row[name] for name in SAME[table])
+        known = self._known.get((table, same))
         if known is None and not new:
-            found = self.db.execute(f"SELECT id FROM {table} WHERE digest = ?", (digest,))
-            known = next((int(row[0]) for row in found), None)
+            found = self.db.execute(_FIND[table], same).fetchone()
+            known = found[0] if found is not None else None
         if known is not None:
             return known, False
-        own = self._digests[table, digest] = self.identified(table, {"digest": digest, **row})
+        own = self._known[table, same] = self.identified(table, row)
         return own, True
 
     def holds(self, table: str, row: int) -> bool:
@@ -61,7 +73,7 @@ class Pending:
                 names, marks = ", ".join(rows[0]), ", ".join("?" * len(rows[0]))
                 self.db.executemany(
                     f"INSERT INTO {table} ({names}) VALUES ({marks})",
-                    [tuple(row.values()) for row in rows],
+                    (tuple(row.values()) for row in rows),
                 )
         assert not self._rows, "a table without a place in ORDER"
 

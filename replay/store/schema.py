@@ -375,3 +375,31 @@ WHERE t.complete
 """
 """A live trace is one that more is expected of. The word of whoever writes it holds for a while
 only, so that a trace is live no longer soon after its writer was killed."""
+
+
+@migrations(name="0006_context")
+def _context(db: Database) -> None:
+    for statement in _CONTEXT.split(";\n\n"):
+        db.execute(statement)
+
+
+_CONTEXT = """
+CREATE TABLE context_node (
+  id INTEGER PRIMARY KEY,
+  digest TEXT NOT NULL,
+  parent INTEGER REFERENCES context(id),
+  message INTEGER NOT NULL REFERENCES message(id),
+  depth INTEGER NOT NULL,
+  masked INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO context_node SELECT id, digest, parent, message, depth, masked FROM context;
+
+DROP TABLE context;
+
+ALTER TABLE context_node RENAME TO context;
+
+CREATE UNIQUE INDEX context_place ON context(message, parent)
+"""
+"""A node is known by its message and its parent: an index of their ids is a fifth of one of
+digests."""

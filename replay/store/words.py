@@ -125,18 +125,21 @@ def query(wanted: str) -> str | None:
     return " ".join(asked) + (" *" if wanted[-1].isalnum() else "")
 
 
-def add_message(db: sqlite3.Connection, row: int, message: Message) -> None:
-    """Put a new message into the index."""
-    words = _indexed(message_text(message))
-    db.execute("INSERT INTO message_words (rowid, words) VALUES (?, ?)", (row, words))
+def of_message(message: Message) -> str:
+    """What `message_words` is given of a message."""
+    return _indexed(message_text(message))
 
 
 def add_trace(db: sqlite3.Connection, trace: int) -> None:
     """Put the spans of a finished trace into the index, and its messages at their steps."""
+    _add_spans(db, trace)
+    db.executemany("INSERT OR IGNORE INTO message_step VALUES (?, ?, ?)", list(_places(db, trace)))
+
+
+def _add_spans(db: sqlite3.Connection, trace: int) -> None:
     db.executemany(
         "INSERT INTO span_words (rowid, words) VALUES (?, ?)", list(_span_words(db, trace))
     )
-    db.executemany("INSERT OR IGNORE INTO message_step VALUES (?, ?, ?)", list(_places(db, trace)))
 
 
 def take_trace(db: sqlite3.Connection, trace: int) -> None:
@@ -152,6 +155,12 @@ def take_trace(db: sqlite3.Connection, trace: int) -> None:
 
 def fill(db: sqlite3.Connection) -> None:
     """Index all that a database holds."""
+    _fill_messages(db)
+    for (trace,) in db.execute("SELECT id FROM trace WHERE complete").fetchall():
+        add_trace(db, trace)
+
+
+def _fill_messages(db: sqlite3.Connection) -> None:
     (total,) = db.execute("SELECT count(*) FROM message").fetchone()
     told = filling.get()
     for done, (row, dialect, body) in enumerate(
@@ -161,8 +170,18 @@ def fill(db: sqlite3.Connection) -> None:
             told(done, total)
         words = _indexed(stored_text(dialect, body))
         db.execute("INSERT INTO message_words (rowid, words) VALUES (?, ?)", (row, words))
+
+
+def refill(db: sqlite3.Connection) -> None:
+    """Forget all words, then index what is there: nothing is left of what is not.
+
+    To take single texts out would need them in the words they were once given in.
+    """
+    for table in ("message_words", "span_words"):
+        db.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")
+    _fill_messages(db)
     for (trace,) in db.execute("SELECT id FROM trace WHERE complete").fetchall():
-        add_trace(db, trace)
+        _add_spans(db, trace)
 
 
 _FOREIGN = re.compile(r"[^\w\x00-\x7f]+")

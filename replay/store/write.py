@@ -1,16 +1,18 @@
 """A trace into the database: in batches, then finished.
 
 `Writer.write` appends what a format yields; `Writer.finish` numbers the steps, sums what lists
-show and makes the trace visible, in one transaction. Until then its rows are invisible, so an
-interrupted import leaves nothing half-read behind. A trace that is already there is compared:
-equal content changes nothing, more of the same run takes its place (tags hang on ids that stay),
-anything else is refused. A trace that is still going on is finished again and again, each time as
-much of it as is known: until its last time it is live, and gives way to whatever comes next.
+show and makes the trace visible, in one transaction; `Writer.take` does both for many traces in
+one. Until then their rows are invisible, so an interrupted import leaves nothing half-read behind.
+A trace that is already there is compared: equal content changes nothing, more of the same run takes
+its place (tags hang on ids that stay), anything else is refused. A trace that is still going on is
+finished again and again, each time as much of it as is known: until its last time it is live, and
+gives way to whatever comes next.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -50,6 +52,36 @@ _MANY_ROWS = ("PRAGMA cache_size = -32000", "PRAGMA wal_autocheckpoint = 8000")
 pieces: each piece waits for the disk. Neither can lose a row."""
 
 
+SPANS_TOGETHER = 256
+"""So many spans are worth a transaction. One a trace writes the same pages again and again, many
+more would keep other writers waiting."""
+
+
+def together(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+    """Batches in groups for `Writer.take`. Where the source breaks, what came before comes first.
+
+    A group is put together while nothing is locked.
+    """
+    group: list[Batch] = []
+    spans = 0
+    try:
+        for batch in batches:
+            group.append(batch)
+            spans += len(batch.spans)
+            if spans >= SPANS_TOGETHER:
+                yield group
+                group, spans = [], 0
+    except BadTrace:
+        yield group
+        raise
+    yield group
+
+
+def _key(batch: Batch) -> str:
+    header = batch.header
+    return canon.trace_id(header.format, header.source_id, header.item)
+
+
 class Writer:
     """Writes traces into one store. `replace` takes the new side of a conflict.
 
@@ -63,17 +95,39 @@ class Writer:
         self._replace = replace
         self._live_until_ns = live_until_ns
         self._open: dict[str, _Open] = {}
+        self._refused: set[str] = set()
         self._content = Content(store.redactor)
         for setting in _MANY_ROWS:
             store.db.execute(setting)
+
+    def take(self, batches: Iterable[Batch]) -> list[Finished | BadTrace]:
+        """Write batches and finish the traces that end in them, in one transaction.
+
+        Returns what became of each trace. One that is refused is dropped and harms no other.
+        """
+        done: list[Finished | BadTrace] = []
+        with self._store.writing():
+            for batch in batches:
+                key = _key(batch)
+                try:
+                    if key not in self._refused:
+                        self.write(batch)
+                        if batch.last:
+                            done.append(self.finish(key))
+                except BadTrace as refused:
+                    done.append(refused)
+                    self.drop(key)
+                    self._refused.add(key)
+                if batch.last:  # the same trace may stand in another file
+                    self._refused.discard(key)
+        return done
 
     def write(self, batch: Batch) -> str:
         """Append a batch; returns the trace's id. Nothing shows until `finish`.
 
         Raises BadTrace where a span id stands twice.
         """
-        header = batch.header
-        key = canon.trace_id(header.format, header.source_id, header.item)
+        header, key = batch.header, _key(batch)
         with self._store.writing() as db, self._content.pending(db) as rows:
             open_ = self._open.get(key) or self._begin(db, key, header)
             open_.header = header

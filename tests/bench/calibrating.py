@@ -37,13 +37,13 @@ def measure(folder: Path) -> Iterator[ResultSet]:
     """Import the traces of each set into a database of their own and hold them to the labels."""
     for name, traces in SETS.items():
         with ledger.open_ledger(folder / f"{name}.db") as store:
-            yield measured(store, name, DATA / traces)
+            for _ in importing.import_paths(store, [DATA / traces]):
+                pass
+            yield measured(store, name)
 
 
-def measured(store: Store, name: str, traces: Path) -> ResultSet:
-    """One set, its traces imported first."""
-    for _ in importing.import_paths(store, [traces]):
-        pass
+def measured(store: Store, name: str) -> ResultSet:
+    """One set whose traces are in the database."""
     view = build_calibration(store, DATA / "labels" / f"{name}.jsonl")
     figures = tuple(part.figures for part in view.parts)
     return ResultSet(name=name, labels=view.read, figures=figures)

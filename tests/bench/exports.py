@@ -32,6 +32,10 @@ _HUGE_STEPS_OF = 0.34
 """Steps of the huge trace by the root of the file's size in kilobytes: its contexts add up with
 the square of its steps."""
 
+LONG_STEPS = 5000
+WINDOW = 40
+"""Messages that the agent of the long trace is shown at a step: the latest."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -66,6 +70,19 @@ def write(path: Path, megabytes: int = MEGABYTES, seed: int = 7) -> Corpus:
                 largest = max(largest, *map(len, lines))
                 out.write(_BEFORE + b",".join(lines) + _AFTER)
     return Corpus(traces, spans, path.stat().st_size, largest, speaker.unique_bytes)
+
+
+def write_one(path: Path, steps: int = LONG_STEPS, seed: int = 7) -> Corpus:
+    """Write one long trace, of an agent that is shown the latest messages only."""
+    speaker = Speaker(seed)
+    spans = largest = 0
+    with path.open("wb") as out:
+        running = _Trace(speaker, seed, 0, steps, WINDOW).spans()
+        while lines := [data for _, data in islice(running, SPANS_OF_EXPORT)]:
+            spans += len(lines)
+            largest = max(largest, *map(len, lines))
+            out.write(_BEFORE + b",".join(lines) + _AFTER)
+    return Corpus(1, spans, path.stat().st_size, largest, speaker.unique_bytes)
 
 
 _RESOURCE = {"attributes": [{"key": "service.name", "value": {"stringValue": "corpus"}}]}
@@ -121,11 +138,14 @@ class Speaker:
 
 
 class _Trace:
-    """One agent's run."""
+    """One agent's run. With a `window` it is shown that many of the latest messages."""
 
-    def __init__(self, speaker: Speaker, seed: int, number: int, steps: int) -> None:
+    def __init__(
+        self, speaker: Speaker, seed: int, number: int, steps: int, window: int | None = None
+    ) -> None:
         self._speaker = speaker
         self._steps = steps
+        self._window = window
         self._id = f"{seed:08x}{number:024x}"
         self._spans = 0
 
@@ -144,6 +164,7 @@ class _Trace:
             found = say.result()
             result = {"type": "tool_call_response", "id": f"call_{step}", "response": found}
             asked += [answer, say.message("tool", result)]
+            del asked[: -self._window if self._window else 0]
             clock = ended + say.number(10**9) + 10**7
             acted = _act(call, found)
             yield self._span(agent, "execute_tool search", ended, clock, acted)

@@ -27,7 +27,7 @@ from replay import formats
 from replay.formats.intake import Source, Tally
 from replay.redact import Redactor
 from replay.store import Store
-from replay.store.write import Writer
+from replay.store.write import Writer, together
 from taxonomy.ledger import open_ledger
 from tests.bench import exports
 from tests.bench.exports import Corpus
@@ -73,6 +73,20 @@ def rows(folder: Path, megabytes: int = exports.MEGABYTES) -> Iterator[Row]:
     )  # fmt: skip
     said = _in_a_process("diagnose", source, folder / "ours.db")
     yield Row("the diagnosis of all its traces", _speed(made, said), "a row of its own, no goal")
+    for part in (source, folder / "plain.db", folder / "bare.db"):
+        part.unlink()
+    yield from _long_rows(folder, megabytes)
+
+
+def _long_rows(folder: Path, megabytes: int) -> Iterator[Row]:
+    """One trace that is as long as traces get."""
+    source = folder / "long.jsonl"
+    made = exports.write_one(source, exports.LONG_STEPS * megabytes // exports.MEGABYTES)
+    what = f"one trace: {made.spans} spans, {made.bytes / 1e6:.0f} MB"
+    cost = _in_a_process("take_in", source, folder / "long.db")
+    allowed = MEMORY_MB + 3 * made.largest_span_bytes / 1e6
+    yield Row(what, _speed(made, cost), f"{_disk(made, cost)}, no goal")
+    yield Row("the most memory held", f"{cost.peak_mb:.0f} MB", f"goal < {allowed:.0f} MB")
 
 
 def _speed(made: Corpus, cost: Cost) -> str:
@@ -114,10 +128,8 @@ def take_in(source: Path, database: Path) -> None:
 def bring(store: Store, source: Path) -> None:
     """The traces of a file into a store."""
     writer = Writer(store)
-    for batch in formats.load(Source(source), Tally()):
-        key = writer.write(batch)
-        if batch.last:
-            writer.finish(key)
+    for group in together(formats.load(Source(source), Tally())):
+        writer.take(group)
 
 
 def diagnose(source: Path, database: Path) -> None:

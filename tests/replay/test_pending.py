@@ -12,21 +12,21 @@ from replay.trace import Batch, Header, Message, ModelCall, Request, extend
 
 
 def message(digest: str) -> dict[str, object]:
-    return {"dialect": "openai", "role": "user", "body": digest, "masked": 0}
+    return {"digest": digest, "dialect": "openai", "role": "user", "body": digest, "masked": 0}
 
 
 def test_equal_digests_are_one_row_whether_they_wait_or_stand_in_the_file() -> None:
     with Store.open(":memory:") as store:
         with store.writing() as db:
             rows = Pending(db)
-            assert rows.once("message", "a", message("a")) == (1, True)
-            assert rows.once("message", "b", message("b")) == (2, True)
-            assert rows.once("message", "a", message("a")) == (1, False)
+            assert rows.once("message", message("a")) == (1, True)
+            assert rows.once("message", message("b")) == (2, True)
+            assert rows.once("message", message("a")) == (1, False)
             rows.write()
         with store.writing() as db:
             rows = Pending(db)
-            assert rows.once("message", "b", message("b")) == (2, False)
-            assert rows.once("message", "c", message("c")) == (3, True)
+            assert rows.once("message", message("b")) == (2, False)
+            assert rows.once("message", message("c")) == (3, True)
             assert not rows.holds("message", 2)
             assert rows.holds("message", 3)
             rows.write()
@@ -38,17 +38,33 @@ def test_rows_are_written_after_those_they_refer_to_whatever_was_added_first() -
     with Store.open(":memory:") as store:
         with store.writing() as db:
             rows = Pending(db)
-            first, _ = rows.once("message", "a", message("a"))
-            node = {"parent": None, "message": first, "depth": 1, "masked": 0}
-            above, _ = rows.once("context", "x", node)
-            second, _ = rows.once("message", "b", message("b"))
-            rows.once("context", "y", {**node, "parent": above, "message": second}, new=True)
+            first, _ = rows.once("message", message("a"))
+            node = {"digest": "x", "parent": None, "message": first, "depth": 1, "masked": 0}
+            above, _ = rows.once("context", node)
+            second, _ = rows.once("message", message("b"))
+            below = {**node, "digest": "y", "parent": above, "message": second}
+            rows.once("context", below, new=True)
             rows.write()
         assert store.db.execute("SELECT parent, message FROM context").fetchall() == [
             (None, 1),
             (1, 2),
         ]
         assert not store.db.execute("PRAGMA foreign_key_check").fetchall()
+
+
+def test_a_context_is_known_by_its_message_and_its_parent_also_where_it_has_none() -> None:
+    with Store.open(":memory:") as store:
+        for _ in range(2):  # what waits, then what stands in the file
+            with store.writing() as db:
+                rows = Pending(db)
+                said, _ = rows.once("message", message("a"))
+                node = {"digest": "x", "parent": None, "message": said, "depth": 1, "masked": 0}
+                above, _ = rows.once("context", node)
+                assert rows.once("context", {**node, "digest": "other"}) == (above, False)
+                below, _ = rows.once("context", {**node, "digest": "y", "parent": above})
+                assert rows.once("context", {**node, "digest": "z", "parent": above})[0] == below
+                rows.write()
+        assert store.db.execute("SELECT id, parent FROM context").fetchall() == [(1, None), (2, 1)]
 
 
 def test_every_table_that_waits_has_its_place() -> None:
