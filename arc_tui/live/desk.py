@@ -65,7 +65,7 @@ class Desk:
             self._before[key] = self._stored(key)
         batch = _beside(self._before[key], batch)
         writer = Writer(self._store, live_until_ns=None if over else now_ns() + LIVE_FOR_NS)
-        title = batch.header.title
+        title = batch.header.title and self._store.redactor.text(batch.header.title)
         try:
             writer.write(batch)
             finished = writer.finish(key)
