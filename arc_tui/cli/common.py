@@ -15,10 +15,11 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from arc_tui.format import count, plain
+from arc_tui.cli.unlocking import ask_for_key
+from arc_tui.format import count, escaped, plain
 from arc_tui.places import database
 from arc_tui.views.runs import apart_words
-from replay.store import Store
+from replay.store import Store, keys
 from replay.store.words import filling
 from taxonomy import ledger
 from taxonomy.ledger import open_ledger
@@ -29,6 +30,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 PIPED_WIDTH = 160
 _GAP = "  "
 _LEAST = 4
+
+keys.ask_with(ask_for_key)  # whoever runs a command may be asked for the key of its database
 
 
 def db_option(command: F) -> F:
@@ -103,7 +106,8 @@ def open_judged(db: Path | None) -> Store:
 
 def print_json(value: Any) -> None:
     """A value as indented JSON on stdout."""
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    said = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    sys.stdout.buffer.write(escaped(said).encode() + b"\n")
     sys.stdout.buffer.flush()
 
 

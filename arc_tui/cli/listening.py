@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arc_tui.cli.common import console, db_option
+from arc_tui.cli.unlocking import unlock
 from arc_tui.format import count, cut, one_line
 from arc_tui.live import LOOPBACK, PORT
 from arc_tui.places import database
@@ -36,6 +37,7 @@ def listen(ctx: click.Context, port: int, db: Path | None) -> int:
 
     listening.require_server()
     path = database(db or ctx.find_root().obj)
+    unlock(path)
     heard = _Heard(path)
     asyncio.run(_listen(path, port, heard))
     heard.say_end()

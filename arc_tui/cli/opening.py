@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from arc_tui.cli.common import db_option
+from arc_tui.cli.unlocking import unlock
 from arc_tui.config import read_owners
 from arc_tui.places import database, demo_database
 from replay.errors import ArcError
@@ -21,6 +22,7 @@ def run_app(path: Path, *, imports: tuple[Path, ...] = (), demo: bool = False) -
             "the app needs a terminal",
             "use `arc ls`, `arc show`, `arc import` in a pipe or a script",
         )
+    unlock(path)
     from arc_tui.app import ArcApp
 
     app = ArcApp(path, imports=imports, demo=demo)

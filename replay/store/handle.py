@@ -11,20 +11,26 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from replay.errors import StoreUnusable
+from replay.store import crypt, keys
 from replay.store.schema import migrations
+from replay.store.trouble import database_errors, told, unusable
 
 if TYPE_CHECKING:
     from replay.redact import Redactor
 
 BUSY_TIMEOUT_S = 5.0
+PAGE_BYTES = 8192
+"""Of a new file: rows of a page and more, as tool results are, leave less of it empty than in the
+usual 4096."""
 
 
 class Store:
@@ -43,17 +49,18 @@ class Store:
         the file is no database, cannot be written, or was made by a newer `arc`.
         """
         file = None if str(path) == ":memory:" else Path(path)
-        try:
-            connection = _connect(file)
+        with ExitStack() as undo, told(path):
+            try:
+                connection = connect(file)
+            except OSError as error:
+                raise StoreUnusable(
+                    f"{path}: cannot be used as a database: {error}",
+                    "name another file with --db or ARC_DB",
+                ) from error
+            undo.callback(connection.close)
             db = Database(connection)
-            for wanted in (migrations, *sets):
-                _refuse_newer(db, wanted, file)
-                _migrate(db, wanted)
-        except (sqlite3.Error, OSError) as error:
-            raise StoreUnusable(
-                f"{path}: cannot be used as a database: {error}",
-                "name another file with --db or ARC_DB",
-            ) from error
+            _bring_up(db, file, (migrations, *sets))
+            undo.pop_all()
         return cls(db, file)
 
     def close(self) -> None:
@@ -62,17 +69,30 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
+        if isinstance(error, database_errors()):
+            said = unusable(error, self.path)
+            if said is not None:
+                raise said from error
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that holds the write lock from its start; rolls back on any error."""
+        """One transaction that holds the write lock from its start; rolls back on any error.
+
+        Raises StoreUnusable where the disk is full or may not be written, or where another
+        process keeps writing: nothing is changed then.
+        """
         connection = self.db.conn
         if connection.in_transaction:
             yield connection
             return
-        with _locked(connection):
+        with told(self.path), _locked(connection):
             yield connection
 
     @property
@@ -109,10 +129,11 @@ def _locked(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk may have ended it already
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def now_ns() -> int:
@@ -120,15 +141,25 @@ def now_ns() -> int:
     return time.time_ns()
 
 
-def _connect(file: Path | None) -> sqlite3.Connection:
-    if file is not None and not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
-    connection = sqlite3.connect(
+def _opened(file: Path | None) -> sqlite3.Connection:
+    """By Python's own driver, or the one of encrypted databases where the file is one."""
+    keys.take_from_environment()
+    encrypted = crypt.connect(file, BUSY_TIMEOUT_S) if file is not None else None
+    return encrypted or sqlite3.connect(
         str(file) if file is not None else ":memory:",
         timeout=BUSY_TIMEOUT_S,
         isolation_level=None,
     )
+
+
+def connect(file: Path | None) -> sqlite3.Connection:
+    """A connection as every one to a database is; the file is made where there is none."""
+    if file is not None and not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
+    connection = _opened(file)
+    if file is None or not file.stat().st_size:
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     connection.execute("PRAGMA foreign_keys = ON")
     if file is not None:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -136,12 +167,42 @@ def _connect(file: Path | None) -> sqlite3.Connection:
     return connection
 
 
-def _migrate(db: Database, wanted: Migrations) -> None:
-    """Apply what is pending, under the write lock: of two that open a new file one waits."""
-    if not wanted.pending(db):
+def _bring_up(db: Database, file: Path | None, sets: tuple[Migrations, ...]) -> None:
+    """Apply what is pending, under the write lock: of two that open a new file one waits.
+
+    What an older version kept is copied before. All sets or none: a change that fails leaves the
+    file as it was, and no copy.
+    """
+    for wanted in sets:
+        _refuse_newer(db, wanted, file)
+    if not any(wanted.pending(db) for wanted in sets):
         return
-    with _locked(db.conn):
-        wanted.apply(db)  # looks again at what is pending, now that nobody else can write
+    with ExitStack() as undo:
+        with _replacing(db.conn), _locked(db.conn):
+            if file is not None and any(_is_older(db, wanted) for wanted in sets):
+                from replay.store import backup  # only an older database needs it
+
+                if backup.has_something(db):
+                    kept = backup.keep_older(db, file, sets, connect)
+                    undo.callback(kept.unlink, missing_ok=True)
+            for wanted in sets:
+                wanted.apply(db)  # looks again at what is pending: nobody else can write now
+        undo.pop_all()
+
+
+@contextmanager
+def _replacing(connection: sqlite3.Connection) -> Iterator[None]:
+    """A table that others refer to can be dropped, and made anew with the same ids."""
+    connection.execute("PRAGMA foreign_keys = OFF")
+    try:
+        yield
+    finally:
+        connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _is_older(db: Database, wanted: Migrations) -> bool:
+    """Was a part of the set applied, by an earlier version of it?"""
+    return bool(wanted.applied(db) and wanted.pending(db))
 
 
 def _refuse_newer(db: Database, wanted: Migrations, file: Path | None) -> None:

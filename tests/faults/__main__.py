@@ -10,7 +10,7 @@ from rich.table import Table
 
 from tests.faults import Row
 
-PARTS: tuple[str, ...] = ()
+PARTS: tuple[str, ...] = ("killed", "damaged", "pruned", "encrypted")
 """Modules of this package, each with `rows() -> Iterator[Row]`."""
 
 

@@ -6,7 +6,14 @@ from importlib import import_module
 
 import click
 
-COMMANDS: dict[str, str] = {}
+COMMANDS: dict[str, str] = {
+    "backup": "arc_tui.cli.db.backup:backup",
+    "recover": "arc_tui.cli.db.recover:recover",
+    "prune": "arc_tui.cli.db.prune:prune",
+    "encrypt": "arc_tui.cli.db.encrypting:encrypt",
+    "decrypt": "arc_tui.cli.db.encrypting:decrypt",
+    "rekey": "arc_tui.cli.db.encrypting:rekey",
+}
 """Command by name, in the order of `arc db --help`."""
 
 

@@ -1,0 +1,201 @@
+"""A copy of a database beside it: whole, looked through, private, and under its name only then.
+
+`VACUUM INTO` writes it out of one snapshot, so nobody has to stop writing; what was deleted is not
+in it. An older database is copied like that before it is brought to the schema of today.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from sqlite_utils import Database
+from sqlite_utils.migrations import Migrations
+
+from replay.errors import StoreUnusable
+from replay.store.trouble import told
+
+if TYPE_CHECKING:
+    from replay.store.handle import Store
+
+Connect = Callable[[Path], sqlite3.Connection]
+
+copied: ContextVar[Callable[[Path], None] | None] = ContextVar("copied", default=None)
+"""Called with the copy that was made of an older database before it was changed."""
+
+_BOOKKEEPING = ("_sqlite_migrations", "latency", "setting")
+"""Tables that follow from others or are made again: nothing is lost with them."""
+
+
+class Copied(Struct, frozen=True, kw_only=True):
+    """A finished copy; `rows` of each table that is not an index of others."""
+
+    path: Path
+    bytes: int
+    rows: dict[str, int]
+
+
+def backup(store: Store, target: Path | None = None) -> Copied:
+    """Copy a database to `target`, or to a name with the date beside it.
+
+    Raises StoreUnusable where a file stands there, it cannot be written, or the database is
+    damaged.
+    """
+    from replay.store.handle import connect
+
+    assert store.path is not None, "a database in memory has no file to copy"
+    target = target or dated(store.path)
+    return copy(store.db.conn, store.path, target, connect)
+
+
+def dated(path: Path) -> Path:
+    """A name beside a database that says when, to the second."""
+    return path.with_name(f"{path.stem}-{time.strftime('%Y%m%d-%H%M%S')}{path.suffix}")
+
+
+def copy(source: sqlite3.Connection, path: Path, target: Path, connect: Connect) -> Copied:
+    """Copy the database behind a connection, whose file is `path`, as `backup` does."""
+    if os.path.lexists(target):
+        raise StoreUnusable(
+            f"{target}: is there already, and stays as it is", "name another file for the copy"
+        )
+    with _part(target) as part:
+        _written(source, path, part, target)
+        with told(target), closing(connect(part)) as made:
+            _look_through(made, target)
+            rows = counts(made)
+        _sync(part)
+        size = part.stat().st_size
+        _name(part, target)
+    return Copied(path=target, bytes=size, rows=rows)
+
+
+@contextmanager
+def _part(target: Path) -> Iterator[Path]:
+    """An empty private file in the folder of a target; whatever happens, it does not stay."""
+    try:
+        handle, name = tempfile.mkstemp(".part", target.name + ".", target.parent)
+    except OSError as error:
+        raise StoreUnusable(
+            f"{target}: cannot be written: {error.strerror}", "name a place that can be"
+        ) from error
+    os.close(handle)
+    try:
+        yield Path(name)
+    finally:
+        for left in ("", "-wal", "-shm", "-journal"):
+            Path(name + left).unlink(missing_ok=True)
+
+
+def _written(source: sqlite3.Connection, path: Path, part: Path, target: Path) -> None:
+    try:
+        with told(path):
+            source.execute("VACUUM INTO ?", (str(part),))
+    except StoreUnusable as error:
+        if "full" in error.message or "refused" in error.message:  # the copy's disk, not its own
+            said = error.message.removeprefix(f"{path}: ")
+            raise StoreUnusable(f"{target}: {said}", error.hint) from error
+        raise
+
+
+def _look_through(made: sqlite3.Connection, target: Path) -> None:
+    """Raises StoreUnusable where the copy does not hold together."""
+    said = [row[0] for row in made.execute("PRAGMA integrity_check(1)")]
+    if said != ["ok"]:
+        raise StoreUnusable(
+            f"{target}: the copy does not hold together and was thrown away: {said[0]}",
+            "`arc verify` looks at the database, `arc db recover` saves what can be",
+        )
+
+
+def counts(database: sqlite3.Connection) -> dict[str, int]:
+    """Rows by table, without those of indices and of what SQLite keeps for itself."""
+    virtual = [
+        row[0]
+        for row in database.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL%'"
+        )
+    ]
+    names = [
+        row[0]
+        for row in database.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%'"
+            " ESCAPE '\\' ORDER BY name"
+        )
+        if not any(row[0] == each or row[0].startswith(each + "_") for each in virtual)
+    ]
+    return {
+        name: database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names
+    }
+
+
+def _sync(file: Path) -> None:
+    """To the disk, not only to the system's memory of it."""
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _name(part: Path, target: Path) -> None:
+    """Give a finished file its name, unless something took it meanwhile."""
+    try:
+        os.link(part, target)
+    except FileExistsError as error:
+        raise StoreUnusable(
+            f"{target}: is there already, and stays as it is", "name another file for the copy"
+        ) from error
+    except OSError:  # a file system without links
+        part.rename(target)
+    if os.name == "posix":
+        _sync(target.parent)
+
+
+# --- before a migration
+
+
+def keep_older(db: Database, file: Path, sets: Iterable[Migrations], connect: Connect) -> Path:
+    """Copy a database of an older schema to `<its name>.<schema>.bak`, and return that place.
+
+    Whoever calls holds the write lock of it, so that it is still what it was.
+    """
+    schema = "-".join(
+        done[-1].name.partition("_")[0] for each in sets if (done := each.applied(db))
+    )
+    target = _free(file.with_name(f"{file.name}.{schema}.bak"))
+    try:
+        with told(file), closing(connect(file)) as reader:
+            copy(reader, file, target, connect)
+    except StoreUnusable as error:
+        raise StoreUnusable(
+            f"{file}: is of an older version, and no copy of it can be made before it is brought"
+            f" up to date: {error.message}",
+            error.hint,
+        ) from error
+    tell = copied.get()
+    if tell is not None:
+        tell(target)
+    return target
+
+
+def _free(wanted: Path) -> Path:
+    """The name, or the first free one with a number before its ending."""
+    found, number = wanted, 1
+    while os.path.lexists(found):
+        number += 1
+        found = wanted.with_name(f"{wanted.stem}.{number}.bak")
+    return found
+
+
+def has_something(db: Database) -> bool:
+    """Is there anything in a database that it would be a pity to lose?"""
+    return any(rows for name, rows in counts(db.conn).items() if name not in _BOOKKEEPING)

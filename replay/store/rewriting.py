@@ -1,0 +1,229 @@
+"""A database under another key: encrypted, plain again, or with a new key.
+
+The whole content goes into a new file beside the old one, which is compared with it row by row and
+only then takes its name, in one step. Killed before that, the old file is as it was; what was
+begun beside it is taken away by the next attempt. Afterwards the old bytes are overwritten, which a
+disk that writes every block to a new place (SSD, copy on write) may still keep elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from replay.errors import ArcError, StoreUnusable
+from replay.store import crypt, keys
+from replay.store.crypt import MAGIC, SALT_BYTES
+from replay.store.handle import BUSY_TIMEOUT_S, PAGE_BYTES
+from replay.store.trouble import StoreBusy, database_errors, unusable
+
+BESIDE = ".new"
+"""What the name of the new file ends in until it takes that of the old one."""
+
+_BUSY_S = BUSY_TIMEOUT_S
+_CHUNK_BYTES = 1 << 20
+
+Kept = Callable[[bytes], object]
+"""Told the salt of the new file before it takes its place: time to keep its key safe."""
+
+
+class Rewritten(Struct, frozen=True, kw_only=True):
+    """What was done. `left` are files beside it that hold a plain database: copies, backups.
+
+    `wiped` None: the old bytes had to stay, because the file has another name too.
+    """
+
+    file: Path
+    tables: int
+    rows: int
+    bytes: int
+    left: tuple[Path, ...]
+    wiped: int | None
+
+
+def encrypt(file: Path, key: str, kept: Kept | None = None) -> Rewritten:
+    """Encrypt a plain database. Raises ArcError where it is encrypted already."""
+    if crypt.salt_of(file) is not None:
+        raise ArcError(f"{file}: is encrypted already", "`arc db rekey` gives it another key")
+    return _rewritten(file, None, keys.fit(key), kept)
+
+
+def decrypt(file: Path) -> Rewritten:
+    """Make an encrypted database plain. Raises ArcError where it is so already."""
+    return _rewritten(file, _known_key(file), None, None)
+
+
+def rekey(file: Path, key: str, kept: Kept | None = None) -> Rewritten:
+    """Give an encrypted database another key. Raises ArcError where it is not encrypted."""
+    return _rewritten(file, _known_key(file), keys.fit(key), kept)
+
+
+def _known_key(file: Path) -> str:
+    """The key that opens it, ready-made."""
+    opened = crypt.connect(file, _BUSY_S)  # a wrong key ends here
+    salt = crypt.salt_of(file)
+    if opened is None or salt is None:
+        raise ArcError(f"{file}: is not encrypted", "`arc db encrypt` does that")
+    opened.close()
+    return keys.derived(keys.find(file, salt).key, salt)
+
+
+def _rewritten(file: Path, old: str | None, new: str | None, kept: Kept | None) -> Rewritten:
+    file = file.resolve()  # the name of a link stays a link
+    beside = file.with_name(file.name + BESIDE)
+    salt = secrets.token_bytes(SALT_BYTES) if new is not None else None
+    target = keys.derived(new, salt) if new is not None and salt is not None else None
+    with _said(file), closing(_alone(file, old)) as source, file.open("r+b") as bytes_of_old:
+        # The handle is closed last: closing it gives up the locks that keep others away.
+        try:
+            _export(source, beside, target)
+            tables, rows = _compared(source, beside, target)
+            if kept is not None and salt is not None:
+                kept(salt)
+            size = beside.stat().st_size
+            other_names = file.stat().st_nlink > 1
+            beside.replace(file)
+        finally:
+            beside.unlink(missing_ok=True)
+        _sync(file.parent)
+        wiped = None if other_names else 0 if new is None else _overwrite(bytes_of_old.fileno())
+    crypt.look_again(file)
+    if salt is not None and new is not None:
+        keys.remember(salt, new)
+    return Rewritten(
+        file=file,
+        tables=tables,
+        rows=rows,
+        bytes=size,
+        left=tuple(plain_beside(file)) if new is not None else (),
+        wiped=wiped,
+    )
+
+
+def plain_beside(file: Path) -> Iterator[Path]:
+    """Files in the same folder that are named like the database and are plain databases."""
+    for other in sorted(file.parent.iterdir()):
+        named = other.name.startswith((f"{file.name}.", f"{file.name}-", f"{file.stem}-"))
+        if named and other != file and other.is_file():
+            with other.open("rb") as opened:
+                if opened.read(len(MAGIC)) == MAGIC:
+                    yield other
+
+
+@contextmanager
+def _said(file: Path) -> Iterator[None]:
+    """What goes wrong with the file or its disk leaves as a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnusable(f"{file}: was left as it is: {error.strerror}") from error
+    except database_errors() as error:
+        said = unusable(error, file)
+        if said is None:
+            raise
+        if isinstance(said, StoreBusy):
+            said = StoreBusy(
+                f"{file}: another process has it open: it was left as it is",
+                "close `arc` everywhere else, then do it again",
+            )
+        raise said from error
+
+
+def _alone(file: Path, key: str | None) -> sqlite3.Connection:
+    """A connection that has the whole database to itself, its log taken in and gone."""
+    with ExitStack() as undo:
+        connection = undo.enter_context(closing(crypt.open_with(file, key, _BUSY_S)))
+        connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchone()
+        connection.execute("BEGIN EXCLUSIVE")
+        connection.execute("COMMIT")
+        undo.pop_all()
+    return connection
+
+
+def _export(source: sqlite3.Connection, beside: Path, key: str | None) -> None:
+    beside.unlink(missing_ok=True)
+    os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    source.execute("ATTACH ? AS made KEY ?", (str(beside), key or ""))
+    try:
+        if key is None:
+            source.execute(f"PRAGMA made.page_size = {PAGE_BYTES}")
+        source.execute("SELECT sqlcipher_export('made')").fetchall()
+        for name in ("user_version", "application_id"):
+            (value,) = source.execute(f"PRAGMA main.{name}").fetchone()
+            source.execute(f"PRAGMA made.{name} = {value}")
+    finally:
+        source.execute("DETACH made")
+    with beside.open("rb") as made:
+        os.fsync(made.fileno())
+
+
+def _compared(source: sqlite3.Connection, beside: Path, key: str | None) -> tuple[int, int]:
+    """(tables, rows) of two databases that are the same. Raises StoreUnusable where not."""
+    with closing(crypt.open_with(beside, key, _BUSY_S)) as made:
+        whole = made.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        tables = _tables(source)
+        same = whole and _schema(source) == _schema(made)
+        counts = 0
+        for table in tables if same else ():
+            rows, digest = _digest(source, table)
+            same = same and (rows, digest) == _digest(made, table)
+            counts += rows
+    if not same:
+        raise StoreUnusable(
+            f"{beside}: the copy is not what was copied: the database was left as it is",
+            "look at the disk, then do it again",
+        )
+    return len(tables), counts
+
+
+def _schema(db: sqlite3.Connection) -> list[tuple[str, ...]]:
+    found = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name")
+    return found.fetchall()
+
+
+def _tables(db: sqlite3.Connection) -> list[str]:
+    """The tables that hold something themselves, those behind an index of words too."""
+    found = db.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%'"
+        " ESCAPE '\\' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
+    )
+    return [row[0] for row in found]
+
+
+def _digest(db: sqlite3.Connection, table: str) -> tuple[int, str]:
+    """How many rows a table has, and a digest over all that stands in them."""
+    rows, digest = 0, hashlib.sha256()
+    before, db.text_factory = db.text_factory, bytes
+    try:
+        for row in db.execute(f'SELECT * FROM "{table}" NOT INDEXED'):
+            rows += 1
+            digest.update(repr(row).encode())
+    finally:
+        db.text_factory = before
+    return rows, digest.hexdigest()
+
+
+def _overwrite(handle: int) -> int:
+    """Zeros over all the bytes of an open file, whose length stays; how many."""
+    left = size = os.fstat(handle).st_size
+    os.lseek(handle, 0, os.SEEK_SET)
+    while left > 0:
+        left -= os.write(handle, bytes(min(left, _CHUNK_BYTES)))
+    os.fsync(handle)
+    return size
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

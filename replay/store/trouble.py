@@ -1,0 +1,143 @@
+"""What does an error of SQLite mean to a person, and what can be done about it?
+
+Only what a machine does to a file is told here: a full disk, a file that is not ours to write,
+another writer, damage. Anything else (a statement that is wrong) is a bug and stays what it was.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from replay.errors import StoreUnusable
+
+
+def database_errors() -> tuple[type[Exception], ...]:
+    """What a driver raises: Python's own, and that of encrypted databases once it is loaded."""
+    other = sys.modules.get("sqlcipher3.dbapi2")
+    return (sqlite3.Error,) if other is None else (sqlite3.Error, other.Error)
+
+
+class StoreBusy(StoreUnusable):
+    """Another process has the database to itself for longer than we waited: try again."""
+
+
+class StoreDamaged(StoreUnusable):
+    """The file holds what SQLite cannot have written."""
+
+
+_MEANING: dict[str, tuple[type[StoreUnusable], str, str]] = {
+    "SQLITE_FULL": (
+        StoreUnusable,
+        "the disk is full: nothing of this was written",
+        "make room and do it again: what was kept before is still there",
+    ),
+    "SQLITE_IOERR": (
+        StoreUnusable,
+        "the disk refused to read or write: nothing of this was written",
+        "look at the disk, its quota and its limits, then do it again",
+    ),
+    "SQLITE_READONLY": (
+        StoreUnusable,
+        "may only be read: nothing was written",
+        "make the file and its folder writable, or name another with --db or ARC_DB",
+    ),
+    "SQLITE_CANTOPEN": (
+        StoreUnusable,
+        "cannot be opened: the file, or its folder, may not be written",
+        "make the file and its folder writable, or name another with --db or ARC_DB",
+    ),
+    "SQLITE_BUSY": (
+        StoreBusy,
+        "another process has been writing to it for a while: nothing was written",
+        "try again when it is done",
+    ),
+    "SQLITE_LOCKED": (
+        StoreBusy,
+        "another process has been writing to it for a while: nothing was written",
+        "try again when it is done",
+    ),
+    "SQLITE_CORRUPT": (
+        StoreDamaged,
+        "is damaged",
+        "`arc verify` says what is lost, `arc db recover` saves the rest",
+    ),
+    "SQLITE_NOTADB": (
+        StoreDamaged,
+        "cannot be used as a database: it is none, or its beginning is damaged",
+        "name another file with --db or ARC_DB; if it was one, `arc db recover` saves what it can",
+    ),
+}
+"""By the name of SQLite's primary result code: which error, what happened, what to do."""
+
+_CODES = {
+    5: "SQLITE_BUSY", 6: "SQLITE_LOCKED", 8: "SQLITE_READONLY", 10: "SQLITE_IOERR",
+    11: "SQLITE_CORRUPT", 13: "SQLITE_FULL", 14: "SQLITE_CANTOPEN", 26: "SQLITE_NOTADB",
+}  # fmt: skip
+
+_WORDS = {
+    "database or disk is full": "SQLITE_FULL",
+    "disk i/o error": "SQLITE_IOERR",
+    "readonly database": "SQLITE_READONLY",
+    "unable to open database file": "SQLITE_CANTOPEN",
+    "database is locked": "SQLITE_BUSY",
+    "malformed": "SQLITE_CORRUPT",
+    "could not decode to utf-8": "SQLITE_CORRUPT",
+    "file is not a database": "SQLITE_NOTADB",
+}
+"""What an error says where its driver gives no code with it."""
+
+
+def unusable(error: Exception, path: Path | str | None) -> StoreUnusable | None:
+    """The error as a sentence about the file, None where it says nothing of the file."""
+    name = _named(error)
+    if name is None:
+        return None
+    kind, what, hint = _MEANING[name]
+    said = f"{path or 'the database'}: {what}"
+    return kind(f"{said}: {error}" if kind is StoreDamaged else said, hint)
+
+
+@contextmanager
+def told(path: Path | str | None) -> Iterator[None]:
+    """Errors about the file leave as sentences, others as they are."""
+    try:
+        yield
+    except database_errors() as error:
+        said = unusable(error, path)
+        if said is None:
+            raise
+        raise said from error
+
+
+T = TypeVar("T")
+
+PATIENCE = 12
+"""How often something is tried that another process is in the way of: a minute, each time as long
+as a connection waits."""
+
+
+def patiently(work: Callable[[], T], going: Callable[[], bool] = lambda: True) -> T:
+    """Do it, and again while another process has the database and `going` holds.
+
+    For who has nothing to lose by waiting: a worker of a screen. Raises StoreBusy at the end.
+    """
+    for _ in range(PATIENCE - 1):
+        try:
+            return work()
+        except StoreBusy:
+            if not going():
+                raise
+    return work()
+
+
+def _named(error: Exception) -> str | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is not None:
+        return _CODES.get(code & 0xFF)  # the rest of a code says which kind of the same thing
+    words = str(error).lower()
+    return next((name for part, name in _WORDS.items() if part in words), None)
