@@ -1,20 +1,72 @@
-"""How hard the tests try, and how often they stop to look for garbage."""
+"""How hard the tests try, what they make once for all, and what costs them time for nothing."""
 
 from __future__ import annotations
 
 import gc
 import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from hypothesis import settings
+import pytest
+from hypothesis import HealthCheck, settings
 
-EXAMPLES = 25
-"""Of each property at a desk. Under `CI` it is Hypothesis' own hundred, always the same ones."""
+from tests.tries import CI, EXAMPLES
 
-settings.register_profile("desk", max_examples=EXAMPLES)
-if not os.environ.get("CI"):
+if TYPE_CHECKING:
+    from tests.shared import Imported
+
+# How long an example takes says how busy the machine is, not whether the property holds: `CI`'s own
+# profile does not ask for it either.
+settings.register_profile(
+    "desk", max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+if not CI:
     settings.load_profile("desk")
+
+# Kept bytecode is thrown away by its time stamp; without it each worker and each command that a
+# test starts compiles hundreds of modules anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The modules under test are hundreds of thousands of objects that never become garbage, and each
 # app and each run makes tens of thousands more: with Python's own thresholds a sixth of the time
 # goes into looking through them.
 gc.set_threshold(200_000, 20, 100)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "slow: tries very many; runs where it is asked for (-m slow)"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # What needs the real traces comes first: one worker imports them while the others go on.
+    items.sort(key=lambda item: "real" not in getattr(item, "fixturenames", ()))
+    if not config.option.markexpr:
+        slow = [item for item in items if item.get_closest_marker("slow") is not None]
+        items[:] = [item for item in items if item not in slow]
+        config.hook.pytest_deselected(items=slow)
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: whoever looks for garbage need not look there."""
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def blank_databases() -> Iterator[None]:
+    from tests.blank import copied_tables
+
+    with copied_tables():
+        yield
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Imported:
+    """The real traces beside the checkout, imported once for all workers."""
+    from tests.shared import imported_once  # who only hands out tests needs none of what it loads
+
+    folder = tmp_path_factory.getbasetemp()
+    return imported_once(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)

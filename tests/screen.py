@@ -22,22 +22,37 @@ GOLDENS = Path(__file__).parent / "goldens"
 async def settle(pilot: Pilot[None]) -> None:
     """Wait until the workers are done and what they posted has been drawn.
 
-    What they posted may start others: it is over when a round finds none.
+    What they posted may start others, and so may what is drawn: it is over when a round finds none.
+    Nothing is drawn on purpose as long as there are any.
     """
-    await pilot.pause()
-    while running := [worker for worker in pilot.app.workers if not worker.is_finished]:
+    while True:
+        await handled(pilot)
+        running = [worker for worker in pilot.app.workers if not worker.is_finished]
         for worker in running:
             with suppress(WorkerCancelled, WorkerFailed):
                 await worker.wait()
-        await _heard(pilot.app)
+        if running:
+            continue
         await pilot.pause()
+        if all(worker.is_finished for worker in pilot.app.workers):
+            return
 
 
-async def _heard(app: App[None]) -> None:
-    """Wait until the screen has taken in everything that was posted to it before."""
-    heard = asyncio.Event()
-    if app.screen.call_later(heard.set):
-        await heard.wait()
+async def handled(pilot: Pilot[None]) -> None:
+    """Wait until every message is handled, and those that handling them posted; an app that a bug
+    ended handles none any more."""
+    await pilot._wait_for_screen()
+    loop = asyncio.get_running_loop()
+    while due_in_s(loop) == 0:
+        await asyncio.sleep(0)
+
+
+def due_in_s(loop: asyncio.AbstractEventLoop) -> float | None:
+    """When the loop has something to do: 0 at once, None where nothing but the outside can say."""
+    if loop._ready:  # type: ignore[attr-defined]
+        return 0
+    times = [each.when() for each in loop._scheduled if not each.cancelled()]  # type: ignore[attr-defined]
+    return max(0, min(times) - loop.time()) if times else None
 
 
 def rows(app: App[None]) -> list[str]:

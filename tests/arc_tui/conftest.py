@@ -1,18 +1,21 @@
-"""The trace of the tour in a database: imported once, copied for each test that asks for it."""
+"""The trace of the tour in a database, imported once and copied for each test that asks for it;
+and apps that open quickly."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.arc_tui import quick
 from tests.arc_tui.free_case import put_tour
 
 
 @pytest.fixture(autouse=True)
 def no_sessions(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is offered to be opened is nothing of whoever runs the tests."""
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, str(tmp_path_factory.getbasetemp() / "nowhere"))
 
 
@@ -29,3 +32,11 @@ def db(bundled: Path, tmp_path: Path) -> Path:
     copy = tmp_path / "arc.db"
     copy.write_bytes(bundled.read_bytes())
     return copy
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quick_apps() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        quick.read_sheets_once(patched)
+        quick.draw_when_still(patched)
+        yield

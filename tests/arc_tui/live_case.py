@@ -128,7 +128,7 @@ class Listener:
             self.address + path, body, {"Content-Type": kind, **headers}, method="POST"
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as found:
+            with urllib.request.urlopen(request, timeout=300) as found:
                 return Answer(found.status, found.headers["Content-Type"], found.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -141,7 +141,7 @@ class Listener:
 
     def end(self, how: int = signal.SIGINT) -> int:
         self.process.send_signal(how)
-        return self.process.wait(30)
+        return self.process.wait(300)
 
 
 @contextmanager

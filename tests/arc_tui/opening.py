@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,6 +13,8 @@ from arc_tui.screens.base import ArcScreen
 from tests.screen import matches_golden, settle, text
 
 SIZES = ((80, 24), (120, 40))
+PATIENCE_S = 300.0
+"""For what a worker or another process has to say first."""
 
 
 @asynccontextmanager
@@ -42,8 +45,9 @@ async def looks_like(pilot: Pilot[None], name: str) -> None:
 
 async def until(pilot: Pilot[None], said: str) -> None:
     """Wait for words on the screen: a worker that asks a person ends only with the answer."""
-    for _ in range(1000):
-        if said in text(pilot.app):
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(text(pilot.app))
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while said not in text(pilot.app):
+                await pilot.pause(0.01)
+    except TimeoutError:
+        raise AssertionError(text(pilot.app)) from None

@@ -13,6 +13,7 @@ from replay.trace import AgentSpan, AnySpan, Batch, Header, ModelCall, Outcome, 
 from taxonomy import ledger
 from taxonomy.classes import FailureClass, Fault, Shape
 from taxonomy.findings import Candidate, Diagnosis, Evidence, Finding, Item, Signal, StepScore
+from tests.blank import put_ledger
 from tests.build import SECOND_NS, Part, call, error, heard, step, tool, trace
 
 SYSTEM = (
@@ -83,6 +84,7 @@ SILENT = Diagnosis(trace="", shape=None, scores=(), findings=(), candidates=())
 
 def put(path: Path, head: Header, spans: Sequence[AnySpan], said: Diagnosis = SILENT) -> str:
     """Write a run, and what the rules say of it; returns the trace's id."""
+    put_ledger(path)
     with ledger.open_ledger(path) as store:
         writer = Writer(store)
         batch = Batch(header=head, spans=tuple(spans), last=True)

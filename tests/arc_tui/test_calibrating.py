@@ -27,7 +27,7 @@ from taxonomy.judge import kept
 from taxonomy.judge.bench import Judged
 from taxonomy.trusted import trusted_scores
 from tests.bench.calibrating import encoded, measured
-from tests.shared import DATA, needs_shared
+from tests.shared import Imported, needs_shared
 
 EXPECTED = json.loads((fixtures() / "expected.json").read_text())["traces"]
 FAILED = [name for name in EXPECTED if EXPECTED[name]["decisive_step"] is not None]
@@ -447,9 +447,9 @@ class TestShipped:
         assert encoded(results) == (fixtures() / "calibration.json").read_bytes()
 
     @needs_shared
-    def test_a_set_measured_today_has_the_figures_of_its_labels(self, tmp_path: Path) -> None:
-        with ledger.open_ledger(tmp_path / "arc.db") as store:
-            found = measured(store, "tb_claude_code", DATA / "claude_code_runs")
+    def test_a_set_measured_today_has_the_figures_of_its_labels(self, real: Imported) -> None:
+        with ledger.open_ledger(real.path) as store:
+            found = measured(store, "tb_claude_code")
         (figures,) = found.figures
         assert (found.labels, figures.labels, figures.made_by) == (8, 8, "rule")
         per_run = figures.classes[0].rows

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import pytest
@@ -21,6 +18,7 @@ from replay.models.demo import Demo
 from taxonomy.ledger import open_ledger
 from tests.messages_api import MessagesApi
 from tests.replay.test_formats import CHAT
+from tests.spoken import installed, spoken
 
 TOUR = "shop-many-wishes-v5-0"
 RUNS = (TOUR, "shop-many-wishes-v8-0", "shop-warranty-v3-0", "shop-stock-v4-0", "shop-compare-v8-0")
@@ -56,25 +54,6 @@ def run(path: Path, *arguments: str, given: str | None = None) -> Result:
 
 def as_json(path: Path, *arguments: str) -> Any:
     return json.loads(run(path, *arguments, "--json").stdout)
-
-
-class Spoken(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def spoken(*arguments: str, cwd: Path, **environment: str) -> Spoken:
-    """The installed command in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "arc_tui", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "ARC_DATA_DIR": str(cwd / "data"), **environment},
-        check=False,
-    )
-    return Spoken(done.returncode, done.stdout, done.stderr)
 
 
 def test_ls_lists_runs_with_what_looks_wrong(db: Path) -> None:
@@ -289,7 +268,7 @@ def test_importing_again_changes_nothing(db: Path) -> None:
 
 
 def test_a_word_that_is_nothing_gets_a_hint(tmp_path: Path) -> None:
-    said = spoken("replya", cwd=tmp_path)
+    said = installed("replya", cwd=tmp_path)
     assert said.code == 2
     assert said.out == ""
     assert "did you mean `arc replay`?" in said.err
@@ -330,7 +309,7 @@ def test_a_trace_of_another_model_is_refused_by_the_demo_and_missing_offline(
 
 
 def test_the_demo_runs_without_a_terminal_key_or_network(tmp_path: Path) -> None:
-    said = spoken("demo", "--headless", cwd=tmp_path)
+    said = installed("demo", "--headless", cwd=tmp_path)
     assert said.code == 0, said.err
     assert "first departs at step 4" in said.out
     assert "demo, rule-based" in said.out
@@ -407,7 +386,7 @@ def seeds() -> Iterator[str]:
 
 @pytest.mark.parametrize("seed", list(seeds()))
 def test_json_is_the_same_whatever_the_hash_seed(seed: str, db: Path, tmp_path: Path) -> None:
-    said = spoken("--db", str(db), "brief", TOUR, cwd=tmp_path, PYTHONHASHSEED=seed)
+    said = installed("--db", str(db), "brief", TOUR, cwd=tmp_path, PYTHONHASHSEED=seed)
     assert said.out == run(db, "brief", TOUR).stdout
 
 

@@ -9,7 +9,7 @@ import pytest
 from arc_tui.config import BadConfig, Config, config_file, read_config, read_owners
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.owners import NOBODY
-from tests.arc_tui.test_commands import spoken
+from tests.spoken import spoken
 
 
 def written(folder: Path, text: str) -> Path:

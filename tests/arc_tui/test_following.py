@@ -189,7 +189,7 @@ async def test_an_open_run_fills_in_and_ctrl_c_ends_the_following(
             append(session, said(2, "user", "the first"), answer(3, "done"))
             await until(pilot, "● live · 2 steps")
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 0
+            assert process.wait(300) == 0
             assert process.stderr.read() == "1 trace followed\n"
             await until(pilot, "outcome unknown · 2 steps")
     finally:

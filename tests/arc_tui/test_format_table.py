@@ -24,6 +24,7 @@ from replay.errors import BadTrace
 from replay.formats import Format
 from replay.formats.intake import Source, Tally
 from replay.trace import Level, ModelCall
+from tests.replay.test_otlp_files import binary
 from tests.shared import DATA, needs_shared
 
 MOST_FILES = 12
@@ -48,7 +49,9 @@ def modules(importer: Format) -> list[Path]:
 def given_in(path: Path) -> Iterator[Level]:
     """The levels that the code of a module gives, what it says of itself aside."""
     for statement in ast.parse(path.read_text()).body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "FIDELITY":
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        target = statement.target if isinstance(statement, ast.AnnAssign) else target
+        if target is not None and ast.unparse(target) == "FIDELITY":
             continue
         for node in ast.walk(statement):
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "Level":
@@ -118,6 +121,15 @@ def test_unknown_fields_are_counted_over_all_files_and_name_the_first() -> None:
         UnknownField(format="codex", field="mood", count=5, files=2, example="a"),
         UnknownField(format="codex", field="hat", count=2, files=1, example="a"),
     )
+
+
+def test_in_protobuf_an_attribute_has_the_byte_where_it_begins(tmp_path: Path) -> None:
+    path = tmp_path / "spans.pb"
+    path.write_bytes(binary())
+    found = spots(path, ["attribute pad", "attribute padding"])
+    place = int(found["attribute pad"].removeprefix("byte "))
+    assert path.read_bytes()[place : place + 3] == b"pad"
+    assert found.keys() == {"attribute pad"}
 
 
 def taken_in(folder: Path, *words: str) -> Result:

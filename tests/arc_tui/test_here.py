@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from arc_tui.cli.last import last
 from arc_tui.jobs.finding import Offer, look
 from arc_tui.places import fixtures
 from arc_tui.views.offers import offer_words
+from tests.replay import test_opencode as opencode_case
 
 NOON_NS = 1_790_000_000 * 10**9
 SECOND = 10**9
@@ -21,12 +23,14 @@ SECOND = 10**9
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a project, with nothing in it; the two agents have a home beside it."""
+    """The folder of a project, with nothing in it; the agents have their homes beside it."""
     project = tmp_path / "my.project"
     project.mkdir()
     monkeypatch.chdir(project)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    monkeypatch.setenv("GEMINI_CLI_HOME", str(tmp_path / "gemini"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return project
 
 
@@ -74,6 +78,28 @@ def codex(folder: Path, asked: str, *, age_s: int = 0) -> Path:
     )
 
 
+def gemini_cli(folder: Path, asked: str, *, age_s: int = 0) -> Path:
+    """A session of Gemini CLI, which names its folder by a digest alone."""
+    project = sha256(str(folder).encode()).hexdigest()
+    chats = Path(os.environ["GEMINI_CLI_HOME"]) / ".gemini" / "tmp" / project[:8] / "chats"
+    about = {"sessionId": asked, "projectHash": project, "startTime": "2026-01-02T10:00:00Z"}
+    said = [
+        {"id": "1", "timestamp": "2026-01-02T10:00:00Z", "type": "user", "content": asked},
+        {"id": "2", "timestamp": "2026-01-02T10:00:01Z", "type": "gemini", "content": "Done."},
+    ]
+    return put(chats / f"session-{asked.replace(' ', '-')}.json", about | {"messages": said},
+               age_s=age_s)  # fmt: skip
+
+
+def opencode(folder: Path, asked: str, *, age_s: int = 0) -> Path:
+    """A session in opencode's storage folder, as its earlier releases have it."""
+    name = f"ses_{asked.replace(' ', '')}"
+    about = opencode_case.session(name, directory=str(folder), title=asked)
+    messages = [opencode_case.user("msg_1", 1, opencode_case.words("msg_1", 1, asked))]
+    home = Path(os.environ["XDG_DATA_HOME"]) / "opencode" / "storage"
+    return aged(opencode_case.folder(home, about, messages), age_s)
+
+
 def log(path: Path, *, age_s: int = 0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes((fixtures() / "traces" / "shop-cancel-v2-0.jsonl").read_bytes())
@@ -105,6 +131,30 @@ def test_a_session_of_another_folder_is_none_of_this_one(folder: Path) -> None:
     claude(folder, "elsewhere", cwd=other)
     codex(other, "elsewhere too")
     assert found(folder) == ["here.jsonl"]
+
+
+def test_sessions_of_gemini_cli_and_opencode_are_found_where_they_say_that_they_are_of_it(
+    folder: Path,
+) -> None:
+    other = folder.with_name("other")
+    paths = [gemini_cli(folder, "mend it"), opencode(folder, "sing", age_s=10)]
+    gemini_cli(other, "elsewhere")
+    opencode(other, "elsewhere too")
+    offers = list(look(folder))
+    assert [Path(offer.path) for offer in offers] == paths
+    assert [offer.format for offer in offers] == ["gemini-cli", "opencode"]
+    assert [offer.title for offer in offers] == ["mend it", "sing"]
+
+
+def test_a_database_of_opencode_is_offered_where_a_session_in_it_is_of_the_folder(
+    folder: Path,
+) -> None:
+    path = Path(os.environ["XDG_DATA_HOME"]) / "opencode" / "opencode.db"
+    path.parent.mkdir(parents=True)
+    opencode_case.database(path, (opencode_case.session(), opencode_case.TALK))
+    assert found(folder) == []
+    assert found(Path("/w")) == ["opencode.db"]  # the folder that every row of it names
+    assert [offer.title for offer in look(Path("/w"))] == [None]
 
 
 def test_what_no_importer_can_read_is_no_offer(folder: Path) -> None:

@@ -199,7 +199,7 @@ async def test_an_agent_with_the_real_exporter_fills_in_on_an_open_screen(
             await until(pilot, "● live · 3 steps")
             await settle(pilot)
             assert screen.spans.step == 1
-            assert agent.wait(30) == 0
+            assert agent.wait(300) == 0
             assert listener.end() == 0
             await until(pilot, "outcome unknown · 3 steps")
             screen.dismiss()

@@ -22,7 +22,7 @@ from taxonomy import ledger
 from taxonomy.classes import FailureClass
 from taxonomy.ledger import open_ledger
 from taxonomy.query import TagRow, tag_rows
-from tests.arc_tui import sample
+from tests.arc_tui import opening, sample
 from tests.build import trace
 from tests.screen import matches_golden, rows, settle, text
 
@@ -31,14 +31,9 @@ Opened = tuple[Pilot[None], TraceScreen]
 
 @asynccontextmanager
 async def opened(db: Path, key: str, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Opened]:
-    """The app on a trace, as it is after the list said that it was chosen."""
-    app = ArcApp(db)
-    async with app.run_test(size=size, notifications=True) as pilot:
-        await settle(pilot)
-        app.screen.post_message(RunTable.Opened(key))
-        await settle(pilot)
-        assert isinstance(app.screen, TraceScreen)
-        yield pilot, app.screen
+    screen = TraceScreen(db, key)
+    async with opening.opened(screen, size) as pilot:
+        yield pilot, screen
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:

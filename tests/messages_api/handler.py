@@ -90,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
         if reply.cut == "reset":
             self._reset()
         elif reply.cut == "slow":
-            self.server.api.left.wait(30)
+            self.server.api.left.wait()
             self.close_connection = True
         elif reply.events is not None:
             self._stream(reply.events, reply.cut)

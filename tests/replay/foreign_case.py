@@ -15,9 +15,12 @@ from replay.formats.intake import Source, Tally
 from replay.store import Store, read
 from replay.store.write import Writer
 from replay.trace import Batch, Trace
+from tests.tries import often
 
 SOME = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=often(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 """For tests that open a store for every example."""
 

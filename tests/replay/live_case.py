@@ -45,7 +45,7 @@ class Waits:
 
 def client(api: MessagesApi, waits: Waits | None = None, **beside: Any) -> Claude:
     """A live model at the local server, for which no time passes."""
-    given = {"budget": Budget(Limits(calls=1000)), "attempts": 3, "timeout_s": 5.0, **beside}
+    given = {"budget": Budget(Limits(calls=1000)), "attempts": 3, "timeout_s": 300.0, **beside}
     return Claude(
         given.pop("name", MODEL),
         base_url=api.base_url,

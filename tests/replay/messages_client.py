@@ -25,7 +25,7 @@ def exchange(
     """
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     host = api.base_url.removeprefix("http://")
-    connection = http.client.HTTPConnection(host, timeout=20)
+    connection = http.client.HTTPConnection(host, timeout=300)
     try:
         connection.request(
             method or ("GET" if body is None else "POST"),

@@ -592,7 +592,7 @@ def test_a_file_without_a_call_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("where", ["messages", "system", "tools", "stop_sequences", "diagnostics"])
 def test_what_is_nested_too_deeply_is_left_out(tmp_path: Path, where: str) -> None:
     deep: Json = "x"
-    for _ in range(150):
+    for _ in range(250):
         deep = [deep]
     one, two = talk()
     part = one["response" if where == "diagnostics" else "request"]
@@ -733,3 +733,9 @@ def test_no_other_real_file_is_claimed() -> None:
         except BadTrace:
             continue
     assert claimed == []
+
+
+def test_a_line_of_a_stream_ends_where_the_protocol_says_so() -> None:
+    said = "one\u2028two\u0085three"
+    text = f'event: x\r\ndata: {{"said": "{said}"}}\r\rdata: {{"said": "more"}}\n\n'
+    assert list(stream.of_text(text)) == [{"said": said}, {"said": "more"}]

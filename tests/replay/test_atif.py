@@ -28,6 +28,7 @@ from replay.trace import (
 )
 from tests.replay.kinds import agents, models, seen, tools
 from tests.shared import DATA, needs_shared
+from tests.tries import often
 
 Step = dict[str, Any]
 Write = Callable[..., Path]
@@ -621,7 +622,9 @@ def places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @given(path=st.sampled_from(places(HARD)[1:]), wrong=WRONG)
 @settings(
-    max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=often(300),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
 )
 def test_a_trajectory_with_any_field_of_another_type_gives_a_trace_or_a_sentence(
     path: tuple[Any, ...], wrong: Any, tmp_path: Path

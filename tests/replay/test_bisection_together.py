@@ -77,7 +77,7 @@ class LateFirst:
     def __call__(self, body: Body) -> Body:
         if self._first.acquire(blocking=False):
             for _ in range(5):
-                assert self.others.acquire(timeout=30)
+                assert self.others.acquire(timeout=300)
         else:
             self.others.release()
         return think(body)

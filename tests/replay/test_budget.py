@@ -222,7 +222,7 @@ def test_no_wait_goes_beyond_the_minutes_allowed(api: MessagesApi) -> None:
 def test_the_unknown_cost_of_a_cancelled_call_stays_at_its_worst(api: MessagesApi) -> None:
     def stop_before_the_answer(body: Body) -> Body:
         made.stop()
-        api.left.wait(10)
+        api.left.wait()
         return echo(body)
 
     api.policy = stop_before_the_answer

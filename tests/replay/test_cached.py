@@ -219,7 +219,7 @@ class ThreeOf:
         if number == 10:
             self.last.set()
         if number >= 3:
-            self._api.left.wait(10)
+            self._api.left.wait()
         return echo(body)
 
 
@@ -230,7 +230,7 @@ def test_stopping_keeps_what_came(api: MessagesApi, store: Store) -> None:
         model = kept(store, claude, api)
 
         def stop_after_three() -> None:
-            policy.last.wait(10)
+            policy.last.wait()
             model.stop()
 
         thread = threading.Thread(target=stop_after_three)
@@ -271,9 +271,9 @@ def test_ctrl_c_keeps_what_came_and_the_same_command_asks_only_for_the_rest(
         [*command, api.base_url], cwd=Path(__file__).resolve().parents[2], text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    assert policy.last.wait(60)
+    assert policy.last.wait(300)
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
     assert "stopped before the answer came; what was answered is kept" in out
     api.policy = echo

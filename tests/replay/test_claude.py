@@ -256,6 +256,7 @@ def test_a_silent_server_is_asked_again_and_counted_as_paid(api: MessagesApi, wa
         api.fault(Fault(cut="slow"), Fault(cut="slow"))
         with pytest.raises(ModelRefused, match=r"no answer within 0\.5 s"):
             made.complete(BODY, 0)
+        assert api.flights.landed(2)
         assert api.asked == 2
         assert made.budget.calls == 2
         assert made.budget.tokens >= 2 * BODY["max_tokens"]
@@ -276,13 +277,13 @@ def test_a_stopped_call_returns_at_once_and_no_other_is_made(
 
     def answer_late(_: Body) -> Body:
         asked.set()
-        api.left.wait(10)
+        api.left.wait()
         return message(text("late"))
 
     api.policy = answer_late
 
     def stop_when_asked() -> None:
-        asked.wait(10)
+        asked.wait()
         claude.stop()
 
     threading.Thread(target=stop_when_asked, daemon=True).start()

@@ -212,7 +212,7 @@ def test_a_model_closed_over_open_requests_leaves_nothing_behind(api: MessagesAp
 
 
 def _late(api: MessagesApi, body: Body) -> Body:
-    api.left.wait(10)
+    api.left.wait()
     return echo(body)
 
 

@@ -43,6 +43,7 @@ from tests.replay.test_inspect import (
     write_log,
 )
 from tests.shared import DATA, needs_shared
+from tests.tries import often
 
 TURN = [model(0, [USER], asks("c1"), uuid="m1"), tool(2, "c1", "here", uuid="t1")]
 
@@ -349,7 +350,9 @@ HARD = sample(
 
 @given(path=st.sampled_from(places(HARD)[1:]), wrong=WRONG, other=st.integers(0, 10**6))
 @settings(
-    max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=often(300),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
 )
 def test_a_log_with_any_field_of_another_type_gives_traces_or_a_sentence(
     path: tuple[Any, ...], wrong: Json, other: int, tmp_path: Path
@@ -367,7 +370,9 @@ def test_a_log_with_any_field_of_another_type_gives_traces_or_a_sentence(
 
 @given(data=st.data())
 @settings(
-    max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=often(150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
 )
 def test_a_log_with_any_bytes_changed_gives_traces_or_a_sentence(
     data: st.DataObject, tmp_path: Path

@@ -162,15 +162,16 @@ def test_a_file_without_a_run_is_refused(tmp_path: Path) -> None:
         list(load(Source(path), Tally(), format=langsmith))
 
 
-def test_runs_nested_without_end_are_cut_with_a_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("runs", [80, 300])
+def test_runs_nested_without_end_are_left_out_with_a_sentence(runs: int, tmp_path: Path) -> None:
     tree: Value = {"id": "x", "run_type": "chain"}
-    for number in range(300):
+    for number in range(runs):
         tree = {"id": str(number), "run_type": "chain", "child_runs": [tree]}
-    path = written(tmp_path / "x.jsonl", tree, tree)
+    path = written(tmp_path / "x.jsonl", tree, {"id": "other", "run_type": "chain"})
     tally = Tally()
     found = list(load(Source(path), tally, format=langsmith))
-    assert len(found) == 1
-    assert any("too deeply" in problem.why for problem in tally.problems)
+    assert len(found) == (2 if runs == 80 else 1)
+    assert any("too deeply" in problem.why for problem in tally.problems) == (runs == 300)
 
 
 @given(value=mutated(LINES))

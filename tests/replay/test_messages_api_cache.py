@@ -253,7 +253,7 @@ def _together(api: MessagesApi, *bodies: Body) -> Iterator[Body]:
     assert api.flights.holds(len(bodies))
     api.flights.gate.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     yield from (answer["usage"] for _, answer in answers)
 
 

@@ -294,18 +294,26 @@ def test_depth_beyond_reason_is_a_problem_not_a_crash(depth: int, tmp_path: Path
     assert any("deep" in each.why for each in tally.problems) == (depth > 150)
 
 
-def test_a_text_of_json_beyond_reason_costs_its_span_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("gen_ai.output.messages", Level.EXACT),  # an answer is no part of what was asked
+        ("gen_ai.tool.definitions", Level.PARTIAL),
+        ("gen_ai.input.messages", Level.NONE),
+    ],
+)
+@pytest.mark.parametrize("depth", [250, 5000])
+def test_a_text_of_json_beyond_reason_is_a_text(
+    name: str, level: Level, depth: int, tmp_path: Path
+) -> None:
     path = tmp_path / "x.jsonl"
-    deep = "[" * 5000 + "]" * 5000
-    for name in ("gen_ai.output.messages", "gen_ai.tool.definitions", "gen_ai.input.messages"):
-        given = {**chat([USER], ANSWER), name: deep}
-        written(path, spans(AGENT, FIRST, span("deep", 4, "agent", given)))
-        (batch,), tally = read(path)
-        stored([batch])
-        assert batch.spans[1].name == "ask"
-        others = models(batch)[1:]
-        assert len(tally.problems) == (not others)
-        assert all(ask.fidelity.level is Level.NONE for ask in others)
+    given = {**chat([USER], ANSWER), name: "[" * depth + "]" * depth}
+    written(path, spans(AGENT, FIRST, span("deep", 4, "agent", given)))
+    (batch,), tally = read(path)
+    stored([batch])
+    first, deep = models(batch)
+    assert (first.fidelity.level, deep.fidelity.level) == (Level.EXACT, level)
+    assert tally.problems == []
 
 
 def test_parents_that_go_in_circles_end_somewhere(tmp_path: Path) -> None:

@@ -123,3 +123,24 @@ def test_a_card_is_found_from_the_start_on_and_not_within_a_longer_number(
 ) -> None:
     assert masked_count(REDACT.text(before + "4242 4242 4242 4242")) == 1
     assert REDACT.text(before + glued + "4242 4242 4242 4242").endswith("4242 4242 4242 4242")
+
+
+@pytest.mark.parametrize("depth", [1, 90, 400, 20_000])
+def test_secrets_are_found_at_any_depth_and_what_holds_none_is_the_same_object(depth: int) -> None:
+    value: Any = {"password": "hunter22", "said": "fine"}
+    plain: Any = {"said": "fine"}
+    for _ in range(depth):
+        value, plain = {"a": [value, 1]}, {"a": [plain, 1]}
+    assert REDACT.value(plain) is plain
+    masked = REDACT.value(value)
+    for _ in range(depth):
+        masked = masked["a"][0]
+    assert PLACEHOLDER.fullmatch(masked["password"])
+    assert masked["said"] == "fine"
+
+
+def test_json_in_texts_in_json_is_masked_however_often_it_is_nested() -> None:
+    value: Any = {"password": "hunter22"}
+    for _ in range(8):
+        value = json.dumps([[[value]]])
+    assert "hunter22" not in REDACT.text(value)

@@ -20,6 +20,7 @@ from replay.store.search import runs_saying, steps_saying, traces_saying
 from replay.store.write import Writer
 from replay.trace import Batch, Json, Message, ToolCall, Trace
 from tests.build import Part, call, error, heard, step, trace
+from tests.tries import often
 
 RUN = trace(
     [
@@ -162,7 +163,7 @@ def written(store: Store, parts: list[Part], number: int) -> str:
     return writer.finish(writer.write(Batch(header=header, spans=run.spans, last=True))).id
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=often(150), deadline=None)
 @given(runs, said, st.sampled_from([0, 1000]))
 @example([[step("groß"), heard("x Kelvin")]], "kelvin", 0)
 def test_the_index_finds_what_reading_everything_finds(

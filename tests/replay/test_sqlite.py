@@ -34,6 +34,7 @@ from tests.replay.sqlite_case import (
     tracked,
     turn,
 )
+from tests.tries import often
 
 SMALL = [PROJECT, trace(1, "t1"), span("a", "AGENT", None, 0)]
 
@@ -250,7 +251,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
     changes=st.lists(st.tuples(st.integers(16, 1 << 20), st.integers(0, 255)), max_size=12),
 )
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+    max_examples=often(200),
 )
 def test_a_damaged_file_gives_traces_or_a_sentence(
     which: int,

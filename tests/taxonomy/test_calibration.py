@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,9 +71,9 @@ RUNS = {
 """A run whose first candidate is right, one that is off by one, one without a candidate."""
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    path = tmp_path / "arc.db"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("calibration") / "arc.db"
     parts = [step(f"Step {at}.") for at in range(STEPS)]
     for name, diagnosis in RUNS.items():
         head = Header(
@@ -80,7 +81,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
             labels={"category": "even" if name == "hit" else "odd"},
         )  # fmt: skip
         put(path, head, trace(parts, task=name).spans, diagnosis)
-    with ledger.open_ledger(path) as opened:
+    return path
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path) -> Iterator[Store]:
+    with ledger.open_ledger(shutil.copy(made, tmp_path / "arc.db")) as opened:
         yield opened
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from arc_tui.jobs import importing
@@ -16,17 +14,13 @@ from taxonomy.belief.contradictions import Contradiction, ContradictionOracle, c
 from taxonomy.belief.fix import fix_of, told_at
 from taxonomy.ledger import open_ledger
 from tests.build import call, error, heard, step, trace
-from tests.shared import DATA, needs_shared
-
-
-def loaded(path: Path, name: str) -> Trace:
-    with open_ledger(":memory:") as store:
-        list(importing.take_in(store, [path]))
-        return read.load(store, trace_row(store, name).trace)
+from tests.shared import Imported, needs_shared
 
 
 def bundled(name: str) -> Trace:
-    return loaded(fixtures() / "traces" / f"{name}.jsonl", name)
+    with open_ledger(":memory:") as store:
+        list(importing.take_in(store, [fixtures() / "traces" / f"{name}.jsonl"]))
+        return read.load(store, trace_row(store, name).trace)
 
 
 def first(run: Trace) -> Contradiction:
@@ -34,8 +28,9 @@ def first(run: Trace) -> Contradiction:
 
 
 @needs_shared
-def test_the_airline_run_contradicts_two_sources_at_message_8() -> None:
-    run = loaded(DATA / "tau_bench" / "gpt-4o-airline.json", "26/1")
+def test_the_airline_run_contradicts_two_sources_at_message_8(real: Imported) -> None:
+    with open_ledger(real.path) as store:
+        run = read.load(store, trace_row(store, "26/1").trace)
     found = first(run)
     assert run.steps[found.step].ask.place.message == 8
     assert [(each.role, each.step, each.place) for each in found.against] == [

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from arc_tui.jobs import importing
 from replay.errors import ArcError
 from replay.store import Store
 from replay.trace import AgentSpan, Header, Outcome
@@ -28,7 +27,7 @@ from taxonomy.classes import CLASSES, FailureClass
 from taxonomy.scores import GROUNDED, VERIFIED
 from tests.arc_tui.sample import put
 from tests.build import call, heard, step, trace
-from tests.shared import DATA, needs_shared
+from tests.shared import DATA, Imported, needs_shared, runs_below
 
 TALK = trace(
     [
@@ -326,14 +325,14 @@ class TestKept:
     ],
 )
 def test_the_shared_labels_point_at_steps_of_their_traces(
-    tmp_path: Path, labels: str, traces: str, lost: int
+    real: Imported, labels: str, traces: str, lost: int
 ) -> None:
-    with ledger.open_ledger(tmp_path / "arc.db") as store:
-        for _ in importing.take_in(store, [DATA / traces]):
-            pass
+    with ledger.open_ledger(real.path) as store:
         read, unusable = read_labels(DATA / "labels" / f"{labels}.jsonl")
         placed, nowhere = place(store, read)
+        named = {row.trace for row in runs_below(store, traces)}
     assert unusable == ()
+    assert {each.trace for each in placed} <= named
     assert len(nowhere) == lost
     assert len(placed) == len(read) - lost
     assert all((each.step is None) == (each.label.at is None) for each in placed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,16 +25,21 @@ SHORT = trace(sample.PARTS[:4], task="Hi.").spans
 WARNED = structs.replace(sample.HEALTHY, warnings=("used an id never observed",))
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two failed runs, one that passed with a warning, and thirty that just passed."""
-    path = tmp_path / "arc.db"
+    path = tmp_path_factory.mktemp("queue") / "arc.db"
     sample.put(path, sample.header("4", "0", PASSED), SHORT, WARNED)
     sample.put(path, sample.header("26", "1", FAILED), sample.failed_run().spans, sample.SAID)
     for trial in range(30):
         sample.put(path, sample.header("5", str(trial), PASSED), SHORT, sample.HEALTHY)
     sample.put(path, sample.header("7", "0", FAILED), SHORT, sample.HEALTHY)
     return path
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made, tmp_path / "arc.db"))
 
 
 @pytest.fixture

@@ -8,9 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arc_tui.jobs import importing
-from replay.store import Store
-from replay.store.rows import trace_rows
 from taxonomy.decay import (
     decay,
     degradation_reading,
@@ -33,7 +30,8 @@ from taxonomy.reliability import (
 )
 from taxonomy.stats.figures import figures
 from taxonomy.stats.report import runs_of
-from tests.shared import DATA, needs_shared
+from taxonomy.stats.run import Run
+from tests.shared import Imported, needs_shared, runs_below
 
 counts = st.integers(1, 7).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
 outcomes = st.lists(st.tuples(st.none() | st.floats(), st.none() | st.booleans()), max_size=40)
@@ -100,17 +98,15 @@ def test_the_interval_of_a_mean_holds_it(values: list[float]) -> None:
     assert found.low - 1e-9 <= found.value <= found.high + 1e-9
 
 
-@pytest.fixture(scope="module")
-def airline(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    store = open_ledger(tmp_path_factory.mktemp("stats") / "arc.db")
-    for _ in importing.take_in(store, [DATA / "tau_bench" / "gpt-4o-airline.json"]):
-        pass
-    return store
+@pytest.fixture
+def airline(real: Imported) -> list[Run]:
+    with open_ledger(real.path) as store:
+        return runs_of(store, runs_below(store, "tau_bench"))
 
 
 @needs_shared
-def test_the_airline_runs_give_the_published_pass_hat_k(airline: Store) -> None:
-    found = figures(runs_of(airline, trace_rows(airline)))
+def test_the_airline_runs_give_the_published_pass_hat_k(airline: list[Run]) -> None:
+    found = figures(airline)
     assert [each.k for each in found.repeated] == [1, 2, 3, 4]
     values = [each.pass_hat.value for each in found.repeated]
     assert values == pytest.approx([0.420, 0.273, 0.220, 0.200], abs=5e-4)
@@ -119,8 +115,8 @@ def test_the_airline_runs_give_the_published_pass_hat_k(airline: Store) -> None:
 
 
 @needs_shared
-def test_the_airline_s_gold_actions_are_read_and_lengthen_its_tasks(airline: Store) -> None:
-    found = figures(runs_of(airline, trace_rows(airline)))
+def test_the_airline_s_gold_actions_are_read_and_lengthen_its_tasks(airline: list[Run]) -> None:
+    found = figures(airline)
     assert found.decay_basis == "gold length"
     assert found.decay_warning is None
     assert sum(bucket.passed.n for bucket in found.decay.buckets) == 200
@@ -135,12 +131,11 @@ def test_the_airline_s_gold_actions_are_read_and_lengthen_its_tasks(airline: Sto
 
 
 @needs_shared
-def test_airline_runs_that_passed_made_more_of_the_gold_writes(airline: Store) -> None:
+def test_airline_runs_that_passed_made_more_of_the_gold_writes(airline: list[Run]) -> None:
     """Gold actions mean something: the verifier's word and the calls agree."""
-    runs = runs_of(airline, trace_rows(airline))
     recalls = {}
     for passed in (True, False):
-        found = figures([run for run in runs if run.passed is passed])
+        found = figures([run for run in airline if run.passed is passed])
         writes = next(each for each in found.calls if each.what == "writing calls")
         recalls[passed] = writes.recall.value or 0.0
     assert recalls[True] > recalls[False] + 0.3

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from arc_tui.jobs import importing
-from replay.store import Store, read
-from replay.store.rows import trace_rows
+from replay.store import read
 from replay.trace import Cost, Message, Response, Trace, extend
 from taxonomy.evidence.reading import Reading
 from taxonomy.ledger import open_ledger
@@ -20,7 +17,7 @@ from taxonomy.waste.repeats import LoopCost, Redundant, loops, redundant
 from taxonomy.waste.resent import resent
 from taxonomy.waste.spending import spending
 from tests.build import NOTHING, Part, call, error, step, trace
-from tests.shared import DATA, needs_shared
+from tests.shared import Imported, needs_shared, runs_below
 from tests.taxonomy.waste_case import paid, usage, with_ask, with_request
 
 LONG = "The quiet heron stands beside a silver pond. " * 40
@@ -250,29 +247,17 @@ def test_a_loop_of_unknown_cost_says_so() -> None:
 # --- real runs
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("waste") / "arc.db"
-    with open_ledger(path) as store:
-        for folder in ("terminal_bench/fix-git__cCozJVA", "docent/ctf.json", "claude_code_runs"):
-            for _ in importing.take_in(store, [DATA / folder]):
-                pass
-    return path
+FIX_GIT, FLAGS, CODING = "terminal_bench/fix-git__cCozJVA", "docent/ctf.json", "claude_code_runs"
 
 
-def loaded(store: Store, **wanted: str) -> Trace:
-    row = next(
-        row
-        for row in trace_rows(store)
-        if all(value in (getattr(row, name) or "") for name, value in wanted.items())
-    )
-    return read.load(store, row.trace)
+def loaded(real: Imported, *places: str) -> list[Trace]:
+    with open_ledger(real.path) as store:
+        return [read.load(store, row.trace) for row in runs_below(store, *places)]
 
 
 @needs_shared
-def test_a_real_run_that_lost_its_cache_twice_and_asked_the_same_again(real: Path) -> None:
-    with open_ledger(real) as store:
-        run = loaded(store, path="fix-git")
+def test_a_real_run_that_lost_its_cache_twice_and_asked_the_same_again(real: Imported) -> None:
+    (run,) = loaded(real, FIX_GIT)
     case = Case(run)
     found = waste(run, findings(case))
     assert [each.step for each in found.cache_breaks] == [48, 54]
@@ -286,10 +271,8 @@ def test_a_real_run_that_lost_its_cache_twice_and_asked_the_same_again(real: Pat
 
 
 @needs_shared
-def test_a_real_observation_is_counted_and_paid_from_the_cache(real: Path) -> None:
-    with open_ledger(real) as store:
-        runs = [read.load(store, row.trace) for row in trace_rows(store) if row.format == "inspect"]
-    run = max(runs, key=lambda each: len(each.steps))
+def test_a_real_observation_is_counted_and_paid_from_the_cache(real: Imported) -> None:
+    run = max(loaded(real, FLAGS), key=lambda each: len(each.steps))
     found = sent_again(run)[0]
     first, second = (each.ask.usage for each in run.steps[:2])
     assert first is not None
@@ -300,9 +283,8 @@ def test_a_real_observation_is_counted_and_paid_from_the_cache(real: Path) -> No
 
 
 @needs_shared
-def test_a_source_without_prices_has_sizes_but_no_costs(real: Path) -> None:
-    with open_ledger(real) as store:
-        run = loaded(store, path="claude_code_coder__swe-bench-fsspec")
+def test_a_source_without_prices_has_sizes_but_no_costs(real: Imported) -> None:
+    (run,) = loaded(real, f"{CODING}/claude_code_coder__swe-bench-fsspec")
     found = waste(run)
     assert found.spending.cost_usd is None
     assert found.cache_breaks == ()
@@ -312,9 +294,9 @@ def test_a_source_without_prices_has_sizes_but_no_costs(real: Path) -> None:
 
 
 @needs_shared
-def test_no_real_run_pays_more_for_an_observation_than_for_its_steps(real: Path) -> None:
-    with open_ledger(real) as store:
-        runs = [read.load(store, row.trace) for row in trace_rows(store)]
+def test_no_real_run_pays_more_for_an_observation_than_for_its_steps(real: Imported) -> None:
+    runs = loaded(real, FIX_GIT, FLAGS, CODING)
+    assert len(runs) > 50
     for run in runs:
         found = waste(run)
         spent = found.spending.cost_usd or 0.0

@@ -1,0 +1,52 @@
+"""What `arc` says, and the code it leaves with: its entry point here, or the installed command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import chdir
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+from arc_tui.cli import main
+
+
+class Spoken(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def spoken(*arguments: str, cwd: Path, **environment: str) -> Spoken:
+    """The entry point on these words, in this process: a process of its own has first to load all
+    that is loaded here."""
+    env = {"ARC_DATA_DIR": str(cwd / "data"), **environment}
+    with (
+        CliRunner().isolation(env=env) as (out, err, _),
+        chdir(cwd),
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        patched.setattr(sys, "argv", ["arc", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        assert isinstance(left.value.code, int)
+        return Spoken(left.value.code, out.getvalue().decode(), err.getvalue().decode())
+
+
+def installed(*arguments: str, cwd: Path, **environment: str) -> Spoken:
+    """The command in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "arc_tui", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "ARC_DATA_DIR": str(cwd / "data"), **environment},
+        check=False,
+    )
+    return Spoken(done.returncode, done.stdout, done.stderr)
