@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any, cast
@@ -21,7 +19,6 @@ from replay.errors import StoreUnusable
 from replay.store import keys
 from replay.store.trouble import database_errors
 
-MODULE = "sqlcipher3.dbapi2"
 MAGIC = b"SQLite format 3\0"
 SALT_BYTES, PAGE_BYTES = 16, 4096
 
@@ -124,12 +121,14 @@ def open_with(file: Path, key: str | None, timeout_s: float) -> sqlite3.Connecti
 
 def driver(file: Path) -> Any:
     """The module `sqlcipher3.dbapi2`. Raises StoreUnusable where it is not installed."""
-    if find_spec("sqlcipher3") is None:
+    try:
+        from sqlcipher3 import dbapi2  # type: ignore[import-untyped]
+    except ModuleNotFoundError as error:
         raise StoreUnusable(
             f"{file}: encrypted databases need sqlcipher3, which is not installed",
             "install it: pip install 'arc-tui[crypt]'",
-        )
-    return import_module(MODULE)
+        ) from error
+    return dbapi2
 
 
 def _can_be_read(connection: sqlite3.Connection) -> bool:

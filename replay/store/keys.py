@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
@@ -143,13 +142,13 @@ def derived(key: str, salt: bytes) -> str:
 
 def keep_in_keyring(salt: bytes, key: str) -> None:
     """Put a key into the keyring. Raises ArcError where there is no keyring."""
-    if find_spec("keyring") is None:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ModuleNotFoundError as error:
         raise ArcError(
             "there is no access to a keyring", "install it: pip install 'arc-tui[crypt]'"
-        )
-    import keyring
-    from keyring.errors import KeyringError
-
+        ) from error
     try:
         keyring.set_password(SERVICE, salt.hex(), key)
     except KeyringError as error:
@@ -160,11 +159,11 @@ def keep_in_keyring(salt: bytes, key: str) -> None:
 
 def drop_from_keyring(salt: bytes) -> None:
     """Take the key of that salt out of the keyring, where there is one and it has it."""
-    if find_spec("keyring") is None:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ModuleNotFoundError:
         return
-    import keyring
-    from keyring.errors import KeyringError
-
     try:
         keyring.delete_password(SERVICE, salt.hex())
     except KeyringError:
@@ -172,11 +171,11 @@ def drop_from_keyring(salt: bytes) -> None:
 
 
 def _from_keyring(salt: bytes) -> Found | None:
-    if find_spec("keyring") is None:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ModuleNotFoundError:
         return None
-    import keyring
-    from keyring.errors import KeyringError
-
     try:
         key = keyring.get_password(SERVICE, salt.hex())
     except KeyringError:

@@ -222,7 +222,7 @@ def test_without_the_driver_the_sentence_says_what_to_install(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(keys.KEY, KEY)
-    monkeypatch.setattr(crypt, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "sqlcipher3", None)
     with pytest.raises(StoreUnusable) as raised:
         runs(db)
     assert "sqlcipher3" in raised.value.message
