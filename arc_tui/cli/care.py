@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -9,11 +10,15 @@ from msgspec import structs
 
 from arc_tui import format
 from arc_tui.cli.common import db_option, json_option, open_store, print_json
+from arc_tui.places import database
 from replay.bundle import Verified
 from replay.bundle import verify as verify_bundle
+from replay.errors import NotFound
 from replay.models.choose import label
-from replay.store import check, read
+from replay.store import beside, check, health, read
+from replay.store.check import Finding, damage
 from replay.store.rows import trace_row, trace_rows
+from replay.store.trouble import StoreDamaged
 
 _DIFFERENCES = 5
 """Of many places where a result differs, the first few are said."""
@@ -34,25 +39,70 @@ def verify(traces: tuple[str, ...], bundle: Path | None, as_json: bool, db: Path
         if traces:
             raise click.UsageError("--bundle holds its own trace: name no other")
         return _print_verified(verify_bundle(bundle), as_json=as_json)
-    with open_store(db) as store:
-        chosen = [trace_row(store, name) for name in traces] or trace_rows(store, every=True)
-        found = list(check.content(store))
-        for row in chosen:
-            found += check.trace_digests(store, row.trace)
-            found += check.coherence(read.load(store, row.trace))
-    damage = [each for each in found if each.severity == "damage"]
+    path = database(db or click.get_current_context().find_root().obj)
+    if not path.exists():
+        raise NotFound("database", str(path), hint="the first import makes it; --db names another")
+    count, found = _checked(path, traces)
+    damaged = [each for each in found if each.severity == "damage"]
     if as_json:
-        print_json({"traces": len(chosen), "findings": found})
-        return 1 if damage else 0
+        print_json({"traces": count, "findings": found})
+        return 1 if damaged else 0
     for each in found:
-        click.echo(f"{each.severity}: {format.one_line(each.where)}: {each.what}")
-    notes = len(found) - len(damage)
+        click.echo(f"{each.severity}: {format.one_line(each.where)}: {format.one_line(each.what)}")
+    notes = len(found) - len(damaged)
     click.echo(
-        f"{format.count(len(chosen), 'trace')} checked: "
-        f"{format.count(len(damage), 'damaged place')}, {format.count(notes, 'note')} on the tapes",
+        f"{format.count(count, 'trace')} checked: {format.count(len(damaged), 'damaged place')},"
+        f" {format.count(notes, 'note')} on the tapes",
         err=True,
     )
-    return 1 if damage else 0
+    if damaged:
+        click.echo("`arc db recover` saves what is left into a new file", err=True)
+    return 1 if damaged else 0
+
+
+def _checked(path: Path, names: tuple[str, ...]) -> tuple[int, list[Finding]]:
+    """How many traces were looked at, and what was found; where pages are damaged, what is lost."""
+    try:
+        with open_store(path) as store:
+            chosen = [trace_row(store, name) for name in names] or trace_rows(store, every=True)
+            found = [*health.pages(store), *check.content(store), *beside.kept(store)]
+            sound = not found
+            for row in chosen:
+                broken = list(check.trace_digests(store, row.trace))
+                found += broken
+                if sound and not broken:
+                    found += check.coherence(read.load(store, row.trace))
+    except StoreDamaged as error:
+        said = error.message.removeprefix(f"{path}: ")
+        return 0, [damage("file", said), *_lost(path)]
+    if not sound:
+        found += (each for each in _lost(path) if each not in found)
+    return len(chosen), found
+
+
+def _lost(path: Path) -> Iterator[Finding]:
+    """What a damaged file has lost, by the names of what it was."""
+    from arc_tui.cli.db.recover import follows, lost_row  # only damage needs all this
+    from replay.store.recover import survey
+    from taxonomy.ledger import migrations
+
+    losses = survey(path, migrations, follows=follows)
+    for place, (many, first) in losses.damaged.items():
+        what = f"{first} ({format.count(many, 'place')})" if many > 1 else first
+        yield damage(place, what)
+    for trace in losses.traces:
+        name = f"trace {trace.trace[:8]} {trace.task or trace.title or ''}".rstrip()
+        yield damage(name, f"lost: {trace.words}")
+    for key in losses.gone:
+        yield damage(f"trace {key[:8]}", "lost")
+    for row in losses.rows:
+        yield damage(lost_row(row), "lost")
+    if losses.unplaced:
+        what = "left over: nothing tells what they belong to"
+        yield damage(format.count(losses.unplaced, "row"), what)
+    if not losses.any:
+        said = "can still be read"
+        yield Finding(severity="note", where="what was recorded, paid for and said", what=said)
 
 
 def _print_verified(found: Verified, *, as_json: bool) -> int:

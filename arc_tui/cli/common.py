@@ -20,6 +20,7 @@ from arc_tui.format import count, escaped, plain
 from arc_tui.places import database
 from arc_tui.views.runs import apart_words
 from replay.store import Store, keys
+from replay.store.backup import copied
 from replay.store.words import filling
 from taxonomy import ledger
 from taxonomy.ledger import open_ledger
@@ -64,11 +65,16 @@ def say_apart(given: Apart) -> None:
 def open_store(db: Path | None) -> Store:
     """The store that was asked for, on this command or before it."""
     outer = click.get_current_context().find_root().obj
-    told = filling.set(_indexing)
+    indexing, copying = filling.set(_indexing), copied.set(_copied)
     try:
         return open_ledger(database(db or outer))
     finally:
-        filling.reset(told)
+        filling.reset(indexing)
+        copied.reset(copying)
+
+
+def _copied(path: Path) -> None:
+    click.echo(f"an older database: copied to {path} before it was changed", err=True)
 
 
 def _indexing(done: int, total: int) -> None:

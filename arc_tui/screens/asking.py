@@ -90,7 +90,7 @@ class Asking:
     def _asked(self, worker: Worker[None]) -> bool:
         """Ask until the end; was everything asked?"""
         with (
-            closing(open_ledger(self._screen.path)) as store,
+            open_ledger(self._screen.path) as store,
             closing(replaying(store, self._wanted, hold=self._hold)) as going,
         ):
             for view in going:

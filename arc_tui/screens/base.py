@@ -8,7 +8,6 @@ with its traceback.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +19,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 from arc_tui import format
 from replay.errors import ArcError
 from replay.store import Store
+from replay.store.trouble import patiently
 from taxonomy.ledger import open_ledger
 
 T = TypeVar("T")
@@ -45,8 +45,12 @@ class ArcScreen(Screen[None], inherit_bindings=False):
             worker = get_current_worker()
             if worker.is_cancelled:
                 return
-            with closing(open_ledger(self.path)) as store:
-                found = question(store)
+
+            def read() -> T:
+                with open_ledger(self.path) as store:
+                    return question(store)
+
+            found = patiently(read, lambda: not worker.is_cancelled)
             if not worker.is_cancelled:
                 self.post_message(answer(found))
 

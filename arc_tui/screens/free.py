@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +170,7 @@ class FreeScreen(ArcScreen):
                 return
 
     def _outlook(self) -> Outlook:
-        with closing(open_ledger(self.path)) as store:
+        with open_ledger(self.path) as store:
             return outlook(store, self._wanted)
 
     def action_run(self) -> None:

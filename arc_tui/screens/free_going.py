@@ -68,7 +68,7 @@ class Going:
     def _ran(self, worker: Worker[None]) -> bool:
         """Run on until it is over; is it?"""
         with (
-            closing(open_ledger(self._screen.path)) as store,
+            open_ledger(self._screen.path) as store,
             closing(freeing(store, self._wanted, hold=self._hold)) as going,
         ):
             for view in going:

@@ -77,7 +77,7 @@ class Going(Generic[View]):
     def _drained(self, worker: Worker[None]) -> bool:
         """Ask until the end; was everything asked?"""
         with (
-            closing(open_ledger(self._screen.path)) as store,
+            open_ledger(self._screen.path) as store,
             closing(self._views(store, self._hold)) as going,
         ):
             for view in going:

@@ -83,7 +83,7 @@ class Importing:
 
         worker = get_current_worker()
         with (
-            closing(open_ledger(self._path)) as store,
+            open_ledger(self._path) as store,
             closing(importing.import_paths(store, self._imports)) as going,
         ):
             for event in going:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -69,7 +68,7 @@ class Submission:
         return structs.replace(draft, names={**draft.names, **self._names})
 
     def _estimated(self, wanted: Wanted) -> Estimate:
-        with closing(open_ledger(self._screen.path)) as store:
+        with open_ledger(self._screen.path) as store:
             return estimated(store, wanted)
 
     async def _limits(self, price: str) -> Limits | None:

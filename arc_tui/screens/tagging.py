@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from threading import Lock
 
@@ -16,8 +15,10 @@ from arc_tui.screens.base import ArcScreen
 from arc_tui.views.queue import Deed, deed_words
 from arc_tui.views.trace import TraceView, build_tags
 from arc_tui.widgets.tag_picker import Choice, NothingWrong, TagPicker
+from replay.errors import StoreUnusable
 from replay.store import Store
 from replay.store.rows import StepRow
+from replay.store.trouble import patiently
 from taxonomy import ledger
 from taxonomy.findings import Finding
 from taxonomy.ledger import Clearance, Tag, open_ledger
@@ -142,11 +143,21 @@ class Tagging(ArcScreen):
         trace, hidden = self.view.run.trace, self.hidden
 
         def work() -> None:
-            with self._writing, closing(open_ledger(self.path)) as store:
+            with self._writing:
                 kept = bool(self._changes)
-                while self._changes:
-                    self._changes.popleft()(store)
-                tags = () if hidden else build_tags(store, trace)
+                tags = patiently(lambda: self._written(None if hidden else trace))
                 self.post_message(self.Tagged(tags, kept=kept))
 
         self.run_worker(work, group="tags", thread=True, exit_on_error=False)
+
+    def _written(self, trace: str | None) -> tuple[TagRow, ...]:
+        """The tags of a run, if one is named, once all that was said is written."""
+        with open_ledger(self.path) as store:
+            while self._changes:
+                change = self._changes.popleft()
+                try:
+                    change(store)
+                except StoreUnusable:  # not written: it waits for another try
+                    self._changes.appendleft(change)
+                    raise
+            return build_tags(store, trace) if trace is not None else ()

@@ -83,7 +83,7 @@ def _content(path: Path, open_store: Callable[[Path], Store]) -> Iterator[Check]
 
 def _pages(found: Pages) -> Check:
     if found.damage:
-        advice = "put a copy in its place, or import the runs into a new one (--db)"
+        advice = "`arc verify` says what is lost, `arc db recover` saves the rest"
         return _check("pages", "fail", f"damaged: {'; '.join(found.damage)}", advice)
     return _check("pages", "ok", "whole (`arc verify` checks the content too)")
 

@@ -22,7 +22,7 @@ from sqlite_utils.migrations import Migrations
 from replay.errors import StoreUnusable
 from replay.store import crypt, keys
 from replay.store.schema import migrations
-from replay.store.trouble import database_errors, told, unusable
+from replay.store.trouble import database_errors, opening, told, unusable
 
 if TYPE_CHECKING:
     from replay.redact import Redactor
@@ -49,7 +49,7 @@ class Store:
         the file is no database, cannot be written, or was made by a newer `arc`.
         """
         file = None if str(path) == ":memory:" else Path(path)
-        with ExitStack() as undo, told(path):
+        with ExitStack() as undo, opening(path):
             try:
                 connection = connect(file)
             except OSError as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 from replay.errors import StoreUnusable
+from replay.store.check import Finding, damage
 from replay.store.handle import Store
+from replay.store.trouble import database_errors
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -36,10 +38,21 @@ def health(store: Store) -> Health:
     """
     try:
         return _looked_through(store)
-    except sqlite3.DatabaseError as error:
+    except database_errors() as error:
         raise StoreUnusable(
-            f"{store.path}: is damaged: {error}", "put a copy in its place, or import again"
+            f"{store.path}: is damaged: {error}",
+            "`arc verify` says what is lost, `arc db recover` saves the rest",
         ) from error
+
+
+def pages(store: Store) -> Iterator[Finding]:
+    """The first things that SQLite finds wrong with the pages of a file, and its indices.
+
+    Raises an error of SQLite where it gives up.
+    """
+    for (said,) in store.db.execute(f"PRAGMA integrity_check({MOST_DAMAGE})").fetchall():
+        if said != "ok":
+            yield damage("file", " ".join(said.split()))
 
 
 def _looked_through(store: Store) -> Health:

@@ -103,6 +103,17 @@ def unusable(error: Exception, path: Path | str | None) -> StoreUnusable | None:
 
 
 @contextmanager
+def opening(path: Path | str) -> Iterator[None]:
+    """As `told`, where a file is looked into for the first time: of a damaged list of tables SQLite
+    complains in words that are no text."""
+    with told(path):
+        try:
+            yield
+        except UnicodeDecodeError as error:
+            raise sqlite3.DatabaseError("malformed database schema") from error
+
+
+@contextmanager
 def told(path: Path | str | None) -> Iterator[None]:
     """Errors about the file leave as sentences, others as they are."""
     try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from arc_tui.screens.trace import TraceScreen
 from arc_tui.widgets.detail import NAMES
 from arc_tui.widgets.lanes import GUTTER, Lanes
 from arc_tui.widgets.run_table import RunTable
+from replay.store import handle, trouble
 from replay.store.rows import step_rows
 from replay.trace import Outcome
 from taxonomy import ledger
@@ -190,6 +192,21 @@ async def test_a_letter_tags_the_step_and_u_takes_it_back(
         await press(pilot, "u")
         assert [tag.step for tag in tags(db)] == [3]
         assert [tag.step for tag in screen.view.tags] == [3]
+
+
+async def test_a_tag_that_another_writer_keeps_out_is_written_after_it(
+    db: Path, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handle, "BUSY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(trouble, "PATIENCE", 2)
+    async with opened(db, key) as (pilot, _):
+        with closing(sqlite3.connect(db, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            await press(pilot, "t", "l")
+            assert "another process has been writing to it" in text(pilot.app)
+            assert not tags(db)
+        await press(pilot, "J", "t", "w")
+        assert [(tag.step, tag.failure) for tag in tags(db)] == [(3, "loop"), (4, "wrong tool")]
 
 
 async def test_enter_accepts_the_suggestion_with_its_evidence(db: Path, key: str) -> None:

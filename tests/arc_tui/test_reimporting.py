@@ -1,0 +1,84 @@
+"""A source that is imported again: grown, changed, or broken since. Nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from arc_tui.cli import cli
+from tests.faults.holdings import damage, holdings
+
+WORDS = ("cancel order 7", "which one?", "the red one", "it is cancelled", "and refund it", "done")
+
+
+def session(path: Path, *said: str) -> Path:
+    """A session of Claude Code that has come so far, the user and the agent in turn."""
+    lines = []
+    for number, text in enumerate(said):
+        role = "assistant" if number % 2 else "user"
+        message = {"role": role, "content": [{"type": "text", "text": text}]}
+        known = {"id": f"msg_{number}", "model": "claude-demo", "stop_reason": "end_turn"}
+        line = {
+            "type": role, "sessionId": "s-1", "uuid": f"m-{number}",
+            "parentUuid": f"m-{number - 1}" if number else None,
+            "timestamp": f"2026-11-22T05:00:{number:02d}.000Z", "isSidechain": False,
+            "message": message | known if role == "assistant" else message,
+        }  # fmt: skip
+        lines.append(json.dumps(line) + "\n")
+    path.write_text("".join(lines))
+    return path
+
+
+def arc(db: Path, *words: str) -> Result:
+    result = CliRunner().invoke(cli, ["--db", str(db), *words], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "arc.db"
+
+
+def test_a_session_that_grew_keeps_its_id_and_its_tags(db: Path, tmp_path: Path) -> None:
+    arc(db, "import", str(session(tmp_path / "s.jsonl", *WORDS[:2])))
+    arc(db, "tag", "last", "0", "loop", "--note", "asks at once")
+    before = holdings(db)
+    assert arc(db, "import", str(session(tmp_path / "s.jsonl", *WORDS))).return_value == 0
+    after = holdings(db)
+    assert after["trace"].keys() == before["trace"].keys()
+    assert [row[5] for row in after["trace"].values()] == [3]
+    assert after["tag"] == before["tag"]
+    assert damage(db) == []
+
+
+def test_a_recording_that_says_otherwise_is_refused_in_words(db: Path, tmp_path: Path) -> None:
+    arc(db, "import", str(session(tmp_path / "s.jsonl", *WORDS)))
+    before = holdings(db)
+    other = session(tmp_path / "other.jsonl", "cancel order 8", *WORDS[1:])
+    good = Path(__file__).parents[2] / "fixtures" / "traces" / "shop-warranty-v3-0.jsonl"
+    result = arc(db, "import", str(other), str(good))
+    assert result.return_value == 2
+    assert "says otherwise than the recording of the same run" in result.stderr
+    assert "--replace takes the new one" in result.stderr
+    after = holdings(db)
+    (key,) = before["trace"]
+    assert after["trace"][key] == before["trace"][key]
+    assert len(after["trace"]) == 2, "the other file is imported all the same"
+    assert damage(db) == []
+    assert arc(db, "import", str(other), "--replace").return_value == 0
+    assert holdings(db)["trace"][key] != before["trace"][key]
+
+
+def test_a_file_that_was_cut_off_since_changes_nothing(db: Path, tmp_path: Path) -> None:
+    path = session(tmp_path / "s.jsonl", *WORDS)
+    arc(db, "import", str(path))
+    before = holdings(db)
+    path.write_bytes(path.read_bytes()[:700])
+    assert arc(db, "import", str(path)).return_value in (0, 2)
+    assert holdings(db)["trace"] == before["trace"]
+    assert damage(db) == []
