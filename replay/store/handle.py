@@ -163,7 +163,7 @@ def connect(file: Path | None) -> sqlite3.Connection:
     connection.execute("PRAGMA foreign_keys = ON")
     if file is not None:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA synchronous = FULL")  # a tag outlives a power cut
     return connection
 
 
