@@ -122,12 +122,18 @@ class Layout(Struct, frozen=True, kw_only=True):
         return found
 
     def _squeezed(self, width: int) -> dict[Column, int]:
-        """The widths, the name's cut back where the last column would be left without room."""
+        """The widths, those of name and trial cut back where the last column would be left without
+        its share."""
         wide = dict(zip(self.columns, self.widths, strict=True))
         last = self.columns[-1]
+        share = max(wide[last], LEAST, int(width * SHARE) if last.most > LONG else 0)
         taken = sum(cells + GAP for column, cells in wide.items() if column is not last)
-        short = taken + max(wide[last], LEAST) - width
-        wide[NAME] = max(wide[NAME] - max(short, 0), min(wide[NAME], LEAST))
+        short = max(taken + share - width, 0)
+        for column, least in ((NAME, LEAST), (TRIAL, LEAST_OF_TRIAL)):
+            if column in wide:
+                given = min(short, max(wide[column] - least, 0))
+                wide[column] -= given
+                short -= given
         return wide
 
 
@@ -135,6 +141,14 @@ GAP = 2
 
 LEAST = 12
 """Cells that the name and the last column keep in a narrow terminal."""
+
+LEAST_OF_TRIAL = 6
+
+SHARE = 0.4
+"""Of a line, for a last column of sentences."""
+
+LONG = 1000
+"""A column that may be wider holds sentences, and takes what is left of the line."""
 
 TITLED = 24
 """Cells that runs named by a title get in a list where others have a task."""
@@ -152,7 +166,7 @@ def layout(rows: Sequence[RunRow], chosen: str) -> Layout:
 
 
 def _width(column: Column, rows: Sequence[RunRow]) -> int:
-    if column.most > 1000:
+    if column.most > LONG:
         return 0
     measured = list(islice(rows, MEASURED))
     longest = max((cell_len(column.text(row)) for row in measured), default=0)
