@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from msgspec import structs
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
@@ -16,13 +15,13 @@ from textual.reactive import reactive
 from textual.worker import Worker, WorkerState
 from typing_extensions import override
 
-from arc_tui import format
 from arc_tui.screens.importing import ImportEnded, Importing, ImportMoved
 from arc_tui.screens.opening import Opening
 from arc_tui.screens.queue import Queueing
 from arc_tui.screens.watching import Watching
 from arc_tui.views.arrangement import Arrangement
-from arc_tui.views.runs import EMPTY, HeldOut, Listed, RunsView, apart_words, build_runs
+from arc_tui.views.runs import EMPTY, HeldOut, Listed, RunsView, build_runs
+from arc_tui.views.runs_words import counted, headline, nothing, title
 from arc_tui.widgets.headline import Headline
 from arc_tui.widgets.import_bar import ImportBar
 from arc_tui.widgets.key_bar import KeyBar
@@ -33,13 +32,6 @@ from replay.store import Store
 from taxonomy.ledger import undiagnosed
 from taxonomy.query.language import BadQuery
 from taxonomy.query.listing import RunRow, runs_at
-
-NO_RUNS = """no runs here yet
-
-o                 opens what is here: sessions, logs, the demo
-arc import PATH   reads traces: a file, a folder, or - for standard input
-arc FILE          reads a file and opens it here
-arc demo          shows bundled runs: no key, no network"""
 
 NARROW = 100
 """Below this many columns the failures hide behind the table."""
@@ -191,14 +183,16 @@ class RunsScreen(Opening, Watching, Queueing):
             self._with_held_out = view.apart.shown
         panel = self.query_one(ParetoPanel)
         panel.pareto = view.pareto
-        panel.border_title = f"failures of {self._counted()}"
+        panel.border_title = f"failures of {counted(view)}"
         self.refresh_bindings()
         if self._imports:
             self._import()
         elif first:
             self.ask(undiagnosed, self.Waiting, group="waiting")
-        self.table.nothing = self._nothing()
-        self._say_head()
+        going = self._importing is not None
+        self.table.nothing = "no runs yet, the import goes on" if going else nothing(view)
+        self.table.border_title = title(view.wanted)
+        self.query_one("#head", Headline).left = headline(view)
         if not (view.runs or view.apart.runs or self._offered):
             self._offered = True
             self.action_here()
@@ -246,49 +240,6 @@ class RunsScreen(Opening, Watching, Queueing):
         if self._loading or self.view is not EMPTY:
             self.table.sorted_by = self.arrangement.order
             self._read()
-
-    def _nothing(self) -> str:
-        """What stands where the runs would, if there are none."""
-        if self._importing is not None:
-            return "no runs yet, the import goes on"
-        if not self.view.runs:
-            hidden = apart_words(self.view.apart)
-            return f"{hidden}; H shows them" if hidden else NO_RUNS
-        wanted = self.view.wanted
-        failed = "failed " if wanted.failed_only else ""
-        kind = f" of {format.one_line(wanted.kind)!r}" if wanted.kind else ""
-        says = f" says {format.one_line(wanted.words)}" if wanted.words else ""
-        return f"no {failed}run{kind}{says}; escape shows all"
-
-    def _counted(self) -> str:
-        """The runs that are listed, of how many."""
-        runs = format.count(self.view.runs, "run")
-        if self.view.wanted.everything:
-            return runs
-        return f"{format.number(self.view.totals.runs)} of {runs}"
-
-    def _say_head(self) -> None:
-        view, wanted, totals = self.view, self.view.wanted, self.view.totals
-        cost = format.usd(totals.cost_usd, complete=totals.cost_complete)
-        facts = [
-            self._counted(),
-            f"{format.number(totals.failed)} failed",
-            f"cost {cost if totals.cost_usd is not None else 'unknown'}",
-            f"{apart_words(view.apart)} (H)" if view.apart.runs else "",
-        ]
-        head = self.query_one("#head", Headline)
-        head.left = Text.assemble(
-            (" arc ", "bold"),
-            f"  {format.one_line(view.database)}   ",
-            " · ".join(filter(None, facts)),
-        )
-        chosen = [
-            format.one_line(wanted.kind),
-            f"filter {wanted.words!r}" if wanted.words else "",
-            "failed only" if wanted.failed_only else "",
-            f"by {wanted.order}" if wanted.order else "",
-        ]
-        head.right = Text(" · ".join(filter(None, chosen)) + " ")
 
     def on_import_moved(self, event: ImportMoved) -> None:
         bar, now = self.bar, event.progress

@@ -126,7 +126,7 @@ async def test_f_goes_back_to_the_list_with_just_these_runs(db: Path) -> None:
         runs = app.screen
         assert isinstance(runs, RunsScreen)
         assert {*runs.listed.traces} == behind
-        assert "hallucinated state" in rows(app)[0]
+        assert "hallucinated state" in rows(app)[1]
         await press(pilot, "escape")
         assert len(runs.listed.traces) > len(behind)
 

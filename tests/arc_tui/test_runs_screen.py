@@ -152,7 +152,7 @@ async def test_f_shows_failed_runs_only(db: Path) -> None:
         await pilot.press("f")
         await settle(pilot)
         assert names(screen) == ["26/1", "7/0", "9/0"]
-        assert "failed only" in rows(pilot.app)[0]
+        assert "failed only" in rows(pilot.app)[1]
 
 
 async def test_a_filter_that_matches_nothing_says_how_to_get_out(db: Path) -> None:
