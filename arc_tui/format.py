@@ -14,7 +14,14 @@ from rich.text import Text
 UNKNOWN = "–"
 
 _HOSTILE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # directions
+    "\u2028\u2029"  # line breaks that only some know
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u3164\ufeff\uffa0"
+    "\ufff0-\ufffb\U000e0000-\U000e0fff"  # shown as nothing; joiners, which emoji need, stay
+    "\ud800-\udfff"  # halves of characters, that no terminal can be sent
+    "]"
 )
 _BLOCKS = "▁▂▃▄▅▆▇"
 
@@ -28,6 +35,19 @@ def plain(text: str | None) -> str:
     if not text:
         return ""
     return _HOSTILE.sub(_visible, text.replace("\r\n", "\n")).replace("\t", "    ")
+
+
+def escaped(json: str) -> str:
+    """JSON that says the same and holds nothing a terminal would obey.
+
+    Line breaks that lay it out stay; inside of a text JSON has none.
+    """
+    return _HOSTILE.sub(_by_number, json)
+
+
+def _by_number(found: re.Match[str]) -> str:
+    pairs = found.group().encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{pairs[at : at + 4]}" for at in range(0, len(pairs), 4))
 
 
 def _visible(found: re.Match[str]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.faults import effects
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("arc_tui", "replay", "taxonomy")
@@ -26,29 +28,34 @@ def modules() -> Iterator[Path]:
         yield from sorted((ROOT / package).rglob("*.py"))
 
 
-def loaded_by(*arguments: str, database: Path) -> set[str]:
-    """The modules in `sys.modules` after a command has run in a process of its own."""
+LIGHT = (["ls"], ["show", "last"], ["pareto"], ["tags"], ["stats"])
+HEAVY = {"textual", "anthropic", "genai_prices", "jsonschema_rs", "httpx2"}
+
+
+def loaded_by(commands: Sequence[Sequence[str]], database: Path) -> dict[str, set[str]]:
+    """The modules in `sys.modules` after each command, run one after another in a process of their
+    own."""
     code = (
         "import sys\n"
-        f"sys.argv = ['arc', '--db', {str(database)!r}, *{list(arguments)!r}]\n"
         "from arc_tui.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "print('\\n'.join(sys.modules), file=sys.__stderr__)\n"
+        f"for words in {[list(each) for each in commands]!r}:\n"
+        f"    sys.argv = ['arc', '--db', {str(database)!r}, *words]\n"
+        "    try: main()\n"
+        "    except SystemExit: pass\n"
+        "    print(words[0], *sys.modules, file=sys.__stderr__)\n"
+        "    sys.__stderr__.flush()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    return {name.partition(".")[0] for name in done.stderr.split()}
+    told = [line.split() for line in done.stderr.splitlines() if "sqlite_utils" in line]
+    return {word: {name.partition(".")[0] for name in names} for word, *names in told}
 
 
-@pytest.mark.parametrize("command", [["ls"], ["show", "last"], ["pareto"], ["tags"], ["stats"]])
-def test_light_commands_load_neither_textual_nor_the_sdk(
-    command: list[str], tmp_path: Path
-) -> None:
-    loaded = loaded_by(*command, database=tmp_path / "arc.db")
-    assert "sqlite_utils" in loaded
-    assert not loaded & {"textual", "anthropic", "genai_prices", "jsonschema_rs", "httpx2"}
+def test_light_commands_load_neither_textual_nor_the_sdk(tmp_path: Path) -> None:
+    loaded = loaded_by(LIGHT, tmp_path / "arc.db")
+    assert list(loaded) == [command[0] for command in LIGHT]
+    assert {word: names & HEAVY for word, names in loaded.items() if names & HEAVY} == {}
 
 
 def test_replay_imports_neither_of_the_others_at_run_time() -> None:
@@ -123,54 +130,39 @@ def test_no_broad_except_but_the_last_resort_of_the_command_line() -> None:
     ]
 
 
-ALLOWED_PROCESSES: tuple[str, ...] = (
-    "arc_tui/screens/editing.py",
-    "arc_tui/jobs/bisect/versions.py",
+def test_what_may_start_processes_connect_and_write_stands_in_a_table() -> None:
+    assert effects.able("process") == effects.PROCESSES.keys()
+    assert effects.able("socket") == effects.SOCKETS.keys() | effects.CLIENTS.keys()
+    assert effects.able("write") == effects.WRITERS.keys()
+    assert effects.able("code") == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("process", "from subprocess import run"),
+        ("process", "import os; os.system('ls')"),
+        ("process", "import asyncio; asyncio.create_subprocess_exec('ls')"),
+        ("process", "import os; os.execvp('ls', [])"),
+        ("socket", "from urllib import request"),
+        ("socket", "import http.client"),
+        ("socket", "import asyncio; asyncio.open_connection('x', 1)"),
+        ("write", "open('x', 'w')"),
+        ("write", "from pathlib import Path; Path('x').open(mode='ab')"),
+        ("write", "import os; os.open('x', os.O_CREAT)"),
+        ("write", "import shutil; shutil.move('x', 'y')"),
+        ("code", "eval('1')"),
+    ],
 )
+def test_a_module_that_could_is_found(kind: str, code: str) -> None:
+    assert any(map(effects.ABLE[kind], ast.walk(ast.parse(code))))
 
 
-def test_no_shipped_module_can_start_a_process() -> None:
-    found = []
-    for path in modules():
-        name = path.relative_to(ROOT).as_posix()
-        for node in nodes(path):
-            names = (
-                [alias.name for alias in node.names]
-                if isinstance(node, ast.Import)
-                else [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else []
-            )
-            if any(
-                each.split(".")[0] in {"subprocess", "pty", "multiprocessing"} for each in names
-            ):
-                found.append(name)
-    assert set(found) <= set(ALLOWED_PROCESSES)
-
-
-ALLOWED_SERVERS: tuple[str, ...] = (
-    "arc_tui/jobs/listening.py",
-    "arc_tui/live/receiver.py",
-)
-
-
-def test_only_what_receives_runs_can_open_a_socket() -> None:
-    found = set()
-    for path in modules():
-        for node in nodes(path):
-            names = (
-                [alias.name for alias in node.names]
-                if isinstance(node, ast.Import)
-                else [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else []
-            )
-            if any(
-                each.split(".")[0] in {"socket", "socketserver", "aiohttp", "http"}
-                for each in names
-            ):
-                found.add(path.relative_to(ROOT).as_posix())
-    assert found <= set(ALLOWED_SERVERS)
+def test_no_command_starts_connects_or_writes_beyond_what_was_named(tmp_path: Path) -> None:
+    told = effects.told_of(tmp_path)
+    assert told["tried"] > 200
+    assert {kind for _, kind, _ in told["told"]} >= {"write", "database"}, "it listens"
+    assert effects.beyond(told, tmp_path) == []
 
 
 def test_what_listens_listens_on_loopback() -> None:
@@ -179,10 +171,10 @@ def test_what_listens_listens_on_loopback() -> None:
     assert LOOPBACK == "127.0.0.1"
     opened = [
         (node.func.attr, ast.unparse(node.args[1]))
-        for name in ALLOWED_SERVERS
+        for name in effects.SOCKETS
         for node in nodes(ROOT / name)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr.endswith("Site")
     ]
-    assert opened == [("TCPSite", "LOOPBACK")]
+    assert opened == [("TCPSite", "LOOPBACK"), ("TCPSite", "LOOPBACK")]

@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "open": "arc_tui.cli.opening:open_files",
     "demo": "arc_tui.cli.opening:demo",
     "import": "arc_tui.cli.importing:import_",
+    "record": "arc_tui.cli.recording:record",
     "listen": "arc_tui.cli.listening:listen",
     "hook": "arc_tui.cli.listening:hook",
     "attach": "arc_tui.cli.importing:attach",
@@ -134,7 +135,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception:  # the last resort: a bug is reported as one
-        traceback.print_exc()
+        from arc_tui.format import plain
+
+        click.echo(plain(traceback.format_exc()), nl=False, err=True)
         sys.exit(BUG)
     sys.exit(code if isinstance(code, int) else 0)
 

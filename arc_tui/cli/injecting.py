@@ -120,10 +120,16 @@ def _export(view: InjectView, file: Path) -> None:
         for each in row.tried
         if each.outcome != "unknown"
     ]
-    file.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in told))
+    try:
+        file.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in told))
+    except OSError as error:
+        why = f"{file}: cannot be written: {error.strerror}"
+        raise ArcError(why, "name a place that can be") from error
     unknown = sum(len(row.tried) for row in view.rows) - len(told)
     left = f"; {unknown} that cannot be told left out" if unknown else ""
-    click.echo(f"wrote {format.count(len(told), 'error')} to {file}{left}", err=True)
+    click.echo(
+        f"wrote {format.count(len(told), 'error')} to {format.one_line(str(file))}{left}", err=True
+    )
 
 
 def _show(view: InjectView, *, as_json: bool) -> None:

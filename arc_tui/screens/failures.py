@@ -155,7 +155,7 @@ class FailuresScreen(ArcScreen):
         """The bar under the cursor, and the runs behind it."""
         self.runs.bar = bar
         label = format.one_line(bar.label) if bar is not None else ""
-        self.query_one("#card").border_title = label
+        self.query_one("#card").border_title = Text(label)
         self.query_one("#card", FailureCard).said = card(self.view, bar) if bar is not None else ()
         count = format.count(bar.count, "run") if bar is not None else ""
         self.runs.border_title = f"{count} behind it" if bar is not None else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from msgspec import structs
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
@@ -151,7 +152,7 @@ class ProbeScreen(Wishing, ModalScreen[None]):
     def watch_stage(self, before: ProbeStage, stage: ProbeStage) -> None:
         if not self.is_mounted:
             return
-        self.query_one("#probes").border_title = stage.title
+        self.query_one("#probes").border_title = Text(stage.title)
         self.page.document = probe_page(stage)
         before_keys, keys = ((each.at, each.chosen, each.listed) for each in (before, stage))
         if before_keys != keys:

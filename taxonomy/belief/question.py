@@ -33,6 +33,8 @@ _PART = {
     "required": ["known", "value", "from"],
     "additionalProperties": False,
 }
+_ABOUT = 400
+"""Characters of a fact's name, which a field of the trace may have chosen."""
 _ANSWER_TOKENS = 4096
 """Room for an answer, and for the thinking of models that cannot leave it."""
 
@@ -47,7 +49,8 @@ class Belief(Struct, frozen=True, rename={"source": "from"}):
 
 def words(abouts: Sequence[str]) -> str:
     """The question about facts, in the order of their keys."""
-    lines = [f"{key}: {about}" for key, about in zip(keys(abouts), abouts, strict=True)]
+    told = (" ".join(about.split())[:_ABOUT] for about in abouts)
+    lines = [f"{key}: {about}" for key, about in zip(keys(abouts), told, strict=True)]
     return "\n".join([OPENING, _MANNERS, *lines])
 
 

@@ -19,6 +19,7 @@ from taxonomy.evidence.provenance import Index, values
 from taxonomy.evidence.reading import Act, Reading, Turn
 from taxonomy.goals import Goal
 from taxonomy.judge.blind import Blind
+from taxonomy.judge.fence import named
 from taxonomy.judge.sheet import LONGEST, Exhibit, Sheet
 
 LONGEST_RUN = 400_000
@@ -70,7 +71,7 @@ class Exhibits:
             sheet.harness("sub-goal", goal.text)
         sheet.offers(turn)
         for heard in (*turn.heard, *turn.overheard):
-            sheet.harness(f"seen before: {heard.role} message", heard.text)
+            sheet.harness(f"seen before: {named(heard.role)} message", heard.text)
         around = self._around(turn)
         rests_on = {act.span.id: act for act in (around.before.acts if around.before else ())}
         for label, text in dict.fromkeys(self._origins(turn, rests_on)):
@@ -114,7 +115,7 @@ class Exhibits:
                 systems.add(id(system))
                 sheet.harness(f"system prompt from step {turn.index}", messages.text(system))
             for heard in turn.heard:
-                sheet.harness(f"before step {turn.index}: {heard.role} message", heard.text)
+                sheet.harness(f"before step {turn.index}: {named(heard.role)} message", heard.text)
             if turn.observer:
                 sheet.printed(turn)
             else:
@@ -152,7 +153,7 @@ class Exhibits:
             if act is not None:
                 rests_on.setdefault(act.span.id, act)
             else:
-                yield f"{origin.place}, where {value.path} stands", origin.text
+                yield f"{origin.place}, where {named(value.path)} stands", origin.text
 
 
 class _Around(NamedTuple):

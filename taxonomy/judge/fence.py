@@ -7,6 +7,7 @@ digest. Nothing of it is random: the same pieces give the same text, and so the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from replay import canon
 
 _LENGTH = 24
 _LABEL = 120
+_NAME = re.compile(r"[\w.:/@#+\[\]-]{1,64}( [\w.:/@#+\[\]-]{1,24}){0,2}")
+_NAME_SHOWN = 40
 
 
 class Piece(NamedTuple):
@@ -21,6 +24,14 @@ class Piece(NamedTuple):
 
     label: str
     text: str
+
+
+def named(name: str) -> str:
+    """A name that the trace chose, to stand in a label among our words: one that might pass for
+    a sentence of ours is quoted and cut."""
+    if _NAME.fullmatch(name):
+        return name
+    return f"a name given as {canon.canonical(name[:_NAME_SHOWN])}"
 
 
 def fenced(pieces: Sequence[Piece]) -> str:
@@ -45,5 +56,5 @@ def _mark(pieces: Sequence[Piece]) -> str:
 
 
 def _one_line(label: str) -> str:
-    """A label may hold a tool's or an agent's name, which the trace chose."""
+    """A label may hold a tool's or an agent's name, which the trace chose (`named`)."""
     return " ".join(label.split())[:_LABEL]

@@ -10,7 +10,7 @@ from msgspec import Struct
 from replay import messages
 from taxonomy.evidence.reading import Act, Turn
 from taxonomy.judge.blind import Blind
-from taxonomy.judge.fence import Piece
+from taxonomy.judge.fence import Piece, named
 
 LONGEST = 8_000
 """Characters of one text that are shown; what is longer loses its middle, and says so."""
@@ -44,7 +44,7 @@ class Sheet:
 
     def output(self, turn: Turn, before: str = "") -> None:
         """What a step said and called."""
-        speaker = f" by {turn.ask.agent}" if turn.ask.agent else ""
+        speaker = f" by {named(turn.ask.agent)}" if turn.ask.agent else ""
         calls = [f"calls {act.name} with {_arguments(act)}" for act in turn.acts]
         said = "\n".join(part for part in (turn.said, *calls) if part)
         self._add(f"{before}step {turn.index}{speaker}", said or "(nothing)", self._blind.agent)
@@ -52,7 +52,7 @@ class Sheet:
 
     def printed(self, turn: Turn, before: str = "") -> None:
         """What a terminal printed, where its message is a step of the source."""
-        speaker = turn.ask.agent or "a terminal"
+        speaker = named(turn.ask.agent or "a terminal")
         self.harness(f"{before}step {turn.index}: {speaker} printed", turn.said or "(nothing)")
         self._steps.add(turn.index)
 
@@ -63,7 +63,7 @@ class Sheet:
         else:
             text = messages.observed(act.span.observation).text or "(nothing)"
         failed = ", as an error," if act.reply.failed else ""
-        self.harness(f"{before}step {act.step}: {act.name}{failed} returned", text)
+        self.harness(f"{before}step {act.step}: {named(act.name)}{failed} returned", text)
         self._steps.add(act.step)
 
     def offers(self, turn: Turn) -> None:

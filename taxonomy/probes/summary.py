@@ -23,7 +23,7 @@ from replay.trace import Json, Message, Step, ToolCall, Trace, extend
 from replay.trace import Request as Recorded
 from taxonomy.evidence.reading import leaves
 from taxonomy.evidence.replies import cut
-from taxonomy.judge.fence import Piece, fenced
+from taxonomy.judge.fence import Piece, fenced, named
 
 BY_RULE = "by rule, from the run's own words"
 
@@ -107,7 +107,9 @@ def inquiry(trace: Trace, step: int, model: str) -> Sent:
     """The request for a summary of what came before a step, as it is sent."""
     context = trace.steps[step].ask.request.context
     said = context.messages() if context is not None else []
-    pieces = [Piece(f"message {at}, {each.role}", _whole(each)) for at, each in enumerate(said)]
+    pieces = [
+        Piece(f"message {at}, {named(each.role)}", _whole(each)) for at, each in enumerate(said)
+    ]
     words = f"{fenced(pieces)}\n\nWrite the summary, at most 400 words."
     recorded = Recorded(
         system=Message(dialect="anthropic", body={"role": "system", "content": _SYSTEM}),

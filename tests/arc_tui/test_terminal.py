@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import re
+import select
 import shutil
+import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
+from tests.faults import hostile
+
+needs_tmux = pytest.mark.skipif(
     shutil.which("tmux") is None and not os.environ.get("CI"), reason="tmux is not installed"
 )
 
-PATIENCE_S = 20.0
+PATIENCE_S = 300.0
 
 
 class Terminal:
@@ -66,6 +76,7 @@ def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Termina
     opened.close()
 
 
+@needs_tmux
 def test_the_demo_opens_a_run_tags_it_replays_it_and_leaves_the_terminal_as_it_was(
     terminal: Terminal,
 ) -> None:
@@ -97,3 +108,47 @@ def test_the_demo_opens_a_run_tags_it_replays_it_and_leaves_the_terminal_as_it_w
     said = terminal.wait(lambda screen: "tag  fbeb" in screen)
     assert "halluc" in said
     assert all(len(line) <= 160 for line in said.splitlines())
+
+
+def sent(folder: Path, *words: str, keys: bytes) -> bytes:
+    """Every byte that the command sends to a terminal, when those keys are pressed one by one, each
+    once it has nothing more to say."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(ARC_DATA_DIR=str(folder), ARC_USER="tester", TERM="xterm-256color")
+        os.execv(sys.executable, [sys.executable, "-m", "arc_tui", *words])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    found = bytearray()
+    left = list(keys)
+    end = time.monotonic() + PATIENCE_S
+    try:
+        while time.monotonic() < end:
+            ready, _, _ = select.select([terminal], [], [], 0.3 if b"runs" in found else 5.0)
+            if ready:
+                try:
+                    found += os.read(terminal, 1 << 16)
+                except OSError:  # the other end is closed
+                    break
+            elif left:
+                os.write(terminal, bytes([left.pop(0)]))
+    finally:
+        os.close(terminal)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    return bytes(found)
+
+
+_SENT = re.compile(
+    "\x1b\\[[0-9;?<=>$]*[a-zA-Z~]"  # of styles, places and modes
+    "|\x1b]22;[a-z-]+\x07"  # the pointer's shape
+)
+
+
+def test_no_byte_of_a_run_is_sent_to_the_terminal_as_anything_but_text(tmp_path: Path) -> None:
+    path = hostile.database(tmp_path)
+    said = sent(tmp_path, "--db", str(path), keys=b"\rjjt\x1b2345e\x1b\x1bP\x1bc\x11").decode()
+    assert "\x1b[?1049h" in said, "the app was open"
+    assert "red" in said
+    assert "6666m" not in "".join(_SENT.findall(said))
+    assert not hostile.OBEYED & set(_SENT.sub("", said).replace("\r\n", ""))

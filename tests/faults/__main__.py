@@ -10,7 +10,15 @@ from rich.table import Table
 
 from tests.faults import Row
 
-PARTS: tuple[str, ...] = ("killed", "damaged", "pruned", "encrypted")
+PARTS: tuple[str, ...] = (
+    "killed",
+    "damaged",
+    "pruned",
+    "encrypted",
+    "hostile",
+    "effects",
+    "leaked",
+)
 """Modules of this package, each with `rows() -> Iterator[Row]`."""
 
 

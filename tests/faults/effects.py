@@ -1,7 +1,7 @@
 """What does the program do besides reading its files, answering, and keeping its database?
 
-Every module is read for what could start a process, open a socket or write a file: the few that do
-stand in a table, each with its reason. Then every command is run in a process that is told by Python
+Every module is read for what could start a process, open a socket or write a file: the few that
+do stand in a table, each with its reason. Then every command is run in a process that Python tells
 of each file opened for writing, each process and each connection.
 
 `python -m tests.faults.effects FOLDER` is that process; it prints what it was told as JSON.
@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,7 @@ def _nodes(path: Path) -> tuple[ast.AST, ...]:
 
 def able(kind: str) -> set[str]:
     """The modules that could start a "process", open a "socket", "write" a file, or run "code"."""
-    able_to = {"process": _starts, "socket": _connects, "write": _writes, "code": _runs}[kind]
-    return {name for name, nodes in modules() if any(map(able_to, nodes))}
+    return {name for name, nodes in modules() if any(map(ABLE[kind], nodes))}
 
 
 def _imported(node: ast.AST) -> list[str]:
@@ -125,9 +124,9 @@ def _writes(node: ast.AST) -> bool:
         return False
     said = [_text(each) for each in (*node.args, *[word.value for word in node.keywords])]
     flags = ast.unparse(node)
-    return any(set(each) & set("wax+") and set(each) <= set("rwaxbt+") for each in said if each) or (
-        "O_WRONLY" in flags or "O_RDWR" in flags or "O_CREAT" in flags
-    )
+    return any(
+        set(each) & set("wax+") and set(each) <= set("rwaxbt+") for each in said if each
+    ) or ("O_WRONLY" in flags or "O_RDWR" in flags or "O_CREAT" in flags)
 
 
 def _runs(node: ast.AST) -> bool:
@@ -140,6 +139,12 @@ def _word(node: ast.AST) -> str:
 
 def _text(node: ast.AST) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+ABLE: dict[str, Callable[[ast.AST], bool]] = {
+    "process": _starts, "socket": _connects, "write": _writes, "code": _runs,
+}  # fmt: skip
+"""Could this place in a module do it?"""
 
 
 # --- told by Python
@@ -178,8 +183,9 @@ class Told:
                 return
             self._keep("write", path)
         elif event in _CHANGES:
-            if not {type(each) for each in given[1:]} & {int} or -1 in given[1:]:
-                self._keep("write", given[1] if event in _ONTO else given[0])  # else a name in a folder that was told of
+            # A name in a folder given by its number: that folder was told of by its path.
+            if -1 in given[1:] or not any(isinstance(each, int) for each in given[1:]):
+                self._keep("write", given[1] if event in _ONTO else given[0])
         elif event in _STARTS:
             self._keep("process", given[0])
         elif event in _CALLS:

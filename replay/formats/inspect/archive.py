@@ -67,6 +67,10 @@ class Archive:
                 ) from error
             tally.problem("the zip", f"has lost its end; {len(found)} whole members are read")
         self._members = {member.name: member for member in found}
+        if len(self._members) < len(found):
+            twice = len(found) - len(self._members)
+            tally.problem("the zip", f"holds {twice} names more than once; the last counts")
+        _apart(found, self._display)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,6 +88,8 @@ class Archive:
         member = self._members[name]
         if member.size > intake.MAX_DOCUMENT_BYTES:
             raise self._bad(name, "is larger than 1 GiB when unpacked")
+        if member.size > intake.most_unpacked(member.packed):
+            raise self._bad(name, "is packed smaller than any run is; unpack it first")
         if member.method not in (_STORED, _DEFLATED, _ZSTD):
             raise self._bad(name, f"is packed by method {member.method}")
         if member.flags & _ENCRYPTED:
@@ -125,6 +131,16 @@ class Archive:
                 return
             yield Member(name, method, flags, crc, packed, size, at)
             at = after
+
+
+def _apart(found: list[Member], display: str) -> None:
+    """Members that share their bytes are small on disk and without end when read."""
+    end, before = 0, ""
+    for member in sorted(found, key=lambda each: each.at):
+        if member.at < end:
+            why = f"is a zip whose members {before} and {member.name} overlap"
+            raise BadTrace(display, member.name, why)
+        end, before = member.at + _LOCAL.size + member.packed, member.name
 
 
 def _listed(info: zipfile.ZipInfo) -> Member:

@@ -37,6 +37,8 @@ from replay.formats.otlp.lenient import loose, untyped
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LONGEST_VARINT = 10
+_MOST_RATIO = 1_000
+"""How often its size a message may unpack to; spans come to a fiftieth of that."""
 
 
 # --- which framing
@@ -204,12 +206,15 @@ def _decompressed(data: bytes) -> bytes:
         from compression import zstd
     else:
         from backports import zstd
+    most = min(MAX_LINE_BYTES, _MOST_RATIO * len(data))
     try:
-        found: bytes = zstd.ZstdDecompressor().decompress(data, max_length=MAX_LINE_BYTES + 1)
+        found: bytes = zstd.ZstdDecompressor().decompress(data, max_length=most + 1)
     except (zstd.ZstdError, EOFError) as error:
         raise Broken(f"a message cannot be decompressed: {error}") from error
-    if len(found) > MAX_LINE_BYTES:
-        raise Broken(f"a message is longer than {MAX_LINE_BYTES >> 20} MiB")
+    if len(found) > most:
+        if most == MAX_LINE_BYTES:
+            raise Broken(f"a message is longer than {MAX_LINE_BYTES >> 20} MiB")
+        raise Broken(f"a message unpacks to more than {_MOST_RATIO} times its size")
     return found
 
 
