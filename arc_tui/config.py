@@ -12,6 +12,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -19,11 +20,26 @@ from msgspec import Struct
 from replay.errors import ArcError
 from taxonomy.owners import BadOwner, Owners, owners_from
 
+if TYPE_CHECKING:
+    from replay.redact import Policy
+
 NAME = "config.toml"
 
 
 class BadConfig(ArcError):
     """A file of settings that cannot be used; the message names the file and the key."""
+
+
+class RedactConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is masked besides what the built-in rules find, before anything is stored.
+
+    `patterns` are regular expressions by the name that their placeholders get, `keys` names of
+    fields whose text is never kept, `allow` texts that are no secrets.
+    """
+
+    patterns: dict[str, str] = {}
+    keys: list[str] = []
+    allow: list[str] = []
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,6 +50,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     owners: dict[str, str] = {}
+    redact: RedactConfig = RedactConfig()
 
 
 def config_file() -> Path:
@@ -74,6 +91,25 @@ def read_owners(file: Path | None = None) -> Owners:
         return owners_from(read_config(file).owners)
     except BadOwner as error:
         raise BadConfig(f"{file}: [owners] {error.message}", error.hint) from error
+
+
+def read_redaction(file: Path | None = None) -> Policy:
+    """What a person adds to the rules for secrets, as the section `[redact]` says.
+
+    Raises BadConfig, also where a pattern is none or may take for ever.
+    """
+    from replay.redact import Policy, own
+
+    file = file or config_file()
+    said = read_config(file).redact
+    try:
+        rules = own.rules(said.patterns)
+    except own.BadPattern as error:
+        raise BadConfig(f"{file}: [redact] patterns: {error.message}", error.hint) from error
+    for name in said.keys:
+        if not any(char.isascii() and char.isalpha() for char in name):
+            raise BadConfig(f"{file}: [redact] keys: {name!r} has no letters")
+    return Policy(rules=rules, keys=tuple(said.keys), allow=tuple(said.allow))
 
 
 def _unknown(table: Mapping[str, object], shape: type[Struct], at: str) -> Iterator[str]:

@@ -16,11 +16,13 @@ from rich.segment import Segment
 from rich.text import Text
 
 from arc_tui.cli.unlocking import ask_for_key
+from arc_tui.config import read_redaction
 from arc_tui.format import count, escaped, plain
 from arc_tui.places import database
 from arc_tui.views.runs import apart_words
 from replay.store import Store, keys
 from replay.store.backup import copied
+from replay.store.masking import mask_with
 from replay.store.words import filling
 from taxonomy import ledger
 from taxonomy.ledger import open_ledger
@@ -33,6 +35,7 @@ _GAP = "  "
 _LEAST = 4
 
 keys.ask_with(ask_for_key)  # whoever runs a command may be asked for the key of its database
+mask_with(read_redaction)
 
 
 def db_option(command: F) -> F:

@@ -7,7 +7,7 @@ of a trace once. Memos are kept per trace, so that a step costs only what is new
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import NamedTuple
@@ -69,6 +69,10 @@ class Content:
         if value is None:
             return None
         return self._short(value) if len(value) <= SHORT else self._redactor.text(value)
+
+    def harmless(self, names: Iterable[str | None]) -> bool:
+        """Is there surely no secret in any of them? One look at all."""
+        return self._clear("\n".join(filter(None, names)).encode("utf-8", "replace"))
 
     def json(self, value: Json) -> str | None:
         """A redacted value as JSON text, None for nothing (None, {} and [])."""

@@ -20,7 +20,7 @@ from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from replay.errors import StoreUnusable
-from replay.store import crypt, keys
+from replay.store import crypt, keys, masking
 from replay.store.schema import migrations
 from replay.store.trouble import database_errors, opening, told, unusable
 
@@ -100,9 +100,7 @@ class Store:
         """The redactor under this database's key, made with the database unless
         `ARC_REDACT_KEY` names another."""
         if self._redactor is None:
-            from replay.redact import Redactor  # its patterns take a while, and a reader needs none
-
-            self._redactor = Redactor(self._redact_key())
+            self._redactor = masking.redactor(self._redact_key())
         return self._redactor
 
     def _redact_key(self) -> bytes:

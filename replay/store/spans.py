@@ -6,8 +6,12 @@ that hold the same span under the same key agree on it.
 
 from __future__ import annotations
 
+import msgspec
+from msgspec import structs
+
 from replay import canon, prices
 from replay.messages import text
+from replay.redact import masked_count
 from replay.steps import kind_of
 from replay.store.content import Content, Stored
 from replay.store.pending import Pending, Row
@@ -23,6 +27,8 @@ from replay.trace import (
 )
 
 BRIEF_WIDTH = 160
+_LOOKED_AT = 2_000
+"""Characters of a line that are looked at for secrets before it is cut: half a key is none."""
 
 REFERENCES = ("system", "toolset", "context", "response", "observation")
 """Columns that hold row ids of content; in a digest they stand as the content's digest."""
@@ -34,7 +40,13 @@ def put(rows: Pending, content: Content, trace: int, seq: int, span: AnySpan) ->
     row = _span(content, span)
     named = {name: stored.digest if stored else None for name, stored in refs.items()}
     digest = span_digest(row, {**call, **named})
-    own = {"trace": trace, "seq": seq, **row, "brief": content.text(brief(span)), "digest": digest}
+    own = {
+        "trace": trace,
+        "seq": seq,
+        **row,
+        "brief": _brief(content, span, call),
+        "digest": digest,
+    }
     span_row = rows.identified("span", own)
     ids = {name: stored.id if stored else None for name, stored in refs.items()}
     if isinstance(span, ModelCall):
@@ -62,7 +74,8 @@ _DERIVED = frozenset({"span", "cost_usd", "cost_source", "prices", "masked"})
 
 
 def brief(span: AnySpan) -> str:
-    """What a row of a list says of the span: an answer's first line, a call's plain values."""
+    """What a row of a list says of the span, yet to be cut: an answer's first line, a call's plain
+    values."""
     match span:
         case ModelCall():
             return _cut(text(span.response.message)) if span.response.message else ""
@@ -75,6 +88,13 @@ def brief(span: AnySpan) -> str:
             return ""
 
 
+def _brief(content: Content, span: AnySpan, call: Row) -> str:
+    """The brief without secrets, also those that only the name of their argument tells."""
+    if isinstance(span, ToolCall) and masked_count(call["arguments"] or ""):
+        span = structs.replace(span, arguments=msgspec.json.decode(call["arguments"]))
+    return _cut(content.text(brief(span)) or "", BRIEF_WIDTH)
+
+
 def _word(value: Json) -> str:
     """A value in a line: a text or number, or a list of such; anything else is left out."""
     if isinstance(value, list):
@@ -82,9 +102,9 @@ def _word(value: Json) -> str:
     return str(value) if isinstance(value, (str, int, float)) else ""
 
 
-def _cut(said: str) -> str:
+def _cut(said: str, width: int = _LOOKED_AT) -> str:
     line = next((line.strip() for line in said.splitlines() if line.strip()), "")
-    return line if len(line) <= BRIEF_WIDTH else line[: BRIEF_WIDTH - 1] + "…"
+    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def _span(content: Content, span: AnySpan) -> Row:

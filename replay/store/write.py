@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from replay import canon
 from replay.errors import BadTrace
 from replay.steps import Node, Plan, plan
-from replay.store import spans, words
+from replay.store import names, spans, words
 from replay.store.content import Content
 from replay.store.handle import Store, now_ns
 from replay.trace import Batch, Header, Level
@@ -132,19 +132,19 @@ class Writer:
 
         Raises BadTrace where a span id stands twice.
         """
-        header, key = batch.header, _key(batch)
+        key, header = _key(batch), names.of_header(self._content, batch.header)
         with self._store.writing() as db, self._content.pending(db) as rows:
             open_ = self._open.get(key) or self._begin(db, key, header)
             open_.header = header
-            for span in batch.spans:
+            for each in batch.spans:
+                span = names.of_span(self._content, each)
                 if span.id in open_.ids:
                     raise BadTrace(header.path or "-", f"span {span.id}", "stands twice")
                 spans.put(rows, self._content, open_.row, len(open_.ids), span)
                 open_.ids.add(span.id)
             for score in batch.scores:
-                row = msgspec.structs.asdict(score)
+                row = msgspec.structs.asdict(names.of_score(self._content, score))
                 row["span_id"], row["source"] = row.pop("span"), row.pop("by")
-                row["explanation"] = self._content.text(score.explanation)
                 rows.add("source_score", {"trace": open_.row, **row})
         return key
 

@@ -32,7 +32,7 @@ def keep_scores(store: Store, trace: str, given: Iterable[StepScore]) -> None:
                     score.value,
                     score.source,
                     score.by,
-                    msgspec.json.encode(score.items).decode(),
+                    store.redactor.encoded(score.items),
                 )
                 for score in given
             ],

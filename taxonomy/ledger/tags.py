@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import Struct
 
 from replay.errors import ArcError
@@ -71,7 +70,7 @@ def tag(store: Store, given: Tag) -> None:
                 store.redactor.text(given.note) if given.note else None,
                 given.by,
                 given.source,
-                msgspec.json.encode(given.evidence).decode(),
+                store.redactor.encoded(given.evidence),
                 now_ns(),
                 given.blind,
             ),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from arc_tui.config import BadConfig, Config, config_file, read_config, read_owners
+from arc_tui.config import BadConfig, Config, config_file, read_config, read_owners, read_redaction
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.owners import NOBODY
 from tests.spoken import spoken
@@ -52,8 +53,11 @@ def test_owners_of_classes_sub_labels_and_faults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[owner]\nloop = 'Ann'", "unknown key 'owner', did you mean 'owners'? (known: owners)"),
-        ("colour = 'red'", "unknown key 'colour' (known: owners)"),
+        (
+            "[owner]\nloop = 'Ann'",
+            "unknown key 'owner', did you mean 'owners'? (known: owners, redact)",
+        ),
+        ("colour = 'red'", "unknown key 'colour' (known: owners, redact)"),
         ("[owners]\nloops = 'Ann'", "[owners] 'loops' is no class of failure, did you mean 'loop'"),
         ("[owners]\n'fault:cosmos' = 'Ann'", "[owners] 'fault:cosmos' names no fault"),
         ("[owners]\nloop = ' '", "[owners] 'loop' has no name"),
@@ -89,5 +93,46 @@ def test_a_mistake_in_it_is_one_sentence_before_anything_is_opened(
     said = spoken(*words, cwd=tmp_path, ARC_CONFIG_DIR=str(tmp_path))
     assert (said.code, said.out) == (2, "")
     assert said.err.splitlines() == [
-        f"arc: {file}: unknown key 'ownrs', did you mean 'owners'? (known: owners)"
+        f"arc: {file}: unknown key 'ownrs', did you mean 'owners'? (known: owners, redact)"
     ]
+
+
+def test_rules_for_secrets_come_from_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(
+        "[redact]\nkeys = ['badge no']\nallow = ['E-7']\n"
+        "[redact.patterns]\nbadge = 'E-[0-9]{1,6}'\n"
+    )
+    said = read_redaction(file)
+    assert [rule.name for rule in said.rules] == ["badge"]
+    assert (said.keys, said.allow) == (("badge no",), ("E-7",))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[redact.patterns]\nmine = '('", r"\[redact\] patterns: mine is no pattern"),
+        ("[redact.patterns]\nmine = '(a+)+b'", "may take for ever"),
+        ("[redact]\nkeys = ['7']", r"\[redact\] keys: '7' has no letters"),
+        ("[redact]\nkey = ['a']", "did you mean 'keys'"),
+    ],
+)
+def test_a_rule_for_secrets_that_cannot_be_used_is_a_sentence(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    with pytest.raises(BadConfig, match=why):
+        read_redaction(file)
+
+
+def test_a_command_masks_by_the_rules_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[redact.patterns]\nbadge = 'E-[0-9]{1,6}'\n")
+    run = [{"role": "user", "content": "mine is E-4711"}, {"role": "assistant", "content": "Fine."}]
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    where = str(tmp_path)
+    taken = spoken("import", "run.json", "--db", "arc.db", cwd=tmp_path, ARC_CONFIG_DIR=where)
+    assert taken.code == 0
+    said = spoken("show", "last", "0", "--db", "arc.db", cwd=tmp_path, ARC_CONFIG_DIR=where).out
+    assert "mine is [[SECRET:badge:" in said
+    assert "4711" not in said

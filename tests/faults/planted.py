@@ -83,10 +83,11 @@ def plant(store: Store, said: Mapping[str, str], run: int) -> str:
 
 def _beside(store: Store, key: str, said: Mapping[str, str]) -> None:
     """What is kept of a run: a replay with its answers and its edit, stubs, judgements, a tag."""
-    edit = Edit(name=said["edit"], changes=(SetSystem(f"Be {said['edit']}."),))
+    asked = Edit(name=said["edit"], changes=(SetSystem(f"Be {said['edit']}."),))
+    edit = edits.save(store, asked)  # as it is stored: what is planted may be masked
     whole = read.load(store, key)
     model = tiny(store, Fixed(message(text(f"I say {said['answer']}"), model="tiny")))
-    results = run(whole, edits.save(store, edit), model)
+    results = run(whole, edit, model)
     replays.keep(store, core_of(whole, edit, results))
     stub = Stub(tool="look_up", arguments={"what": "else"}, result=said["stub"])
     stubs.put(store, key, stub, source="a file")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -144,3 +145,48 @@ def test_json_in_texts_in_json_is_masked_however_often_it_is_nested() -> None:
     for _ in range(8):
         value = json.dumps([[[value]]])
     assert "hunter22" not in REDACT.text(value)
+
+
+HOSTILE = [
+    "eyJaaaaaaaa-eyJ", "eyJaaaaaaaa.", "sk-", "sk-a-", "github_pat_", "SG.aaaaaaaaaaaaaaaaa",
+    "-----BEGIN PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----\nVersion: ",
+    "-----END PRIVATE KEY-----", "AAAAAAAAAAAAAAAAAAAA\n", "password=", '"password":"', "api_key",
+    "secret ", "aws secret ", "://", "://a:b", "%3a%2f%2fa", "?key=", "authorization: ",
+    "bearer ", "basic ", "curl -u a:b", " login -p", "login x password", "--password", "--",
+    "</password>", "<password>", "cookie=a", "4242 ", "4242", "DE89 3704 ", "DE89", "\\", '\\"',
+    "aQ~", ":AA", "1//0", "LS0tLS1CRUdJTi", "key \\", "password \\", '{"a":', "[[SECRET:",
+    "[[SECRET:key:01234567]]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_a_text_four_times_as_long_takes_no_more_than_a_few_times_as_long(unit: str) -> None:
+    def spent(many: int) -> float:
+        text, times = (unit * (many // len(unit) + 1))[:many], list[float]()
+        for _ in range(3):
+            start = time.process_time()
+            REDACT.text(text)
+            times.append(time.process_time() - start)
+        return min(times)
+
+    # Linear is 4, quadratic 16; what is over before a clock ticks twice says nothing.
+    assert spent(80_000) < 10 * max(spent(20_000), 0.01)
+
+
+@pytest.mark.parametrize("before", ["\n", "\t", "\x1b[31m", '"', "\\n", "%3D"])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_secret_behind_an_escaped_character_is_not_cleared(before: str, depth: int) -> None:
+    text = f"see{before}{SECRETS[0]}"
+    for _ in range(depth):
+        text = json.dumps({"a": text})
+    assert not REDACT.clear(text.encode())
+    assert SECRETS[0] not in REDACT.text(text)
+
+
+def test_names_of_fields_and_pairs_of_name_and_value_are_masked() -> None:
+    value = {SECRETS[2]: 1, "headers": [["Cookie", "a"], {"name": "X-Api-Key", "value": "b c"}]}
+    masked = REDACT.value(value)
+    assert SECRETS[2] not in masked
+    assert PLACEHOLDER.fullmatch(masked["headers"][0][1])
+    assert PLACEHOLDER.fullmatch(masked["headers"][1]["value"])
+    assert REDACT.value({"required": ["password", "email"]}) == {"required": ["password", "email"]}

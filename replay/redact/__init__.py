@@ -1,0 +1,189 @@
+"""May this text be written to disk? Secrets become placeholders before anything is stored.
+
+Pure and idempotent: the same value under the same key always gives the same placeholder, so equal
+secrets stay equal (a replay or a diff still works), and a placeholder is never masked again.
+Names, postal addresses, passwords in prose, keys without a shape or a name, and numbers that stand
+as numbers in JSON are not recognised by any rule here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from functools import lru_cache
+from operator import is_not
+
+import msgspec
+
+from replay.redact.context import CONTEXT, COOKIES
+from replay.redact.glance import Glance
+from replay.redact.keys import DENIED_KEYS, HEADERS, PAIRS, Names, denied, plain
+from replay.redact.numbers import NUMBERS, luhn
+from replay.redact.pem import KEYS
+from replay.redact.policy import Policy
+from replay.redact.rule import Rule
+from replay.redact.tokens import TOKENS
+from replay.trace import Json
+
+__all__ = [
+    "DENIED_KEYS", "PLACEHOLDER", "RULES", "Policy", "Redactor", "Rule", "denied", "luhn",
+    "masked_count",
+]  # fmt: skip
+
+PLACEHOLDER = re.compile(r"\[\[SECRET:[a-z0-9_]+:[0-9a-f]{8}\]\]")
+_MARK = "[[SECRET:"
+_HOLDERS = (dict, list, tuple)
+_PASSES = 8
+"""A mask may bare what stands beside it; so often a text is looked at again."""
+
+RULES: tuple[Rule, ...] = (COOKIES, *KEYS, *TOKENS, *CONTEXT, *NUMBERS)
+
+
+class Redactor:
+    """The rules under one database's key, and those of a person after the built-in ones."""
+
+    def __init__(self, key: bytes, policy: Policy = Policy()) -> None:  # noqa: B008
+        self._key = key
+        self._glance = Glance(RULES + policy.rules)
+        self._names = Names(frozenset(map(plain, policy.keys)) - {""})
+        self._closer = Glance(RULES + policy.rules + self._names.rules())
+        self._allowed = frozenset(policy.allow)
+        self._name = lru_cache(8192)(self.text)
+
+    def placeholder(self, rule: str, value: str) -> str:
+        """`[[SECRET:<rule>:<8 hex>]]`, the hex from an HMAC of the value under the key."""
+        mark = hmac.new(self._key, value.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+        return f"[[SECRET:{rule}:{mark[:8]}]]"
+
+    def clear(self, encoded: bytes) -> bool:
+        """Can this JSON text be stored as it is? Cheap; False only means: look closer."""
+        text = encoded.decode("utf-8", "replace")
+        lower = text.lower()
+        return not any(rule.finds(text) for rule in self._closer.rules(encoded, lower))
+
+    def encoded(self, value: object) -> str:
+        """A value as JSON, masked."""
+        raw = msgspec.json.encode(value)
+        return raw.decode() if self.clear(raw) else self.text(raw.decode())
+
+    def text(self, text: str) -> str:
+        """`text` with every secret masked, also inside JSON that the text holds."""
+        if text[:1] in "{[" and text.rstrip()[-1:] in "}]":
+            inner = self._json_text(text)
+            if inner is not None:
+                return inner
+        return self._plain(text)
+
+    def _plain(self, text: str) -> str:
+        for _ in range(_PASSES):
+            masked = self._once(text)
+            if masked == text:
+                break
+            text = masked
+        return text
+
+    def _once(self, text: str) -> str:
+        for rule in self._glance.rules(text.encode("utf-8", "replace"), text.lower()):
+            text = self._apply(rule, text)
+        return text
+
+    def _apply(self, rule: Rule, text: str) -> str:
+        if _MARK not in text:
+            return self._mask(rule, text)
+        # What is masked already is no rule's business: only the text between placeholders is.
+        between = [self._mask(rule, part) for part in PLACEHOLDER.split(text)]
+        kept = [*PLACEHOLDER.findall(text), ""]
+        return "".join(part + mark for part, mark in zip(between, kept, strict=True))
+
+    def _mask(self, rule: Rule, text: str) -> str:
+        parts, at = list[str](), 0
+        for start, end in rule.found(text):
+            secret = text[start:end]
+            if secret not in self._allowed:
+                parts += [text[at:start], self.placeholder(rule.name, secret)]
+                at = end
+        return "".join([*parts, text[at:]]) if parts else text
+
+    def _json_text(self, text: str) -> str | None:
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return None
+        masked = self.value(value)
+        return text if masked is value else msgspec.json.encode(masked).decode()
+
+    def value(self, value: Json) -> Json:
+        """`value` with every string in it masked, names too; the same object where nothing was
+        found."""
+        if isinstance(value, str):
+            return self._leaf(value)
+        # Not by recursion: whatever is to be stored comes by here, however deeply nested.
+        holders = [value] if isinstance(value, _HOLDERS) else []
+        for holder in holders:  # which grows meanwhile: each stands before what it holds
+            inner = holder.values() if isinstance(holder, dict) else holder
+            holders += [entry for entry in inner if isinstance(entry, _HOLDERS)]
+        masked: dict[int, Json] = {}
+        for holder in reversed(holders):
+            made = self._held(holder, masked)
+            if made is not holder:
+                masked[id(holder)] = made
+        return masked.get(id(value), value)
+
+    def _held(self, holder: Json, masked: dict[int, Json]) -> Json:
+        """A list or an object with its texts masked and what is `masked` in place of what it was;
+        the same one where there is neither."""
+        if isinstance(holder, dict):
+            return self._object(holder, masked)
+        name = ""
+        if len(holder) == 2 and isinstance(holder[0], str) and plain(holder[0]) in HEADERS:
+            name = holder[0]
+        listed = [self._entry(name if at else "", each, masked) for at, each in enumerate(holder)]
+        return listed if any(map(is_not, listed, holder)) else holder
+
+    def _object(self, holder: dict[str, Json], masked: dict[int, Json]) -> Json:
+        said = {
+            value: holder[name]
+            for name, value in PAIRS
+            if isinstance(holder.get(name), str) and isinstance(holder.get(value), str)
+        }
+        named = {
+            name: self._entry(said.get(name, name), each, masked) for name, each in holder.items()
+        }
+        changed = any(map(is_not, named.values(), holder.values()))
+        names = [self._named(name) for name in holder]
+        if any(map(is_not, names, holder)):
+            return dict(zip(names, named.values(), strict=True))
+        return named if changed else holder
+
+    def _named(self, name: Json) -> Json:
+        if not isinstance(name, str):
+            return name
+        masked = self._name(name) if len(name) < 200 else self.text(name)
+        return name if masked == name else masked
+
+    def _entry(self, name: str, entry: Json, masked: dict[int, Json]) -> Json:
+        if (
+            isinstance(entry, list | tuple)
+            and isinstance(name, str)
+            and self._names.rank(name) == 2
+        ):
+            kept = masked.get(id(entry), entry)
+            listed = [
+                self._entry(name, each, {}) if isinstance(each, str) else each for each in kept
+            ]
+            return listed if any(map(is_not, listed, kept)) else kept
+        if not isinstance(entry, str):
+            return masked.get(id(entry), entry) if isinstance(entry, _HOLDERS) else entry
+        if entry and self._names.denies(name, entry) and entry not in self._allowed:
+            return entry if PLACEHOLDER.fullmatch(entry) else self.placeholder("key", entry)
+        return self._leaf(entry)
+
+    def _leaf(self, text: str) -> str:
+        masked = self.text(text)
+        return text if masked == text else masked
+
+
+def masked_count(encoded: str) -> int:
+    """How many placeholders a stored text holds."""
+    return len(PLACEHOLDER.findall(encoded)) if _MARK in encoded else 0

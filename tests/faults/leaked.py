@@ -1,0 +1,137 @@
+"""Nothing leaks: secrets planted in every text of every format and beside it, then looked for in
+the bytes of whatever is written; and what only looks like a secret is still there.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Iterator
+from itertools import cycle, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec import Struct
+
+from arc_tui.jobs import importing
+from replay.formats import arc
+from replay.redact import Redactor
+from replay.store import Store, read
+from taxonomy.ledger import open_ledger
+from tests.faults import Row
+from tests.faults.planted import PLACES, found_in, plant
+from tests.faults.secrets import Planted, look_alikes, secrets
+from tests.hostile import SEEDS, Value, Way, places, put
+
+
+class Leak(Struct, frozen=True):
+    """How many secrets were put somewhere, and what of them was found afterwards."""
+
+    planted: int
+    found: list[str]
+
+
+def in_texts() -> Leak:
+    """The corpus under the rules, also as texts in JSON in JSON and as the name of a field."""
+    redactor = Redactor(b"trial")
+    found = [
+        each.name
+        for each in secrets()
+        for masked in _ways(redactor, each.text)
+        if any(part in masked for part in each.secrets)
+    ]
+    return Leak(sum(1 for _ in secrets()), found)
+
+
+def _ways(redactor: Redactor, text: str) -> Iterator[str]:
+    yield redactor.text(text)
+    values: list[Value] = [{"a": [text]}, {"a": json.dumps({"b": text})}, {text: 1}]
+    for value in values:
+        encoded = json.dumps(value, ensure_ascii=False)
+        if redactor.clear(encoded.encode()):
+            yield encoded
+        else:
+            yield json.dumps(redactor.value(value), ensure_ascii=False)
+
+
+def touched() -> list[str]:
+    """Which of the look-alikes a rule changes."""
+    redactor = Redactor(b"trial")
+    return [each for each in look_alikes() if redactor.text(each) != each]
+
+
+def in_format(name: str, folder: Path, most: int | None = None) -> Leak:
+    """A secret in each text of a run of that format, one after the other, imported and exported."""
+    values = SEEDS[name]()
+    ways = [way for way in places(values) if isinstance(_at(values, way), str)]
+    dice = random.Random(name)
+    chosen = dice.sample(ways, min(most or len(ways), len(ways)))
+    corpus = list(secrets())
+    dice.shuffle(corpus)
+    used: list[Planted] = []
+    file = folder / f"{name}.db"
+    with open_ledger(file) as store:
+        for way, each in zip(chosen, cycle(corpus), strict=False):
+            source = folder / "run.jsonl"
+            source.write_bytes(put(values, way, json.dumps(each.text).encode()))
+            for _ in importing.import_paths(store, [source], format=name, replace=True):
+                pass
+            used.append(each)
+        found = _left(file, used, _exported(store))
+    return Leak(len(used), found)
+
+
+def beside(folder: Path, runs: int) -> Leak:
+    """Secrets in every place that keeps text: the tape, answers, edits, stubs, tags, scores."""
+    file = folder / "beside.db"
+    corpus = cycle(secrets())
+    used: list[Planted] = []
+    with open_ledger(file) as store:
+        for run in range(runs):
+            said = dict(zip(PLACES, islice(corpus, len(PLACES)), strict=True))
+            used += said.values()
+            plant(store, {place: each.text for place, each in said.items()}, run)
+        found = _left(file, used, _exported(store))
+    return Leak(len(used), found)
+
+
+def _at(values: Value, way: Way) -> Value:
+    for name in way:
+        values = values[name]
+    return values
+
+
+def _exported(store: Store) -> bytes:
+    keys = [row[0] for row in store.db.execute("SELECT key FROM trace WHERE complete")]
+    return b"".join(arc.write(read.recorded(store, key) for key in keys))
+
+
+def _left(file: Path, used: Iterable[Planted], written: bytes) -> list[str]:
+    found = []
+    for each in used:
+        parts = {form for part in each.secrets for form in (part, json.dumps(part)[1:-1])}
+        if found_in(file, parts) or any(part.encode() in written for part in parts):
+            found.append(each.name)
+    return found
+
+
+def rows() -> Iterator[Row]:
+    texts = in_texts()
+    yield _row("a secret is masked", "each shape in each setting", texts)
+    changed = touched()
+    many = len(look_alikes())
+    yield Row(
+        promise="what only looks like a secret stays",
+        trial="hashes, ids, code, placeholders",
+        figure=f"{many - len(changed)} of {many}",
+        kept=not changed,
+    )
+    with TemporaryDirectory() as made:
+        for name in SEEDS:
+            yield _row("no file has it", f"in every text of {name}", in_format(name, Path(made)))
+        yield _row("no file has it", "in and beside the tape", beside(Path(made), 40))
+
+
+def _row(promise: str, trial: str, leak: Leak) -> Row:
+    figure = f"{len(leak.found)} of {leak.planted} found"
+    return Row(promise=promise, trial=trial, figure=figure, kept=not leak.found)

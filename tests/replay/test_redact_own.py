@@ -1,0 +1,60 @@
+"""Rules of a person: taken, or refused with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from replay.redact import Policy, Redactor, masked_count
+from replay.redact.own import BadPattern, rule, rules
+from replay.store import Store, masking
+
+
+def _redactor(**patterns: str) -> Redactor:
+    return Redactor(b"test", Policy(rules=rules(patterns), keys=("employee_no",), allow=("E-7",)))
+
+
+def test_a_pattern_masks_all_of_a_match_or_its_group() -> None:
+    redactor = _redactor(badge=r"E-\d{1,6}", desk=r"desk (?P<secret>\d+)")
+    masked = redactor.text("E-7 and E-8 at desk 12\nE-9")
+    assert masked.startswith("E-7 and [[SECRET:badge:")
+    assert "at desk [[SECRET:desk:" in masked
+    assert masked_count(masked) == 3
+    assert redactor.text(masked) == masked
+    assert not redactor.clear(b'"E-8"')
+
+
+def test_a_field_of_a_person_is_masked_however_it_is_written() -> None:
+    redactor = _redactor()
+    for name in ("employee_no", "EmployeeNo", "employee-no"):
+        assert masked_count(str(redactor.value({name: "x y"}))) == 1
+        assert not redactor.clear(f'{{"{name}": "x y"}}'.encode())
+    assert redactor.value({"employee_no": "E-7"}) == {"employee_no": "E-7"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("(", "is no pattern"),
+        ("(a+)+b", "for ever"),
+        ("(a|aa)*b", "for ever"),
+        ("x(?:(?:ab?){2}c)*", "for ever"),
+        ("a*", "nothing stands"),
+        ("xa*a*b", "side by side"),
+        ("a{0,500}a{0,500}b", "side by side"),
+    ],
+)
+def test_a_pattern_that_may_hang_is_refused_in_a_sentence(pattern: str, why: str) -> None:
+    with pytest.raises(BadPattern, match=why):
+        rule("mine", pattern)
+
+
+def test_a_name_that_no_placeholder_can_have_is_refused() -> None:
+    with pytest.raises(BadPattern, match="no name"):
+        rule("My rule", "x")
+
+
+def test_a_database_is_told_what_the_program_provides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masking, "_sources", [])
+    masking.mask_with(lambda: Policy(rules=rules({"badge": r"E-\d{1,6}"})))
+    with Store.open(":memory:") as store:
+        assert store.redactor.text("E-8").startswith("[[SECRET:badge:")
