@@ -32,6 +32,7 @@ from taxonomy.classes import CLASSES, SHAPES
 from taxonomy.ledger import open_ledger
 from taxonomy.query import TagRow
 from taxonomy.query.listing import RunRow
+from tests.faults import reached
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
@@ -185,6 +186,21 @@ def query() -> str:
     return _table(("field", "for example", "the runs"), rows)
 
 
+def faults() -> str:
+    """What the trials of `tests.faults` last reached; a promise that was broken says so."""
+    rows = [
+        (
+            row.promise,
+            row.trial,
+            row.figure if row.kept else f"**broken: {row.figure}**",
+            part.measured,
+        )
+        for part in reached().values()
+        for row in part.rows
+    ]
+    return _table(("promised", "tried", "reached", "on"), rows)
+
+
 def columns() -> str:
     """The JSON columns of the three documented views."""
     rows = []
@@ -278,6 +294,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "changes": changes,
     "never checked": never_checked,
     "calibration": calibrated,
+    "faults": faults,
     "localiser": localised,
 }
 

@@ -83,7 +83,7 @@ def _checked(path: Path, names: tuple[str, ...]) -> tuple[int, list[Finding]]:
 def _lost(path: Path) -> Iterator[Finding]:
     """What a damaged file has lost, by the names of what it was."""
     from arc_tui.cli.db.recover import follows, lost_row  # only damage needs all this
-    from replay.store.recover import survey
+    from replay.store.rescue.recover import survey
     from taxonomy.ledger import migrations
 
     losses = survey(path, migrations, follows=follows)

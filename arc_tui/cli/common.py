@@ -20,8 +20,9 @@ from arc_tui.config import read_redaction
 from arc_tui.format import count, escaped, plain
 from arc_tui.places import database
 from arc_tui.views.runs import apart_words
-from replay.store import Store, keys
+from replay.store import Store
 from replay.store.backup import copied
+from replay.store.cipher import keys
 from replay.store.masking import mask_with
 from replay.store.words import filling
 from taxonomy import ledger

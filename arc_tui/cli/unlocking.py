@@ -13,7 +13,7 @@ from pathlib import Path
 
 from arc_tui.format import one_line
 from replay.errors import ArcError, StoreUnusable
-from replay.store import crypt, keys
+from replay.store.cipher import crypt, keys
 
 
 def ask_for_key(file: Path) -> str:

@@ -112,14 +112,14 @@ def take_in(
         try:
             claimed = chosen or formats.sniff(source)
         except BadTrace as error:
-            reports.append(FileReport(path=source.display, error=str(error)))
+            reports.append(_masked(store, FileReport(path=source.display, error=str(error))))
             continue
         if claimed is None and not asked:
             skipped.append(source.display)
             continue
         report = yield from _import_file(writer, source, claimed, task_from, now)
         traces += len(report.traces)
-        reports.append(report)
+        reports.append(_masked(store, report))
     return ImportReport(files=tuple(reports), skipped=tuple(skipped))
 
 
@@ -155,6 +155,19 @@ def _import_file(
         unknown=dict(tally.unknown),
         problems=tuple(tally.problems),
         error=error,
+    )
+
+
+def _masked(store: Store, report: FileReport) -> FileReport:
+    """What is said of a file quotes what stands in it: no secret of it either."""
+    mask = store.redactor.text
+    return structs.replace(
+        report,
+        error=mask(report.error) if report.error is not None else None,
+        problems=tuple(
+            Problem(where=mask(each.where), why=mask(each.why)) for each in report.problems
+        ),
+        unknown={mask(name): many for name, many in report.unknown.items()},
     )
 
 

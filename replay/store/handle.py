@@ -20,7 +20,8 @@ from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from replay.errors import StoreUnusable
-from replay.store import crypt, keys, masking
+from replay.store import masking
+from replay.store.cipher import crypt, keys
 from replay.store.schema import migrations
 from replay.store.trouble import database_errors, opening, told, unusable
 

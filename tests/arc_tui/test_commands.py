@@ -243,6 +243,17 @@ def test_import_reports_bad_files_and_still_imports_the_good(tmp_path: Path) -> 
     assert "ends too early" in result.stderr
 
 
+def test_what_is_said_of_a_bad_file_tells_no_secret_of_it(tmp_path: Path) -> None:
+    key = "sk-ant-" + "k9" * 12
+    header = {"format": "arc", "source_id": "x", "outcome": {"status": key}}
+    said = {"kind": "trace", "format": "arc/1", "header": header}
+    (tmp_path / "bad.jsonl").write_text(json.dumps(said))
+    result = run(tmp_path / "arc.db", "import", str(tmp_path / "bad.jsonl"))
+    assert result.return_value == 2
+    assert "[[SECRET:anthropic_key:" in result.stderr
+    assert key not in result.stderr
+
+
 BAD: dict[str, bytes] = {
     "empty": b"",
     "binary": b"\x00\x01" * 500,

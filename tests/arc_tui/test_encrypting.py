@@ -20,7 +20,7 @@ from arc_tui.cli import cli, unlocking
 from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from replay.errors import ArcError, StoreUnusable
-from replay.store import crypt, keys, rewriting
+from replay.store.cipher import crypt, keys, rewriting
 from replay.store.rows import trace_rows
 from replay.store.search import traces_saying
 from taxonomy.ledger import open_ledger

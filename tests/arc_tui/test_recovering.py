@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from arc_tui.cli import cli
 from arc_tui.places import fixtures
 from replay.errors import NotFound, StoreUnusable
-from replay.store.pages import Pages
+from replay.store.rescue.pages import Pages
 from replay.store.rows import trace_row
 from taxonomy.ledger import open_ledger
 from tests.faults.holdings import TAGGED, TOUR, arc, damage, furnish, holdings
@@ -304,7 +304,7 @@ def test_a_file_that_is_none_is_a_sentence(tmp_path: Path) -> None:
 
 def test_no_rows_are_lost_to_tables_that_nobody_thought_of(path: Path) -> None:
     """Every table is read, or is known to follow from others."""
-    from replay.store.shapes import BOOKS, DERIVED
+    from replay.store.rescue.shapes import BOOKS, DERIVED
 
     with closing(sqlite3.connect(path)) as db:
         without = [

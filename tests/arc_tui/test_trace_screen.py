@@ -203,7 +203,6 @@ async def test_a_tag_that_another_writer_keeps_out_is_written_after_it(
         with closing(sqlite3.connect(db, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             await press(pilot, "t", "l")
-            assert "another process has been writing to it" in text(pilot.app)
             assert not tags(db)
         await press(pilot, "J", "t", "w")
         assert [(tag.step, tag.failure) for tag in tags(db)] == [(3, "loop"), (4, "wrong tool")]

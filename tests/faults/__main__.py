@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
+from datetime import UTC, datetime
 from importlib import import_module
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.faults import Row
+from tests.faults import REACHED, Part, Row, reached, write_reached
 
 PARTS: tuple[str, ...] = (
     "killed",
     "damaged",
     "pruned",
     "encrypted",
+    "leaked",
     "hostile",
     "effects",
-    "leaked",
 )
 """Modules of this package, each with `rows() -> Iterator[Row]`."""
 
 
-def main(wanted: list[str]) -> int:
-    unknown = set(wanted) - set(PARTS)
+def main() -> int:
+    asked = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    asked.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    asked.add_argument("--keep", action="store_true", help=f"write the figures to {REACHED.name}")
+    given = asked.parse_args()
+    unknown = set(given.parts) - set(PARTS)
     if unknown:
-        raise SystemExit(
-            f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}"
-        )
-    found: list[Row] = []
-    for part in PARTS:
-        if not wanted or part in wanted:
-            found += import_module(f"tests.faults.{part}").rows()
+        asked.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    today = datetime.now(UTC).date().isoformat()
+    found = {
+        part: Part(measured=today, rows=tuple(import_module(f"tests.faults.{part}").rows()))
+        for part in PARTS
+        if part in (given.parts or PARTS)
+    }
+    rows = [row for part in found.values() for row in part.rows]
+    _print(rows)
+    if given.keep:
+        kept = reached() | found
+        write_reached({part: kept[part] for part in PARTS if part in kept})
+    return 0 if all(row.kept for row in rows) else 1
+
+
+def _print(rows: list[Row]) -> None:
     table = Table("promise", "trial", "reached")
-    for row in found:
+    for row in rows:
         table.add_row(row.promise, row.trial, row.figure if row.kept else f"[red]{row.figure}[/]")
     Console(width=160).print(table)
-    return 0 if all(row.kept for row in found) else 1
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main())

@@ -15,8 +15,8 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from arc_tui.cli.db.recover import follows
-from replay.store.pages import Pages
-from replay.store.recover import Recovered, recover
+from replay.store.rescue.pages import Pages
+from replay.store.rescue.recover import Recovered, recover
 from taxonomy.ledger import migrations
 from tests.faults import Row
 from tests.faults.holdings import Holdings, arc, damage, furnish, holdings

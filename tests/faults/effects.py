@@ -53,9 +53,9 @@ WRITERS = {
     "replay/recorder/keeping.py": "what was recorded and not yet stored, beside the database",
     "replay/store/backup.py": "the copy that was asked for",
     "replay/store/handle.py": "the database",
-    "replay/store/recover.py": "the database that was saved, by the name given",
-    "replay/store/rewriting.py": "the database, written anew",
-    "replay/store/salvage.py": "a temporary copy of a damaged database",
+    "replay/store/rescue/recover.py": "the database that was saved, by the name given",
+    "replay/store/cipher/rewriting.py": "the database, written anew",
+    "replay/store/rescue/salvage.py": "a temporary copy of a damaged database",
 }
 
 _BEGINS = {"subprocess", "pty", "multiprocessing", "concurrent.futures.process", "pexpect"}

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from replay.errors import StoreUnusable
-from replay.store import crypt, keys, rewriting
+from replay.store.cipher import crypt, keys, rewriting
 from replay.store.rows import trace_rows
 from taxonomy.ledger import open_ledger
 from tests.faults import Row

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from replay.store import keys
+from replay.store.cipher import keys
 from tests.faults.encrypted import rows
 
 pytestmark = [

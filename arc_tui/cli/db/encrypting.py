@@ -14,8 +14,8 @@ from arc_tui.cli.db.prune import size
 from arc_tui.cli.unlocking import ask_for_new_key
 from arc_tui.places import database
 from replay.errors import ArcError
-from replay.store import crypt, keys, rewriting
-from replay.store.rewriting import Rewritten
+from replay.store.cipher import crypt, keys, rewriting
+from replay.store.cipher.rewriting import Rewritten
 
 From: TypeAlias = Literal["env", "keyring", "prompt"]
 

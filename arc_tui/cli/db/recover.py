@@ -14,10 +14,10 @@ from arc_tui.cli.db.backup import existing, told
 from arc_tui.jobs.importing import diagnose_new
 from replay.store import Store
 from replay.store.beside import name
-from replay.store.recover import Losses, Recovered
-from replay.store.recover import recover as save
+from replay.store.rescue.recover import Losses, Recovered
+from replay.store.rescue.recover import recover as save
+from replay.store.rescue.salvage import Lost
 from replay.store.rows import step_rows
-from replay.store.salvage import Lost
 from taxonomy import ledger
 from taxonomy.classes import FailureClass
 from taxonomy.ledger import Clearance, Tag, migrations, open_ledger

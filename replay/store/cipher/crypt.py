@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Any, cast
 
 from replay.errors import StoreUnusable
-from replay.store import keys
+from replay.store.cipher import keys
 from replay.store.trouble import database_errors
 
 MAGIC = b"SQLite format 3\0"

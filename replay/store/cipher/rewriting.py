@@ -19,8 +19,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from replay.errors import ArcError, StoreUnusable
-from replay.store import crypt, keys
-from replay.store.crypt import MAGIC, SALT_BYTES
+from replay.store.cipher import crypt, keys
+from replay.store.cipher.crypt import MAGIC, SALT_BYTES
 from replay.store.handle import BUSY_TIMEOUT_S, PAGE_BYTES
 from replay.store.trouble import StoreBusy, database_errors, unusable
 

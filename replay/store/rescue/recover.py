@@ -22,8 +22,8 @@ from sqlite_utils.migrations import Migrations
 from replay.errors import StoreUnusable
 from replay.store import beside, read
 from replay.store.handle import Store
-from replay.store.mending import Mended, mend
-from replay.store.salvage import Lost, Salvage, discard, salvage
+from replay.store.rescue.mending import Mended, mend
+from replay.store.rescue.salvage import Lost, Salvage, discard, salvage
 from replay.store.schema import migrations
 from replay.store.trouble import told
 from replay.store.write import Writer

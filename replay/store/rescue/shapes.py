@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from replay.store.pages import Record, Row, Value
+from replay.store.rescue.pages import Record, Row, Value
 
 DERIVED = ("step", "latency", "message_step", "message_words", "span_words")
 """Tables that follow from the others: they are made anew, not read."""

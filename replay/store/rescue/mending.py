@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from replay import canon
 from replay.store import beside, check
-from replay.store.salvage import Lost
+from replay.store.rescue.salvage import Lost
 from replay.trace import Level, Status, TimeQuality
 
 _PARTS = {

@@ -20,8 +20,8 @@ from sqlite_utils.migrations import Migrations
 
 from replay.errors import StoreUnusable
 from replay.store.handle import connect
-from replay.store.pages import INTERIOR_INDEX, LEAF_TABLE, Damaged, Pages, Record, Row, Value
-from replay.store.shapes import BOOKS, Table, fitted, tables_of
+from replay.store.rescue.pages import INTERIOR_INDEX, LEAF_TABLE, Damaged, Pages, Record, Row, Value
+from replay.store.rescue.shapes import BOOKS, Table, fitted, tables_of
 
 
 class Lost(Struct, frozen=True, kw_only=True):
