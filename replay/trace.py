@@ -151,6 +151,11 @@ class Fidelity(Struct, frozen=True, kw_only=True):
     level: Level
     reasons: tuple[str, ...] = ()
 
+    def also(self, reason: str) -> Fidelity:
+        """The same level, for one reason more."""
+        reasons = dict.fromkeys((*self.reasons, reason))
+        return Fidelity(level=self.level, reasons=tuple(reasons))
+
 
 class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where in the source a span was read: its own id there, message index, line (from 1)."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from importlib import import_module
 from pathlib import Path
 
 import click
 
 from arc_tui import __version__
+from arc_tui.cli.lazy import Lazy
 from replay.errors import ArcError, Stopped
 
 COMMANDS: dict[str, str] = {
@@ -57,20 +57,11 @@ COMMANDS: dict[str, str] = {
 USER_ERROR, BUG, INTERRUPTED = 2, 3, 130
 
 
-class Commands(click.Group):
-    """Loads a command when it is asked for; a word that is no command may be a file."""
+class Commands(Lazy):
+    """A word that is no command may be a file."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in COMMANDS if name != "open"]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = COMMANDS.get(cmd_name)
-        if place is None:
-            return None
-        module, _, name = place.partition(":")
-        command = getattr(import_module(module), name)
-        assert isinstance(command, click.Command)
-        return command
+        return [name for name in super().list_commands(ctx) if name != "open"]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -93,6 +84,7 @@ def _no_command(word: str) -> str:
 
 @click.group(
     cls=Commands,
+    places=COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

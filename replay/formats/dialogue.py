@@ -15,10 +15,13 @@ from replay.formats.intake import Tally
 from replay.formats.normal import derived_id
 from replay.messages import Call, Result, calls, results
 from replay.trace import (
+    NO_SYSTEM,
+    NO_TOOLS,
     AnySpan,
     Context,
     Cost,
     Fidelity,
+    Level,
     Message,
     ModelCall,
     Observation,
@@ -52,6 +55,12 @@ class Turn(Struct, frozen=True, kw_only=True):
     extra: dict[str, Any] = {}
 
 
+def without_tools(system: Message | None) -> Fidelity:
+    """How well requests are known of which the tools, and mostly the system prompt, are not."""
+    reasons = (NO_TOOLS,) if system is not None else (NO_SYSTEM, NO_TOOLS)
+    return Fidelity(level=Level.PARTIAL, reasons=reasons)
+
+
 class Thread:
     """Builds the spans of one thread. `request` holds what all its calls share.
 
@@ -67,6 +76,10 @@ class Thread:
         self._tally = tally
         self._spans: list[AnySpan] = []
         self._open: list[int] = []
+
+    def weaken(self, reason: str) -> None:
+        """From here on the requests are known less well."""
+        self.fidelity = self.fidelity.also(reason)
 
     def heard(
         self,

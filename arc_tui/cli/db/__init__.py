@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
+
+from arc_tui.cli.lazy import Lazy
 
 COMMANDS: dict[str, str] = {
     "backup": "arc_tui.cli.db.backup:backup",
@@ -17,24 +17,9 @@ COMMANDS: dict[str, str] = {
 """Command by name, in the order of `arc db --help`."""
 
 
-class Care(click.Group):
-    """Loads a command when it is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        place = COMMANDS.get(cmd_name)
-        if place is None:
-            return None
-        module, _, name = place.partition(":")
-        command = getattr(import_module(module), name)
-        assert isinstance(command, click.Command)
-        return command
-
-
-@click.group(cls=Care)
-def db() -> None:
+@click.group(cls=Lazy, places=COMMANDS, invoke_without_command=True)
+@click.pass_context
+def db(ctx: click.Context) -> None:
     """Care of the database: copies, rescue, secrets, retention, encryption."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -41,6 +41,7 @@ def encrypt(source: From | None, db: Path | None) -> int:
     file = _file(db)
     if not file.exists():
         open_store(db).close()  # encrypted before anything stands in it
+    rewriting.require(file, encrypted=False)
     key = _new_key(file, source, keys.KEY, keys.KEY_FILE)
     _say(rewriting.encrypt(file, key, _keeper(source, key)), "encrypted")
     click.echo(_PLAIN, err=True)
@@ -69,6 +70,7 @@ def rekey(source: From | None, db: Path | None) -> int:
     """
     file = _there(db)
     before = crypt.salt_of(file)
+    rewriting.require(file, encrypted=True)
     key = _new_key(file, source, keys.NEW_KEY, keys.NEW_KEY_FILE)
     _say(rewriting.rekey(file, key, _keeper(source, key)), "encrypted with the new key")
     if before is not None:

@@ -114,7 +114,7 @@ class _Teller:
         self._signals: list[dict[str, Json]] = []
         first = strand.lines[0]
         if strand.after is None and first.parent is not None and not first.sidechain:
-            self._weaken(NO_EARLIER)
+            self._thread.weaken(NO_EARLIER)
 
     def tell(self, item: Item, follower: Item | None) -> None:
         """The next item; `follower` is the next that speaks."""
@@ -154,7 +154,7 @@ class _Teller:
         """A line beside the conversation that tells what became of it."""
         subtype = line.subtype
         if line.kind == "attachment":
-            self._weaken(ATTACHED)
+            self._thread.weaken(ATTACHED)
         elif subtype == "init":
             self._prompted = False
             self._before_ns = None
@@ -164,7 +164,7 @@ class _Teller:
             self._compacted, self._kept = True, segment(line)
             self._signal("compaction", line)
         elif subtype == "microcompact_boundary":
-            self._weaken(CLEARED)
+            self._thread.weaken(CLEARED)
         elif subtype in {"api_retry", "api_error"}:
             self._signal(subtype, line)
 
@@ -182,7 +182,7 @@ class _Teller:
         if line.rich is not None:
             self._rich[id(message)] = line.rich
         if line.kind == "attachment":
-            self._weaken(ATTACHED)
+            self._thread.weaken(ATTACHED)
         if line.prompt:
             self._prompted = True
             self._unanswered.append(message)
@@ -196,9 +196,9 @@ class _Teller:
     def _said(self, item: Item, follower: Item | None) -> None:
         if self._compacted:
             self._begin_again()
-            self._weaken(NO_SUMMARY)
+            self._thread.weaken(NO_SUMMARY)
         elif not self._prompted:
-            self._weaken(NO_PROMPT)
+            self._thread.weaken(NO_PROMPT)
         asked_after = self._thread.context
         turn = self._turn(item)
         message = answer.merged(item) if turn.error is None else None
@@ -207,7 +207,7 @@ class _Teller:
         elif follower is not None and answer.given_up(item, follower):
             turn = self._abandoned(turn, item, follower)
         elif message is None:
-            self._weaken(NO_ANSWER)
+            self._thread.weaken(NO_ANSWER)
         self._thread.said(message, turn)
         self._unanswered.clear()
         if turn.id in self._given_up:
@@ -266,7 +266,7 @@ class _Teller:
         self._thread.reset(*(summary + left if first else left + summary))
         self._thread.fidelity = NOTHING.fidelity
         if kept is not None and not left:
-            self._weaken(NO_KEPT)
+            self._thread.weaken(NO_KEPT)
 
     def _left(self) -> tuple[Message, ...]:
         """The messages that the compaction left as they were."""
@@ -275,12 +275,6 @@ class _Teller:
             return ()
         first, last = self._depths[kept.first][0], self._depths[kept.last][1]
         return tuple(context.messages()[first:last])
-
-    def _weaken(self, reason: str) -> None:
-        """From here on the requests are known less well."""
-        known = self._thread.fidelity
-        if reason not in known.reasons:
-            self._thread.fidelity = structs.replace(known, reasons=(*known.reasons, reason))
 
     def _signal(self, kind: str, line: Line) -> None:
         if not line.copied:

@@ -25,19 +25,15 @@ from replay.formats.codex.lines import (
     Line,
     speaks,
 )
-from replay.formats.dialogue import Thread, Turn
+from replay.formats.dialogue import Thread, Turn, without_tools
 from replay.formats.fields import known, word
 from replay.formats.intake import Tally
 from replay.formats.normal import derived_id
 from replay.messages import text
 from replay.trace import (
-    NO_SYSTEM,
-    NO_TOOLS,
     AnySpan,
     Context,
-    Fidelity,
     Json,
-    Level,
     Message,
     Request,
     Response,
@@ -82,7 +78,7 @@ class _Teller:
         self._thread = Thread(
             parent=parent,
             request=Request(system=system),
-            fidelity=_fidelity(system),
+            fidelity=without_tools(system),
             tally=tally,
         )
         self._figures = Figures()
@@ -196,7 +192,7 @@ class _Teller:
         self._unanswered.clear()
         self._heard_ns = last.at_ns or self._heard_ns
         if any(item.payload.get("encrypted_content") for item in written):
-            self._weaken(ENCRYPTED)
+            self._thread.weaken(ENCRYPTED)
 
     def _served(self, line: Line, answer: str) -> ToolCall:
         call_id, name, _ = items.called(line)
@@ -283,13 +279,13 @@ class _Teller:
         self._summarized(line)
         self._signals.append(_signal("compaction", line))
         kept = line.payload.get("replacement_history")
-        self._thread.fidelity = _fidelity(self._system)
+        self._thread.fidelity = without_tools(self._system)
         self._turns.clear()
         if isinstance(kept, list):
             self._thread.reset(*compaction.history(kept, line))
             return
         self._thread.reset(*compaction.summary(line))
-        self._weaken(NO_HISTORY)
+        self._thread.weaken(NO_HISTORY)
 
     def _summarized(self, line: Line) -> None:
         """The call that wrote the summary, where its tokens or its words are known."""
@@ -302,17 +298,6 @@ class _Teller:
         )
         if turn.usage is not None or said is not None:
             self._thread.said(said, turn)
-
-    def _weaken(self, reason: str) -> None:
-        """From here on the requests are known less well."""
-        now = self._thread.fidelity
-        if reason not in now.reasons:
-            self._thread.fidelity = structs.replace(now, reasons=(*now.reasons, reason))
-
-
-def _fidelity(system: Message | None) -> Fidelity:
-    reasons = (NO_TOOLS,) if system is not None else (NO_SYSTEM, NO_TOOLS)
-    return Fidelity(level=Level.PARTIAL, reasons=reasons)
 
 
 def _served(line: Line) -> bool:

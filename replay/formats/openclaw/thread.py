@@ -96,7 +96,7 @@ class Teller:
         at_ns = _at_ns(entry) or entry.at_ns
         thread.heard(message, place=entry.place, at_ns=at_ns, errors=_error(entry))
         if entry.kind == SUMMARY or entry.role in ("bashExecution", "branchSummary"):
-            _weaken(thread, WORDED)
+            thread.weaken(WORDED)
         if entry.role == "user":
             self.unanswered.append(message)
         return message
@@ -125,7 +125,7 @@ class Teller:
         first = [messages.user(summary)] if summary else []
         thread.reset(*first, *kept)
         thread.fidelity = NOTHING.fidelity
-        _weaken(thread, WORDED)
+        thread.weaken(WORDED)
 
     def _kept(self, entry: Entry) -> list[Message]:
         """The messages from the first kept entry up to here; none where it is not above."""
@@ -218,9 +218,3 @@ def _call_times(span: AnySpan) -> AnySpan:
     if not isinstance(span, ToolCall) or span.time_quality != "exact":
         return span
     return structs.replace(span, time_quality="derived")
-
-
-def _weaken(thread: Thread, reason: str) -> None:
-    now = thread.fidelity
-    if reason not in now.reasons:
-        thread.fidelity = structs.replace(now, reasons=(*now.reasons, reason))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from replay.formats import normal
-from replay.formats.dialogue import Thread, Turn
+from replay.formats.dialogue import Thread, Turn, without_tools
 from replay.formats.fields import known, listed, obj, word
 from replay.formats.intake import Tally
 from replay.formats.normal import derived_id
@@ -21,11 +21,9 @@ from replay.formats.opencode.messages import Step
 from replay.formats.opencode.stored import Session, Written
 from replay.trace import (
     NO_SYSTEM,
-    NO_TOOLS,
     AnySpan,
     Fidelity,
     Json,
-    Level,
     Message,
     Request,
     Response,
@@ -49,7 +47,7 @@ class Teller:
         self.error: str | None = None
         self._parent, self._tally = parent, tally
         self._thread = Thread(
-            parent=parent, request=Request(), fidelity=_fidelity(None), tally=tally
+            parent=parent, request=Request(), fidelity=without_tools(None), tally=tally
         )
         self._began_ns: dict[str, int] = {}
         self._names: set[str] = set()
@@ -90,7 +88,7 @@ class Teller:
             self._thread.heard(message, place=written.place)
             self.unanswered.append(message)
         if messages.words_unknown(written.parts):
-            self._weaken(WORDED)
+            self._thread.weaken(WORDED)
         if any(part.get("type") == "compaction" for part in written.parts):
             self._compaction = message
         self._heard_ns = _ms_ns(obj(written.info.get("time")).get("created")) or self._heard_ns
@@ -170,9 +168,9 @@ class Teller:
         summary = [message for step in found if (message := messages.answer(step)) is not None]
         request = [self._compaction] if self._compaction is not None else []
         self._thread.reset(*request, *summary)
-        self._thread.fidelity = _fidelity(self._thread.request.system)
-        self._weaken(WORDED)
-        self._weaken(KEPT)
+        self._thread.fidelity = without_tools(self._thread.request.system)
+        self._thread.weaken(WORDED)
+        self._thread.weaken(KEPT)
         self._compaction = None
 
     def _known_at(self, start_ns: int | None) -> Fidelity:
@@ -196,16 +194,6 @@ class Teller:
 
     def _signal(self, kind: str, written: Written) -> None:
         self.signals.append({"kind": kind, **known(message=written.place.message)})
-
-    def _weaken(self, reason: str) -> None:
-        now = self._thread.fidelity
-        if reason not in now.reasons:
-            self._thread.fidelity = structs.replace(now, reasons=(*now.reasons, reason))
-
-
-def _fidelity(system: Message | None) -> Fidelity:
-    reasons = (NO_TOOLS,) if system is not None else (NO_SYSTEM, NO_TOOLS)
-    return Fidelity(level=Level.PARTIAL, reasons=reasons)
 
 
 def _answers(written: Written) -> bool:

@@ -9,7 +9,7 @@ of seconds and nanoseconds).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -167,19 +167,40 @@ def _from_phoenix(span: dict[str, Any]) -> Raw | None:
     if trace is None or name is None:
         return None
     attributes = flat(obj(span.get("attributes")))
+    return phoenix_span(
+        span,
+        trace=trace,
+        name=name,
+        attributes=attributes,
+        events=span.get("events"),
+        annotations=tuple(filter(None, map(obj, listed(span.get("annotations"))))),
+    )
+
+
+def phoenix_span(
+    row: Mapping[str, Json],
+    *,
+    trace: str,
+    name: str,
+    attributes: dict[str, Json],
+    events: Json,
+    annotations: tuple[dict[str, Json], ...] = (),
+    time: Callable[[Json], int | None] = ns,
+) -> Raw:
+    """A span as Phoenix names its fields, in JSON, in a table of columns and in its database."""
     return Raw(
         trace=trace,
         id=name,
-        parent=word(span.get("parent_id")),
-        name=word(span.get("name")) or "",
-        kind=word(span.get("span_kind")) or word(attributes.get("openinference.span.kind")),
-        start_ns=ns(span.get("start_time")),
-        end_ns=ns(span.get("end_time")),
-        status=status_of(span.get("status_code")),
-        message=word(span.get("status_message")),
+        parent=word(row.get("parent_id")),
+        name=word(row.get("name")) or "",
+        kind=word(row.get("span_kind")) or word(attributes.get("openinference.span.kind")),
+        start_ns=time(row.get("start_time")),
+        end_ns=time(row.get("end_time")),
+        status=status_of(row.get("status_code")),
+        message=word(row.get("status_message")),
         attributes=attributes,
-        events=tuple(map(event, listed(span.get("events")))),
-        annotations=tuple(filter(None, map(obj, listed(span.get("annotations"))))),
+        events=tuple(map(event, listed(events))),
+        annotations=annotations,
     )
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from replay.errors import BadTrace
-from replay.formats.fields import listed, word
+from replay.formats.fields import word
 from replay.formats.intake import Head, Source, Tally, decode
 from replay.formats.normal import ns
 from replay.formats.onfile import plain_file
 from replay.formats.openinference.attributes import flat
-from replay.formats.openinference.exports import Raw, event, status_of
+from replay.formats.openinference.exports import Raw, phoenix_span
 from replay.trace import Json
 
 MAGIC = b"PAR1"
@@ -149,18 +149,8 @@ def _raw(row: dict[str, Json], path: str) -> Raw | None:
     events = row.get("events")
     if isinstance(events, str):
         events = decode(events.encode(), path, f"span {name}")
-    return Raw(
-        trace=trace,
-        id=name,
-        parent=word(row.get("parent_id")),
-        name=word(row.get("name")) or "",
-        kind=word(row.get("span_kind")) or word(attributes.get("openinference.span.kind")),
-        start_ns=_time(row.get("start_time")),
-        end_ns=_time(row.get("end_time")),
-        status=status_of(row.get("status_code")),
-        message=word(row.get("status_message")),
-        attributes=attributes,
-        events=tuple(map(event, listed(events))),
+    return phoenix_span(
+        row, trace=trace, name=name, attributes=attributes, events=events, time=_time
     )
 
 

@@ -28,7 +28,7 @@ from replay.formats.otlp.messages import several
 from replay.formats.otlp.records import Log, Raw
 from replay.formats.otlp.scores import scores
 from replay.formats.otlp.spans import Known, known_of
-from replay.formats.otlp.tree import Builder
+from replay.formats.otlp.tree import Builder, count_spans
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Level, ModelCall
 
 NAME = "otlp"
@@ -142,7 +142,7 @@ def batch_of(
         return None
     tally.counts["traces"] += 1
     spans = Builder(found, tally).spans()
-    _count(spans, tally)
+    count_spans(spans, tally)
     header = Header(
         format=NAME,
         source_id=name.removeprefix("session:"),
@@ -172,16 +172,6 @@ def _joined(name: str, given: list[Raw], told: list[Log]) -> list[Raw]:
         given = claude_code.spans_of(name, told)
     claude_code.figures(given, told)
     return logs.join(given, told)
-
-
-def _count(spans: tuple[AnySpan, ...], tally: Tally) -> None:
-    for span in spans:
-        tally.counts["errors"] += span.status == "error"
-        if isinstance(span, ModelCall):
-            tally.counts["model_calls"] += 1
-            if span.usage is not None:
-                tally.counts["input_tokens"] += span.usage.input_tokens or 0
-                tally.counts["output_tokens"] += span.usage.output_tokens or 0
 
 
 def _labels(found: list[Known]) -> dict[str, str]:

@@ -7,6 +7,7 @@ span ran is known by what the model said and was answered.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import structs
@@ -272,3 +273,14 @@ def _observed(span: Known, call_id: str | None, name: str) -> Observation | None
         shown = "\n".join(map(str, texts))  # blocks of text alone
     body = {"role": "tool", "content": words(shown), **known(tool_call_id=call_id, name=name)}
     return Observation(message=Message(dialect="openai", body=body))
+
+
+def count_spans(spans: Iterable[AnySpan], tally: Tally) -> None:
+    """What an importer says of the spans it made: errors, model calls and their tokens."""
+    for span in spans:
+        tally.counts["errors"] += span.status == "error"
+        if isinstance(span, ModelCall):
+            tally.counts["model_calls"] += 1
+            if span.usage is not None:
+                tally.counts["input_tokens"] += span.usage.input_tokens or 0
+                tally.counts["output_tokens"] += span.usage.output_tokens or 0

@@ -16,7 +16,7 @@ from replay.formats.otlp.kinds import Kind
 from replay.formats.otlp.messages import several
 from replay.formats.otlp.records import Raw
 from replay.formats.otlp.spans import Known, known_of
-from replay.formats.otlp.tree import Builder
+from replay.formats.otlp.tree import Builder, count_spans
 from replay.formats.services.spoken import request_of, tool
 from replay.messages import Call, calls
 from replay.trace import AgentSpan, AnySpan, Json, ModelCall
@@ -34,13 +34,7 @@ def spans(raws: Iterable[Raw], tally: Tally) -> tuple[AnySpan, ...]:
     made = Builder(found, tally).spans()
     tally.counts["traces"] += 1
     tally.counts["spans"] += len(found)
-    for span in made:
-        tally.counts["errors"] += span.status == "error"
-        if isinstance(span, ModelCall):
-            tally.counts["model_calls"] += 1
-            if span.usage is not None:
-                tally.counts["input_tokens"] += span.usage.input_tokens or 0
-                tally.counts["output_tokens"] += span.usage.output_tokens or 0
+    count_spans(made, tally)
     return made
 
 

@@ -14,11 +14,10 @@ from msgspec import structs
 
 from replay.errors import BadTrace
 from replay.formats import openinference
-from replay.formats.fields import known, listed, obj, word
+from replay.formats.fields import known, obj, word
 from replay.formats.intake import Tally, decode
-from replay.formats.normal import ns
 from replay.formats.openinference.attributes import flat
-from replay.formats.openinference.exports import Raw, event, status_of
+from replay.formats.openinference.exports import Raw, phoenix_span
 from replay.formats.sqlite.database import Database, Row
 from replay.trace import Batch, Json, SourceScore
 
@@ -61,18 +60,8 @@ def _raw(trace: str, row: Row, rows: dict[str, int], path: str, tally: Tally) ->
     if type(row.get("id")) is int:
         rows[name] = row["id"]
     attributes = flat(obj(_json(row, "attributes", path, tally)))
-    return Raw(
-        trace=trace,
-        id=name,
-        parent=word(row.get("parent_id")),
-        name=word(row.get("name")) or "",
-        kind=word(row.get("span_kind")) or word(attributes.get("openinference.span.kind")),
-        start_ns=ns(row.get("start_time")),
-        end_ns=ns(row.get("end_time")),
-        status=status_of(row.get("status_code")),
-        message=word(row.get("status_message")),
-        attributes=attributes,
-        events=tuple(map(event, listed(_json(row, "events", path, tally)))),
+    return phoenix_span(
+        row, trace=trace, name=name, attributes=attributes, events=_json(row, "events", path, tally)
     )
 
 

@@ -48,10 +48,19 @@ class Rewritten(Struct, frozen=True, kw_only=True):
     wiped: int | None
 
 
+def require(file: Path, *, encrypted: bool) -> None:
+    """Raises ArcError where the file is not so, StoreUnusable where no driver is installed: before
+    anybody is asked for a key."""
+    if encrypted and crypt.salt_of(file) is None:
+        raise ArcError(f"{file}: is not encrypted", "`arc db encrypt` does that")
+    if not encrypted and crypt.salt_of(file) is not None:
+        raise ArcError(f"{file}: is encrypted already", "`arc db rekey` gives it another key")
+    crypt.driver(file)
+
+
 def encrypt(file: Path, key: str, kept: Kept | None = None) -> Rewritten:
     """Encrypt a plain database. Raises ArcError where it is encrypted already."""
-    if crypt.salt_of(file) is not None:
-        raise ArcError(f"{file}: is encrypted already", "`arc db rekey` gives it another key")
+    require(file, encrypted=False)
     return _rewritten(file, None, keys.fit(key), kept)
 
 
@@ -67,10 +76,11 @@ def rekey(file: Path, key: str, kept: Kept | None = None) -> Rewritten:
 
 def _known_key(file: Path) -> str:
     """The key that opens it, ready-made."""
+    require(file, encrypted=True)
     opened = crypt.connect(file, _BUSY_S)  # a wrong key ends here
     salt = crypt.salt_of(file)
-    if opened is None or salt is None:
-        raise ArcError(f"{file}: is not encrypted", "`arc db encrypt` does that")
+    assert opened is not None
+    assert salt is not None
     opened.close()
     return keys.derived(keys.find(file, salt).key, salt)
 
