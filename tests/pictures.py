@@ -16,7 +16,7 @@ from textual.widgets import TextArea
 from arc_tui.app import ArcApp
 from arc_tui.jobs import importing
 from arc_tui.places import fixtures
-from arc_tui.screens.trace import TraceScreen
+from arc_tui.screens.trace.screen import TraceScreen
 from replay.store.rows import trace_row
 from taxonomy.ledger import open_ledger
 from tests.screen import settle

@@ -21,9 +21,9 @@ from click.testing import CliRunner
 from arc_tui.cli import cli
 from arc_tui.jobs import importing
 from arc_tui.places import fixtures
+from arc_tui.views.calibration.results import markdown, shipped
 from arc_tui.views.doctor import never_checked
 from arc_tui.views.formats import HEAD, build_formats
-from arc_tui.views.results import markdown, shipped
 from replay.edit import Change
 from replay.edit.changes import EFFORTS, ROLES
 from replay.edit_file import KINDS
@@ -57,30 +57,24 @@ def _shown(pieces: Iterable[str]) -> list[str]:
 def keys() -> str:
     """A row a key of each screen."""
     from arc_tui.app import ArcApp
-    from arc_tui.screens import (
-        bisect,
-        calibration,
-        failures,
-        free,
-        money,
-        probing,
-        replay,
-        runs,
-        steps,
-        trace,
-        trying,
-        walking,
-    )
-    from arc_tui.widgets import (
-        bisect_list,
-        failure_bars,
-        failure_runs,
-        span_tree,
-        steps_list,
-        stub_box,
-        tag_picker,
-    )
+    from arc_tui.screens import calibration, failures, money
+    from arc_tui.screens.bisect import screen as bisect
+    from arc_tui.screens.free import screen as free
+    from arc_tui.screens.probing import screen as probing
+    from arc_tui.screens.replay import screen as replay
+    from arc_tui.screens.runs import screen as runs
+    from arc_tui.screens.steps import screen as steps
+    from arc_tui.screens.trace import screen as trace
+    from arc_tui.screens.trace import walking
+    from arc_tui.screens.trying import screen as trying
     from arc_tui.widgets import rows as lists
+    from arc_tui.widgets import stub_box
+    from arc_tui.widgets.bisect import versions as bisect_list
+    from arc_tui.widgets.failures import bars as failure_bars
+    from arc_tui.widgets.failures import runs as failure_runs
+    from arc_tui.widgets.steps import rows as steps_list
+    from arc_tui.widgets.tagging import picker as tag_picker
+    from arc_tui.widgets.trace import span_tree
 
     found = []
     for where, owner in (

@@ -25,8 +25,8 @@ from arc_tui.cli.live import foreseen, limits
 from arc_tui.jobs.bisect.bisecting_steps import bisecting_steps
 from arc_tui.jobs.bisect.step_estimate import RunsOutlook, StepsOutlook, outlook
 from arc_tui.jobs.bisect.step_plan import SAMPLES, OracleName, StepsWanted
-from arc_tui.views.bisect_steps import EMPTY, SourceRow, StepRow, StepsView, TrialView
-from arc_tui.views.bisect_steps_words import p_words
+from arc_tui.views.steps.sentences import p_words
+from arc_tui.views.steps.view import EMPTY, SourceRow, StepRow, StepsView, TrialView
 from replay.edit import Edit
 from replay.errors import ArcError
 from replay.locked.estimate import Estimate

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import print_table
-from arc_tui.views.bisect import BisectView, VersionRow
+from arc_tui.views.bisect.view import BisectView, VersionRow
 
 _BAR, _NOTE = 20, 48
 

@@ -23,7 +23,7 @@ from arc_tui.jobs.bisect.bisecting import bisecting
 from arc_tui.jobs.bisect.estimate import Outlook, estimated
 from arc_tui.jobs.bisect.plan import Wanted
 from arc_tui.jobs.bisect.versions import Source, of_files, of_git
-from arc_tui.views.bisect import EMPTY, BisectView
+from arc_tui.views.bisect.view import EMPTY, BisectView
 from replay.bisection.rounds import SURE, Settings
 from replay.edit import Edit
 from replay.errors import ArcError, BadEdit

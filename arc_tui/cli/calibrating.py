@@ -20,13 +20,13 @@ from arc_tui.jobs import importing
 from arc_tui.jobs.importing import diagnose_one
 from arc_tui.jobs.trusting import keep_verdicts
 from arc_tui.places import author
-from arc_tui.views.calibration import (
+from arc_tui.views.calibration.drift import build_drift, unchecked
+from arc_tui.views.calibration.view import (
     CalibrationView,
     build_audit,
     build_calibration,
     labels_of,
 )
-from arc_tui.views.drift import build_drift, unchecked
 from replay.errors import no_step
 from replay.store import Store
 from replay.store.handle import now_ns

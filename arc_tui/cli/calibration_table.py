@@ -10,12 +10,12 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import print_table
-from arc_tui.views.calibration import TITLES, AuditView, CalibrationView, Part
-from arc_tui.views.calibration_tables import Table
-from arc_tui.views.drift import DriftView
-from arc_tui.views.drift_tables import drift_tables, unchecked_line
-from arc_tui.views.noise_tables import noise_tables
-from arc_tui.views.trust_tables import part_tables
+from arc_tui.views.calibration.drift import DriftView
+from arc_tui.views.calibration.drift_tables import drift_tables, unchecked_line
+from arc_tui.views.calibration.noise_tables import noise_tables
+from arc_tui.views.calibration.tables import Table
+from arc_tui.views.calibration.trust_tables import part_tables
+from arc_tui.views.calibration.view import TITLES, AuditView, CalibrationView, Part
 from taxonomy.calibration.disagreement import Disagreement
 from taxonomy.calibration.labels import Unusable
 from taxonomy.calibration.noise import Cell

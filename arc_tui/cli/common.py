@@ -19,7 +19,7 @@ from arc_tui.cli.unlocking import ask_for_key
 from arc_tui.config import read_redaction
 from arc_tui.format import count, escaped, plain
 from arc_tui.places import database
-from arc_tui.views.runs import apart_words
+from arc_tui.views.runs.view import apart_words
 from replay.store import Store
 from replay.store.backup import copied
 from replay.store.cipher import keys

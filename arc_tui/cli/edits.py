@@ -10,8 +10,8 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
-from arc_tui.views.edits import EditRow, build_edits
-from arc_tui.views.try_words import moment, share
+from arc_tui.views.replay.edits import EditRow, build_edits
+from arc_tui.views.trying.words import moment, share
 from replay.edit import describe
 from replay.edit_file import to_toml
 from replay.models.choose import label

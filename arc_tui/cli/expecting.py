@@ -19,7 +19,7 @@ from arc_tui.cli.common import console, print_json, print_table
 from arc_tui.cli.live import foreseen
 from arc_tui.jobs.expecting import JUDGE
 from arc_tui.jobs.meeting import CannotTell, Question, estimated, meeting
-from arc_tui.views.expect import AnswerRow, ExpectView
+from arc_tui.views.replay.expect import AnswerRow, ExpectView
 from replay.errors import ArcError, Stopped
 from replay.store import Store
 

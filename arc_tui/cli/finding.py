@@ -17,7 +17,7 @@ from arc_tui.cli.common import (
     print_json,
     print_table,
 )
-from arc_tui.views.finding import MOST, FoundRun, build_found
+from arc_tui.views.runs.finding import MOST, FoundRun, build_found
 
 
 @click.command()

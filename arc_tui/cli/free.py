@@ -14,7 +14,7 @@ from arc_tui.cli.common import console, print_json, with_database
 from arc_tui.cli.free_table import print_runs
 from arc_tui.jobs.freeing import FreeWanted, freeing, kept_run
 from arc_tui.jobs.replaying import Wanted
-from arc_tui.views.free import FreeRuns, FreeView, free_runs
+from arc_tui.views.free.view import FreeRuns, FreeView, free_runs
 from replay.bundle import BadBundle, write
 from replay.errors import BadEdit
 from replay.free import stub

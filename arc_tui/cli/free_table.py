@@ -11,8 +11,8 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import print_table
-from arc_tui.views.free import MARKS, FreeRow, FreeRuns, FreeView, Missed, did_words, got_words
-from arc_tui.views.free_words import UNCHECKED
+from arc_tui.views.free.view import MARKS, FreeRow, FreeRuns, FreeView, Missed, did_words, got_words
+from arc_tui.views.free.words import UNCHECKED
 from replay.compare import VERSION
 from replay.free.stub import to_toml
 

@@ -23,8 +23,8 @@ from arc_tui.format import count, one_line
 from arc_tui.jobs import importing
 from arc_tui.jobs.finding import MOST, Offer, look
 from arc_tui.places import database
-from arc_tui.views.brief import brief_text
-from arc_tui.views.offers import offer_words
+from arc_tui.views.runs.offers import offer_words
+from arc_tui.views.trace.brief import brief_text
 from replay.store import Store
 from replay.store.handle import now_ns
 

@@ -18,7 +18,7 @@ from arc_tui.cli.common import (
     print_table,
     say_apart,
 )
-from arc_tui.views.runs import phrase, run_rows, total_cost
+from arc_tui.views.runs.view import phrase, run_rows, total_cost
 from taxonomy.query.listing import RunRow
 from taxonomy.stats.holding import Apart, hidden, parted
 

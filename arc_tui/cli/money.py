@@ -9,8 +9,8 @@ import click
 from rich.text import Text
 
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
-from arc_tui.views.money import Where, build_money
-from arc_tui.views.money_words import sections
+from arc_tui.views.money.view import Where, build_money
+from arc_tui.views.money.words import sections
 
 
 @click.command()

@@ -21,9 +21,9 @@ from arc_tui.cli.common import (
 )
 from arc_tui.cli.pareto_table import print_agreement, print_before_after, print_runs, print_trend
 from arc_tui.config import read_owners
-from arc_tui.views.failure_words import owner
-from arc_tui.views.failures import NOT_AGENTS, Asked, agreements, build_failures, rows_named
-from arc_tui.views.runs import chosen
+from arc_tui.views.failures.view import NOT_AGENTS, Asked, agreements, build_failures, rows_named
+from arc_tui.views.failures.words import owner
+from arc_tui.views.runs.view import chosen
 from replay.store import Store
 from taxonomy.pareto import BYS, UNTAGGED, Bar, By, Pareto
 from taxonomy.pareto import pareto as count_failures

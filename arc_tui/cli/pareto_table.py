@@ -9,9 +9,9 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import print_table
-from arc_tui.views.calibration_tables import counted, short
-from arc_tui.views.failure_words import WHO, Labelled, agreement, card, told
-from arc_tui.views.failures import BarRow, FailuresView
+from arc_tui.views.calibration.tables import counted, short
+from arc_tui.views.failures.view import BarRow, FailuresView
+from arc_tui.views.failures.words import WHO, Labelled, agreement, card, told
 from taxonomy.change import Change
 from taxonomy.pareto import RunBehind
 from taxonomy.sources_agree import Differ, SourcesAgree

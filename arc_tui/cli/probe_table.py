@@ -10,8 +10,8 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import print_table, with_database
-from arc_tui.views.probing import ProbeOffer, ProbesView, ProbeView
-from arc_tui.views.replay import ReplayRow
+from arc_tui.views.probing.view import ProbeOffer, ProbesView, ProbeView
+from arc_tui.views.replay.view import ReplayRow
 from replay.locked.estimate import Estimate
 from replay.models.choose import DEMO, label
 

@@ -14,7 +14,7 @@ from arc_tui.cli.live import foreseen, limits, live_options
 from arc_tui.cli.probe_table import print_offers, print_probe
 from arc_tui.jobs.probe.plan import SAMPLES, Wanted
 from arc_tui.jobs.probe.probing import estimated, offered, probing
-from arc_tui.views.probing import ProbeView
+from arc_tui.views.probing.view import ProbeView
 from replay.errors import ArcError
 from replay.locked.sampling import Schedule
 from replay.store import Store

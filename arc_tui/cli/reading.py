@@ -10,9 +10,9 @@ from rich.text import Text
 
 from arc_tui.cli.common import console, db_option, json_option, open_judged, print_json
 from arc_tui.cli.show import print_step, print_trace
-from arc_tui.views.brief import brief_text
-from arc_tui.views.step import build_step
-from arc_tui.views.trace import build_break, build_trace
+from arc_tui.views.trace.brief import brief_text
+from arc_tui.views.trace.step import build_step
+from arc_tui.views.trace.view import build_break, build_trace
 from replay.errors import no_step
 
 
@@ -32,8 +32,10 @@ def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
             detail = build_step(store, view.run.trace, step)
         except IndexError as error:
             raise no_step(step, view.run.steps) from error
-        from arc_tui.views.origins import Ground  # reads values: not for a look at a whole trace
-        from arc_tui.views.probe_offers import build_why_probes
+        from arc_tui.views.probing.offers import build_why_probes
+        from arc_tui.views.trace.origins import (
+            Ground,  # reads values: not for a look at a whole trace
+        )
 
         detail = structs.replace(
             detail,

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import print_table
-from arc_tui.views.replay import ReplayRow, ReplayView
-from arc_tui.views.replay_cells import WIDTH, arm_cell, mark_words
+from arc_tui.views.replay.cells import WIDTH, arm_cell, mark_words
+from arc_tui.views.replay.view import ReplayRow, ReplayView
 from replay.compare import RULES, VERSION
 
 

@@ -24,7 +24,7 @@ from arc_tui.cli.live import foreseen, limits, live_options
 from arc_tui.cli.replay_table import print_replay
 from arc_tui.jobs.meeting import Question
 from arc_tui.jobs.replaying import Wanted, break_and_notice, estimated, replaying
-from arc_tui.views.replay import EMPTY, ReplayView
+from arc_tui.views.replay.view import EMPTY, ReplayView
 from replay.bisection.share import HALF
 from replay.bundle import BadBundle, write
 from replay.compare.rules import rules_from

@@ -6,11 +6,11 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui import format
-from arc_tui.views.step import Said, Seen, StepView
-from arc_tui.views.trace import TraceView
-from arc_tui.views.tree import TreeRow, visible
+from arc_tui.views.trace.step import Said, Seen, StepView
+from arc_tui.views.trace.tree import TreeRow, visible
+from arc_tui.views.trace.view import TraceView
 from arc_tui.widgets.document import INDENT, LABEL, Document, Fold
-from arc_tui.widgets.why_page import why_page
+from arc_tui.widgets.trace.why_page import why_page
 from taxonomy.classes import class_label
 
 LONG = 2000

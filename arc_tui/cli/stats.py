@@ -21,8 +21,8 @@ from arc_tui.cli.common import (
     print_table,
 )
 from arc_tui.cli.stats_table import name_of, print_stats
-from arc_tui.views.runs import run_rows
-from arc_tui.views.stats import Ask, StatsView, build_stats
+from arc_tui.views.runs.view import run_rows
+from arc_tui.views.stats.view import Ask, StatsView, build_stats
 from replay.compare.rules import rules_from
 from replay.store import Store
 from taxonomy import goals as goal_files

@@ -9,8 +9,7 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import print_table
-from arc_tui.views.stats import Group, StatsView, Trend
-from arc_tui.views.stats_cells import (
+from arc_tui.views.stats.cells import (
     COMPARE,
     HEAD,
     NOT_INDEPENDENT,
@@ -19,10 +18,11 @@ from arc_tui.views.stats_cells import (
     shape_table,
     trend_cells,
 )
-from arc_tui.views.stats_latency import HEAD as HEAD_OF_LATENCIES
-from arc_tui.views.stats_latency import CallTimes, latency_note, latency_rows
-from arc_tui.views.stats_line import Line
-from arc_tui.views.stats_lines import lines
+from arc_tui.views.stats.latency import HEAD as HEAD_OF_LATENCIES
+from arc_tui.views.stats.latency import CallTimes, latency_note, latency_rows
+from arc_tui.views.stats.line import Line
+from arc_tui.views.stats.lines import lines
+from arc_tui.views.stats.view import Group, StatsView, Trend
 
 
 def print_stats(out: Console, view: StatsView, *, grouped: bool) -> None:

@@ -21,7 +21,7 @@ from arc_tui.cli.common import (
 from arc_tui.cli.tagging_table import print_agreement, print_cleared, print_queue
 from arc_tui.config import read_owners
 from arc_tui.places import author
-from arc_tui.views.raters import build_raters
+from arc_tui.views.calibration.raters import build_raters
 from replay.errors import NotFound
 from replay.store import Store
 from replay.store.rows import step_rows, trace_row

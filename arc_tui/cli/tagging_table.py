@@ -10,8 +10,8 @@ from rich.text import Text
 from arc_tui import format
 from arc_tui.cli.calibration_table import print_tables
 from arc_tui.cli.common import console, print_json, print_table
-from arc_tui.views.queue import nothing_waits
-from arc_tui.views.raters import RatersView, head, tables
+from arc_tui.views.calibration.raters import RatersView, head, tables
+from arc_tui.views.runs.queue import nothing_waits
 from taxonomy.ledger import Clearance
 from taxonomy.queue import Queue, Waiting
 

@@ -12,8 +12,8 @@ from arc_tui.cli.replay_table import print_replay
 from arc_tui.cli.replaying import drained
 from arc_tui.jobs.replaying import Wanted, replaying
 from arc_tui.places import fixtures
-from arc_tui.views.runs import build_runs
-from arc_tui.views.trace import build_break
+from arc_tui.views.runs.view import build_runs
+from arc_tui.views.trace.view import build_break
 from replay.edit_file import from_files
 from taxonomy.ledger import open_ledger
 

@@ -10,8 +10,9 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import print_table, with_database
-from arc_tui.views.try_rows import TriedRun, TriedStep
-from arc_tui.views.try_words import (
+from arc_tui.views.trying.rows import TriedRun, TriedStep
+from arc_tui.views.trying.view import TryView
+from arc_tui.views.trying.words import (
     COUNTED_AT_STEPS,
     arms,
     basis,
@@ -24,7 +25,6 @@ from arc_tui.views.try_words import (
     spent,
     whom,
 )
-from arc_tui.views.trying import TryView
 
 _RUN, _PHRASE = 28, 48
 _NARROW, _NARROW_RUN = 100, 20

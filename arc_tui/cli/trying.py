@@ -24,7 +24,7 @@ from arc_tui.cli.try_table import print_try
 from arc_tui.jobs.tryout.estimate import foreseen
 from arc_tui.jobs.tryout.trying import trying
 from arc_tui.jobs.tryout.wish import CONTROLS, SAMPLES, Wanted, edit_named
-from arc_tui.views.trying import TryView
+from arc_tui.views.trying.view import TryView
 from replay.cluster import Clustered
 from replay.compare.rules import rules_from
 from replay.edit import Edit

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from arc_tui.views.runs import run_rows
+from arc_tui.views.runs.view import run_rows
 from replay.errors import BadEdit, NotFound
 from replay.formats.chat import tool
 from replay.formats.intake import decode

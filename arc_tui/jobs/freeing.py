@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Mapping
 from msgspec import Struct, field, structs
 
 from arc_tui.jobs.replaying import BETWEEN_VIEWS_S, break_and_notice
-from arc_tui.views.free import FreeView, Spent
-from arc_tui.views.free_rows import free_view
+from arc_tui.views.free.rows import free_view
+from arc_tui.views.free.view import FreeView, Spent
 from replay.budget import Budget, Limits
 from replay.compare.rules import PLAIN, Rules
 from replay.edit import Edit

@@ -14,7 +14,7 @@ from arc_tui.jobs import expecting
 from arc_tui.jobs.everyone import Everyone
 from arc_tui.jobs.freeing import FreeWanted
 from arc_tui.jobs.replaying import Wanted
-from arc_tui.views.expect import (
+from arc_tui.views.replay.expect import (
     ExpectView,
     Sampled,
     answer_rows,

@@ -13,7 +13,7 @@ from typing import TypedDict
 from msgspec import Struct, structs
 
 from arc_tui.views.pruning import PruneView, Staying, groups
-from arc_tui.views.runs import run_rows
+from arc_tui.views.runs.view import run_rows
 from replay.store import Store, prune
 from replay.store.prune import Weight
 from replay.store.rows import TraceRow, trace_rows

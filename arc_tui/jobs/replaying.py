@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Generator
 
 from msgspec import Struct, structs
 
-from arc_tui.views.replay import ReplayView, edit_diff, replay_rows
+from arc_tui.views.replay.view import ReplayView, edit_diff, replay_rows
 from replay.budget import Budget, Limits
 from replay.compare.rules import PLAIN, Rules
 from replay.edit import Edit

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from arc_tui.jobs.importing import diagnose_one
-from arc_tui.views.calibration import CalibrationView
+from arc_tui.views.calibration.view import CalibrationView
 from replay.store import Store
 from taxonomy.calibration import gate, item_gate
 from taxonomy.calibration.drift import judge_sets

@@ -25,14 +25,14 @@ from arc_tui import format
 from arc_tui.jobs import importing
 from arc_tui.jobs.trusting import Kept, keep_verdicts
 from arc_tui.screens.base import ArcScreen
-from arc_tui.views.calibration import EMPTY as NO_FIGURES
-from arc_tui.views.calibration import KEPT
-from arc_tui.views.calibration_screen import EMPTY, CalibrationStage, PartDrawn, build_stage
-from arc_tui.views.calibration_words import ALL_AGREE, basis, sentence
+from arc_tui.views.calibration.stage import EMPTY, CalibrationStage, PartDrawn, build_stage
+from arc_tui.views.calibration.view import EMPTY as NO_FIGURES
+from arc_tui.views.calibration.view import KEPT
+from arc_tui.views.calibration.words import ALL_AGREE, basis, sentence
 from arc_tui.widgets.ask_box import AskBox, Option
-from arc_tui.widgets.calibration_break import break_page
-from arc_tui.widgets.calibration_classes import classes_page
-from arc_tui.widgets.calibration_head import (
+from arc_tui.widgets.calibration.breaks import break_page
+from arc_tui.widgets.calibration.classes import classes_page
+from arc_tui.widgets.calibration.head import (
     BREAK,
     CLASSES,
     NOTES,
@@ -42,11 +42,11 @@ from arc_tui.widgets.calibration_head import (
     CalibrationHead,
     CalibrationTabs,
 )
-from arc_tui.widgets.calibration_ink import Line
-from arc_tui.widgets.calibration_notes import missing_page, notes_page
-from arc_tui.widgets.calibration_page import CalibrationPage
-from arc_tui.widgets.calibration_scores import scores_page
-from arc_tui.widgets.calibration_worst import CalibrationWorst, in_full
+from arc_tui.widgets.calibration.ink import Line
+from arc_tui.widgets.calibration.notes import missing_page, notes_page
+from arc_tui.widgets.calibration.page import CalibrationPage
+from arc_tui.widgets.calibration.scores import scores_page
+from arc_tui.widgets.calibration.worst import CalibrationWorst, in_full
 from arc_tui.widgets.key_bar import KeyBar
 from arc_tui.widgets.rows import RowList
 from replay.errors import ArcError

@@ -20,12 +20,12 @@ from textual.reactive import reactive
 from arc_tui import format
 from arc_tui.config import read_owners
 from arc_tui.screens.base import ArcScreen
-from arc_tui.views.failure_words import agreement, card, chosen, sentence
-from arc_tui.views.failures import EMPTY, Asked, BarRow, FailuresView, build_failures
-from arc_tui.views.runs import apart_words
-from arc_tui.widgets.failure_bars import FailureBars
-from arc_tui.widgets.failure_card import FailureCard
-from arc_tui.widgets.failure_runs import FailureRuns
+from arc_tui.views.failures.view import EMPTY, Asked, BarRow, FailuresView, build_failures
+from arc_tui.views.failures.words import agreement, card, chosen, sentence
+from arc_tui.views.runs.view import apart_words
+from arc_tui.widgets.failures.bars import FailureBars
+from arc_tui.widgets.failures.card import FailureCard
+from arc_tui.widgets.failures.runs import FailureRuns
 from arc_tui.widgets.headline import Headline
 from arc_tui.widgets.key_bar import KeyBar
 from arc_tui.widgets.rows import RowList

@@ -17,15 +17,15 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from arc_tui.screens.base import ArcScreen
-from arc_tui.views.money import Where, build_money
-from arc_tui.views.money_rows import MoneyRows, build_money_rows
+from arc_tui.views.money.rows import MoneyRows, build_money_rows
+from arc_tui.views.money.view import Where, build_money
 from arc_tui.widgets.ask_box import AskBox
-from arc_tui.widgets.free_pages import document_text
+from arc_tui.widgets.free.pages import document_text
 from arc_tui.widgets.key_bar import KeyBar
-from arc_tui.widgets.money_foot import MoneyFoot
-from arc_tui.widgets.money_head import MoneyHead
-from arc_tui.widgets.money_list import MoneyList
-from arc_tui.widgets.money_page import money_page
+from arc_tui.widgets.money.foot import MoneyFoot
+from arc_tui.widgets.money.head import MoneyHead
+from arc_tui.widgets.money.page import money_page
+from arc_tui.widgets.money.rows import MoneyList
 from arc_tui.widgets.placed_page import PlacedPage
 from arc_tui.widgets.rows import RowList
 from taxonomy.routing import WhatIf

@@ -6,7 +6,7 @@ from textual.message import Message
 
 from arc_tui.places import author
 from arc_tui.screens.base import ArcScreen
-from arc_tui.views.queue import Visit, nothing_waits
+from arc_tui.views.runs.queue import Visit, nothing_waits
 from taxonomy.queue import Queue, queue
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from arc_tui import format
 from arc_tui.jobs.replaying import estimated
-from arc_tui.views.draft import Draft, edit_of
+from arc_tui.views.replay.draft import Draft, edit_of
 from arc_tui.views.wish import Wish, asked_models, is_local
 from replay.edit import Edit
 from replay.locked.estimate import Estimate

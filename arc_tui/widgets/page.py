@@ -12,8 +12,8 @@ from typing_extensions import override
 from arc_tui.widgets import document
 from arc_tui.widgets.cells import fit
 from arc_tui.widgets.document import EMPTY, LABEL, Block, Document, Fold, Row
-from arc_tui.widgets.json_ink import tokens
 from arc_tui.widgets.rows import RowList
+from arc_tui.widgets.trace.json_ink import tokens
 from replay.trace import Json
 
 

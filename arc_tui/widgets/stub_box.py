@@ -15,7 +15,7 @@ from textual.widgets import Static
 from arc_tui import format
 from arc_tui.widgets.attach_box import Tick
 from arc_tui.widgets.document import laid_out_json
-from arc_tui.widgets.prompt_area import PromptArea, as_edited
+from arc_tui.widgets.replay.prompt_area import PromptArea, as_edited
 from replay.free.stub import Stub
 
 UNHEARD = "This tool was never answered in the recording: write what it would have said."

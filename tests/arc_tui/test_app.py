@@ -16,13 +16,15 @@ from textual.message import Message
 
 import arc_tui.screens
 import arc_tui.widgets
-from arc_tui.app import DARK, LIGHT, ArcApp, Keys
+from arc_tui.app import ArcApp
 from arc_tui.jobs import importing
-from arc_tui.screens.importing import ImportEnded, ImportMoved
-from arc_tui.screens.runs import RunsScreen
-from arc_tui.screens.trace import TraceScreen
-from arc_tui.views.runs import EMPTY, Listed
-from arc_tui.widgets.run_table import RunTable
+from arc_tui.palette import Keys
+from arc_tui.screens.runs.importing import ImportEnded, ImportMoved
+from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.themes import DARK, LIGHT
+from arc_tui.views.runs.view import EMPTY, Listed
+from arc_tui.widgets.runs.table import RunTable
 from replay.errors import ArcError
 from replay.trace import Outcome
 from taxonomy.classes import FailureClass
@@ -42,7 +44,7 @@ def bound() -> list[tuple[str, Binding]]:
     """Every binding that a class of ours declares, with the name of the class."""
     found: dict[type, None] = {ArcApp: None}
     for package in (arc_tui.screens, arc_tui.widgets):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for each in vars(importlib.import_module(module.name)).values():
                 if isinstance(each, type) and issubclass(each, DOMNode):
                     found[each] = None

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from arc_tui.cli import helping
-from arc_tui.views.arrangement import Arrangement
-from arc_tui.views.failures import Asked, build_failures
-from arc_tui.views.runs import build_runs, run_rows
+from arc_tui.views.failures.view import Asked, build_failures
+from arc_tui.views.runs.arrangement import Arrangement
+from arc_tui.views.runs.view import build_runs, run_rows
 from replay.errors import NotFound
 from taxonomy.ledger import open_ledger
 from taxonomy.pareto import tally

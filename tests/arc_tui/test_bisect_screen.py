@@ -17,10 +17,10 @@ from arc_tui.app import ArcApp
 from arc_tui.jobs.bisect.bisecting import bisecting
 from arc_tui.jobs.bisect.plan import Wanted
 from arc_tui.jobs.bisect.versions import of_files
-from arc_tui.screens.bisect import BisectScreen
-from arc_tui.screens.bisect_going import BisectMoved
-from arc_tui.views.bisect import BisectView
-from arc_tui.views.bisect_ways import named
+from arc_tui.screens.bisect.going import BisectMoved
+from arc_tui.screens.bisect.screen import BisectScreen
+from arc_tui.views.bisect.view import BisectView
+from arc_tui.views.bisect.ways import named
 from arc_tui.widgets.ask_box import AskBox
 from replay.bisection.rounds import Settings
 from replay.edit import Edit, SetSystem

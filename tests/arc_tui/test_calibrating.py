@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from arc_tui.cli.calibrating import calibrate, label
 from arc_tui.jobs import importing
 from arc_tui.places import fixtures
-from arc_tui.views.calibration import KEPT
-from arc_tui.views.calibration_tables import short
-from arc_tui.views.results import first_candidate_right, markdown, shipped
+from arc_tui.views.calibration.results import first_candidate_right, markdown, shipped
+from arc_tui.views.calibration.tables import short
+from arc_tui.views.calibration.view import KEPT
 from replay.errors import NotFound
 from replay.store.handle import now_ns
 from replay.store.rows import trace_rows

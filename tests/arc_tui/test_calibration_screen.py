@@ -21,16 +21,16 @@ from arc_tui.app import ArcApp
 from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from arc_tui.screens.calibration import CalibrationScreen
-from arc_tui.screens.trace import TraceScreen
-from arc_tui.views.calibration_screen import CalibrationStage, build_stage
-from arc_tui.views.calibration_words import basis, sentence
-from arc_tui.widgets.calibration_break import break_page, reliability
-from arc_tui.widgets.calibration_classes import classes_page
-from arc_tui.widgets.calibration_head import BREAK, CLASSES, NOTES, SCORES, WORST
-from arc_tui.widgets.calibration_ink import Column, Line, table, text
-from arc_tui.widgets.calibration_notes import missing_page, noise_lines
-from arc_tui.widgets.calibration_scatter import AXIS, MANY, scatter
-from arc_tui.widgets.calibration_scores import scores_page
+from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.views.calibration.stage import CalibrationStage, build_stage
+from arc_tui.views.calibration.words import basis, sentence
+from arc_tui.widgets.calibration.breaks import break_page, reliability
+from arc_tui.widgets.calibration.classes import classes_page
+from arc_tui.widgets.calibration.head import BREAK, CLASSES, NOTES, SCORES, WORST
+from arc_tui.widgets.calibration.ink import Column, Line, table, text
+from arc_tui.widgets.calibration.notes import missing_page, noise_lines
+from arc_tui.widgets.calibration.scatter import AXIS, MANY, scatter
+from arc_tui.widgets.calibration.scores import scores_page
 from replay.statistics import rate
 from replay.store import Store
 from replay.store.handle import now_ns

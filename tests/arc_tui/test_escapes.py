@@ -111,10 +111,11 @@ async def test_no_key_of_any_screen_draws_or_copies_what_is_obeyed(
 
 
 TITLES_OF_OURS = {
-    "arc_tui/screens/calibration.py", "arc_tui/screens/failures.py", "arc_tui/screens/free.py",
-    "arc_tui/screens/panes.py", "arc_tui/screens/runs.py", "arc_tui/screens/steps.py",
-    "arc_tui/widgets/origins_box.py", "arc_tui/widgets/step_diff.py",
-    "arc_tui/widgets/tag_picker.py",
+    "arc_tui/screens/calibration.py", "arc_tui/screens/failures.py",
+    "arc_tui/screens/free/screen.py", "arc_tui/screens/replay/panes.py",
+    "arc_tui/screens/runs/screen.py", "arc_tui/screens/steps/screen.py",
+    "arc_tui/widgets/replay/diff.py", "arc_tui/widgets/tagging/picker.py",
+    "arc_tui/widgets/trace/origins_box.py",
 }  # fmt: skip
 """Where a title is put together of our own words and numbers."""
 

@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 
 from arc_tui.config import BadConfig
-from arc_tui.views.failure_words import agreement, card, sentence
-from arc_tui.views.failures import EMPTY, Asked, FailuresView, build_failures, rows_named
+from arc_tui.views.failures.view import EMPTY, Asked, FailuresView, build_failures, rows_named
+from arc_tui.views.failures.words import agreement, card, sentence
 from replay.errors import NotFound
 from taxonomy.ledger import open_ledger
 from taxonomy.owners import owners_from

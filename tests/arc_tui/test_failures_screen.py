@@ -12,8 +12,8 @@ from textual.screen import Screen
 
 from arc_tui.app import ArcApp
 from arc_tui.screens.failures import FailuresScreen
-from arc_tui.screens.runs import RunsScreen
-from arc_tui.screens.trace import TraceScreen
+from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.screens.trace.screen import TraceScreen
 from taxonomy.classes import FailureClass
 from taxonomy.ledger import open_ledger
 from tests.arc_tui import failures_case

@@ -17,8 +17,8 @@ from arc_tui.cli.common import db_option, json_option, open_store
 from arc_tui.cli.free import free_options, free_wanted, refuse_free_options, run_free
 from arc_tui.jobs.freeing import FreeWanted, freeing, kept_run, outlook
 from arc_tui.jobs.replaying import Wanted
-from arc_tui.views.free import FreeView, free_runs
-from arc_tui.views.free_words import UNCHECKED
+from arc_tui.views.free.view import FreeView, free_runs
+from arc_tui.views.free.words import UNCHECKED
 from replay import bundle
 from replay.budget import Limits
 from replay.edit import Edit, RemoveTool, SetModel

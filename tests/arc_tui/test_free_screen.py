@@ -15,13 +15,13 @@ from textual.widgets import Input
 
 from arc_tui.app import ArcApp
 from arc_tui.jobs.freeing import FreeWanted, freeing
-from arc_tui.screens.free import FreeScreen
-from arc_tui.screens.free_going import FreeMoved
-from arc_tui.screens.replay import ReplayScreen
-from arc_tui.screens.trace import TraceScreen
-from arc_tui.views.free import FreeView, Spent
-from arc_tui.views.free_stage import left_of
-from arc_tui.views.free_words import UNCHECKED
+from arc_tui.screens.free.going import FreeMoved
+from arc_tui.screens.free.screen import FreeScreen
+from arc_tui.screens.replay.screen import ReplayScreen
+from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.views.free.stage import left_of
+from arc_tui.views.free.view import FreeView, Spent
+from arc_tui.views.free.words import UNCHECKED
 from arc_tui.widgets.stub_box import StubBox
 from replay.budget import Limits
 from replay.edit import Edit

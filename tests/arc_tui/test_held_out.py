@@ -9,9 +9,9 @@ import pytest
 
 from arc_tui.app import ArcApp
 from arc_tui.screens.failures import FailuresScreen
-from arc_tui.screens.runs import RunsScreen
-from arc_tui.views.failures import Asked, build_failures
-from arc_tui.views.runs import apart_words, build_runs
+from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.views.failures.view import Asked, build_failures
+from arc_tui.views.runs.view import apart_words, build_runs
 from replay.store.rows import trace_rows
 from taxonomy.ledger import open_ledger
 from taxonomy.queue import queue

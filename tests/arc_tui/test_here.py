@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from arc_tui.cli.last import last
 from arc_tui.jobs.finding import Offer, look
 from arc_tui.places import fixtures
-from arc_tui.views.offers import offer_words
+from arc_tui.views.runs.offers import offer_words
 from tests.replay import test_opencode as opencode_case
 
 NOON_NS = 1_790_000_000 * 10**9

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.runs import RunsScreen
-from arc_tui.screens.trace import TraceScreen
-from arc_tui.views.runs import run_rows
-from arc_tui.widgets.run_table import RunTable
+from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.views.runs.view import run_rows
+from arc_tui.widgets.runs.table import RunTable
 from replay import canon
 from replay.store import read
 from replay.store.handle import now_ns

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 from textual.pilot import Pilot
 
-from arc_tui.screens.runs import RunsScreen
-from arc_tui.views.arrangement import Arrangement
-from arc_tui.views.runs import NO_RUN, Listed, build_runs
+from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.views.runs.arrangement import Arrangement
+from arc_tui.views.runs.view import NO_RUN, Listed, build_runs
 from replay.store import Store
 from taxonomy.ledger import open_ledger
 from taxonomy.query.listing import PAGE

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from msgspec import structs
 
 from arc_tui.cli.money import money
-from arc_tui.views.money import MoneyView, build_money
+from arc_tui.views.money.view import MoneyView, build_money
 from replay.errors import NotFound
 from replay.trace import Outcome, Trace
 from taxonomy.diagnosis import diagnose

@@ -11,10 +11,10 @@ from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
 from arc_tui.screens.money import MoneyScreen
-from arc_tui.screens.trace import TraceScreen
-from arc_tui.views.money_amounts import bounded
-from arc_tui.views.money_rows import MoneyRow, MoneyRows, build_money_rows
-from arc_tui.views.money_words import sentence
+from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.views.money.amounts import bounded
+from arc_tui.views.money.rows import MoneyRow, MoneyRows, build_money_rows
+from arc_tui.views.money.words import sentence
 from arc_tui.widgets.rows import RowList
 from replay.store.rows import trace_row
 from taxonomy.ledger import open_ledger

@@ -10,7 +10,7 @@ import pytest
 from textual.message import Message
 from textual.pilot import Pilot
 
-from arc_tui.screens.opening import ALL, DEMO, Opening, options
+from arc_tui.screens.runs.opening import ALL, DEMO, Opening, options
 from arc_tui.widgets.ask_box import AskBox, Choices
 from tests.arc_tui.opening import opened
 from tests.arc_tui.test_here import claude, folder, log

@@ -15,9 +15,9 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.probing import ProbeScreen
-from arc_tui.screens.trace import WHY, TraceScreen
-from arc_tui.views.probe_offers import build_why_probes
+from arc_tui.screens.probing.screen import ProbeScreen
+from arc_tui.screens.trace.screen import WHY, TraceScreen
+from arc_tui.views.probing.offers import build_why_probes
 from arc_tui.widgets.ask_box import AskBox
 from replay.models.demo import Demo
 from taxonomy.ledger import open_ledger

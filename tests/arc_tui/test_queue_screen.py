@@ -14,8 +14,8 @@ from arc_tui.app import ArcApp
 from arc_tui.places import author
 from arc_tui.screens.base import ArcScreen
 from arc_tui.screens.queue import Queueing
-from arc_tui.screens.trace import TraceScreen
-from arc_tui.views.queue import Visit
+from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.views.runs.queue import Visit
 from replay.store.rows import step_rows
 from taxonomy import ledger
 from taxonomy.classes import FailureClass, Fault

@@ -29,7 +29,7 @@ from click.testing import CliRunner
 from arc_tui.cli.recording import record
 from arc_tui.jobs import recording
 from arc_tui.live.proxy import Provider, Proxy
-from arc_tui.views.runs import run_rows
+from arc_tui.views.runs.view import run_rows
 from replay import messages
 from replay.errors import ArcError
 from replay.recorder.heard import Heard

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from arc_tui.views.replay import ArmRow, Given, ReplayRow
-from arc_tui.views.replay_cells import arm_cell, is_beyond_chance, mark_words
+from arc_tui.views.replay.cells import arm_cell, is_beyond_chance, mark_words
+from arc_tui.views.replay.view import ArmRow, Given, ReplayRow
 from arc_tui.widgets.document import Block, lay_out, row_text
-from arc_tui.widgets.step_diff import Cell, caption, shown, widths
-from arc_tui.widgets.step_pages import step_page
+from arc_tui.widgets.replay.diff import Cell, caption, shown, widths
+from arc_tui.widgets.replay.pages import step_page
 from replay.action import Act
 from replay.locked.tally import BreakTest, Counts
 from replay.trace import Level

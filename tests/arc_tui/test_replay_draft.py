@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arc_tui.views.draft import Draft, build_draft, diff_of, edit_of
-from arc_tui.views.targets import place_of
+from arc_tui.views.replay.draft import Draft, build_draft, diff_of, edit_of
+from arc_tui.views.replay.targets import place_of
 from replay.edit import (
     Change,
     Edit,

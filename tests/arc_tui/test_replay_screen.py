@@ -16,12 +16,12 @@ from textual.widgets import Input
 from arc_tui.app import ArcApp
 from arc_tui.jobs.replaying import Wanted, replaying
 from arc_tui.places import fixtures
-from arc_tui.screens.asking import ReplayEnded, ReplayMoved
 from arc_tui.screens.editing import edit
-from arc_tui.screens.replay import ReplayScreen
-from arc_tui.views.replay import ReplayView
+from arc_tui.screens.replay.asking import ReplayEnded, ReplayMoved
+from arc_tui.screens.replay.screen import ReplayScreen
+from arc_tui.views.replay.view import ReplayView
 from arc_tui.views.wish import levels_of, limits_of
-from arc_tui.widgets.step_diff import StepDiff
+from arc_tui.widgets.replay.diff import StepDiff
 from replay.budget import Limits
 from replay.edit import (
     Edit,

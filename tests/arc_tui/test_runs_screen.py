@@ -12,9 +12,9 @@ from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
 from arc_tui.places import fixtures
-from arc_tui.screens.runs import RunsScreen
-from arc_tui.views.arrangement import Arrangement
-from arc_tui.widgets.run_table import RunTable
+from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.views.runs.arrangement import Arrangement
+from arc_tui.widgets.runs.table import RunTable
 from taxonomy.ledger import open_ledger
 from taxonomy.query.listing import RunRow
 from tests.arc_tui import sample

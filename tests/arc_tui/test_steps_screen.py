@@ -19,10 +19,10 @@ from arc_tui.jobs import importing
 from arc_tui.jobs.bisect.bisecting_steps import bisecting_steps
 from arc_tui.jobs.bisect.step_plan import StepsWanted
 from arc_tui.places import fixtures
-from arc_tui.screens.steps import StepsScreen
-from arc_tui.screens.steps_going import StepsMoved
-from arc_tui.screens.trace import TraceScreen
-from arc_tui.views.bisect_steps import StepsView
+from arc_tui.screens.steps.going import StepsMoved
+from arc_tui.screens.steps.screen import StepsScreen
+from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.views.steps.view import StepsView
 from arc_tui.widgets.ask_box import AskBox
 from arc_tui.widgets.attach_box import AttachBox
 from replay.edit import Edit, InjectConstraint

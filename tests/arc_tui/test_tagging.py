@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui.cli.tagging import tag, tags
-from arc_tui.views.queue import Visit, build_compared
+from arc_tui.views.runs.queue import Visit, build_compared
 from replay.errors import ArcError
 from taxonomy import ledger
 from taxonomy.classes import FailureClass, Fault

@@ -12,11 +12,11 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.replay import ReplayScreen
-from arc_tui.screens.trace import TraceScreen
-from arc_tui.widgets.detail import NAMES
-from arc_tui.widgets.lanes import GUTTER, Lanes
-from arc_tui.widgets.run_table import RunTable
+from arc_tui.screens.replay.screen import ReplayScreen
+from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.widgets.runs.table import RunTable
+from arc_tui.widgets.trace.detail import NAMES
+from arc_tui.widgets.trace.lanes import GUTTER, Lanes
 from replay.store import handle, trouble
 from replay.store.rows import step_rows
 from replay.trace import Outcome

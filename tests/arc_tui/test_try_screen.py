@@ -18,10 +18,10 @@ from arc_tui.jobs.tryout.kept import KEPT, kept_tries
 from arc_tui.jobs.tryout.trying import trying
 from arc_tui.jobs.tryout.wish import Wanted
 from arc_tui.screens.failures import FailuresScreen
-from arc_tui.screens.trace import TraceScreen
-from arc_tui.screens.try_going import TryMoved
-from arc_tui.screens.trying import TryScreen
-from arc_tui.views.trying import TryView
+from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.screens.trying.going import TryMoved
+from arc_tui.screens.trying.screen import TryScreen
+from arc_tui.views.trying.view import TryView
 from arc_tui.widgets.ask_box import AskBox
 from replay.edit import Edit
 from replay.models.demo import Demo
@@ -189,7 +189,7 @@ async def test_the_newest_prompt_is_edited_in_the_editor_of_the_person(
         seen.append(text)
         return V4.read_text()
 
-    monkeypatch.setattr("arc_tui.screens.trying.edited", write)
+    monkeypatch.setattr("arc_tui.screens.trying.screen.edited", write)
     async with opened(db, edit=None) as (pilot, screen):
         await press(pilot, "E")
         assert "there is no need to" in seen[0]

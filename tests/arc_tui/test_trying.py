@@ -22,9 +22,9 @@ from arc_tui.jobs.tryout.plan import tryout
 from arc_tui.jobs.tryout.trying import trying
 from arc_tui.jobs.tryout.wish import Wanted, Whom, edit_named
 from arc_tui.places import fixtures
-from arc_tui.views.edits import build_edits
-from arc_tui.views.try_words import NOT_OUTCOMES, p_words, short
-from arc_tui.views.trying import TryView
+from arc_tui.views.replay.edits import build_edits
+from arc_tui.views.trying.view import TryView
+from arc_tui.views.trying.words import NOT_OUTCOMES, p_words, short
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.models.demo import Demo
 from replay.store import edits

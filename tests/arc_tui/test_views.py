@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from arc_tui.views.runs import run_rows
-from arc_tui.views.step import COMPARED, StepView, build_step
-from arc_tui.views.trace import EMPTY, build_trace
-from arc_tui.views.tree import path_to, visible
+from arc_tui.views.runs.view import run_rows
+from arc_tui.views.trace.step import COMPARED, StepView, build_step
+from arc_tui.views.trace.tree import path_to, visible
+from arc_tui.views.trace.view import EMPTY, build_trace
 from arc_tui.widgets.document import Block
-from arc_tui.widgets.pages import observations_page
+from arc_tui.widgets.trace.pages import observations_page
 from replay.store.write import Writer
 from replay.trace import Batch, Json, OtherSpan, ToolCall
 from taxonomy.ledger import open_ledger

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from arc_tui.views.markdown import step_markdown
-from arc_tui.views.origins import Ground
-from arc_tui.views.step import StepView, build_step
-from arc_tui.views.trace import Lane, TraceView, blinded, build_trace
+from arc_tui.views.trace.markdown import step_markdown
+from arc_tui.views.trace.origins import Ground
+from arc_tui.views.trace.step import StepView, build_step
+from arc_tui.views.trace.view import Lane, TraceView, blinded, build_trace
 from arc_tui.widgets.document import Block, Fold, Item
 from arc_tui.widgets.placed import Placed
-from arc_tui.widgets.why_page import why_page
+from arc_tui.widgets.trace.why_page import why_page
 from replay.store import Store
 from replay.store.handle import now_ns
 from taxonomy import goals, ledger

@@ -9,14 +9,14 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from arc_tui.views.trace import Lane
+from arc_tui.views.trace.view import Lane
 from arc_tui.widgets import document
-from arc_tui.widgets.binning import DROP, draw, fit_steps, notes, spikes
 from arc_tui.widgets.cells import fit, spread, wrap
 from arc_tui.widgets.document import Block, Fold, lay_out, row_text, value
-from arc_tui.widgets.json_ink import tokens
 from arc_tui.widgets.rows import RowList
-from arc_tui.widgets.tag_picker import sub_label
+from arc_tui.widgets.tagging.picker import sub_label
+from arc_tui.widgets.trace.binning import DROP, draw, fit_steps, notes, spikes
+from arc_tui.widgets.trace.json_ink import tokens
 
 TEXTS = st.text(alphabet=st.sampled_from("ab  é漢字\n-"), max_size=200)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from textual.app import App, ComposeResult
 
-from arc_tui.views.trace import EMPTY, TraceView, build_trace
-from arc_tui.views.tree import Branch
+from arc_tui.views.trace.tree import Branch
+from arc_tui.views.trace.view import EMPTY, TraceView, build_trace
 from arc_tui.widgets.document import lay_out, value
-from arc_tui.widgets.span_tree import SpanTree
+from arc_tui.widgets.trace.span_tree import SpanTree
 from replay.store.write import Writer
 from taxonomy.ledger import open_ledger
 from tests.bench.corpus import WORDS, trace
@@ -33,8 +33,8 @@ asyncio.run(main())
 OPEN_TRACE = """
 import asyncio, pathlib
 from arc_tui.app import ArcApp
-from arc_tui.screens.trace import TraceScreen
-from arc_tui.widgets.span_tree import SpanTree
+from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.widgets.trace.span_tree import SpanTree
 async def main():
     path = pathlib.Path({path!r})
     app = ArcApp(path)

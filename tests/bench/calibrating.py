@@ -16,8 +16,8 @@ import msgspec
 from arc_tui import __version__
 from arc_tui.jobs import importing
 from arc_tui.places import fixtures
-from arc_tui.views.calibration import build_calibration
-from arc_tui.views.results import FILE, Results, ResultSet, markdown
+from arc_tui.views.calibration.results import FILE, Results, ResultSet, markdown
+from arc_tui.views.calibration.view import build_calibration
 from replay.store import Store
 from taxonomy import ledger
 from tests.shared import DATA

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from arc_tui.views.arrangement import Arrangement
-from arc_tui.views.runs import build_runs, run_rows
-from arc_tui.views.trace import build_trace
+from arc_tui.views.runs.arrangement import Arrangement
+from arc_tui.views.runs.view import build_runs, run_rows
+from arc_tui.views.trace.view import build_trace
 from replay.store import Store
 from replay.store.latency import latencies, standing
 from replay.store.rows import span_rows
@@ -32,7 +32,7 @@ NO_GOAL = "several questions, or every row made: no goal"
 OPEN_LIST = """
 import asyncio, pathlib
 from arc_tui.app import ArcApp
-from arc_tui.widgets.run_table import RunTable
+from arc_tui.widgets.runs.table import RunTable
 async def main():
     app = ArcApp(pathlib.Path({path!r}))
     async with app.run_test(size=(120, 40)) as pilot:

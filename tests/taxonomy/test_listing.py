@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arc_tui.views import runs as view
+from arc_tui.views.runs import view
 from replay.store import Store
 from replay.store.write import Writer
 from replay.trace import Batch, Header, Outcome

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from arc_tui.jobs import importing
-from arc_tui.views.runs import NO_RUN
+from arc_tui.views.runs.view import NO_RUN
 from replay.store import Store
 from replay.store.read import load
 from replay.store.rows import trace_rows

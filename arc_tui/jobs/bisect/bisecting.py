@@ -10,7 +10,7 @@ from msgspec import structs
 from arc_tui import format
 from arc_tui.jobs.bisect.plan import KEPT, KeptBisect, Plan, Wanted
 from arc_tui.jobs.everyone import Everyone
-from arc_tui.views.bisect import (
+from arc_tui.views.bisect.view import (
     BisectView,
     Label,
     RoundLine,
@@ -19,7 +19,7 @@ from arc_tui.views.bisect import (
     text_diff,
     version_rows,
 )
-from arc_tui.views.bisect_words import hunk_sentence, limits_of, part_lines, sentence
+from arc_tui.views.bisect.words import hunk_sentence, limits_of, part_lines, sentence
 from replay import canon
 from replay.bisection.course import Ended, Progress, bisect, bisect_hunks
 from replay.bisection.hunks import Culprits, applied

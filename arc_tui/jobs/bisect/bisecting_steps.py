@@ -10,8 +10,8 @@ from msgspec import structs
 
 from arc_tui.jobs.bisect.step_plan import SAMPLES, StepPlan, StepsWanted
 from arc_tui.jobs.everyone import Everyone
-from arc_tui.views.bisect_steps import StepsView, build_steps
-from arc_tui.views.bisect_steps_words import lost_words, trust_words
+from arc_tui.views.steps.sentences import lost_words, trust_words
+from arc_tui.views.steps.view import StepsView, build_steps
 from replay.bisection.scan import Located, locate
 from replay.edit import Edit
 from replay.errors import ArcError

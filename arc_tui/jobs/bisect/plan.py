@@ -10,7 +10,7 @@ from arc_tui.jobs import expecting
 from arc_tui.jobs.bisect.versions import BadVersions, Source, merged
 from arc_tui.jobs.everyone import Everyone
 from arc_tui.jobs.replaying import break_and_notice
-from arc_tui.views.bisect import BisectView, Kind, Label, text_diff
+from arc_tui.views.bisect.view import BisectView, Kind, Label, text_diff
 from replay.bisection.course import spelled
 from replay.bisection.hunks import Chosen, Hunk, hunks
 from replay.bisection.rollouts import Rollouts

@@ -23,7 +23,7 @@ from arc_tui.jobs.probe.plan import (
     trace_of,
 )
 from arc_tui.jobs.replaying import BETWEEN_VIEWS_S
-from arc_tui.views.probing import (
+from arc_tui.views.probing.view import (
     ProbeOffer,
     ProbesView,
     ProbeView,
@@ -31,7 +31,7 @@ from arc_tui.views.probing import (
     offer,
     sentence,
 )
-from arc_tui.views.replay import edit_diff, replay_rows
+from arc_tui.views.replay.view import edit_diff, replay_rows
 from replay.compare.rules import PLAIN
 from replay.errors import BadEdit
 from replay.locked import run as locked

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from arc_tui.jobs.tryout.plan import Tryout
 from arc_tui.jobs.tryout.wish import Wanted, Whom
-from arc_tui.views.trying import Spent, TryView
+from arc_tui.views.trying.view import Spent, TryView
 from replay import canon
 from replay.edit import Edit
 from replay.locked.step_result import Reply, StepResult

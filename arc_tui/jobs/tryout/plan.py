@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from arc_tui.jobs.tryout.wish import Wanted, Whom
-from arc_tui.views.runs import run_rows
+from arc_tui.views.runs.view import run_rows
 from replay import canon, messages
 from replay.errors import ArcError, BadEdit, NotFound
 from replay.plan import Plan, plans

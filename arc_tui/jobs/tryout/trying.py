@@ -14,7 +14,7 @@ from arc_tui.jobs.replaying import BETWEEN_VIEWS_S
 from arc_tui.jobs.tryout.kept import digest_of, fresh_range, keep, take_range
 from arc_tui.jobs.tryout.plan import Case, Tryout, by_trace, tryout
 from arc_tui.jobs.tryout.wish import Wanted, Whom
-from arc_tui.views.trying import Spent, TryView, build_try
+from arc_tui.views.trying.view import Spent, TryView, build_try
 from replay.errors import BadEdit, OfflineMiss, Stopped
 from replay.locked.lanes import Lane, replay_all
 from replay.locked.step_result import StepResult

@@ -1,0 +1,152 @@
+"""Which screen follows which.
+
+Screens know nothing of each other: they post what a person asked for, and the app, which is one of
+these, pushes what shows it. A screen is imported when it is first wanted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.app import App
+
+from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.widgets.runs.table import RunTable
+
+if TYPE_CHECKING:
+    from arc_tui.screens.failures import FailuresScreen
+    from arc_tui.screens.money import MoneyScreen
+    from arc_tui.screens.probing.probed import Probed
+    from arc_tui.screens.queue import Queueing
+    from arc_tui.screens.replay.screen import ReplayScreen
+    from arc_tui.screens.trace.leaving import Leaving
+    from arc_tui.screens.trace.screen import TraceScreen
+    from arc_tui.screens.trace.walking import Walking
+    from arc_tui.views.runs.queue import Visit
+    from arc_tui.widgets.calibration.worst import CalibrationWorst
+    from arc_tui.widgets.failures.runs import FailureRuns
+    from arc_tui.widgets.steps.rows import StepsList
+    from arc_tui.widgets.trying.rows import TryList
+    from replay.edit import Edit
+
+
+class Routing(App[None]):
+    """An app over one database that goes from screen to screen."""
+
+    path: Path
+    demo: bool
+
+    def on_run_table_opened(self, event: RunTable.Opened) -> None:
+        self._open(event.trace)
+
+    def on_opening_demo_wanted(self) -> None:
+        """The bundled runs in a database of their own, imported where that is new."""
+        from arc_tui.places import demo_database, fixtures
+
+        self.path, self.demo = demo_database(None), True
+        new = () if self.path.exists() else (fixtures() / "traces",)
+        self.push_screen(RunsScreen(self.path, new))
+
+    def on_failure_runs_opened(self, event: FailureRuns.Opened) -> None:
+        self._open(event.trace, event.step)
+
+    def on_calibration_worst_opened(self, event: CalibrationWorst.Opened) -> None:
+        self._open(event.trace, event.step)
+
+    def on_money_screen_opened(self, event: MoneyScreen.Opened) -> None:
+        """Back to the run it was asked of, at the step."""
+        from arc_tui.screens.trace.screen import TraceScreen
+
+        self.pop_screen()
+        if isinstance(self.screen, TraceScreen) and self.screen.trace == event.trace:
+            self.screen.go_to(event.step)
+        else:
+            self._open(event.trace, event.step)
+
+    def _open(self, trace: str, step: int | None = None) -> None:
+        from arc_tui.screens.trace.screen import TraceScreen
+
+        self.push_screen(TraceScreen(self.path, trace, step))
+
+    def on_queueing_entered(self, event: Queueing.Entered) -> None:
+        self.push_screen(self._walked(event.visit))
+
+    def on_walking_moved(self, event: Walking.Moved) -> None:
+        """The next run of the queue takes the place of the one before."""
+        self.switch_screen(self._walked(event.visit))
+
+    def _walked(self, visit: Visit) -> TraceScreen:
+        from arc_tui.screens.trace.screen import TraceScreen
+
+        return TraceScreen(self.path, visit.here.trace, visit.here.step, visit)
+
+    def on_runs_screen_failures_wanted(self) -> None:
+        from arc_tui.screens.failures import FailuresScreen
+
+        self.push_screen(FailuresScreen(self.path))
+
+    def on_failures_screen_runs_wanted(self, event: FailuresScreen.RunsWanted) -> None:
+        """Back to the list, which shows just these."""
+        self.pop_screen()
+        if isinstance(self.screen, RunsScreen):
+            self.screen.show_only(event.label, event.traces)
+
+    def on_failures_screen_try_wanted(self, event: FailuresScreen.TryWanted) -> None:
+        from arc_tui.screens.trying.screen import TryScreen
+
+        self.push_screen(TryScreen(self.path, event.label, event.traces))
+
+    def on_try_list_opened(self, event: TryList.Opened) -> None:
+        self._open(event.trace, event.step)
+
+    def on_steps_list_opened(self, event: StepsList.Opened) -> None:
+        self._open(event.trace, event.step)
+
+    def on_runs_screen_calibration_wanted(self) -> None:
+        from arc_tui.screens.calibration import CalibrationScreen
+
+        self.push_screen(CalibrationScreen(self.path))
+
+    def on_leaving_money_wanted(self, event: Leaving.MoneyWanted) -> None:
+        from arc_tui.screens.money import MoneyScreen
+
+        self.push_screen(MoneyScreen(self.path, event.trace))
+
+    def on_leaving_replay_wanted(self, event: Leaving.ReplayWanted) -> None:
+        from arc_tui.screens.replay.screen import ReplayScreen
+
+        step, edit = event.step, event.edit
+        self.push_screen(ReplayScreen(self.path, event.trace, step, edit=edit, free=True))
+
+    def on_replay_screen_free_wanted(self, event: ReplayScreen.FreeWanted) -> None:
+        self._run_free(event.trace, event.step, event.edit, event.model)
+
+    def on_leaving_free_wanted(self, event: Leaving.FreeWanted) -> None:
+        self._run_free(event.trace, event.step, None, None)
+
+    def on_leaving_bisect_wanted(self, event: Leaving.BisectWanted) -> None:
+        self._bisect(event.trace, event.step, None)
+
+    def on_replay_screen_bisect_wanted(self, event: ReplayScreen.BisectWanted) -> None:
+        self._bisect(event.trace, event.step, event.edit)
+
+    def _bisect(self, trace: str, step: int, edit: Edit | None) -> None:
+        from arc_tui.screens.bisect.screen import BisectScreen
+
+        self.push_screen(BisectScreen(self.path, trace, step, edit))
+
+    def on_probed_probes_wanted(self, event: Probed.ProbesWanted) -> None:
+        from arc_tui.screens.probing.screen import ProbeScreen
+
+        self.push_screen(ProbeScreen(self.path, event.trace, event.step))
+
+    def on_leaving_steps_wanted(self, event: Leaving.StepsWanted) -> None:
+        from arc_tui.screens.steps.screen import StepsScreen
+
+        self.push_screen(StepsScreen(self.path, event.trace, event.step))
+
+    def _run_free(self, trace: str, step: int, edit: Edit | None, model: str | None) -> None:
+        from arc_tui.screens.free.screen import FreeScreen
+
+        self.push_screen(FreeScreen(self.path, trace, step, edit, model))

@@ -1,0 +1,1 @@
+"""Two causes told apart by one change: the screen and what it does."""

@@ -1,0 +1,1 @@
+"""The list of runs: the screen and what it does."""

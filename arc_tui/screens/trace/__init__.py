@@ -1,0 +1,1 @@
+"""One run: the screen and what it does."""

@@ -1,0 +1,163 @@
+"""Tags on the step under the cursor: given, repeated, taken back. Actions of the trace screen."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+
+from textual.message import Message
+from textual.reactive import reactive
+
+from arc_tui.places import author
+from arc_tui.screens.base import ArcScreen
+from arc_tui.views.runs.queue import Deed, deed_words
+from arc_tui.views.trace.view import TraceView, build_tags
+from arc_tui.widgets.tagging.picker import Choice, NothingWrong, TagPicker
+from replay.errors import StoreUnusable
+from replay.store import Store
+from replay.store.rows import StepRow
+from replay.store.trouble import patiently
+from taxonomy import ledger
+from taxonomy.findings import Finding
+from taxonomy.ledger import Clearance, Tag, open_ledger
+from taxonomy.query import TagRow
+
+
+class Tagging(ArcScreen):
+    """Turns choices into changes of the ledger and remembers those of this visit.
+
+    Changes are written one after the other in the order they were made, and none is dropped.
+    """
+
+    view: reactive[TraceView]
+
+    class Tagged(Message):
+        """The tags of the run were read; `kept`: after a change of this screen's."""
+
+        def __init__(self, tags: tuple[TagRow, ...], *, kept: bool = True) -> None:
+            super().__init__()
+            self.tags = tags
+            self.kept = kept
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._given: list[Deed] = []
+        self._last: Choice | None = None
+        self._changes: deque[Callable[[Store], object]] = deque()
+        self._writing = Lock()
+
+    def step_here(self) -> StepRow | None:
+        """The step under the cursor."""
+        raise NotImplementedError
+
+    @property
+    def hidden(self) -> bool:
+        """Is what others say kept from the person who tags?"""
+        return self.view.blind
+
+    @property
+    def can_repeat(self) -> bool:
+        return self._last is not None
+
+    @property
+    def can_undo(self) -> bool:
+        return bool(self._given)
+
+    def action_tag(self) -> None:
+        row = self.step_here()
+        if row is None:
+            return
+
+        def chosen(choice: Choice | NothingWrong | None) -> None:
+            if isinstance(choice, NothingWrong):
+                self.clear(choice.note)
+            elif choice is not None:
+                self._tag(choice, row)
+
+        tags = [tag for tag in self.view.tags if tag.step == row.step]
+        self.app.push_screen(TagPicker(row.step, self._suggested(row.step), tags), chosen)
+
+    def _suggested(self, step: int) -> list[Finding]:
+        """What the rules say of a step, first things first."""
+        said = self.view.diagnosis.findings if self.view.diagnosis else ()
+        return [found for found in said if found.step == step]
+
+    def action_repeat(self) -> None:
+        row = self.step_here()
+        if row is not None and self._last is not None:
+            self._tag(self._last, row)
+
+    def action_undo(self) -> None:
+        if self._given:
+            self.take_back(self._given.pop())
+
+    def clear(self, note: str | None = None) -> None:
+        """Say that nothing is wrong with the run."""
+        own = next((tag for tag in self.view.tags if tag.by == author()), None)
+        if own is not None:
+            words = f"you tagged step {own.step} {own.failure.value}: take that back before"
+            self.say(f"{words} you say that nothing is wrong", severity="warning")
+            return
+        trace = self.view.run.trace
+        given = Clearance(trace=trace, by=author(), note=note, blind=self.hidden)
+        self.give(given, lambda store: ledger.clear(store, given))
+
+    def _tag(self, choice: Choice, row: StepRow) -> None:
+        tag = Tag(
+            trace=row.trace,
+            span=row.span,
+            step=row.step,
+            failure=choice.failure,
+            by=author(),
+            sub=choice.sub,
+            fault=choice.fault,
+            note=choice.note,
+            evidence=choice.evidence,
+            blind=self.hidden,
+        )
+        self._last = choice
+        self.give(tag, lambda store: ledger.tag(store, tag))
+
+    def give(self, deed: Deed, change: Callable[[Store], object]) -> None:
+        """Keep a word on the run."""
+        self._given.append(deed)
+        self._write(change)
+        self.say(f"{deed_words(deed)}; u takes it back")
+
+    def take_back(self, deed: Deed) -> None:
+        """Forget a word on the run."""
+        if isinstance(deed, Tag):
+            self._write(lambda store: ledger.untag(store, deed))
+        else:
+            self._write(lambda store: ledger.unclear(store, deed))
+        self.say(f"{deed_words(deed)}: taken back")
+
+    def _write(self, change: Callable[[Store], object]) -> None:
+        self._changes.append(change)
+        self.read_tags()
+
+    def read_tags(self) -> None:
+        """Write what is not written yet, then read the tags of the run as far as they are shown."""
+        trace, hidden = self.view.run.trace, self.hidden
+
+        def work() -> None:
+            with self._writing:
+                kept = bool(self._changes)
+                tags = patiently(lambda: self._written(None if hidden else trace))
+                self.post_message(self.Tagged(tags, kept=kept))
+
+        self.run_worker(work, group="tags", thread=True, exit_on_error=False)
+
+    def _written(self, trace: str | None) -> tuple[TagRow, ...]:
+        """The tags of a run, if one is named, once all that was said is written."""
+        with open_ledger(self.path) as store:
+            while self._changes:
+                change = self._changes.popleft()
+                try:
+                    change(store)
+                except StoreUnusable:  # not written: it waits for another try
+                    self._changes.appendleft(change)
+                    raise
+            return build_tags(store, trace) if trace is not None else ()

@@ -1,0 +1,1 @@
+"""An edit tried on many runs: the screen and what it does."""

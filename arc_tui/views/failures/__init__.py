@@ -1,0 +1,1 @@
+"""Why runs fail: as values."""

@@ -1,0 +1,1 @@
+"""An edited agent running on, answered by the tape: as values."""

@@ -1,0 +1,206 @@
+"""The figures of the runs that were asked for, and of groups of them as a row each.
+
+All figures of one group are lines of `arc_tui.views.stats.lines`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+
+from msgspec import Struct
+
+from arc_tui.views.runs.view import run_rows
+from arc_tui.views.stats.latency import CallTimes, call_times
+from replay.compare import PLAIN, Rules
+from replay.store import Store
+from taxonomy import injected
+from taxonomy.change import Change, dated, start_of
+from taxonomy.goals import Goals, first_seen
+from taxonomy.query.listing import RunRow
+from taxonomy.stats import holding as holding_of
+from taxonomy.stats import proxies
+from taxonomy.stats import report as stats
+from taxonomy.stats.figures import Figures, Held, figures
+from taxonomy.stats.goal_figures import GoalRun, goal_figures, goal_runs
+from taxonomy.stats.holding import Holding
+from taxonomy.stats.injections import Injection, Recovery
+from taxonomy.stats.run import Run
+from taxonomy.stats.trend import moved
+from taxonomy.wording import varied
+
+
+class Group(Struct, frozen=True, eq=False, kw_only=True):
+    """The runs that share some columns, their figures, and how long their calls took; `group` is
+    empty for all runs."""
+
+    group: dict[str, str | None]
+    figures: Figures
+    latencies: tuple[CallTimes, ...]
+
+
+class Hidden(Struct, frozen=True, kw_only=True):
+    """The tasks held out, among the runs that were asked for, and how many runs they have.
+
+    `since` is the day the first was held out. Where `shown`, they are counted all the same.
+    """
+
+    tasks: int
+    runs: int
+    since: str
+    shown: bool
+
+
+class Trend(Struct, frozen=True, kw_only=True):
+    """Before and since a day (UTC). `undated` runs of unknown start are on neither side."""
+
+    since: str
+    before_runs: int
+    since_runs: int
+    undated: int
+    changes: tuple[Change, ...]
+
+
+class StatsView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything `arc stats` prints: a group for each value of the columns asked for.
+
+    `hidden` None: no task of these runs is held out. `trend` None: no day was named.
+    """
+
+    groups: tuple[Group, ...]
+    hidden: Hidden | None
+    trend: Trend | None
+
+
+class Ask(Struct, frozen=True, kw_only=True):
+    """What `arc stats` was asked: which runs, in which groups, measured how.
+
+    `held_out` and `production` are queries too, None where not given; `every` counts the tasks
+    held out like all others. `since` names the day of a change, `injections` errors put in on
+    purpose, `goals` (from the file `goals_name`) what runs should achieve.
+    """
+
+    query: str = ""
+    by: tuple[str, ...] = ()
+    edges: tuple[float, ...] = ()
+    rules: Rules = PLAIN
+    held_out: str | None = None
+    production: str | None = None
+    every: bool = False
+    since: datetime.date | None = None
+    injections: tuple[Injection, ...] = ()
+    goals: Goals | None = None
+    goals_name: str = ""
+
+
+def build_stats(store: Store, ask: Ask) -> StatsView:
+    """A group for each value of the columns of `by` (one for none); none where no run matches.
+
+    Raises NotFound where an injection names a run that is needed and not there.
+    """
+    production = () if ask.production is None else run_rows(store, ask.production)
+    compared = _traces(production)
+    asked = tuple(row for row in run_rows(store, ask.query) if row.trace not in compared)
+    holding = holding_of.held(store)
+    visible, apart = holding_of.parted(asked, holding.tasks)
+    split = _split(store, ask, apart)
+    shown = asked if ask.every else visible
+    known = _Known(store, ask, shown, () if ask.every else apart, production, split)
+    by_group = stats.grouped(shown, ask.by)
+    return StatsView(
+        groups=tuple(known.group(key, own) for key, own in by_group.items()),
+        hidden=_hidden(apart, holding, shown=ask.every),
+        trend=None if ask.since is None else known.trend(ask.since),
+    )
+
+
+def _split(store: Store, ask: Ask, apart: Sequence[RunRow]) -> Held | None:
+    """Whose the held-out tasks are: a query's, those that are kept, or nobody's."""
+    if ask.held_out is not None:
+        return Held("yours", _traces(run_rows(store, ask.held_out)))
+    return Held("kept", _traces(apart)) if apart else None
+
+
+def _hidden(apart: Sequence[RunRow], holding: Holding, *, shown: bool) -> Hidden | None:
+    if not apart:
+        return None
+    tasks = len({row.task for row in apart})
+    return Hidden(tasks=tasks, runs=len(apart), since=str(holding.since), shown=shown)
+
+
+class _Known:
+    """The numbers of all runs asked for, read once for every group of them."""
+
+    def __init__(
+        self,
+        store: Store,
+        ask: Ask,
+        rows: Sequence[RunRow],
+        apart: Sequence[RunRow],
+        production: Sequence[RunRow],
+        split: Held | None,
+    ) -> None:
+        self._store = store
+        self._ask = ask
+        self._rows = rows
+        self._split = split
+        self._runs = stats.runs_of(store, rows)
+        self._apart = stats.runs_of(store, apart)
+        self._apart_by_group = stats.grouped(apart, ask.by)
+        self._production = stats.runs_of(store, production)
+        self._recovery = stats.recovered(store, ask.injections) if ask.injections else None
+        traces = _traces(rows)
+        self._injected = [each for each in injected.kept(store) if each.trace in traces]
+        self._varied = [each for each in varied.kept(store) if each.trace in traces]
+        self._signs = proxies.read_signs(store, rows)
+        self._goal_runs: Sequence[GoalRun] = ()
+        if ask.goals is not None:
+            seen = first_seen(store, ask.goals, ask.goals_name)
+            self._goal_runs = goal_runs(store, rows, ask.goals, seen)
+
+    def group(self, key: tuple[str | None, ...], own: frozenset[str]) -> Group:
+        ask = self._ask
+        apart = self._apart_by_group.get(key, frozenset())
+        signs = [self._signs[trace] for trace in sorted(own) if trace in self._signs]
+        version = ask.goals.version if ask.goals is not None else ""
+        return Group(
+            group=dict(zip(ask.by, key, strict=True)),
+            figures=figures(
+                [run for run in self._runs if run.trace in own],
+                edges=ask.edges,
+                rules=ask.rules,
+                held_out=self._split,
+                apart=[run for run in self._apart if run.trace in apart],
+                production=self._production,
+                recovery=self._recovery or self._recovered(own),
+                varied=[each for each in self._varied if each.trace in own],
+                proxies=proxies.proxies(signs),
+                goals=goal_figures([r for r in self._goal_runs if r.trace in own], version),
+            ),
+            latencies=call_times(self._store, own),
+        )
+
+    def _recovered(self, own: frozenset[str]) -> Recovery | None:
+        """Of errors that were put in and kept; None where none were, for the labels to say."""
+        found = [each for each in self._injected if each.trace in own and each.own]
+        return injected.recovery_of(found) if found else None
+
+    def trend(self, since: datetime.date) -> Trend:
+        """All runs of before and since a day, whatever group they are in."""
+        border = start_of(since)
+        starts = {row.trace: dated(row.start_ns) for row in self._rows}
+        sides: dict[bool | None, list[Run]] = {True: [], False: [], None: []}
+        for run in self._runs:
+            start = starts[run.trace]
+            sides[None if start is None else start >= border].append(run)
+        return Trend(
+            since=since.isoformat(),
+            before_runs=len(sides[False]),
+            since_runs=len(sides[True]),
+            undated=len(sides[None]),
+            changes=moved(sides[False], sides[True], self._signs),
+        )
+
+
+def _traces(rows: Collection[RunRow]) -> frozenset[str]:
+    return frozenset(row.trace for row in rows)

@@ -1,0 +1,191 @@
+"""What the steps screen says beside the sentences of `bisect_steps_words`: before anything is
+asked, of the test, and what to do next, by the keys of the screen."""
+
+from __future__ import annotations
+
+from arc_tui import format
+from arc_tui.jobs.bisect.step_plan import StepsWanted
+from arc_tui.views.prospect import asking_price, cost
+from arc_tui.views.steps.prospect import Bill, Prospect, TrialProspect
+from arc_tui.views.steps.view import StepsView
+from replay.models import server
+from replay.models.choose import label
+from replay.statistics import Rate
+
+HYPOTHESIS = "What an oracle says is a hypothesis until it is tested."
+
+READ_OFF = "Read off the recording, every step: to find it nobody was asked."
+"""Stands in the last line of the screen anyway."""
+
+ORACLES = {
+    "contradiction": "what the rules hold against what was shown; nobody is asked",
+    "belief": "what the model believes at each step, asked and held against what was shown",
+    "judge": "what a judge says of each step; the judge is asked",
+    "savable": "from which step on a fix no longer saves the run, which goes on with it",
+}
+"""What each oracle goes by; one that is not here says so by its name alone."""
+
+_KEYS = (
+    ("--ask QUESTION --world VALUE", "f"),
+    ("--fix EDIT", "e"),
+    ("--expect", "w"),
+    ("`arc attach`", "a"),
+    ("--judge NAME", "J"),
+    ("--judge demo", "J, demo"),
+    ("--model", "m"),
+    ("--validate", "v"),
+    ("--allow-stale", "A"),
+    ("more of them (--most) go on from here", "ask again"),
+    ("(-k)", "(s)"),
+)
+
+
+def by_keys(said: str) -> str:
+    """Words of a command, its options as the keys that do the same here."""
+    for option, key in _KEYS:
+        said = said.replace(option, key)
+    return said
+
+
+def ended(message: str) -> str:
+    """A message of an error as a sentence."""
+    said = format.one_line(message)
+    return f"{said[:1].upper()}{said[1:]}".rstrip(".") + "."
+
+
+# --- before
+
+
+def lacking(wanted: StepsWanted) -> str:
+    """What must be said before runs can go on."""
+    needs = [
+        words
+        for given, words in (
+            (wanted.fix, "e chooses the fix"),
+            (wanted.expect, "w says what a saved run does"),
+        )
+        if given is None
+    ]
+    return f"Whether a fix saves the run is tried by letting it go on: {', '.join(needs)}."
+
+
+def before(found: Prospect) -> str:
+    """What a search would ask, of whom, and for how much."""
+    bill, steps = found.bill, format.count(found.steps, "step")
+    if not found.steps:
+        return "No step can be asked; why stands beside each."
+    whom = _whom(bill)
+    assert bill.estimate is not None
+    calls = format.count(bill.estimate.calls, "call")
+    if bill.runs is not None:
+        runs = format.count(bill.runs.each, "run")
+        return (
+            f"r lets {whom} go on with the fix, {runs} from each of about {bill.runs.steps} of"
+            f" {steps}: about {calls}, at most {format.number(bill.most)}{_price(bill)}."
+        )
+    if bill.model is None:
+        return "The rules judge each step; nobody is asked."
+    facts = format.count(len(found.view.facts), "fact")
+    about = f"about {facts} at {steps}" if found.view.facts else f"at {steps}"
+    return f"r asks {whom}, {about}: {calls}{_stored(bill)}{_price(bill)}."
+
+
+def _whom(bill: Bill) -> str:
+    return format.one_line(label(bill.model)) if bill.model is not None else "nobody"
+
+
+def _stored(bill: Bill) -> str:
+    stored = bill.estimate.stored if bill.estimate is not None else 0
+    return f", {format.number(stored)} more answered already" if stored else ""
+
+
+def _price(bill: Bill) -> str:
+    """What it costs, and that of the judge is no part of it."""
+    if bill.judge is not None:
+        return f", and {format.one_line(label(bill.judge))} judges each: a limit is asked for first"
+    if bill.local:
+        return ", free"
+    price = cost(bill.estimate) if bill.estimate is not None else "what they cost nobody knows"
+    return f", {price}, within a limit asked for first"
+
+
+def price(bill: Bill) -> str:
+    """What is to be said before the first live call. Raises ModelRefused for no server."""
+    whom = format.one_line(bill.model)
+    if bill.estimate is not None:
+        judged = format.one_line(bill.judge)
+        most = format.count(bill.most, "answer")
+        also = f"\n{judged} judges each of at most {most}; that comes on top." if judged else ""
+        return f"{asking_price((whom,), bill.estimate)}{also}"
+    return (
+        f"At most {format.count(bill.most, 'call')} to {whom}; how many, and what they cost, nobody"
+        f" knows before the runs have gone on.\nThey go to {server.address(server.base_url())}."
+        " Answers are kept and never paid for twice."
+    )
+
+
+# --- the test
+
+
+def testing(found: TrialProspect) -> str:
+    """What testing the step would ask, or why it cannot be tested."""
+    bill = found.bill
+    if bill.refused is not None:
+        return f"It cannot be tested: {by_keys(format.one_line(bill.refused))}."
+    runs = bill.estimate is None
+    calls = bill.most if bill.estimate is None else bill.estimate.calls
+    extent = f"{'at most ' if runs else ''}{format.count(calls, 'call')}{_stored(bill)}"
+    each = f"{format.number(found.samples)}{' runs' if runs else ''}"
+    return (
+        f"v tests it: {each} as recorded, {each} with the fix · {_whom(bill)},"
+        f" {extent}{_price(bill)}"
+    )
+
+
+def after_trial(view: StepsView) -> str:
+    """Where to go from a test."""
+    assert view.trial is not None
+    assert view.fix is not None
+    fix = format.one_line(view.fix.name)
+    match view.trial.status:
+        case "validated":
+            return f"The fix is kept as {fix!r}: r on the run, then o, asks every step with it."
+        case "refuted":
+            return "e tries another fix there; o lets another oracle name the step."
+        case _ if view.trial.control.n and view.trial.fixed.n:
+            return "s asks more often; e tries another fix."
+        case _:
+            return "e tries another fix; o goes by another oracle."
+
+
+def elsewhere(wanted: StepsWanted) -> str:
+    """What to try where no step was found."""
+    if wanted.oracle == "contradiction":
+        return "o asks the model what it believes at each step; f names the fact to ask about."
+    if wanted.oracle == "belief":
+        return "f asks about another fact; o goes by another oracle."
+    return "o goes by another oracle."
+
+
+def rate_words(given: Rate, lost: int) -> str:
+    """One arm of a test: its share with its interval, and how many could not be judged."""
+    censored = f", {lost} censored" if lost else ""
+    if given.value is None:
+        return f"no answer that can be judged{censored}"
+    share = f"{round(given.value * given.n)}/{given.n}"
+    return f"{share} ({given.low:.2f}–{given.high:.2f}){censored}"
+
+
+def spent(view: StepsView) -> str:
+    """What was asked and what it cost."""
+    usd = format.usd(view.spent_usd, complete=view.spent_complete)
+    return f"{view.asked} asked, {view.kept} kept, {usd} spent"
+
+
+def figures(view: StepsView) -> str:
+    """Who was asked and what it took, of how many steps, and how the one found is known."""
+    there = f"fidelity {view.fidelity.value}" if view.fidelity is not None else ""
+    way = "every step" if view.scanned else "by halves, with spots"
+    asked = (view.model, spent(view)) if view.model is not None else ("nobody asked",)
+    said = (*asked, way, there)
+    return " · ".join(format.one_line(each) for each in said if each)

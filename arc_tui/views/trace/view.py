@@ -1,0 +1,211 @@
+"""One trace: its head line, its lanes over steps, its tree, its candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, structs
+
+from arc_tui.views.runs.view import NO_RUN, run_row
+from arc_tui.views.trace.scorers import Scorer, scorers
+from arc_tui.views.trace.tree import Branch, branches
+from replay.store import Store
+from replay.store.handle import now_ns
+from replay.store.rows import StepRow, span_rows, step_rows, trace_row
+from taxonomy import ledger
+from taxonomy.classes import Shape
+from taxonomy.findings import TRUST, Candidate, Diagnosis, Signal, StepScore, most_trusted
+from taxonomy.query import TagRow, tags_of, verdict
+from taxonomy.query.listing import RunRow
+from taxonomy.trusted import trusted_scores
+
+
+class Lane(Struct, frozen=True, eq=False, kw_only=True):
+    """A figure over the steps. `values` None where a step has none.
+
+    `note` says whose the figure is, or why all steps lack it.
+    `worst` is which end of the scale is bad: a bin shows its worst value.
+    """
+
+    name: str
+    values: tuple[float | None, ...]
+    worst: str
+    note: str = ""
+
+    @property
+    def empty(self) -> bool:
+        return all(value is None for value in self.values)
+
+
+class TraceView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything the trace screen draws but the step under the cursor.
+
+    `lanes` begin with the best known score; `scored` has a lane for each of the `scorers` alone.
+    `blind`: what others and the rules say of the run is left out.
+    """
+
+    run: RunRow
+    steps: tuple[StepRow, ...]
+    lanes: tuple[Lane, ...]
+    tree: tuple[Branch, ...]
+    diagnosis: Diagnosis | None
+    tags: tuple[TagRow, ...]
+    scorers: tuple[Scorer, ...] = ()
+    scored: tuple[Lane, ...] = ()
+    blind: bool = False
+
+    @property
+    def marked(self) -> tuple[int, ...]:
+        """The steps of the candidates, best first."""
+        found = self.diagnosis.candidates if self.diagnosis else ()
+        return tuple(candidate.step for candidate in found)
+
+    @property
+    def errors(self) -> tuple[int, ...]:
+        """Steps with an error in the model call or one of its tools."""
+        return tuple(row.step for row in self.steps if row.errors)
+
+    def lanes_by(self, whose: int) -> tuple[Lane, ...]:
+        """The lanes with the scores of one of the `scorers`; 0 are the best known of all."""
+        return (self.scored[whose - 1], *self.lanes[1:]) if whose else self.lanes
+
+
+EMPTY = TraceView(run=NO_RUN, steps=(), lanes=(), tree=(), diagnosis=None, tags=())
+
+
+def build_trace(store: Store, name: str) -> TraceView:
+    """The trace screen of one trace. Raises NotFound."""
+    row = trace_row(store, name)
+    steps = tuple(step_rows(store, row.trace))
+    found = ledger.diagnosis(store, row.trace)
+    now = now_ns()
+    trusted = trusted_scores(store, row.trace, now)
+    judged = ledger.judge_sets(store, row.trace)  # nobody else's scores are ever set aside
+    every = ledger.all_scores(store, row.trace) if judged else trusted
+    by = scorers(store, every, trusted, now)
+    return TraceView(
+        run=run_row(row, verdict(store, row.trace)),
+        steps=steps,
+        lanes=lanes(steps, trusted),
+        tree=branches(span_rows(store, row.trace)),
+        diagnosis=found,
+        tags=build_tags(store, row.trace),
+        scorers=by,
+        scored=tuple(_lane_of(each, steps, every) for each in by),
+    )
+
+
+def blinded(view: TraceView) -> TraceView:
+    """The view as someone sees it who is to judge for themselves: without what was said of it."""
+    return structs.replace(
+        view,
+        run=structs.replace(view.run, shape=None, why=None, why_step=None, warnings=()),
+        lanes=lanes(view.steps, ()),
+        diagnosis=None,
+        tags=(),
+        scorers=(),
+        scored=(),
+        blind=True,
+    )
+
+
+def build_tags(store: Store, trace: str) -> tuple[TagRow, ...]:
+    """The tags people gave a recording; those of another one of the run name its steps."""
+    return tuple(tags_of(store, trace))
+
+
+class BreakView(Struct, frozen=True, eq=False, kw_only=True):
+    """Where a trace may have broken. `published` is the step of the plain published rule."""
+
+    trace: str
+    outcome: str
+    shape: Shape | None
+    published_shape: Shape | None
+    candidates: tuple[Candidate, ...]
+    published: int | None
+    published_votes: tuple[Signal, ...]
+
+    @property
+    def published_line(self) -> str:
+        """The published rule's verdict in one line."""
+        shape = self.published_shape.value if self.published_shape else "unknown"
+        if self.published is None:
+            return f"published rule: no break (no vote); shape {shape}"
+        votes = ", ".join(vote.phrase for vote in self.published_votes)
+        return f"published rule: step {self.published} ({votes}); shape {shape}"
+
+    def lines(self) -> list[str]:
+        """The view as printed."""
+        found = [f"shape {self.shape.value if self.shape else 'unknown (no step scores)'}"]
+        for place, candidate in enumerate(self.candidates, 1):
+            found.append(f"{place}. step {candidate.step}: {candidate.why} · {candidate.accuracy}")
+            found += [f"     {each.name}: {each.phrase}" for each in candidate.signals]
+        if not self.candidates:
+            found.append("no break found")
+        return [*found, self.published_line]
+
+
+def build_break(store: Store, name: str) -> BreakView:
+    """The break-point candidates of a trace. Raises NotFound."""
+    row = trace_row(store, name)
+    said = ledger.diagnosis(store, row.trace)
+    return BreakView(
+        trace=row.trace,
+        outcome=row.outcome,
+        shape=said.shape if said else None,
+        published_shape=said.published_shape if said else None,
+        candidates=said.candidates if said else (),
+        published=said.published if said else None,
+        published_votes=said.published_votes if said else (),
+    )
+
+
+def lanes(steps: Sequence[StepRow], scores: Sequence[StepScore]) -> tuple[Lane, ...]:
+    """Score, latency, tokens and cost over the steps; the score is the most trusted one."""
+    best = most_trusted(scores)
+    sources = sorted({score.source for score in best.values()}, key=TRUST.index)
+    return (
+        _score_lane(steps, best.values(), f"by {', else '.join(sources)}"),
+        Lane(
+            name="latency",
+            values=tuple(_seconds(row.latency_ns) for row in steps),
+            worst="high",
+            note="not recorded",
+        ),
+        Lane(
+            name="tokens",
+            values=tuple(_float(row.input_tokens) for row in steps),
+            worst="high",
+            note="not recorded",
+        ),
+        Lane(
+            name="cost",
+            values=tuple(row.cost_usd for row in steps),
+            worst="high",
+            note="unknown",
+        ),
+    )
+
+
+def _lane_of(who: Scorer, steps: Sequence[StepRow], scores: Sequence[StepScore]) -> Lane:
+    own = [each for each in scores if (each.source, each.by) == (who.source, who.by)]
+    return _score_lane(steps, own, f"by {who.name}")
+
+
+def _score_lane(steps: Sequence[StepRow], scores: Iterable[StepScore], by: str) -> Lane:
+    values = {score.step: score.value for score in scores}
+    known = any(value is not None for value in values.values())
+    return Lane(
+        name="score",
+        values=tuple(values.get(row.step) for row in steps),
+        worst="low",
+        note=by if known else "no scores",
+    )
+
+
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e9
+
+
+def _float(value: int | None) -> float | None:
+    return None if value is None else float(value)

@@ -1,0 +1,1 @@
+"""An edit tried on many runs: as values."""

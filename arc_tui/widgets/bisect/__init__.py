@@ -1,0 +1,1 @@
+"""Which version or hunk broke a run: as drawn."""

@@ -1,0 +1,1 @@
+"""Two causes told apart by one change: as drawn."""

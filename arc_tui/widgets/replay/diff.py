@@ -1,0 +1,205 @@
+"""The steps of a replay: as recorded, asked again as they were, and asked again with the edit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+
+from arc_tui import format
+from arc_tui.views.replay.cells import is_beyond_chance, mark_words, phrase, tally
+from arc_tui.views.replay.stage import EMPTY, Stage
+from arc_tui.views.replay.view import ArmRow, ReplayRow
+from arc_tui.widgets.cells import fit
+from arc_tui.widgets.rows import RowList
+from replay.locked.tally import BreakTest
+
+MARK = 10
+STEP = 6
+GAP = 2
+LEAST = 7
+"""Cells of an arm's column at least: its title."""
+
+MEASURED = 2000
+"""Rows looked at to choose widths."""
+
+QUIET = ("same", "other words", format.UNKNOWN)
+"""What an arm does where it does nothing else than was recorded."""
+
+DIMMED = "╎"
+"""Stands before a step that comes after the edited arm left the road."""
+
+EFFECT = "┃"
+"""Stands before a step at which the arms differ beyond chance."""
+
+
+class Cell(NamedTuple):
+    """What stands in a column: words, which may be cut, and figures, which may not."""
+
+    words: str
+    figures: str = ""
+
+    @property
+    def width(self) -> int:
+        return cell_len(self.words) + (1 + len(self.figures) if self.figures else 0)
+
+    def fit(self, width: int) -> str:
+        """In exactly so many cells."""
+        if not self.figures or self.width <= width:
+            return fit(f"{self.words} {self.figures}", width)
+        return f"{fit(self.words, width - 1 - len(self.figures))} {self.figures}"
+
+
+class StepDiff(RowList):
+    """One step a line under a head that names the arms."""
+
+    HELP = "the steps"
+    HEAD = 1
+
+    COMPONENT_CLASSES = {
+        "step-diff--fixed", "step-diff--broke", "step-diff--changed", "step-diff--same",
+        "step-diff--unclear", "step-diff--refused", "step-diff--break", "step-diff--number",
+        "step-diff--dimmed", "step-diff--quiet",
+    }  # fmt: skip
+
+    BINDINGS = [
+        Binding("enter", "choose", "in full", id="steps.choose", show=False,
+                tooltip="Go to the step in full; escape comes back"),
+    ]  # fmt: skip
+
+    stage: reactive[Stage] = reactive(EMPTY, repaint=False)
+
+    class Chosen(Message):
+        """The step under the cursor was chosen."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows: tuple[ReplayRow, ...] = ()
+        self._widths = (0, 0, 0)
+
+    @property
+    def row_count(self) -> int:
+        return len(self._rows)
+
+    @property
+    def row(self) -> ReplayRow | None:
+        """The step under the cursor."""
+        return self._rows[self.cursor] if self._rows else None
+
+    @property
+    def broken(self) -> BreakTest | None:
+        """The test at the break, where the cursor is on it."""
+        row = self.row
+        return self.stage.view.verdict.at_break_test if row is not None and row.at_break else None
+
+    def watch_stage(self, before: Stage, stage: Stage) -> None:
+        """Other rows, and with them another one under the cursor."""
+        if stage.draft is before.draft and stage.view.rows is before.view.rows:
+            return
+        self._rows = stage.rows
+        self.border_title = caption(self._rows)
+        self.rows_changed()
+        self.post_message(self.Moved(self))
+
+    def rows_changed(self) -> None:
+        self._widths = widths(self._rows[:MEASURED], self.row_width - MARK - STEP)
+        super().rows_changed()
+
+    def go_to(self, step: int) -> None:
+        """Put the cursor on a step."""
+        found = (place for place, row in enumerate(self._rows) if row.step == step)
+        self.cursor = next(found, self.cursor)
+
+    def draw_head(self, line: int, width: int) -> Text:
+        del line, width
+        titles = zip(("recorded", "control", "edited"), self._widths, strict=True)
+        return Text(" " * MARK + fit("step", STEP) + _joined(fit(*title) for title in titles))
+
+    def draw(self, index: int, width: int) -> Text:
+        del width
+        row = self._rows[index]
+        name = "refused" if row.refused is not None else row.mark or ""
+        ink = self._ink(name, row) + Style(bold=is_beyond_chance(row))
+        edge = DIMMED if row.dimmed else EFFECT if is_beyond_chance(row) else " "
+        line = Text.assemble(
+            (edge, self._ink("number", row) if row.dimmed else ink),
+            (fit(mark_words(row), MARK - 1), ink),
+            (f"{row.step:>{STEP - 3}} ", self._ink("number", row)),
+            ("◆ " if row.at_break else "  ", self._ink("break", row)),
+        )
+        for cell, room in self._cells(row):
+            quiet = cell.words in QUIET
+            line.append(cell.fit(room), self._ink("quiet" if quiet else "", row))
+            line.append(" " * GAP)
+        return line
+
+    def _cells(self, row: ReplayRow) -> Iterable[tuple[Cell, int]]:
+        """The columns of a row with their widths; a refusal takes those of both arms."""
+        if row.refused is None:
+            return zip(shown(row), self._widths, strict=True)
+        recorded, control, edited = self._widths
+        arms = control + GAP + edited
+        why = Cell(format.one_line(row.refused))
+        return (Cell(format.one_line(row.recorded)), recorded), (why, arms)
+
+    def _ink(self, name: str, row: ReplayRow) -> Style:
+        if row.dimmed:
+            return self.ink("step-diff--dimmed")
+        return self.ink(f"step-diff--{name}") if name else Style.null()
+
+    def action_choose(self) -> None:
+        self.post_message(self.Chosen())
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
+            self.action_choose()
+
+
+def caption(rows: Sequence[ReplayRow]) -> str:
+    """The title, with the meaning of the marks at the edge that are there."""
+    said = ["steps"]
+    if any(is_beyond_chance(row) and not row.dimmed for row in rows):
+        said.append(f"{EFFECT} beyond chance")
+    if any(row.dimmed for row in rows):
+        said.append(f"{DIMMED} the edited agent would not have been here")
+    return " · ".join(said)
+
+
+def shown(row: ReplayRow) -> tuple[Cell, Cell, Cell]:
+    """What each arm does, `same` where that is what was recorded."""
+    recorded = Cell(format.one_line(row.recorded))
+    if row.refused is not None:
+        return recorded, Cell(""), Cell("")
+    return recorded, _arm(row.control), _arm(row.edited, row.edited_refused)
+
+
+def _arm(arm: ArmRow | None, refused: str | None = None) -> Cell:
+    if refused is not None:
+        return Cell(f"not asked: {format.one_line(refused)}")
+    return Cell(phrase(arm), tally(arm))
+
+
+def widths(rows: Sequence[ReplayRow], room: int) -> tuple[int, int, int]:
+    """Columns for recorded, control and edited in `room` cells.
+
+    An arm takes what it needs, edited up to two fifths, control up to half of what that leaves.
+    """
+    _, control, edited = (
+        max((cell.width for cell in cells), default=0)
+        for cells in (zip(*map(shown, rows), strict=True) if rows else ((), (), ()))
+    )
+    room = max(room - 2 * GAP, 0)
+    edited = min(max(edited, LEAST), room * 2 // 5)
+    control = min(max(control, LEAST), (room - edited) // 2)
+    return room - control - edited, control, edited
+
+
+def _joined(cells: Iterable[str]) -> str:
+    return (" " * GAP).join(cells)

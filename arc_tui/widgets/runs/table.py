@@ -1,0 +1,148 @@
+"""The list of runs: a mark, what the run is called, how it ended, and why in one phrase.
+
+It has the names of all runs and the rows of some: it asks for those that come near.
+"""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.views.runs.view import Listed
+from arc_tui.widgets.rows import RowList
+from arc_tui.widgets.runs.columns import GAP, SETS, WHY, Layout, layout, mark
+
+MARK = 4
+NOT_READ = "…"
+AHEAD = 100
+"""Rows above and below the visible ones that are asked for before they are seen."""
+
+
+class RunTable(RowList):
+    """Runs, one a line, under a head that names the columns."""
+
+    HELP = "the list of runs"
+    HEAD = 1
+
+    COMPONENT_CLASSES = {
+        "run-table--passed", "run-table--warned", "run-table--failed", "run-table--unknown",
+        "run-table--quiet",
+    }  # fmt: skip
+
+    BINDINGS = [
+        Binding("enter", "open", "open", id="runs.open", tooltip="Open the run under the cursor"),
+    ]  # fmt: skip
+
+    listed: reactive[Listed] = reactive(Listed(), repaint=False)
+    columns: reactive[str] = reactive(next(iter(SETS)), repaint=False)
+    sorted_by: reactive[str] = reactive("")
+
+    class Opened(Message):
+        """A run was chosen."""
+
+        def __init__(self, trace: str) -> None:
+            super().__init__()
+            self.trace = trace
+
+    class Neared(Message):
+        """Runs of a list come into sight whose rows were not read."""
+
+        def __init__(self, listed: Listed, traces: tuple[str, ...]) -> None:
+            super().__init__()
+            self.listed = listed
+            self.traces = traces
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, RunTable.Neared)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._columns: Layout = layout((), self.columns)
+        self._asked: tuple[str, ...] = ()
+
+    @property
+    def row_count(self) -> int:
+        return len(self.listed.traces)
+
+    @property
+    def at(self) -> str:
+        """The run under the cursor, "" where there is none."""
+        return self._run(self.listed, self.cursor)
+
+    @staticmethod
+    def _run(listed: Listed, index: int) -> str:
+        return listed.traces[index] if index < len(listed.traces) else ""
+
+    def watch_listed(self, old: Listed, new: Listed) -> None:
+        """Keep the cursor on its run where that is still there."""
+        if old.traces is new.traces:  # more of it was read
+            self.refresh()
+            return
+        at = self._run(old, self.cursor)
+        self._asked = ()
+        self._lay_out()
+        if at in new.traces:
+            self.cursor = new.traces.index(at)
+        self._ask_for_rows()
+
+    def watch_columns(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._columns = layout(self.listed.first_page, self.columns)
+        self.rows_changed()
+
+    @override
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._ask_for_rows()
+
+    @override
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._ask_for_rows()
+
+    def _ask_for_rows(self) -> None:
+        """Once for the same rows: a run that is gone has none."""
+        top = self.scroll_offset.y
+        traces = self.listed.missing(top - AHEAD, top + self.page_rows + AHEAD)
+        if traces and traces != self._asked:
+            self._asked = traces
+            self.post_message(self.Neared(self.listed, traces))
+
+    @override
+    def draw_head(self, line: int, width: int) -> Text:
+        text = Text(" " * MARK)
+        for column, title in self._columns.cells(None, width - MARK):
+            chosen = column.title == self.sorted_by
+            text.append(title, "bold underline" if chosen else "").append(" " * GAP)
+        return text
+
+    def draw(self, index: int, width: int) -> Text:
+        row = self.listed.rows.get(self.listed.traces[index])
+        if row is None:
+            return Text(" " * MARK + NOT_READ)
+        warned = "warned" if row.outcome == "passed" and row.warnings else row.outcome
+        text = Text.assemble((f" {mark(row):<{MARK - 1}}", self.ink(f"run-table--{warned}")))
+        quiet = self.ink("run-table--quiet")
+        for column, cell in self._columns.cells(row, width - MARK):
+            strong = (column is WHY and row.outcome == "failed") or column.title == "task"
+            text.append(cell, "" if strong else quiet).append(" " * GAP)
+        return text
+
+    def action_open(self) -> None:
+        if self.at:
+            self.post_message(self.Opened(self.at))
+
+    def next_columns(self) -> None:
+        """Show the next set of columns."""
+        names = list(SETS)
+        self.columns = names[(names.index(self.columns) + 1) % len(names)]
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
+            self.action_open()

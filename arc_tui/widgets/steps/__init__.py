@@ -1,0 +1,1 @@
+"""At which step belief left the world: as drawn."""

@@ -1,0 +1,1 @@
+"""What kind of failure a step is, and whose doing: as drawn."""

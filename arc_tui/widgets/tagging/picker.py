@@ -1,0 +1,314 @@
+"""What kind of failure is it, and whose doing? One letter tags the step.
+
+What the rules and judges suggest for the step stands above the classes; enter accepts the one that
+is chosen, with its evidence. Whose doing it was is said by hand: `f` goes round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Input, Static
+from typing_extensions import override
+
+from arc_tui import format
+from arc_tui.widgets.cells import fit
+from arc_tui.widgets.tagging.fault_line import FaultLine
+from arc_tui.widgets.tagging.suggestions import SuggestionList
+from taxonomy.classes import CLASSES, SUB_LABELS, ClassEntry, FailureClass, Fault
+from taxonomy.findings import Evidence, Finding
+from taxonomy.query import TagRow
+
+INDENT = 24
+"""Cells of the letter and the name of a class."""
+
+TALL = 36
+"""Rows of a terminal in which signatures and fixes have room together."""
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """What a person said of a step."""
+
+    failure: FailureClass
+    sub: str | None = None
+    fault: Fault | None = None
+    note: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+
+
+class NothingWrong(Struct, frozen=True, kw_only=True):
+    """What a person said of the run: there is no failure in it."""
+
+    note: str | None = None
+
+
+class ClassRow(Widget):
+    """A class with its letter, definition, signature and first fix, and who else says it here.
+
+    A click chooses it. Where there is one line below the definition, it is the signature or the
+    fix.
+    """
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {
+        "class-row--key", "class-row--name", "class-row--quiet", "class-row--said",
+    }  # fmt: skip
+
+    signature: reactive[bool] = reactive(False)
+
+    class Picked(Message):
+        """The row was clicked."""
+
+        def __init__(self, key: str) -> None:
+            super().__init__()
+            self.key = key
+
+    def __init__(self, entry: ClassEntry, said: str = "") -> None:
+        super().__init__()
+        self._entry = entry
+        self._said = said
+
+    def render(self) -> Text:
+        entry, room = self._entry, self.content_size.width - INDENT
+        said = f"  {self._said}" if self._said else ""
+        line = Text.assemble(
+            (f" {entry.key} ", self._ink("key")),
+            (f" {entry.name.value:<{INDENT - 4}}", self._ink("name")),
+            fit(entry.definition, room - len(said)),
+            (said, self._ink("said")),
+        )
+        for words in self._below():
+            line.append(f"\n{' ' * INDENT}").append(fit(words, room), self._ink("quiet"))
+        return line
+
+    def _below(self) -> Sequence[str]:
+        entry = self._entry
+        if entry.fix == format.UNKNOWN:
+            return ()
+        signature, fix = f"sign: {entry.signature}", f"fix:  {entry.fix}"
+        if self.app.size.height >= TALL:
+            return signature, fix
+        return (signature,) if self.signature else (fix,)
+
+    @override
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return 1 + len(self._below())
+
+    def _ink(self, name: str) -> Style:
+        return self.get_component_rich_style(f"class-row--{name}", partial=True)
+
+    def on_click(self, _: events.Click) -> None:
+        self.post_message(self.Picked(self._entry.key))
+
+
+class NothingRow(Widget):
+    """That nothing is wrong, said of the whole run."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {"nothing-row--key", "nothing-row--name"}
+
+    class Picked(Message):
+        """The row was clicked."""
+
+    def render(self) -> Text:
+        key = self.get_component_rich_style("nothing-row--key", partial=True)
+        name = self.get_component_rich_style("nothing-row--name", partial=True)
+        room = self.content_size.width - INDENT
+        words = fit("said of the whole run: no failure is to be seen in it", room)
+        return Text.assemble((" n ", key), (f" {'nothing wrong':<{INDENT - 4}}", name), words)
+
+    def on_click(self, _: events.Click) -> None:
+        self.post_message(self.Picked())
+
+
+class TagPicker(ModalScreen[Choice | NothingWrong | None]):
+    """The suggestions at this step, the classes by letter, whose doing, a note.
+
+    Nobody else's word is shown where `suggested` and `tags` are empty, as in a blind pass.
+    """
+
+    HELP = "tag a step"
+
+    BINDINGS = [
+        *(
+            Binding(entry.key, f"pick('{entry.key}')", entry.name.value, id=f"tag.{entry.key}",
+                    show=False, tooltip=entry.definition)
+            for entry in CLASSES
+        ),
+        Binding("n", "clear", "nothing wrong", id="tag.nothing", show=False,
+                tooltip="Say of the whole run that nothing is wrong with it"),
+        Binding("f", "fault", "whose doing", id="tag.fault", show=False,
+                tooltip="Whose doing it was: the agent's, the user's, the harness's, the check's"),
+        Binding("enter", "accept", "accept the suggestion", id="tag.accept", show=False,
+                tooltip="Tag the step with the suggestion that is chosen, evidence included"),
+        Binding("down", "choose(1)", "next suggestion", id="tag.next", show=False,
+                tooltip="Choose the next suggestion"),
+        Binding("up", "choose(-1)", "suggestion before", id="tag.before", show=False,
+                tooltip="Choose the suggestion before"),
+        *(
+            Binding(str(place), f"choose_at({place - 1})", f"suggestion {place}",
+                    id=f"tag.suggestion_{place}", show=False,
+                    tooltip=f"Choose suggestion {place}")
+            for place in range(1, 10)
+        ),
+        Binding("space", "signs", "signs or fixes", id="tag.signs", show=False,
+                tooltip="Show what each class looks like, or what to try first"),
+        Binding("tab", "note", "write a note", id="tag.note", show=False,
+                tooltip="Write a note to keep with the tag, then choose a letter"),
+        Binding("escape", "leave", "no tag", id="tag.leave", show=False,
+                tooltip="Close without a tag"),
+    ]  # fmt: skip
+
+    AUTO_FOCUS = ""
+    note = query_one("#note", Input)
+    sub = query_one("#sub", Input)
+    suggestions = query_one(SuggestionList)
+    fault = query_one(FaultLine)
+
+    def __init__(
+        self, step: int, suggested: Sequence[Finding] = (), tags: Iterable[TagRow] = ()
+    ) -> None:
+        super().__init__()
+        self._step = step
+        self._suggested = tuple(suggested)
+        self._said = said_of(self._suggested, tags)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="picker"):
+            yield SuggestionList(self._suggested)
+            for entry in CLASSES:
+                yield ClassRow(entry, self._said.get(entry.name, ""))
+            yield NothingRow()
+            yield FaultLine()
+            yield Input(placeholder="a note to keep with it (tab, then a letter)", id="note",
+                        compact=True)  # fmt: skip
+            yield Static(sub_labels(), id="labels", markup=False)
+            yield Input(placeholder="a number, or your own words, then enter", id="sub",
+                        compact=True)  # fmt: skip
+
+    def on_mount(self) -> None:
+        box = self.query_one("#picker")
+        box.border_title = f"tag step {self._step}"
+        tall = self.app.size.height >= TALL
+        self.set_class(tall, "-tall")
+        if not tall:
+            box.border_subtitle = "space: signs or fixes"
+        self._show_fault()
+        self._ask_sub(False)
+
+    def _ask_sub(self, asking: bool) -> None:
+        self.set_class(asking, "-sub")
+
+    def _show_fault(self) -> None:
+        """A suggestion brings its own until a person says another."""
+        found = self.suggestions.chosen
+        self.fault.suggested = found.fault if found is not None else None
+
+    def action_pick(self, key: str) -> None:
+        entry = next(entry for entry in CLASSES if entry.key == key)
+        if entry.name is FailureClass.OTHER:
+            self._ask_sub(True)
+            self.sub.focus()
+        else:
+            self.dismiss(Choice(failure=entry.name, fault=self.fault.said, note=self._note))
+
+    def action_clear(self) -> None:
+        self.dismiss(NothingWrong(note=self._note))
+
+    def action_fault(self) -> None:
+        self.fault.turn()
+
+    def action_choose(self, places: int) -> None:
+        self.suggestions.move(places)
+        self._show_fault()
+
+    def action_choose_at(self, place: int) -> None:
+        self.suggestions.go_to(place)
+        self._show_fault()
+
+    def action_signs(self) -> None:
+        for row in self.query(ClassRow):
+            row.signature = not row.signature
+
+    def action_accept(self) -> None:
+        found = self.suggestions.chosen
+        if found is not None:
+            self.dismiss(
+                Choice(
+                    failure=found.failure,
+                    sub=found.sub,
+                    fault=self.fault.accepted,
+                    note=self._note,
+                    evidence=found.evidence,
+                )
+            )
+
+    def action_note(self) -> None:
+        self.note.focus()
+
+    def action_leave(self) -> None:
+        """Out of a line first, then out of the picker."""
+        if self.focused is not None:
+            self.set_focus(None)
+            self._ask_sub(False)
+        else:
+            self.dismiss(None)
+
+    @property
+    def _note(self) -> str | None:
+        return self.note.value.strip() or None
+
+    def on_nothing_row_picked(self, _: NothingRow.Picked) -> None:
+        self.action_clear()
+
+    def on_class_row_picked(self, event: ClassRow.Picked) -> None:
+        self.action_pick(event.key)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.input is self.note:
+            self.set_focus(None)
+        else:
+            self.dismiss(
+                Choice(
+                    failure=FailureClass.OTHER,
+                    sub=sub_label(event.value),
+                    fault=self.fault.said,
+                    note=self._note,
+                )
+            )
+
+
+def said_of(suggested: Iterable[Finding], tags: Iterable[TagRow]) -> dict[FailureClass, str]:
+    """Who says which class of the step, people first: `ada, rule?`."""
+    said: dict[FailureClass, dict[str, None]] = {}
+    for tag in tags:
+        said.setdefault(tag.failure, {})[format.one_line(tag.by)] = None
+    for found in suggested:
+        said.setdefault(found.failure, {})["suggested"] = None
+    return {failure: ", ".join(names) for failure, names in said.items()}
+
+
+def sub_label(typed: str) -> str | None:
+    """A starter label by its number, else the words themselves; None for nothing."""
+    words = typed.strip()
+    if words.isdecimal() and 1 <= int(words) <= len(SUB_LABELS):
+        return SUB_LABELS[int(words) - 1]
+    return words or None
+
+
+def sub_labels() -> Text:
+    return Text("   ".join(f"{place} {label}" for place, label in enumerate(SUB_LABELS, 1)))

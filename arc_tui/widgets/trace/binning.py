@@ -1,0 +1,132 @@
+"""Steps on a line of columns: which steps share a column, and what a column shows of them. Pure.
+
+A column never averages: it shows the worst value of its steps, so that nothing bad disappears when
+a long run is squeezed into a narrow terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from arc_tui.format import one_line, spark
+from arc_tui.views.trace.view import Lane
+
+WIDEST = 3
+"""Cells one step takes where there is room to spare."""
+
+NEAR = 15
+"""Steps shown on either side of the cursor when zoomed."""
+
+RISE = {"latency": 1.5, "tokens": 1.4, "cost": 1.4}
+DROP = 0.20
+"""Steps that stand out: latency and cost against the step before, and a drop of the score, by the
+thresholds of the published break-point rule (`formulas.md`); tokens are held to the cost's."""
+
+NOTABLE = 0.15
+"""Share of a lane's height below which a change is no spike, whatever its ratio."""
+
+
+class Bins(Struct, frozen=True, kw_only=True):
+    """Steps `first` to `last` (not included) in columns of `per` steps, each `cells` wide."""
+
+    first: int
+    last: int
+    per: int
+    cells: int
+
+    @property
+    def count(self) -> int:
+        return -(-(self.last - self.first) // self.per)
+
+    @property
+    def width(self) -> int:
+        return self.count * self.cells
+
+    def steps(self, column: int) -> range:
+        start = self.first + column * self.per
+        return range(start, min(start + self.per, self.last))
+
+    def column(self, step: int) -> int | None:
+        """The column of a step, None where it is not shown."""
+        return (step - self.first) // self.per if self.first <= step < self.last else None
+
+    def columns(self, steps: Iterable[int]) -> frozenset[int]:
+        return frozenset(column for step in steps if (column := self.column(step)) is not None)
+
+    def worst(self, lane: Lane, column: int) -> float | None:
+        """The worst known value of a column's steps."""
+        known = [value for step in self.steps(column) if (value := lane.values[step]) is not None]
+        if not known:
+            return None
+        return min(known) if lane.worst == "low" else max(known)
+
+    def step_at(self, cell: int) -> int | None:
+        """The first step of the column under a cell."""
+        column = cell // self.cells
+        return self.steps(column)[0] if 0 <= column < self.count else None
+
+
+def fit_steps(steps: int, width: int, *, around: int | None = None) -> Bins:
+    """All steps in `width` cells, or only those near `around`."""
+    first, last = 0, steps
+    if around is not None:
+        first, last = max(around - NEAR, 0), min(around + NEAR + 1, steps)
+    shown = max(last - first, 1)
+    per = -(-shown // max(width, 1))
+    cells = max(min(WIDEST, width // -(-shown // per)), 1)
+    return Bins(first=first, last=last, per=per, cells=cells)
+
+
+def spikes(lane: Lane) -> frozenset[int]:
+    """The steps of a lane that stand out against the step before, and on its scale."""
+    low, top = scale(lane)
+    pairs = enumerate(zip(lane.values, lane.values[1:], strict=False), 1)
+    return frozenset(
+        step for step, (before, now) in pairs if _stands_out(lane, before, now, top - low)
+    )
+
+
+def _stands_out(lane: Lane, before: float | None, now: float | None, height: float) -> bool:
+    if before is None or now is None or abs(now - before) < NOTABLE * height:
+        return False
+    if lane.worst == "low":
+        return before - now > DROP
+    return before > 0 and now / before > RISE.get(lane.name, RISE["cost"])
+
+
+class Drawn(Struct, frozen=True, eq=False, kw_only=True):
+    """What a lane shows in some bins: a block a column, and the columns that stand out."""
+
+    blocks: tuple[str, ...]
+    high: frozenset[int]
+
+
+def draw(lane: Lane, high: frozenset[int], bins: Bins) -> Drawn:
+    """A lane in bins; `high` are its spikes, by step."""
+    low, top = scale(lane)
+    return Drawn(
+        blocks=tuple(
+            spark((bins.worst(lane, column),), low=low, high=top) for column in range(bins.count)
+        ),
+        high=bins.columns(high),
+    )
+
+
+def scale(lane: Lane) -> tuple[float, float]:
+    """The ends of a lane's scale: scores from 0 to 1, everything else from 0 to its largest."""
+    if lane.worst == "low":
+        return 0.0, 1.0
+    return 0.0, max((value for value in lane.values if value is not None), default=0.0)
+
+
+def notes(lanes: Sequence[Lane]) -> str:
+    """One line: whose the score is, and the lanes without any data."""
+    said = (f"{lane.name} {lane.note}" for lane in lanes if lane.note and _worth(lane))
+    return one_line(" · ".join(said))
+
+
+def _worth(lane: Lane) -> bool:
+    """A note on a figure everyone knows the source of is worth a line only where it is missing."""
+    return lane.empty or lane.name == "score"

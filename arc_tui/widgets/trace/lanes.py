@@ -1,0 +1,179 @@
+"""Score, latency, tokens and cost over the steps: one column a step, the cursor in all of them.
+
+The score is the best known of each step, or one scorer's own; a line says whose.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+from typing_extensions import override
+
+from arc_tui import format
+from arc_tui.views.trace.view import EMPTY, Lane, TraceView
+from arc_tui.widgets.cells import fit, spread, wrap
+from arc_tui.widgets.rows import strip
+from arc_tui.widgets.trace.binning import Bins, Drawn, draw, fit_steps, notes, spikes
+
+ZOOMED = 20
+"""Cells for the range that a zoom shows."""
+
+GUTTER = 18
+"""Cells before the columns: a lane's name and its value at the cursor."""
+
+
+class Lanes(Widget):
+    """A lane a figure that is known, marks under them, one line for what else is to be known.
+
+    `whose` is 0 for the best score of each step, else the place of one of the view's scorers.
+    """
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {
+        "lanes--name", "lanes--value", "lanes--bar", "lanes--spike", "lanes--here", "lanes--cursor",
+        "lanes--candidate", "lanes--error",
+    }  # fmt: skip
+
+    view: reactive[TraceView] = reactive(EMPTY, layout=True)
+    step: reactive[int] = reactive(0)
+    zoom: reactive[bool] = reactive(False, layout=True)
+    whose: reactive[int] = reactive(0, layout=True)
+
+    class Picked(Message):
+        """A column was clicked."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: tuple[Lane, ...] = ()
+        self._spikes: tuple[frozenset[int], ...] = ()
+        self._errors: tuple[int, ...] = ()
+        self._notes = ""
+        self._drawn: tuple[Drawn, ...] = ()
+        self._drawn_in: Bins | None = None
+
+    def watch_view(self) -> None:
+        self._take()
+
+    def watch_whose(self) -> None:
+        self._take()
+
+    def _take(self) -> None:
+        lanes = self.view.lanes_by(self.whose)
+        self._shown = tuple(lane for lane in lanes if not lane.empty)
+        self._spikes = tuple(map(spikes, self._shown))
+        self._errors = self.view.errors
+        self._notes = notes(lanes)
+        self._drawn_in = None
+
+    @override
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._shown) + 1 + len(self._below())
+
+    def _below(self) -> list[str]:
+        """The notes as lines under the others, none where they fit beside the marks."""
+        if not self._notes or self._notes_fit:
+            return []
+        return [self._notes[start:end] for start, end in wrap(self._notes, self._width)]
+
+    @property
+    def _width(self) -> int:
+        return self.content_size.width
+
+    @property
+    def _notes_fit(self) -> bool:
+        """Has the line under the lanes room for the notes?"""
+        zoomed = ZOOMED if self.zoom else 2
+        return GUTTER + self.bins().width + zoomed + cell_len(self._notes) < self._width
+
+    def bins(self) -> Bins:
+        """Which steps stand in which columns now."""
+        width = self._width - GUTTER
+        around = self.step if self.zoom else None
+        return fit_steps(len(self.view.steps), width, around=around)
+
+    def render_line(self, y: int) -> Strip:
+        if y < len(self._shown):
+            line = self._lane(y)
+        elif y == len(self._shown):
+            line = self._marks()
+        else:
+            below = self._below()[y - len(self._shown) - 1 :]
+            line = Text(below[0] if below else "", self._ink("name"))
+        return strip(line, self._width, self.rich_style)
+
+    def _draw(self) -> Bins:
+        """The bins of now, with every lane drawn in them; other bins draw them anew."""
+        bins = self.bins()
+        if bins != self._drawn_in:
+            self._drawn = tuple(map(draw, self._shown, self._spikes, repeat(bins)))
+            self._drawn_in = bins
+        return bins
+
+    def _lane(self, place: int) -> Text:
+        bins, lane = self._draw(), self._shown[place]
+        here, drawn = bins.column(self.step), self._drawn[place]
+        line = Text(f"{lane.name:<8}", self._ink("name"))
+        line = Text.assemble(line, (f"{_value(lane, self.step):>8}  ", self._ink("value")))
+        for column, block in enumerate(drawn.blocks):
+            style = self._ink("spike" if column in drawn.high else "bar")
+            style = style + self._ink("here") if column == here else style
+            line.append(block * bins.cells, style)
+        return line
+
+    def _marks(self) -> Text:
+        """The line under the lanes: candidates ◆, errors ✗, and which step the cursor is on."""
+        bins = self.bins()
+        here = bins.column(self.step)
+        candidates, errors = bins.columns(self.view.marked), bins.columns(self._errors)
+        last = max(len(self.view.steps) - 1, 0)
+        place = f"step {self.step}  (0–{last})" if self.view.steps else "no steps"
+        line = Text.assemble((fit(place, GUTTER), self._ink("value")))
+        for column in range(bins.count):
+            mark, style = " ", Style.null()
+            if column in candidates:
+                mark, style = "◆", self._ink("candidate")
+            elif column in errors:
+                mark, style = "✗", self._ink("error")
+            cell = f"{mark:^{bins.cells}}"
+            line.append(cell, style + self._ink("cursor") if column == here else style)
+        if self.zoom and self.view.steps:
+            line.append(f"  steps {bins.first}–{bins.last - 1}", self._ink("name"))
+        if self._notes_fit:
+            line = spread(line, Text.assemble((self._notes, self._ink("name"))), self._width)
+        return line
+
+    def _ink(self, name: str) -> Style:
+        return self.get_component_rich_style(f"lanes--{name}", partial=True)
+
+    def on_click(self, event: events.Click) -> None:
+        step = self.bins().step_at(event.x - self.gutter.left - GUTTER)
+        if step is not None and self.view.steps:
+            self.post_message(self.Picked(step))
+
+
+def _value(lane: Lane, step: int) -> str:
+    value = lane.values[step] if step < len(lane.values) else None
+    if value is None:
+        return format.UNKNOWN
+    match lane.name:
+        case "score":
+            return format.score(value)
+        case "latency":
+            return format.duration(round(value * 1e9))
+        case "cost":
+            return format.usd(value)
+        case _:
+            return format.tokens(round(value))

@@ -1,0 +1,237 @@
+"""The spans of a run as a tree: steps, their calls, sub-agents, repeats folded to one row.
+
+The one owner of the place in a trace: everything else follows the step its cursor shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+
+from arc_tui import format
+from arc_tui.views.trace.tree import Branch, TreeRow, path_to, visible
+from arc_tui.views.trace.view import EMPTY, TraceView
+from arc_tui.widgets.cells import fit
+from arc_tui.widgets.rows import RowList
+from taxonomy.classes import BY_CLASS
+
+NUMBER = 5
+MARKS = 6
+
+
+class SpanTree(RowList):
+    """The tree, one visible row a line."""
+
+    HELP = "the tree of spans"
+    COMPONENT_CLASSES = {
+        "span-tree--number", "span-tree--guide", "span-tree--error", "span-tree--candidate",
+        "span-tree--tag", "span-tree--thread", "span-tree--says", "span-tree--found",
+        "span-tree--count",
+    }  # fmt: skip
+
+    BINDINGS = [
+        Binding("space", "fold", "fold", id="tree.fold", show=False,
+                tooltip="Fold or unfold what hangs below the row"),
+        Binding("enter", "choose", "detail", id="tree.detail",
+                tooltip="Go to the detail of the step; escape comes back"),
+    ]  # fmt: skip
+
+    view: reactive[TraceView] = reactive(EMPTY, repaint=False)
+    found: reactive[frozenset[int]] = reactive(frozenset())
+
+    class StepShown(Message):
+        """The cursor shows another step."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, SpanTree.StepShown)
+
+    class Chosen(Message):
+        """The row under the cursor was chosen."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows: list[TreeRow] = []
+        self._row_of: dict[str, int] = {}
+        self._unfolded: set[str] = set()
+        self._folded: set[str] = set()
+        self._badges: dict[int, str] = {}
+        self._step: int | None = None
+
+    @property
+    def row_count(self) -> int:
+        return len(self._rows)
+
+    @property
+    def step(self) -> int:
+        """The step the cursor shows; a row of no step belongs to the one above it."""
+        return self._step or 0
+
+    def watch_view(self, old: TraceView, new: TraceView) -> None:
+        self._badges = _badges(new)
+        if old.tree is not new.tree:
+            self._list_rows()
+            if old is not EMPTY:  # a run that grew: the same row may be another step
+                self._say_step()
+        self.refresh()
+
+    def _list_rows(self) -> None:
+        """The visible rows again, the cursor on the branch where it was."""
+        here = self._rows[self.cursor].branch.id if self.cursor < len(self._rows) else ""
+        self._rows = visible(self.view.tree, self._unfolded, self._folded)
+        self._row_of = {
+            name: index
+            for index, row in enumerate(self._rows)
+            for name in (row.branch.id, *row.branch.spans)
+        }
+        self.rows_changed()
+        self.cursor = self._row_of.get(here, self.cursor)
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        super().watch_cursor(old, new)
+        self._say_step()
+
+    def _say_step(self) -> None:
+        step = next(
+            (row.branch.step for row in self._rows[self.cursor :: -1]
+             if row.branch.step is not None), None,
+        )  # fmt: skip
+        if step is not None and step != self._step:
+            self._step = step
+            self.post_message(self.StepShown(step))
+
+    def go_to(self, step: int) -> None:
+        """Put the cursor on the row of a step, unfolding what hides it."""
+        if not 0 <= step < len(self.view.steps):
+            return
+        span = self.view.steps[step].span
+        if span not in self._row_of:
+            for branch in path_to(self.view.tree, span)[:-1]:
+                self._open(branch)
+            self._list_rows()
+        self.cursor = self._row_of.get(span, self.cursor)
+        self._say_step()
+
+    def go_to_next(self, steps: Iterable[int], direction: int) -> None:
+        """To the nearest of these steps after (1) or before (-1) the cursor, round the end."""
+        known = sorted(steps) if direction > 0 else sorted(steps, reverse=True)
+        ahead = (step for step in known if (step - self.step) * direction > 0)
+        step = next(ahead, known[0] if known else None)
+        if step is not None:
+            self.go_to(step)
+
+    def labelled(self, text: str) -> frozenset[int]:
+        """The steps whose label in the tree holds a text."""
+        wanted = text.lower()
+        found: set[int] = set()
+        stack = list(self.view.tree)
+        while stack:
+            branch = stack.pop()
+            stack.extend(branch.below)
+            if branch.step is not None and wanted in branch.label.lower():
+                found.add(branch.step)
+        return frozenset(found)
+
+    def draw(self, index: int, width: int) -> Text:
+        row = self._rows[index]
+        branch = row.branch
+        marks = self._marks(branch)
+        line = self._number(branch)
+        line.append("│ " * row.depth, self.ink("span-tree--guide"))
+        line.append(_arrow(row), self.ink("span-tree--guide"))
+        if branch.count > 1:
+            line.append(f"×{branch.count} ", self.ink("span-tree--count"))
+        room = width - line.cell_len - MARKS
+        line.append(fit(format.one_line(branch.label), room), self._label_style(branch))
+        return line.append_text(marks)
+
+    def _number(self, branch: Branch) -> Text:
+        numbered = branch.role in ("step", "repeat") and branch.step is not None
+        found = bool(_steps(branch) & self.found)
+        text = f"{branch.step:>{NUMBER - 1}} " if numbered else " " * NUMBER
+        style = self.ink("span-tree--found" if found else "span-tree--number")
+        return Text.assemble((text, style))
+
+    def _label_style(self, branch: Branch) -> Style:
+        if branch.status == "error":
+            return self.ink("span-tree--error")
+        if branch.role == "thread":
+            return self.ink("span-tree--thread")
+        says = branch.label.startswith("says")
+        return self.ink("span-tree--says") if says else Style.null()
+
+    def _marks(self, branch: Branch) -> Text:
+        """What stands at the right end of a row: ✗ an error, ◆ a candidate, letters of tags."""
+        steps = _steps(branch)
+        line = Text(" ")
+        line.append("✗" if branch.status == "error" else " ", self.ink("span-tree--error"))
+        candidate = not steps.isdisjoint(self.view.marked)
+        line.append("◆" if candidate else " ", self.ink("span-tree--candidate"))
+        badge = "".join(self._badges.get(step, "") for step in sorted(steps))
+        line.append(f"{badge:<{MARKS - 3}}"[: MARKS - 3], self.ink("span-tree--tag"))
+        return line
+
+    def _open(self, branch: Branch) -> None:
+        self._folded.discard(branch.id)
+        self._unfolded.add(branch.id)
+
+    def action_fold(self) -> None:
+        """Fold or unfold the row; a row with nothing below it folds the one it hangs from."""
+        if self.cursor >= len(self._rows):
+            return
+        row = self._rows[self.cursor]
+        if row.open is None:
+            above = (i for i in range(self.cursor, -1, -1) if self._rows[i].depth < row.depth)
+            self.cursor = next(above, self.cursor)
+            row = self._rows[self.cursor]
+        if row.open:
+            self._unfolded.discard(row.branch.id)
+            self._folded.add(row.branch.id)
+        elif row.open is False:
+            self._open(row.branch)
+        self._list_rows()
+        self._say_step()
+
+    def action_choose(self) -> None:
+        self.post_message(self.Chosen())
+
+    def on_click(self, event: events.Click) -> None:
+        index = self.row_at(event.y - self.gutter.top)
+        if index is None:
+            return
+        self.cursor = index
+        arrow = NUMBER + 2 * self._rows[index].depth
+        if self._rows[index].open is not None and event.x - self.gutter.left - arrow in (0, 1):
+            self.action_fold()
+        elif event.chain == 2:
+            self.action_choose()
+
+
+def _arrow(row: TreeRow) -> str:
+    return "  " if row.open is None else "▾ " if row.open else "▸ "
+
+
+def _steps(branch: Branch) -> frozenset[int]:
+    """The steps a row stands for, those folded into it included; none for calls and threads."""
+    if branch.role == "repeat":
+        return frozenset(each.step for each in branch.below if each.step is not None)
+    return frozenset({branch.step} if branch.role == "step" and branch.step is not None else ())
+
+
+def _badges(view: TraceView) -> dict[int, str]:
+    """The letters of the tags on each step."""
+    found: dict[int, str] = {}
+    for tag in view.tags:
+        letter = BY_CLASS[tag.failure].key
+        if letter not in found.get(tag.step, ""):
+            found[tag.step] = found.get(tag.step, "") + letter
+    return found
