@@ -495,7 +495,12 @@ def test_an_interrupt_is_handed_to_the_command_and_what_was_recorded_is_kept(
 
 @contextmanager
 def terminal() -> Iterator[tuple[int, int]]:
+    """A terminal that throws nothing away: by default ctrl-c also drops what was printed and not
+    yet read, which may be what the command says of that very ctrl-c."""
     ours, theirs = pty.openpty()
+    settings = termios.tcgetattr(theirs)
+    settings[3] |= termios.NOFLSH
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
     try:
         yield ours, theirs
     finally:
