@@ -215,11 +215,38 @@ def backwards(values: list[Value]) -> bytes:
     return re.sub(b"|".join(_TURNED), lambda word: _TURNED[word[0]], written(values[::-1]))
 
 
+_CLOCK = re.compile(r"time|start|end|created|updated|completed|timestamp|date|_at$", re.I)
+_HOUR = re.compile(r"T\d\d:")
+
+
+def apart(values: list[Value]) -> bytes:
+    """The file with clocks that are hours, days and years apart, and one that runs backwards."""
+    found: list[str] = []
+
+    def told(value: Value, named: str) -> Value:
+        if isinstance(value, dict):
+            return {name: told(each, str(name)) for name, each in value.items()}
+        if isinstance(value, list):
+            return [told(each, named) for each in value]
+        if isinstance(value, bool) or not _CLOCK.search(named):
+            return value
+        found.append(named)
+        if isinstance(value, (int, float)):
+            return value + (-1) ** len(found) * abs(value) // (3 * len(found))
+        if isinstance(value, str):
+            year = f"{1970 + len(found) * 37 % 80}{value[4:]}" if value[:4].isdigit() else value
+            return _HOUR.sub(f"T{23 - len(found) % 24:02}:", year)
+        return value
+
+    return written([told(each, "") for each in values])
+
+
 SHAPES: dict[str, Callable[[list[Value]], bytes]] = {
     "the same ids": same_ids,
     "ids handed on": crossed_ids,
     "everything twice": twice,
     "backwards": backwards,
+    "clocks apart": apart,
     "without an end": lambda values: written(values)[:-40],
     "after a zero byte": lambda values: b"\0" + written(values),
     "after a mark": lambda values: b"\xef\xbb\xbf" + written(values),

@@ -4,14 +4,20 @@ and diagnosed like any other.
 
 from __future__ import annotations
 
+import gzip
 import random
 import resource
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from backports import zstd
 
 from arc_tui.jobs import importing
-from replay.formats import formats
+from replay.errors import BadTrace
+from replay.formats import formats, load
+from replay.formats.intake import Source, Tally
 from replay.store import Store
 from taxonomy.ledger import open_ledger
 from tests.hostile import ODD, SEEDS, SHAPES, long, many, places, put, written
@@ -56,6 +62,48 @@ def test_a_value_that_hurts_gives_traces_or_a_sentence(
         bear(store, path, put(values, chosen.choice(found), odd[what]), name)
     for shape in SHAPES.values():
         bear(store, path, shape(values), name)
+
+
+def _packed(packer: Callable[[bytes], bytes], at: int) -> bytes:
+    """A packed file with a byte turned round."""
+    data = bytearray(packer(random.Random(1).randbytes(40_000).hex().encode()))
+    data[at] ^= 0xFF
+    return bytes(data)
+
+
+FOUND: dict[str, Callable[[], bytes]] = {
+    "a length of 2^64": lambda: b"\xff" * 9 + b"\x01" + b"x" * 40,
+    "a gzip broken inside": lambda: _packed(gzip.compress, 11),
+    "a zstd broken inside": lambda: _packed(zstd.compress, 5),
+    "a kind that is an object": lambda: b'{"session_id": "s", "type": {}, "uuid": "u"}\n',
+}
+"""What a fuzzer found: files that are in any format's way, because each has to look at them."""
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_what_was_found_once_is_a_sentence(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_bytes(FOUND[what]())
+    with pytest.raises(BadTrace):
+        list(load(Source(path), Tally()))
+    for found in formats():
+        with suppress(BadTrace):
+            list(load(Source(path), Tally(), format=found))
+
+
+def test_an_agent_s_own_words_for_its_environment_are_kept(store: Store, tmp_path: Path) -> None:
+    (run,) = SEEDS["swe-agent"]()
+    data = written([{**run, "info": {**run["info"], "environment": "mine"}}])
+    assert bear(store, tmp_path / "run.traj", data, "swe-agent").traces
+
+
+def test_a_block_of_text_without_a_text_is_kept(store: Store, tmp_path: Path) -> None:
+    data = written(SEEDS["openinference"]())
+    named = b'llm.input_messages.1.message.content"'
+    odd = b'llm.input_messages.1.message.contents.0.message_content.other"'
+    assert named in data
+    path = tmp_path / "run.json"
+    assert bear(store, path, data.replace(named, odd), "openinference").traces
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import weakref
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cached_property
@@ -130,17 +131,17 @@ class Source:
         try:
             magic = self._magic()
             if magic.startswith(_GZIP):
-                return self._bounded(cast(IO[bytes], gzip.open(self.path)))
+                return self._bounded(cast(IO[bytes], gzip.open(self.path)), zlib.error)
             if magic == _ZSTD:
-                return self._bounded(_open_zstd(self.path))
+                return self._bounded(*_open_zstd(self.path))
             return self.path.open("rb", buffering=_BUFFER)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise BadTrace(self.display, "", f"cannot be read: {why}") from error
 
-    def _bounded(self, unpacking: IO[bytes]) -> IO[bytes]:
+    def _bounded(self, unpacking: IO[bytes], broken: type[Exception]) -> IO[bytes]:
         most = most_unpacked(self.path.stat().st_size)
-        return io.BufferedReader(_Unpacked(unpacking, most), _BUFFER)
+        return io.BufferedReader(_Unpacked(unpacking, most, broken), _BUFFER)
 
     def _magic(self) -> bytes:
         with self.path.open("rb") as plain:
@@ -217,16 +218,20 @@ def most_unpacked(packed: int) -> int:
 
 
 class _Unpacked(io.RawIOBase):
-    """A file as it is unpacked, no further than it may be. Raises ValueError there."""
+    """A file as it is unpacked, no further than it may be. Raises ValueError there, and where the
+    unpacking raises what it calls `broken`."""
 
-    def __init__(self, unpacking: IO[bytes], most: int) -> None:
-        self._unpacking, self._left = unpacking, most
+    def __init__(self, unpacking: IO[bytes], most: int, broken: type[Exception]) -> None:
+        self._unpacking, self._left, self._broken = unpacking, most, broken
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        found = self._unpacking.read(len(buffer))
+        try:
+            found = self._unpacking.read(len(buffer))
+        except self._broken as error:
+            raise ValueError(str(error)) from error
         self._left -= len(found)
         if self._left < 0:
             raise ValueError(
@@ -240,12 +245,12 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-def _open_zstd(path: Path) -> IO[bytes]:
+def _open_zstd(path: Path) -> tuple[IO[bytes], type[Exception]]:
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
         from backports import zstd
-    return cast(IO[bytes], zstd.open(path, "rb"))
+    return cast(IO[bytes], zstd.open(path, "rb")), zstd.ZstdError
 
 
 def decode(data: bytes, path: str, where: str) -> Json:

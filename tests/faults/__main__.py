@@ -15,9 +15,12 @@ PARTS: tuple[str, ...] = (
     "killed",
     "damaged",
     "pruned",
+    "scrubbed",
     "encrypted",
     "leaked",
     "hostile",
+    "bounded",
+    "fuzzed",
     "effects",
 )
 """Modules of this package, each with `rows() -> Iterator[Row]`."""
@@ -26,6 +29,7 @@ PARTS: tuple[str, ...] = (
 def main() -> int:
     asked = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     asked.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    asked.add_argument("--seconds", type=float, help="how long `fuzzed` looks, over all formats")
     asked.add_argument("--keep", action="store_true", help=f"write the figures to {REACHED.name}")
     given = asked.parse_args()
     unknown = set(given.parts) - set(PARTS)
@@ -33,7 +37,7 @@ def main() -> int:
         asked.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     today = datetime.now(UTC).date().isoformat()
     found = {
-        part: Part(measured=today, rows=tuple(import_module(f"tests.faults.{part}").rows()))
+        part: Part(measured=today, rows=_rows(part, given.seconds))
         for part in PARTS
         if part in (given.parts or PARTS)
     }
@@ -43,6 +47,11 @@ def main() -> int:
         kept = reached() | found
         write_reached({part: kept[part] for part in PARTS if part in kept})
     return 0 if all(row.kept for row in rows) else 1
+
+
+def _rows(part: str, seconds: float | None) -> tuple[Row, ...]:
+    asked = {"seconds": seconds} if part == "fuzzed" and seconds else {}
+    return tuple(import_module(f"tests.faults.{part}").rows(**asked))
 
 
 def _print(rows: list[Row]) -> None:

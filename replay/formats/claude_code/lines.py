@@ -17,7 +17,7 @@ from typing import Any
 
 from replay.errors import BadTrace
 from replay.formats.claude_code.line import Line, first_text
-from replay.formats.fields import obj
+from replay.formats.fields import obj, word
 from replay.formats.intake import Tally, decode
 from replay.formats.normal import ns, seconds_ns
 from replay.trace import Json, Message, Place
@@ -68,7 +68,7 @@ def is_line(record: Json) -> bool:
         return False
     inner = _unwrapped(record)
     if isinstance(inner.get("session_id"), str):
-        return inner.get("type") in _STREAMED and "uuid" in inner
+        return word(inner.get("type")) in _STREAMED and "uuid" in inner
     said = isinstance(inner.get("message"), dict)
     return isinstance(inner.get("sessionId"), str) and (said or "parentUuid" in inner)
 

@@ -124,7 +124,8 @@ def _simple(content: list[Json]) -> Json:
     if not content:
         return None
     only = obj(content[0])
-    return only["text"] if len(content) == 1 and only.get("type") == "text" else content
+    alone = len(content) == 1 and only.get("type") == "text" and "text" in only
+    return only["text"] if alone else content
 
 
 # --- OpenInference: llm.input_messages.N.message.…

@@ -8,6 +8,7 @@ hold dots. Needs duckdb (the extra `parquet`), which is imported when such a fil
 from __future__ import annotations
 
 import math
+import struct
 import tempfile
 from collections.abc import Iterator
 from importlib import import_module
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 from replay.errors import BadTrace
 from replay.formats.fields import word
-from replay.formats.intake import Head, Source, Tally, decode
+from replay.formats.intake import Head, Source, Tally, decode, most_unpacked
 from replay.formats.normal import ns
 from replay.formats.onfile import plain_file
 from replay.formats.openinference.attributes import flat
@@ -32,7 +33,12 @@ _FIELDS = {
     "name", "span_kind", "parent_id", "start_time", "end_time", "status_code", "status_message",
     "events", _TRACE, _SPAN,
 }  # fmt: skip
-MAX_FOOTER_BYTES = 1024 * 1024
+MAX_FOOTER_BYTES = 16 * 1024 * 1024
+MAX_COLUMNS = 4_000
+"""The time that duckdb takes over a table grows by the square of its columns."""
+_FREE_ROWS = 100_000
+_END_BYTES = 1024 * 1024
+_END = struct.Struct("<I4s")
 _AT_ONCE = 64
 """Rows taken over at a time."""
 
@@ -46,17 +52,31 @@ def looks_like(head: Head) -> bool:
 
 def _end(file: Path) -> bytes:
     with file.open("rb") as opened:
-        opened.seek(max(0, file.stat().st_size - MAX_FOOTER_BYTES))
+        opened.seek(max(0, file.stat().st_size - _END_BYTES))
         return opened.read()
+
+
+def _footer_bytes(file: Path, size: int) -> int:
+    """As the file says in its last eight bytes; 0 where they are not the end of a table."""
+    with file.open("rb") as opened:
+        opened.seek(max(0, size - _END.size))
+        end = opened.read()
+    length, magic = _END.unpack(end) if len(end) == _END.size else (0, b"")
+    return length if magic == MAGIC else 0
 
 
 def raws(source: Source, tally: Tally) -> Iterator[Raw]:
     """The spans, trace after trace. Raises BadTrace where the file is no such table."""
     duckdb = _duckdb(source)
     with plain_file(source, MAGIC) as path, tempfile.TemporaryDirectory(prefix="arc-") as spill:
-        connection = duckdb.connect(":memory:", config=_CONFIG | {"temp_directory": spill})
+        size = path.stat().st_size
+        if _footer_bytes(path, size) > MAX_FOOTER_BYTES:
+            why = f"is no table of spans: its footer is larger than {MAX_FOOTER_BYTES >> 20} MiB"
+            raise BadTrace(source.display, "", why)
+        room = {"temp_directory": spill, "max_temp_directory_size": f"{most_unpacked(size)}B"}
+        connection = duckdb.connect(":memory:", config=_CONFIG | room)
         try:
-            for row in _rows(connection, str(path), source, tally):
+            for row in _rows(connection, path, source, tally):
                 made = _raw(row, source.display)
                 if made is None:
                     tally.problem("a row", "has no span id or no trace id")
@@ -89,9 +109,12 @@ def _duckdb(source: Source) -> Any:
         ) from None  # fmt: skip
 
 
-def _rows(connection: Any, path: str, source: Source, tally: Tally) -> Iterator[dict[str, Json]]:
+def _rows(connection: Any, path: Path, source: Source, tally: Tally) -> Iterator[dict[str, Json]]:
     """The rows by trace and start, each without its nulls."""
-    table = connection.read_parquet("".join(f"[{c}]" if c in "*?[" else c for c in path))
+    pattern = "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+    _shut(connection, path, pattern)
+    _bound(connection, pattern, path.stat().st_size, source)
+    table = connection.read_parquet(pattern)
     if not {_TRACE, _SPAN} <= set(table.columns):
         why = f"is no table of spans: it has no columns {_TRACE} and {_SPAN}"
         raise BadTrace(source.display, "", why)
@@ -103,6 +126,28 @@ def _rows(connection: Any, path: str, source: Source, tally: Tally) -> Iterator[
         for row in rows:
             values = ((each, each.value(held)) for each, held in zip(columns, row, strict=True))
             yield {each.name: value for each, value in values if value is not None}
+
+
+def _shut(connection: Any, path: Path, pattern: str) -> None:
+    """No other file can be read, and nobody can change that."""
+    connection.execute("SET allowed_paths = [?, ?]", [str(path), pattern])
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _bound(connection: Any, pattern: str, size: int, source: Source) -> None:
+    """Raise BadTrace where the file says that it has more columns than can be taken over, or many
+    more rows than bytes: the ids of spans differ, and cannot be packed to less."""
+    schema = connection.table_function("parquet_schema", [pattern])
+    ((columns,),) = schema.aggregate("count(*)").fetchall()
+    if columns > MAX_COLUMNS:
+        why = f"is no table of spans: it has more than {MAX_COLUMNS} columns"
+        raise BadTrace(source.display, "", why)
+    footer = connection.table_function("parquet_file_metadata", [pattern])
+    ((rows,),) = footer.aggregate("sum(num_rows)").fetchall()
+    if rows is not None and rows > max(size, _FREE_ROWS):
+        why = f"has more rows than the file has room for: {rows} in {size} bytes"
+        raise BadTrace(source.display, "", why)
 
 
 class _Column(NamedTuple):

@@ -123,7 +123,8 @@ def simple(content: list[Json]) -> Json:
     if not content:
         return None
     only = obj(content[0])
-    return only["text"] if len(content) == 1 and only.get("type") == "text" else content
+    alone = len(content) == 1 and only.get("type") == "text" and "text" in only
+    return only["text"] if alone else content
 
 
 # --- events of a span, and log records of the same names

@@ -92,8 +92,10 @@ def _framing(head: bytes) -> Framing | None:
             length = framing(stream)
         except Broken:
             continue
-        first = stream.read(length or 0)
-        if len(first) < 4 or not length or length > MAX_LINE_BYTES:
+        if not length or length > MAX_LINE_BYTES:
+            continue
+        first = stream.read(length)
+        if len(first) < 4:
             continue
         cut = len(first) < length
         if cut and len(head) < HEAD_BYTES:

@@ -5,10 +5,12 @@ A file without a write-ahead log is opened as immutable, which takes no lock at 
 that a program has open is read beside that program; one whose program is gone is copied first,
 because SQLite would leave a file beside it.
 
-Only stored columns of ordinary tables are read, and no query gives more rows than the file has room
-for. Views, virtual tables, generated columns and functions in the file's schema never run: none of
-them is asked for, and an authorizer refuses them. (`trusted_schema` would refuse too much: with it
-off, SQLite 3.40 does not read a schema that has an index over `json_extract`, as Phoenix's has.)
+Only stored columns of ordinary tables are read. No query gives more rows, or more bytes, than the
+file has room for, and none takes more steps than a multiple of its size: a broken file can lead in
+circles, and say the same page many times. Views, virtual tables, generated columns and functions in
+the file's schema never run: none of them is asked for, and an authorizer refuses them.
+(`trusted_schema` would refuse too much: with it off, SQLite 3.40 does not read a schema that has an
+index over `json_extract`, as Phoenix's has.)
 """
 
 from __future__ import annotations
@@ -35,6 +37,13 @@ MAX_CELL_BYTES = 256 * 1024 * 1024
 _TABLE = re.compile(rb"CREATE TABLE\s+(?:IF NOT EXISTS\s+)?[\"'`\[]?(\w+)")
 _ORDINARY = re.compile(r"CREATE TABLE\b", re.I)
 _SMALLEST_ROW_BYTES = 4
+_MOST_RATIO = 8
+"""Bytes of rows, of the file's: columns added later have their defaults in every row."""
+_FREE_BYTES = 1 << 20
+_STEPS_A_BYTE = 100
+"""Of SQLite's machine, for all queries together. A real file takes a few."""
+_FREE_STEPS = 100_000_000
+_STEPS_AT_ONCE = 100_000
 _BUSY_S = 5.0
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA}
 
@@ -60,7 +69,9 @@ class Database:
         self._connection = connection
         self._display = display
         self._most_rows = size // _SMALLEST_ROW_BYTES
+        self._most_bytes = size * _MOST_RATIO + _FREE_BYTES
         self._columns: dict[str, frozenset[str]] = {}
+        self._looked_over: set[tuple[str, ...]] = set()
         schema = self._query("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
         self.tables = frozenset(
             str(row["name"]) for row in schema if _ORDINARY.match(str(row["sql"]))
@@ -97,9 +108,19 @@ class Database:
         sql = f"SELECT {', '.join(map(_quoted, chosen))} FROM {_quoted(table)}"
         if where:
             sql += " WHERE " + " AND ".join(f"{_quoted(name)} = ?" for name in where)
+        place = f"table {table}"
         if order:
+            self._look_over(table, chosen, place)
             sql += f" ORDER BY {', '.join(map(_quoted, order))}"
-        yield from self._query(sql, tuple(where.values()), where=f"table {table}")
+        yield from self._query(sql, tuple(where.values()), where=place)
+
+    def _look_over(self, table: str, columns: Sequence[str], place: str) -> None:
+        """Raise BadTrace where a table has too much: to sort it would take as much on disk."""
+        if (table, *columns) not in self._looked_over:
+            sql = f"SELECT {', '.join(map(_quoted, columns))} FROM {_quoted(table)}"
+            for _ in self._query(sql, where=place):
+                pass
+            self._looked_over.add((table, *columns))
 
     def _query(
         self, sql: str, given: tuple[str | int, ...] = (), *, where: str = "schema"
@@ -107,9 +128,12 @@ class Database:
         try:
             cursor = self._connection.execute(sql, given)
             names = [column[0] for column in cursor.description or ()]
+            left = self._most_bytes
             for number, values in enumerate(cursor):
-                if number > self._most_rows:
-                    why = "has more rows than the file has room for"
+                left -= sum(len(value) for value in values if isinstance(value, (str, bytes)))
+                if number > self._most_rows or left < 0:
+                    what = "bytes" if left < 0 else "rows"
+                    why = f"has more {what} than the file has room for"
                     raise BadTrace(self._display, where, why)
                 yield dict(zip(names, values, strict=True))
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
@@ -132,7 +156,21 @@ def opened(path: Path, display: str) -> Iterator[Database]:
             raise BadTrace(display, "", _why(error), _hint(error)) from error
         with closing(connection):
             _distrust(connection, display)
-            yield Database(connection, display, _size(path) + _size(log))
+            size = _size(path) + _size(log)
+            connection.set_progress_handler(_Steps(size), _STEPS_AT_ONCE)
+            yield Database(connection, display, size)
+
+
+class _Steps:
+    """The steps that a file of some size is worth. Called after so many of them."""
+
+    def __init__(self, size: int) -> None:
+        self._left = _FREE_STEPS + size * _STEPS_A_BYTE
+
+    def __call__(self) -> bool:
+        """True ends the query."""
+        self._left -= _STEPS_AT_ONCE
+        return self._left < 0
 
 
 def _distrust(connection: sqlite3.Connection, display: str) -> None:
@@ -188,6 +226,8 @@ def _why(error: Exception) -> str:
     said = str(error)
     if "locked" in said or "busy" in said:
         return "is being written by another program"
+    if "interrupted" in said:
+        return "takes more work than a file of its size is worth"
     if isinstance(error, UnicodeError):
         return "is no whole SQLite database: its schema is no text"
     if "not a database" in said or "malformed" in said:

@@ -92,7 +92,7 @@ def _agent(
         time_quality="none",
         status="error" if failed else "unset",
         error=word(info.get("exit_status")) if failed else None,
-        extra=known(environment=attempt.environment, **kept),
+        extra=known(**({"environment": attempt.environment} | kept)),
     )
 
 

@@ -7,6 +7,7 @@ first message.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -36,6 +37,11 @@ class Turns:
         self._database = database
         self._pieces = pieces
         self._said: dict[str, _Said | None] = {}
+        self._turns_of: defaultdict[str, list[str]] = defaultdict(list)
+        columns = ("id", "thread_id")  # which has no index
+        for row in database.rows("turns", columns, order=("datetime_utc", "id")):
+            if isinstance(row["id"], str) and isinstance(row.get("thread_id"), str):
+                self._turns_of[row["thread_id"]].append(row["id"])
 
     def conversations(self) -> Iterator[str]:
         for row in self._database.rows("threads", ["id"], order=["datetime_utc", "id"]):
@@ -46,10 +52,9 @@ class Turns:
         """Tell the thread the calls of a conversation, in time order."""
         self._said.clear()
         told: list[str] = []
-        order = ("datetime_utc", "id")
-        for row in self._database.rows("turns", _TURN, order=order, thread_id=conversation):
-            if isinstance(row["id"], str):
-                told = self._tell(row, told, thread)
+        for name in self._turns_of.get(conversation, ()):
+            row = next(self._database.rows("turns", _TURN, id=name), {}) | {"id": name}
+            told = self._tell(row, told, thread)
 
     def _tell(self, row: Row, told: list[str], thread: Thread) -> list[str]:
         """Tell one call after those messages; gives the messages told then."""
