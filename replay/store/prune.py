@@ -21,7 +21,7 @@ from replay.store import words
 from replay.store.handle import Store
 from replay.store.trouble import StoreBusy, told
 
-_UNERASED = "pruned, not erased"
+UNERASED = "pruned, not erased"
 """The setting that stands while removed bytes may still be in the file."""
 
 
@@ -103,13 +103,18 @@ def remove(
             for statement in _DELETIONS:
                 db.execute(statement)
             words.refill(db)
-            db.execute("INSERT OR REPLACE INTO setting (name, value) VALUES (?, '1')", (_UNERASED,))
+            mark_unerased(db)
     return found
+
+
+def mark_unerased(db: sqlite3.Connection) -> None:
+    """Say that old bytes may still be in the file: in the transaction that makes them old."""
+    db.execute("INSERT OR REPLACE INTO setting (name, value) VALUES (?, '1')", (UNERASED,))
 
 
 def unerased(store: Store) -> bool:
     """May bytes of what was removed still be in the file?"""
-    found = store.db.execute("SELECT 1 FROM setting WHERE name = ?", (_UNERASED,)).fetchone()
+    found = store.db.execute("SELECT 1 FROM setting WHERE name = ?", (UNERASED,)).fetchone()
     return found is not None
 
 
@@ -125,7 +130,7 @@ def erase(store: Store) -> None:
         db.execute("VACUUM")
     _empty_log(store)
     with store.writing():
-        db.execute("DELETE FROM setting WHERE name = ?", (_UNERASED,))
+        db.execute("DELETE FROM setting WHERE name = ?", (UNERASED,))
     _empty_log(store)
 
 
@@ -136,7 +141,7 @@ def _empty_log(store: Store) -> None:
         raise StoreBusy(
             f"{store.path}: another process reads it, so that the bytes of what was removed are"
             " still in its log",
-            "close `arc` everywhere else, then `arc db prune --yes` erases them",
+            "close `arc` everywhere else, then `arc db prune --yes` or `arc db scrub` erases them",
         )
 
 
@@ -181,14 +186,16 @@ _MARKS = (
     "gone_result(name TEXT PRIMARY KEY)",
 )
 
-_RESTS = """
+RESTS = """
 SELECT DISTINCT s.value AS server, k.value AS key
 FROM replay r, json_tree(r.core) k, json_each(json_array(
   json_extract(r.core, '$.server'), json_extract(r.core, '$.edited_server'))) s
 WHERE k.key = 'key' AND k.type = 'text' AND s.value IS NOT NULL
-  AND r.id {} IN (SELECT id FROM gone_replay)
 """
 """The answers that replays rest on."""
+
+_RESTS = f"{RESTS} AND r.id {{}} IN (SELECT id FROM gone_replay)"
+"""Those that replays rest on which go, or with NOT which stay."""
 
 _FILLS = (
     "INSERT INTO gone_key SELECT value FROM json_each(:keys)",

@@ -92,7 +92,12 @@ def _brief(content: Content, span: AnySpan, call: Row) -> str:
     """The brief without secrets, also those that only the name of their argument tells."""
     if isinstance(span, ToolCall) and masked_count(call["arguments"] or ""):
         span = structs.replace(span, arguments=msgspec.json.decode(call["arguments"]))
-    return _cut(content.text(brief(span)) or "", BRIEF_WIDTH)
+    return shown(content.text(brief(span)) or "")
+
+
+def shown(said: str) -> str:
+    """A brief, masked by now, as it is kept."""
+    return _cut(said, BRIEF_WIDTH)
 
 
 def _word(value: Json) -> str:

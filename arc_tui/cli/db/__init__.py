@@ -9,6 +9,7 @@ from arc_tui.cli.lazy import Lazy
 COMMANDS: dict[str, str] = {
     "backup": "arc_tui.cli.db.backup:backup",
     "recover": "arc_tui.cli.db.recover:recover",
+    "scrub": "arc_tui.cli.db.scrub:scrub",
     "prune": "arc_tui.cli.db.prune:prune",
     "encrypt": "arc_tui.cli.db.encrypting:encrypt",
     "decrypt": "arc_tui.cli.db.encrypting:decrypt",
