@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "record": "arc_tui.cli.recording:record",
     "listen": "arc_tui.cli.listening:listen",
     "hook": "arc_tui.cli.listening:hook",
+    "serve": "arc_tui.cli.serving:serve",
     "attach": "arc_tui.cli.importing:attach",
     "ls": "arc_tui.cli.listing:ls",
     "find": "arc_tui.cli.finding:find",
@@ -31,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "show": "arc_tui.cli.reading:show",
     "brief": "arc_tui.cli.reading:brief",
     "break": "arc_tui.cli.reading:break_",
+    "compare": "arc_tui.cli.comparing:compare",
     "money": "arc_tui.cli.money:money",
     "tag": "arc_tui.cli.tagging:tag",
     "tags": "arc_tui.cli.tagging:tags",
@@ -50,6 +52,7 @@ COMMANDS: dict[str, str] = {
     "verify": "arc_tui.cli.care:verify",
     "db": "arc_tui.cli.db:db",
     "doctor": "arc_tui.cli.doctor:doctor",
+    "config": "arc_tui.cli.configuring:config",
     "help": "arc_tui.cli.helping:help_",
 }
 """Command by name, in the order of `arc --help`."""
@@ -128,8 +131,9 @@ def main() -> None:
         sys.exit(0)
     except Exception:  # the last resort: a bug is reported as one
         from arc_tui.format import plain
+        from replay.redact import Redactor
 
-        click.echo(plain(traceback.format_exc()), nl=False, err=True)
+        click.echo(plain(Redactor(b"").text(traceback.format_exc())), nl=False, err=True)
         sys.exit(BUG)
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -47,6 +47,7 @@ class Desk:
         self._store = open_ledger(path)
         self._before: dict[str, Batch | None] = {}
         self._said_ns = 0
+        _ = self._store.redactor  # what cannot be masked by is said now, not after the run
 
     def close(self) -> None:
         self._store.close()

@@ -12,6 +12,7 @@ from pathlib import Path
 from replay.doctor.check import Check, Health
 from replay.errors import StoreUnusable
 from replay.store import Store
+from replay.store.cipher import crypt
 from replay.store.health import Health as Pages
 from replay.store.health import health
 
@@ -28,6 +29,7 @@ def database_checks(path: Path, open_store: Callable[[Path], Store]) -> Iterator
     yield _sqlite()
     if path.exists():
         yield _file(path)
+        yield _check("encrypted", "ok", "yes" if crypt.is_encrypted(path) else "no")
         if os.name == "posix":
             yield _mode(path)
         yield from _content(path, open_store)

@@ -9,21 +9,25 @@
 
 Calls that the SDKs of Anthropic and OpenAI make are recorded, synchronous, asynchronous and
 streamed: the request with its system prompt and tools, the answer, the times. Keys and other
-headers are not looked at, and secrets in texts are masked before anything is written. A path that
-ends in `.jsonl` is an `arc/1` file, appended to when the recording is over; any other is a
-database, in which `arc` shows the run while it grows. A recording that nobody ends is over when the
-program is.
+headers are not looked at, and secrets in texts are masked before anything is written: by the
+built-in rules, and by `record(…, redact=Policy(…))`, since the settings of `arc` are not read here
+(`arc_tui.config.read_redaction()` is the policy that they say). A path that ends in `.jsonl` is an
+`arc/1` file, appended to when the recording is over; any other is a database, in which `arc` shows
+the run while it grows. A recording that nobody ends is over when the program is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from replay.recorder import clients
 from replay.recorder.log import About
 from replay.recorder.recording import Recording
+
+if TYPE_CHECKING:
+    from replay.redact import Policy
 
 __all__ = ["Recording", "record"]
 
@@ -41,6 +45,7 @@ def record(
     variant: str | None = None,
     labels: Mapping[str, str] | None = None,
     apart: bool = False,
+    redact: Policy | None = None,
 ) -> Recording: ...
 
 
@@ -56,6 +61,7 @@ def record(
     variant: str | None = None,
     labels: Mapping[str, str] | None = None,
     apart: bool = False,
+    redact: Policy | None = None,
 ) -> Client: ...
 
 
@@ -70,17 +76,19 @@ def record(
     variant: str | None = None,
     labels: Mapping[str, str] | None = None,
     apart: bool = False,
+    redact: Policy | None = None,
 ) -> Any:
     """Record into a path what is asked in a `with` body, or what one client asks, which is
     returned.
 
-    A recording is one run; `apart` makes one of every conversation in it. Raises StoreUnusable or
+    A recording is one run; `apart` makes one of every conversation in it; `redact` adds to the
+    rules for secrets. Raises StoreUnusable or
     OSError where nothing can be written there, TypeError where `what` is no client.
     """
     about = About(title=title, task=task, trial=trial, variant=variant, labels=dict(labels or {}))
     if into is None:
         clients.install()
-        return Recording(Path(what), about, apart=apart)
-    recording = Recording(Path(into), about, apart=apart)
+        return Recording(Path(what), about, apart=apart, redact=redact)
+    recording = Recording(Path(into), about, apart=apart, redact=redact)
     clients.own(what, recording)
     return what

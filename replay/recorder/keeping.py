@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from replay.formats import arc
 from replay.recorder.log import Log
 from replay.store import Store, read
 from replay.store.handle import now_ns
+from replay.store.masking import masked_by
 from replay.store.write import Writer
 from replay.trace import Batch
+
+if TYPE_CHECKING:
+    from replay.redact import Policy
 
 LIVE_FOR_NS = 60 * 10**9
 """How long the word that more is expected holds unless something more is written."""
@@ -37,8 +43,9 @@ class InDatabase:
     """Writes the runs of a log into a database: at once where that is quick, and never for more
     than half of the time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, policy: Policy | None) -> None:
         self._path = path
+        self._policy = policy
         self._rest_until_s = 0.0
         Store.open(path).close()  # that it cannot be used is said before anything is asked
 
@@ -55,7 +62,7 @@ class InDatabase:
 
     def _write(self, batches: list[Batch], live_until_ns: int | None) -> None:
         # A store never crosses threads, and calls end in any.
-        with Store.open(self._path) as store:
+        with _opened(self._path, self._policy) as store:
             writer = Writer(store, live_until_ns=live_until_ns)
             for batch in batches:
                 writer.finish(writer.write(batch))
@@ -64,8 +71,9 @@ class InDatabase:
 class InFile:
     """Appends the runs of a log to an `arc/1` file when it is over, in one piece."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, policy: Policy | None) -> None:
         self._path = path
+        self._policy = policy
         path.parent.mkdir(parents=True, exist_ok=True)
         self._append(b"")  # that it cannot be written is said before anything is asked
 
@@ -73,7 +81,7 @@ class InFile:
         pass
 
     def over(self, log: Log) -> None:
-        with Store.open(":memory:") as store:
+        with _opened(":memory:", self._policy) as store:
             writer = Writer(store)
             keys = [writer.finish(writer.write(batch)).id for batch in log.every()]
             lines = b"".join(arc.write(read.recorded(store, key) for key in keys))
@@ -84,13 +92,21 @@ class InFile:
             file.write(lines)
 
 
+@contextmanager
+def _opened(path: Path | str, policy: Policy | None) -> Iterator[Store]:
+    """A store that masks by that policy, by the program's where there is none."""
+    with masked_by(policy), Store.open(path) as store:
+        yield store
+
+
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def keeper(into: Path) -> Keeper:
+def keeper(into: Path, policy: Policy | None = None) -> Keeper:
     """The keeper for a path: an `arc/1` file where it ends in .jsonl, else a database.
 
     Raises StoreUnusable or OSError where nothing can be written there.
     """
-    return InFile(into) if into.suffix == ".jsonl" else InDatabase(into)
+    made = InFile if into.suffix == ".jsonl" else InDatabase
+    return made(into, policy)

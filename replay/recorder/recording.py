@@ -12,11 +12,15 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from replay.errors import ArcError
 from replay.recorder.heard import Ear, Heard, api_of
 from replay.recorder.keeping import Keeper, keeper
 from replay.recorder.log import About, Log
+
+if TYPE_CHECKING:
+    from replay.redact import Policy
 
 logger = logging.getLogger("replay.recorder")
 
@@ -44,8 +48,10 @@ class Recording:
     """Records into a database or a file until `finish`; as a context manager, what is asked in its
     body. May be used from any thread."""
 
-    def __init__(self, into: Path, about: About, *, apart: bool = False) -> None:
-        self._keeper: Keeper = keeper(into)
+    def __init__(
+        self, into: Path, about: About, *, apart: bool = False, redact: Policy | None = None
+    ) -> None:
+        self._keeper: Keeper = keeper(into, redact)
         self._log = Log(about, apart=apart)
         self._lock = Lock()
         self._open: set[Hearing] = set()

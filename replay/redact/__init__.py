@@ -2,8 +2,9 @@
 
 Pure and idempotent: the same value under the same key always gives the same placeholder, so equal
 secrets stay equal (a replay or a diff still works), and a placeholder is never masked again.
-Names, postal addresses, passwords in prose, keys without a shape or a name, and numbers that stand
-as numbers in JSON are not recognised by any rule here.
+Names, postal addresses, passwords in prose and keys without a shape or a name are not recognised by
+any rule here; numbers that stand as numbers in JSON are where they are payment cards, or have at
+least four digits and stand under a name whose value is never kept.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from operator import is_not
 
 import msgspec
 
+from replay.redact import hidden
 from replay.redact.context import CONTEXT, COOKIES
 from replay.redact.glance import Glance
 from replay.redact.keys import DENIED_KEYS, HEADERS, PAIRS, Names, denied, plain
@@ -33,7 +35,10 @@ __all__ = [
 
 PLACEHOLDER = re.compile(r"\[\[SECRET:[a-z0-9_]+:[0-9a-f]{8}\]\]")
 _MARK = "[[SECRET:"
+_BARE = re.compile(r"(?<=[:\[,\s])(\[\[SECRET:[a-z0-9_]+:[0-9a-f]{8}\]\])(?=\s*[,\]}])")
 _HOLDERS = (dict, list, tuple)
+_CARDS = range(10**14, 10**16)
+"""Numbers with as many digits as a payment card."""
 _PASSES = 8
 """A mask may bare what stands beside it; so often a text is looked at again."""
 
@@ -59,8 +64,10 @@ class Redactor:
     def clear(self, encoded: bytes) -> bool:
         """Can this JSON text be stored as it is? Cheap; False only means: look closer."""
         text = encoded.decode("utf-8", "replace")
-        lower = text.lower()
-        return not any(rule.finds(text) for rule in self._closer.rules(encoded, lower))
+        for rule in self._closer.rules(encoded, text.lower()):
+            if rule.finds(text):
+                return False
+        return not hidden.escaped(text)
 
     def encoded(self, value: object) -> str:
         """A value as JSON, masked."""
@@ -69,13 +76,20 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """`text` with every secret masked, also inside JSON that the text holds."""
-        if text[:1] in "{[" and text.rstrip()[-1:] in "}]":
-            inner = self._json_text(text)
-            if inner is not None:
-                return inner
+        if text.startswith(("{", "[")) and text.rstrip().endswith(("}", "]")):
+            return self._json_text(text)
         return self._plain(text)
 
     def _plain(self, text: str) -> str:
+        masked = self._shown(text)
+        if hidden.escaped(masked):
+            bare = hidden.unescaped(masked)
+            found = self._shown(bare)
+            if found != bare:
+                return found
+        return masked
+
+    def _shown(self, text: str) -> str:
         for _ in range(_PASSES):
             masked = self._once(text)
             if masked == text:
@@ -105,13 +119,25 @@ class Redactor:
                 at = end
         return "".join([*parts, text[at:]]) if parts else text
 
-    def _json_text(self, text: str) -> str | None:
+    def _json_text(self, text: str) -> str:
+        if self.clear(text.encode("utf-8", "replace")):
+            return text
         try:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            return None
+            return self._plain(text)
         masked = self.value(value)
-        return text if masked is value else msgspec.json.encode(masked).decode()
+        if masked is value:
+            value = hidden.every(text)
+            masked = self.value(value)
+        if masked is not value:
+            try:
+                return msgspec.json.encode(masked).decode()
+            except (UnicodeEncodeError, OverflowError, msgspec.MsgspecError):
+                return self._plain(text)
+        # What a rule finds although no value has it: between the values, or as a number.
+        found = self._plain(text)
+        return found if found == text else _BARE.sub(r'"\1"', found)
 
     def value(self, value: Json) -> Json:
         """`value` with every string in it masked, names too; the same object where nothing was
@@ -174,10 +200,21 @@ class Redactor:
             ]
             return listed if any(map(is_not, listed, kept)) else kept
         if not isinstance(entry, str):
-            return masked.get(id(entry), entry) if isinstance(entry, _HOLDERS) else entry
+            if isinstance(entry, _HOLDERS):
+                return masked.get(id(entry), entry)
+            return self._number(name, entry) if type(entry) is int else entry
         if entry and self._names.denies(name, entry) and entry not in self._allowed:
             return entry if PLACEHOLDER.fullmatch(entry) else self.placeholder("key", entry)
         return self._leaf(entry)
+
+    def _number(self, name: str, number: int) -> Json:
+        said = str(number)
+        if said in self._allowed:
+            return number
+        if number >= 1000 and isinstance(name, str) and self._names.rank(name) == 2:
+            return self.placeholder("key", said)
+        masked = self._plain(said) if number in _CARDS else said
+        return number if masked == said else masked
 
     def _leaf(self, text: str) -> str:
         masked = self.text(text)

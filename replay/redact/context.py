@@ -33,8 +33,7 @@ _NAMES: dict[str, str] = {
     "passwd": "",
     "passphrase": "",
     "pwd": "",
-    "_pass": "",
-    "-pass": "",
+    "pass": "_ -",
 }
 """How names of secrets end, and the words of which one has to stand before ("": none)."""
 
@@ -131,7 +130,7 @@ _QUOTED = (
 )
 
 _WORDS = ("key", "token", "secret", "pwd")
-_PASS = "password passwd passphrase _pass -pass"
+_PASS = "password passwd passphrase pass"
 
 CONTEXT: tuple[Rule, ...] = (
     Rule(
@@ -250,7 +249,7 @@ CONTEXT: tuple[Rule, ...] = (
     ),
     Rule(
         "netrc",
-        ("pass",),
+        ("login",),
         re.compile(
             rf"login{SPACE}{{1,8}}[^\s\\]{{1,100}}{SPACE}{{1,8}}password{SPACE}{{1,8}}"
             r"(?P<secret>[^\s\"'\\]{3,})"

@@ -35,6 +35,9 @@ IBAN_LENGTHS = {
 }
 """How many characters an account has, by country."""
 
+LEAST = 15
+"""The shortest card and the shortest account have so many characters."""
+
 _ALONE = r"(?:(?<![\w.-]\d{4})|(?<=\\[nrtbf]\d{4}))"
 """No word and no number goes on before the four digits that were read."""
 
@@ -49,7 +52,7 @@ NUMBERS: tuple[Rule, ...] = (
             rf"|3[47]\d\d{_ALONE}(?:[ -]\d{{6}}[ -]\d{{5}}|\d{{11}})(?![\w.-])"
         ),
         luhn,
-        digits=True,
+        digits=LEAST,
     ),
     Rule(
         "iban",
@@ -59,6 +62,6 @@ NUMBERS: tuple[Rule, ...] = (
             r"(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,3})?(?![A-Za-z0-9])"
         ),
         iban,
-        digits=True,
+        digits=LEAST,
     ),
 )

@@ -3,7 +3,8 @@
 Python's `re` cannot be given a time limit, and some take one that doubles with each
 character. So a pattern that repeats what is itself of no fixed width, or a choice, is refused, and
 one whose repeats stand side by side without an end. What is left meets pieces of at most `PIECE`
-characters, line by line: what it takes is bounded for each. A match across two pieces is not found.
+characters, line by line: what it takes is bounded for each. Pieces overlap, so that a match of at
+most `OVERLAP` characters is found wherever it stands.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from replay.redact.rule import Rule, Span
 PIECE = 1_000
 """Characters that a pattern of a person meets at once."""
 
+OVERLAP = 250
+"""Characters that a piece and the next have in common."""
+
 WAYS = 100_000
 """Ways that the repeats of one pattern may share out what they match between them."""
 
@@ -34,10 +38,25 @@ class BadPattern(ArcError):
 class OwnRule(Rule, frozen=True):
     """A rule that meets a text in pieces."""
 
+    def finds(self, text: str) -> bool:
+        return next(self.found(text), None) is not None
+
     def found(self, text: str) -> Iterator[Span]:
-        for start, end in _pieces(text):
-            for first, last in super().found(text[start:end]):
-                yield start + first, start + last
+        group = "secret" if "secret" in self.pattern.groupindex else 0
+        for line in re.finditer(r"[^\n]+", text):
+            at, last = line.start(), line.start()
+            while at < line.end():
+                stop = min(at + PIECE, line.end())
+                following = stop if stop == line.end() else stop - OVERLAP
+                for match in self.pattern.finditer(text, at, stop):
+                    if match.end() == stop < line.end() and match.start() > following:
+                        break  # it may go on: the next piece has all of it
+                    start, end = match.span(group)
+                    if last <= start < end:
+                        yield start, end
+                        last = end
+                    following = max(following, match.end())
+                at = following
 
 
 def rule(name: str, pattern: str) -> Rule:
@@ -66,12 +85,6 @@ def rule(name: str, pattern: str) -> Rule:
 def rules(patterns: Mapping[str, str]) -> tuple[Rule, ...]:
     """A rule for each pattern by its name. Raises BadPattern."""
     return tuple(rule(name, pattern) for name, pattern in patterns.items())
-
-
-def _pieces(text: str) -> Iterator[Span]:
-    for line in re.finditer(r"[^\n]+", text):
-        for start in range(line.start(), line.end(), PIECE):
-            yield start, min(start + PIECE, line.end())
 
 
 def _ways(name: str, parsed: Any) -> int:

@@ -1,4 +1,7 @@
-"""What a person adds to the rules: patterns, names of fields, and what is no secret."""
+"""What a person adds to the rules: patterns, names of fields, and what is no secret.
+
+`replay.redact.personal.PERSONAL` are ready-made rules that may be added.
+"""
 
 from __future__ import annotations
 

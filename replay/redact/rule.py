@@ -24,9 +24,10 @@ class Rule(Struct, frozen=True):
     `pattern` finds it (its group `secret` is what is masked, else the whole match), `check` has
     the last word, `extent` finds what belongs to a match. `hints` are lower-case texts of which
     one occurs wherever the pattern can match: looking for them clears nearly every text without
-    running a pattern; () runs it always. `words` says that they stand in long words only,
-    `digits` that they are shapes of numbers (see `glance`); `lower` that the pattern is written for
-    the text in lower case, which is faster than a pattern that ignores case.
+    running a pattern; () runs it always. `words` says that they stand in long words only; `digits`
+    that they are shapes of numbers with at least so many digits and capitals (see `glance`);
+    `lower` that the pattern is written for the text in lower case, which is faster than a pattern
+    that ignores case.
     """
 
     name: str
@@ -34,7 +35,7 @@ class Rule(Struct, frozen=True):
     pattern: re.Pattern[str]
     check: Callable[[str], bool] | None = None
     words: bool = False
-    digits: bool = False
+    digits: int = 0
     lower: bool = False
     extent: Callable[[str, re.Match[str]], Span | None] | None = None
 
@@ -55,6 +56,8 @@ class Rule(Struct, frozen=True):
 
     def finds(self, text: str) -> bool:
         """Does it find anything?"""
+        if self.pattern.search(_lower(text) if self.lower else text) is None:
+            return False
         return next(self.found(text), None) is not None
 
 

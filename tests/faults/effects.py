@@ -26,15 +26,19 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("arc_tui", "replay", "taxonomy")
 
 PROCESSES = {
-    "arc_tui/screens/editing.py": "$VISUAL or $EDITOR, on a text the person edits",
+    "arc_tui/screens/editing.py": "$VISUAL, $EDITOR or $PAGER, on a text the person edits or reads",
     "arc_tui/jobs/bisect/versions.py": "git, for the versions of a prompt",
     "arc_tui/jobs/recording.py": "the command given to `arc record`",
+    "arc_tui/live/serving/session.py": "`arc serve`: the app itself, once a tab",
 }
 SOCKETS = {
     "arc_tui/jobs/listening.py": "`arc listen`, on loopback",
     "arc_tui/jobs/recording.py": "`arc record`, on loopback",
     "arc_tui/live/proxy.py": "`arc record`: hands calls on to the server they were meant for",
     "arc_tui/live/receiver.py": "`arc listen`, on loopback",
+    "arc_tui/live/serving/gate.py": "`arc serve`: writes a cookie",
+    "arc_tui/live/serving/server.py": "`arc serve`, on loopback",
+    "arc_tui/live/serving/session.py": "`arc serve`: the socket of a page",
 }
 CLIENTS = {
     "replay/models/wire.py": "the one model client",
@@ -43,8 +47,9 @@ CLIENTS = {
 WRITERS = {
     "arc_tui/cli/__init__.py": "/dev/null, when the reader of a pipe had enough",
     "arc_tui/demo.py": "the demo's database",
+    "arc_tui/config_template.py": "the file of settings, by `arc config --init`",
     "arc_tui/cli/injecting.py": "the file named by --export",
-    "arc_tui/screens/editing.py": "a private file for the editor",
+    "arc_tui/screens/editing.py": "a private file for the editor or the pager",
     "replay/bundle/__init__.py": "the file named by --bundle",
     "replay/formats/intake.py": "standard input, in a temporary file",
     "replay/formats/onfile.py": "a compressed database, in a temporary file",
@@ -214,7 +219,11 @@ def main(folder: Path) -> None:
     for each in (home, work, folder / "tmp"):
         each.mkdir()
     os.environ.update(
-        ARC_DATA_DIR=str(home), HOME=str(home), TMPDIR=str(folder / "tmp"), ARC_USER="tester"
+        ARC_DATA_DIR=str(home),
+        ARC_CONFIG_DIR=str(home),
+        HOME=str(home),
+        TMPDIR=str(folder / "tmp"),
+        ARC_USER="tester",
     )
     tempfile.tempdir = None
     os.chdir(work)

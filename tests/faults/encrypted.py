@@ -19,15 +19,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
+from arc_tui.cli.db.recover import follows
 from replay.errors import StoreUnusable
 from replay.store.cipher import crypt, keys, rewriting
+from replay.store.rescue.recover import recover
 from replay.store.rows import trace_rows
-from taxonomy.ledger import open_ledger
+from taxonomy.ledger import migrations, open_ledger
 from tests.faults import Row
+from tests.faults.damaged import spoil
 from tests.faults.planted import every, found_in
 from tests.faults.pruned import planted
 
-RUNS, WRONG, KILLS, SEED = 20, 40, 40, 11
+RUNS, WRONG, KILLS, DAMAGES, SEED = 20, 40, 40, 60, 11
 _LATE = 100
 """The last so many calls: the swap, and the wiping of the old bytes."""
 
@@ -35,7 +38,11 @@ KEY = 'a key\'s "own" words; €'
 
 
 def rows(
-    runs: int = RUNS, wrong: int = WRONG, kills: int = KILLS, seed: int = SEED
+    runs: int = RUNS,
+    wrong: int = WRONG,
+    kills: int = KILLS,
+    damages: int = DAMAGES,
+    seed: int = SEED,
 ) -> Iterator[Row]:
     if find_spec("sqlcipher3") is None:
         promise, trial = "an encrypted database says nothing", "none: sqlcipher3 is not installed"
@@ -49,6 +56,7 @@ def rows(
         yield _refused(file, wrong, seed)
         yield _back(file, said, runs)
         yield _killed(made, Path(folder), runs, kills, seed, said)
+        yield _damaged(made, Path(folder), runs, damages, seed, said)
     keys.forget()
 
 
@@ -123,6 +131,34 @@ def _killed(made: Path, folder: Path, runs: int, kills: int, seed: int, said: li
         trial="killed (SIGKILL) at seeded moments: plain or encrypted, whole; the next finishes it",
         figure=f"{kept} of {kills}",
         kept=kept == kills,
+    )
+
+
+def _damaged(made: Path, folder: Path, runs: int, damages: int, seed: int, said: list[str]) -> Row:
+    file = _copied(made, folder / "sealed")
+    keys.forget()
+    os.environ[keys.KEY] = KEY
+    rewriting.encrypt(file, KEY)
+    whole, chance, kept = file.read_bytes(), random.Random(seed), 0
+    pages = len(whole) // crypt.PAGE_BYTES
+    for number in range(damages):
+        page = 1 if number % 6 == 0 else chance.randrange(2, pages)
+        spoiled = spoil(whole, crypt.PAGE_BYTES, page, chance)
+        if page == 1:  # without the salt nothing can be read
+            spoiled = whole[: crypt.SALT_BYTES] + spoiled[crypt.SALT_BYTES :]
+        file.write_bytes(spoiled)
+        new = file.with_name("new.db")
+        losses = recover(file, new, migrations, follows=follows, without=("diagnosis",)).losses
+        there = _runs(new) + len(losses.gone) >= runs or losses.unplaced > 0
+        kept += there and crypt.is_encrypted(new) and not found_in(new, said)
+        kept -= file.read_bytes() != spoiled
+        new.unlink()
+    keys.forget()
+    return Row(
+        promise="an encrypted database that is damaged is saved, and stays encrypted",
+        trial="a page spoiled by chance, every sixth time the first",
+        figure=f"{kept} of {damages}",
+        kept=kept == damages,
     )
 
 

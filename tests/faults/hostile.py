@@ -150,6 +150,8 @@ def runs_of(path: Path) -> list[str]:
 
 NOT_RUN = {
     "listen": "serves until it is stopped",
+    "serve": "serves until it is stopped",
+    "serve": "serves until it is stopped",
     "hook": "says nothing of a run",
 }
 
@@ -157,6 +159,10 @@ _GIVEN = {
     "step": "0", "failure": "o", "class": "o", "score": "1", "text": "red", "text_": "red",
     "topic": "show",
 }  # fmt: skip
+
+
+_NOT_GIVEN = {"db", "live", "follow", "in_editor"}
+"""Options that name the database, ask a server, never end, or start an editor."""
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -192,7 +198,7 @@ def calls(command: click.Command, runs: list[str], file: Path) -> Iterator[list[
         yield [*usual, *[_usual(given, run, file) for given in needed if not given.required]]
         yield [*usual, said]
     for given in command.params:
-        if isinstance(given, click.Option) and given.name not in {"db", "live", "follow"}:
+        if isinstance(given, click.Option) and given.name not in _NOT_GIVEN:
             option = max(given.opts, key=len)
             if given.is_flag:
                 yield [*usual, *model, option]
@@ -221,6 +227,7 @@ def terminal(attached: bool, folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
         patched.setenv("ARC_DATA_DIR", str(folder))
+        patched.setenv("ARC_CONFIG_DIR", str(folder))
         patched.setenv("TERM", "xterm-256color")
         patched.setenv("ARC_USER", "tester")
         if attached:

@@ -4,43 +4,44 @@ the bytes of whatever is written; and what only looks like a secret is still the
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from msgspec import Struct
-
 from arc_tui.jobs import importing
 from replay.formats import arc
-from replay.redact import Redactor
+from replay.redact import Policy, Redactor
+from replay.redact.personal import PERSONAL
 from replay.store import Store, read
 from taxonomy.ledger import open_ledger
-from tests.faults import Row
+from tests.faults import Row, outputs
+from tests.faults.outputs import Leak, value_at
 from tests.faults.planted import PLACES, found_in, plant
-from tests.faults.secrets import Planted, look_alikes, secrets
-from tests.hostile import SEEDS, Value, Way, places, put
+from tests.faults.secrets import Planted, impersonal, look_alikes, personal, secrets
+from tests.hostile import SEEDS, Value, places, put
+
+Corpus = Callable[[], Iterable[Planted]]
 
 
-class Leak(Struct, frozen=True):
-    """How many secrets were put somewhere, and what of them was found afterwards."""
-
-    planted: int
-    found: list[str]
-
-
-def in_texts() -> Leak:
-    """The corpus under the rules, also as texts in JSON in JSON and as the name of a field."""
-    redactor = Redactor(b"trial")
+def in_texts(corpus: Corpus = secrets, policy: Policy = Policy()) -> Leak:  # noqa: B008
+    """A corpus under the rules, also as texts in JSON in JSON and as the name of a field."""
+    redactor = Redactor(b"trial", policy)
     found = [
         each.name
-        for each in secrets()
+        for each in corpus()
         for masked in _ways(redactor, each.text)
         if any(part in masked for part in each.secrets)
     ]
-    return Leak(sum(1 for _ in secrets()), found)
+    return Leak(sum(1 for _ in corpus()), found)
+
+
+def of_persons() -> Leak:
+    """What tells who somebody is, under the rules that are asked for."""
+    return in_texts(personal, Policy(rules=PERSONAL))
 
 
 def _ways(redactor: Redactor, text: str) -> Iterator[str]:
@@ -56,14 +57,15 @@ def _ways(redactor: Redactor, text: str) -> Iterator[str]:
 
 def touched() -> list[str]:
     """Which of the look-alikes a rule changes."""
-    redactor = Redactor(b"trial")
-    return [each for each in look_alikes() if redactor.text(each) != each]
+    usual, asked = Redactor(b"trial"), Redactor(b"trial", Policy(rules=PERSONAL))
+    changed = [each for each in look_alikes() if usual.text(each) != each]
+    return changed + [each for each in (*look_alikes(), *impersonal()) if asked.text(each) != each]
 
 
 def in_format(name: str, folder: Path, most: int | None = None) -> Leak:
     """A secret in each text of a run of that format, one after the other, imported and exported."""
     values = SEEDS[name]()
-    ways = [way for way in places(values) if isinstance(_at(values, way), str)]
+    ways = [way for way in places(values) if isinstance(value_at(values, way), str)]
     dice = random.Random(name)
     chosen = dice.sample(ways, min(most or len(ways), len(ways)))
     corpus = list(secrets())
@@ -95,12 +97,6 @@ def beside(folder: Path, runs: int) -> Leak:
     return Leak(len(used), found)
 
 
-def _at(values: Value, way: Way) -> Value:
-    for name in way:
-        values = values[name]
-    return values
-
-
 def _exported(store: Store) -> bytes:
     keys = [row[0] for row in store.db.execute("SELECT key FROM trace WHERE complete")]
     return b"".join(arc.write(read.recorded(store, key) for key in keys))
@@ -118,11 +114,12 @@ def _left(file: Path, used: Iterable[Planted], written: bytes) -> list[str]:
 def rows() -> Iterator[Row]:
     texts = in_texts()
     yield _row("a secret is masked", "each shape in each setting", texts)
+    yield _row("a secret is masked", "personal data, where that is asked for", of_persons())
     changed = touched()
-    many = len(look_alikes())
+    many = len(look_alikes()) * 2 + len(impersonal())
     yield Row(
         promise="what only looks like a secret stays",
-        trial="hashes, ids, code, placeholders",
+        trial="hashes, ids, code, placeholders; versions, dates, local addresses",
         figure=f"{many - len(changed)} of {many}",
         kept=not changed,
     )
@@ -134,6 +131,23 @@ def rows() -> Iterator[Row]:
         )
         yield _row("no file has it", f"planted in every text of {len(read)} formats", every)
         yield _row("no file has it", "in what is kept beside the tape", beside(Path(made), 40))
+        yield _row("no file has it", "other tools' databases", outputs.of_tools(Path(made)))
+        yield _row("no message tells it", "files that break off", outputs.refused(Path(made), 9))
+        yield from _left_by(Path(made) / "left", 6)
+
+
+def _left_by(folder: Path, runs: int) -> Iterator[Row]:
+    folder.mkdir()
+    file, used = outputs.planted(folder, runs)
+    screens, _ = asyncio.run(outputs.shown(file, used, most=20, screens=6))
+    for trial, leak in {
+        f"{len(outputs.READING)} commands that say what is stored": outputs.printed(file, used),
+        "screens, and the app's log": screens,
+        "steps copied to the clipboard": outputs.copied(file, used),
+        "bundles, unpacked": outputs.bundled(file, used),
+        "words of the indices": outputs.searched(file, used),
+    }.items():
+        yield _row("nothing that leaves has it", trial, leak)
 
 
 def _row(promise: str, trial: str, leak: Leak) -> Row:

@@ -302,6 +302,67 @@ def _numbers(dice: random.Random) -> Iterator[Planted]:
         yield Planted(f"iban {country} spaced", f"to {spaced}.", (spaced,))
 
 
+def personal(seed: int = 7) -> Iterator[Planted]:
+    """Addresses and numbers of nobody in particular, as somebody's are written."""
+    dice = random.Random(f"{seed}/personal")
+    for end in ("com", "de", "co.uk", "io", "org"):
+        name = f"{_word(dice)}.{_word(dice)}".lower()
+        for place, frame in MAILS.items():
+            mail = f"{name}@mail-{_h(4)(dice)}.{end}"
+            yield Planted(f"mail, {place}", frame(mail), (name,))
+    for pattern in TELEPHONES:
+        for place, frame in FRAMES.items():
+            if place not in NO_NUMBER:
+                said = "".join(dice.choice("234567") if char == "n" else char for char in pattern)
+                yield Planted(f"telephone {pattern}, {place}", frame(said), (said,))
+    for place in ("prose", "JSON", "after a line", "JSON in JSON", "YAML"):
+        said = f"2{dice.randrange(10, 99)}-{dice.randrange(10, 99)}-{dice.randrange(1000, 9999)}"
+        yield Planted(f"person, {place}", FRAMES[place](said), (said,))
+    for place in ("prose", "JSON", "after a line", "JSON in JSON", "coloured", "shell"):
+        said = ".".join(["93", *(str(dice.randrange(40, 250)) for _ in range(3))])
+        yield Planted(f"machine, {place}", FRAMES[place](said), (said,))
+        yield Planted(f"machine in {place}", FRAMES[place](f"http://{said}:80/a"), (said,))
+        said = f"2a00:1450:{_h(4)(dice)}:{_h(3)(dice)}::{_h(4)(dice)}"
+        yield Planted(f"machine 6, {place}", FRAMES[place](said), (said,))
+
+
+NO_NUMBER = frozenset({"query", "user of an address", "percent", "file name", "name of a field"})
+"""Where no telephone number stands."""
+
+MAILS: dict[str, Callable[[str], str]] = {
+    **{place: FRAMES[place] for place in (
+        "alone", "prose", "after a line", "after a tab", "JSON", "JSON in JSON", "YAML",
+        "JSON in JSON in prose", "name of a field", "escaped quotes", "coloured", "header",
+    )},
+    "angles": lambda mail: f"From: A <{mail}>",
+    "link": lambda mail: f"mailto:{mail}?subject=x",
+    "percent": lambda mail: f"https://shop.example/?to={quote(mail, safe='')}&page=2",
+    "git": lambda mail: f"Author: A <{mail}>\nDate: Mon",
+}  # fmt: skip
+
+TELEPHONES = (
+    "+49 30 nnnnnn", "+44 20 nnnn nnnn", "+1 (415) nnn-nnnn", "+1415nnnnnnn", "+33 1 nn nn nn nn",
+    "(415) nnn-nnnn", "415-nnn-nnnn", "415.nnn.nnnn", "1-415-nnn-nnnn",
+)  # fmt: skip
+
+
+def impersonal() -> tuple[str, ...]:
+    """Texts that look like somebody's address or number and are not."""
+    return (
+        "git@github.com:owner/repo.git", "a@example.com, b@shop.example", "noreply@anthropic.com",
+        "1+ada@users.noreply.github.com", "@app.route('/x')", "logo@2x.png", "y = x@w.T",
+        "a = b@c.to(device)", "package@1.2.3", "@scope/pkg.io", "user@host.internal",
+        "1.2.3.4", "v91.93.94.95", "version 93.184.216.34", "nginx/41.45.46.47",
+        "pkg==42.44.100.101", "127.0.0.1:8080", "192.168.1.4", "10.0.0.1", "172.16.33.44",
+        "0.0.0.0", "255.255.255.255", "8.8.8.8", "203.0.113.7", "169.254.169.254", "2.5.29.17",
+        "1.3.6.1.4.1.311", "00:1a:2b:3c:4d:5e", "std::abc::dead", "2001:db8::1", "::1", "fe80::1",
+        "order 123-456-7890", "(212) 555-0123", "ISBN 978-3-16-148410-0", "1,234.567.8901",
+        "2024-05-12T10:15:00+0100", "12:34:56 +00:00", "@@ -12,7 +12,8 @@", "+1700000000",
+        "1700000000000", "x+12345678901", "3.14159265 +3.5e10", "000-12-3456", "666-12-3456",
+        "2024-10-1234", "12345678901234567890", "id 415-222-33334", "A415-222-3333",
+    )  # fmt: skip
+
+
 def look_alikes(seed: int = 7) -> list[str]:
     """Texts that no rule may touch."""
     dice = random.Random(seed)

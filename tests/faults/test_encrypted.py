@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
-from replay.store.cipher import keys
-from tests.faults.encrypted import rows
+from arc_tui.cli.db.recover import follows
+from replay.errors import StoreUnusable
+from replay.store.cipher import crypt, keys, rewriting
+from replay.store.rescue.recover import recover
+from taxonomy.ledger import migrations
+from tests.faults.encrypted import KEY, rows
+from tests.faults.pruned import planted
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL here"),
@@ -27,7 +34,40 @@ def nothing_known() -> Iterator[None]:
 
 
 def test_an_encrypted_database_says_nothing_and_killed_encrypting_does_no_harm() -> None:
-    assert [row for row in rows(runs=2, wrong=2, kills=1) if not row.kept] == []
+    assert [row for row in rows(runs=2, wrong=2, kills=1, damages=3) if not row.kept] == []
+
+
+def test_what_a_file_is_tell_most_of_its_pages_and_not_the_first_alone(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    noise, plain = chance.randbytes(crypt.PAGE_BYTES), b"a word " * crypt.PAGE_BYTES
+    file = tmp_path / "arc.db"
+    for first, rest, encrypted in (
+        (noise, chance.randbytes(9 * crypt.PAGE_BYTES), True),
+        (noise, plain[: 9 * crypt.PAGE_BYTES // 7 * 7], False),
+        (bytes(crypt.PAGE_BYTES), chance.randbytes(9 * crypt.PAGE_BYTES), True),
+        (crypt.MAGIC + noise[16:], chance.randbytes(9 * crypt.PAGE_BYTES), False),
+        (noise, b"", True),
+        (noise[:100], b"", False),
+    ):
+        file.unlink(missing_ok=True)
+        file.write_bytes(first + rest)
+        assert (crypt.look_again(file) is not None) == encrypted
+        assert crypt.is_encrypted(file) == encrypted
+
+
+def test_without_the_beginning_of_the_file_nothing_can_be_saved_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "arc.db"
+    planted(file, 1, 3)
+    monkeypatch.setenv(keys.KEY, KEY)
+    rewriting.encrypt(file, KEY)
+    file.write_bytes(bytes(crypt.PAGE_BYTES) + file.read_bytes()[crypt.PAGE_BYTES :])
+    keys.forget()
+    monkeypatch.setenv(keys.KEY, KEY)
+    with pytest.raises(StoreUnusable, match="opens none of its pages"):
+        recover(file, tmp_path / "new.db", migrations, follows=follows)
+    assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["arc.db"]
 
 
 @pytest.mark.slow

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from replay.store import Store
+from taxonomy.ledger import open_ledger
 from tests.build import call, step, trace
-from tests.faults import leaked
-from tests.faults.planted import found_in
+from tests.faults import leaked, outputs
+from tests.faults.planted import found_in, indexed
+from tests.faults.secrets import Planted
 from tests.hostile import SEEDS
 from tests.replay.locked_case import stored
 
@@ -30,6 +32,12 @@ def test_every_secret_is_masked_in_every_setting() -> None:
 
 def test_what_only_looks_like_a_secret_stays() -> None:
     assert not leaked.touched()
+
+
+def test_what_tells_who_somebody_is_is_masked_where_it_is_asked_for() -> None:
+    leak = leaked.of_persons()
+    assert leak.planted > 200
+    assert not leak.found
 
 
 def test_a_search_for_it_would_find_what_is_stored(tmp_path: Path) -> None:
@@ -58,6 +66,60 @@ def test_the_line_of_a_call_has_neither_a_named_secret_nor_half_a_key(tmp_path: 
         briefs = [row[0] for row in store.db.execute("SELECT brief FROM span WHERE kind = 'tool'")]
     assert len(briefs) == 2
     assert not [said for said in briefs if "hunter" in said or "sk-" in said]
+
+
+Kept = tuple[Path, list[Planted]]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("ARC_REDACT_KEY", "trial")
+        return outputs.planted(tmp_path_factory.mktemp("kept"), 3)
+
+
+@pytest.mark.parametrize("name", outputs.READING)
+def test_no_command_prints_or_leaves_a_secret(name: str, kept: Kept) -> None:
+    assert not outputs.printed(*kept, [name]).found
+
+
+def test_nothing_copied_bundled_or_indexed_has_a_secret(kept: Kept) -> None:
+    assert not outputs.copied(*kept).found
+    assert not outputs.bundled(*kept).found
+    assert not outputs.searched(*kept).found
+
+
+def test_what_is_there_would_be_found_in_what_leaves(kept: Kept) -> None:
+    word = [Planted("said", "", ("Every one of these runs",))]
+    assert outputs.printed(kept[0], word, ["find"]).found
+    assert outputs.copied(kept[0], word).found
+    assert outputs.bundled(kept[0], word).found
+    assert outputs.searched(kept[0], [Planted("said", "", ("every sentence",))]).planted == 0
+    with open_ledger(kept[0]) as store:
+        assert indexed(store, ["sentence"]) == ["sentence"]
+
+
+async def test_no_screen_draws_copies_or_logs_a_secret(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARC_DATA_DIR", str(kept[0].parent))
+    leak, _ = await outputs.shown(*kept, most=6, screens=2)
+    assert not leak.found
+
+
+def test_what_an_import_says_of_a_broken_file_tells_no_secret_of_it(tmp_path: Path) -> None:
+    assert not outputs.refused(tmp_path, 1).found
+
+
+def test_no_text_of_another_tools_database_brings_a_secret(tmp_path: Path) -> None:
+    leak = outputs.of_tools(tmp_path, 6)
+    assert leak.planted > 10
+    assert not leak.found
+
+
+@pytest.mark.slow
+def test_nothing_at_all_that_leaves_has_a_secret(tmp_path: Path) -> None:
+    assert [row for row in leaked.rows() if not row.kept] == []
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from replay.errors import StoreUnusable
 from replay.formats import load
 from replay.formats.intake import Source, Tally
 from replay.recorder import record
+from replay.redact import Policy, own
 from replay.store import Store, read
 from replay.store.rows import TraceRow, trace_rows
 from replay.trace import Level, Message, ModelCall, Request, ToolCall, Trace
@@ -195,6 +196,16 @@ def test_no_key_is_written_wherever_it_stood(api: MessagesApi, tmp_path: Path) -
         written = b"".join(each.read_bytes() for each in tmp_path.glob(f"{name}*"))
         assert b"[[SECRET:anthropic_key:" in written
         assert KEY.encode() not in written
+
+
+@pytest.mark.parametrize("name", ["arc.db", "run.jsonl"])
+def test_what_one_calls_a_secret_is_masked_too(name: str, api: MessagesApi, tmp_path: Path) -> None:
+    rules = own.rules({"badge": r"E-\d{1,6}"})
+    with record(tmp_path / name, title="for E-4711", redact=Policy(rules=rules)):
+        anthropic.Anthropic().messages.create(**ASKED, messages=said("weather? I am E-4711"))
+    written = b"".join(each.read_bytes() for each in tmp_path.glob(f"{name}*"))
+    assert b"[[SECRET:badge:" in written
+    assert b"E-4711" not in written
 
 
 def test_an_error_and_its_retry_are_steps(api: MessagesApi, tmp_path: Path) -> None:

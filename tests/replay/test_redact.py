@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.redact import DENIED_KEYS, PLACEHOLDER, Redactor, masked_count
+from replay.redact import DENIED_KEYS, PLACEHOLDER, Policy, Redactor, masked_count
+from replay.redact.personal import PERSONAL
 
 REDACT = Redactor(b"test key")
+ALL = Redactor(b"test key", Policy(rules=PERSONAL))
 
 SECRETS = [
     "sk-ant-api03-" + "Ab1" * 12,
@@ -155,7 +157,8 @@ HOSTILE = [
     "bearer ", "basic ", "curl -u a:b", " login -p", "login x password", "--password", "--",
     "</password>", "<password>", "cookie=a", "4242 ", "4242", "DE89 3704 ", "DE89", "\\", '\\"',
     "aQ~", ":AA", "1//0", "LS0tLS1CRUdJTi", "key \\", "password \\", '{"a":', "[[SECRET:",
-    "[[SECRET:key:01234567]]",
+    "[[SECRET:key:01234567]]", "\\u0073", "a@a.aa", "a.a@", "@a.", "+1", "+1 2", "1.1.", "93.94.",
+    "2a00:", "415-", "415-415-", "+1(", '{"a":1,"a":',
 ]  # fmt: skip
 
 
@@ -165,7 +168,7 @@ def test_a_text_four_times_as_long_takes_no_more_than_a_few_times_as_long(unit: 
         text, times = (unit * (many // len(unit) + 1))[:many], list[float]()
         for _ in range(3):
             start = time.process_time()
-            REDACT.text(text)
+            ALL.text(text)
             times.append(time.process_time() - start)
         return min(times)
 
@@ -190,3 +193,56 @@ def test_names_of_fields_and_pairs_of_name_and_value_are_masked() -> None:
     assert PLACEHOLDER.fullmatch(masked["headers"][0][1])
     assert PLACEHOLDER.fullmatch(masked["headers"][1]["value"])
     assert REDACT.value({"required": ["password", "email"]}) == {"required": ["password", "email"]}
+
+
+TWICE = [
+    '{"key_of": {"password": "correct horse", "password": ""}}',
+    '{"a": 1, "password": "x y", "a": 2, "password": "string"}',
+    json.dumps({"a": SECRETS[2], "b": "b"}).replace('"b":', '"a":'),
+    f'{{"a": "\\u0067{SECRETS[2][1:]}", "a": "b"}}',
+    '{"a": [{"api_key": "b c", "api_key": null}]}',
+]
+
+
+@pytest.mark.parametrize("text", TWICE)
+def test_the_first_of_two_values_of_a_name_is_masked_too(text: str) -> None:
+    masked = REDACT.text(text)
+    assert masked_count(masked) == 1
+    assert not any(word in masked for word in ("correct", "x y", "hp_", "b c"))
+    json.loads(masked)
+    assert REDACT.text(masked) == masked
+    assert json.loads(text).keys() == json.loads(masked).keys()
+
+
+@pytest.mark.parametrize("text", ["say %s.", '{"a": "%s"}', '[{"b": "x %s"'])
+@pytest.mark.parametrize("slashes", [1, 2, 4])
+def test_a_key_with_letters_written_as_numbers_is_masked(text: str, slashes: int) -> None:
+    hidden = "\\" * slashes + "u0067" + SECRETS[2][1:]
+    masked = REDACT.text(text % hidden)
+    assert SECRETS[2][4:] not in masked
+    assert REDACT.text(masked) == masked
+    assert not REDACT.clear(json.dumps({"a": text % hidden}).encode())
+    plain = text % "\\u0061 \\u001b[31m"
+    assert REDACT.text(plain) == plain
+
+
+def test_numbers_of_cards_and_under_denied_names_are_masked_in_json() -> None:
+    value = {"card": 4242424242424242, "password": 12345678, "n": 4242424242424241, "secret": 3}
+    masked = REDACT.value(value)
+    assert PLACEHOLDER.fullmatch(masked["card"])
+    assert PLACEHOLDER.fullmatch(masked["password"])
+    assert (masked["n"], masked["secret"]) == (4242424242424241, 3)
+    assert json.loads(REDACT.text(json.dumps(value))) == masked
+    pin = REDACT.text('{"db_pass": 123456, "a": [1]}')
+    assert masked_count(pin) == 1
+    assert json.loads(pin)["a"] == [1]
+
+
+def test_what_tells_who_somebody_is_stays_unless_it_is_asked_for() -> None:
+    text = "ada@mail.de called +49 30 901820 from 93.184.216.34 about 219-09-9999"
+    assert REDACT.text(text) == text
+    masked = ALL.text(text)
+    assert [each.split(":")[1] for each in PLACEHOLDER.findall(masked)] == [
+        "email", "phone", "ip_address", "ssn",
+    ]  # fmt: skip
+    assert ALL.text(masked) == masked

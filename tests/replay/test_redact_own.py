@@ -58,3 +58,22 @@ def test_a_database_is_told_what_the_program_provides(monkeypatch: pytest.Monkey
     masking.mask_with(lambda: Policy(rules=rules({"badge": r"E-\d{1,6}"})))
     with Store.open(":memory:") as store:
         assert store.redactor.text("E-8").startswith("[[SECRET:badge:")
+
+
+@pytest.mark.parametrize("before", [0, 990, 997, 1_745, 1_749])
+def test_a_match_is_found_wherever_it_stands_in_a_long_line(before: int) -> None:
+    redactor = _redactor(badge=r"E-\d{1,6}(?!\d)")
+    masked = redactor.text("x" * before + "E-123456" + "y" * 3_000)
+    assert "123" not in masked
+    assert masked_count(masked) == 1
+
+
+def test_what_one_records_is_masked_as_he_says_and_others_as_the_program_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(masking, "_sources", [])
+    masking.mask_with(lambda: Policy(keys=("desk",)))
+    with masking.masked_by(Policy(keys=("badge",))), Store.open(":memory:") as store:
+        assert masked_count(str(store.redactor.value({"badge": "a b", "desk": "c d"}))) == 1
+    with Store.open(":memory:") as store:
+        assert "c d" not in str(store.redactor.value({"desk": "c d"}))

@@ -25,6 +25,9 @@ SALT_BYTES, PAGE_BYTES = 16, 4096
 _MOST_ALIKE = 200
 """A page of cipher has nearly all of the 256 bytes there are; a text has less than half of them."""
 
+_LOOKED_AT = 16
+"""Pages by which a file is judged: a single one may be damaged, in either kind of file."""
+
 _NOT_A_DATABASE = 26
 
 _MOST_OPEN = 32
@@ -42,6 +45,11 @@ def salt_of(file: Path) -> bytes | None:
     file gets its identity.
     """
     return _look(file, again=False)
+
+
+def is_encrypted(file: Path) -> bool:
+    """Does a file say nothing without its key?"""
+    return salt_of(file) is not None
 
 
 def look_again(file: Path) -> bytes | None:
@@ -69,8 +77,7 @@ def _look(file: Path, *, again: bool) -> bytes | None:
             found = os.fstat(handle)  # it may have been swapped since
             identity, salt = (found.st_dev, found.st_ino), None
         if again:
-            os.lseek(handle, 0, os.SEEK_SET)
-            salt = _salt_in(os.read(handle, PAGE_BYTES))
+            salt = _salt_in(handle)
         _looked[identity] = (handle, salt)
         return salt
 
@@ -82,10 +89,16 @@ def _let_go() -> None:
         os.close(_looked.pop(identity)[0])
 
 
-def _salt_in(page: bytes) -> bytes | None:
-    if page.startswith(MAGIC) or len(page) < PAGE_BYTES or len(set(page)) < _MOST_ALIKE:
+def _salt_in(handle: int) -> bytes | None:
+    """The first bytes, where most of the pages between the first and the last are cipher."""
+    first = os.pread(handle, PAGE_BYTES, 0)
+    count = os.fstat(handle).st_size // PAGE_BYTES
+    if first.startswith(MAGIC) or not count:
         return None
-    return page[:SALT_BYTES]
+    chosen = range(0, count, -(-count // _LOOKED_AT))
+    pages = [os.pread(handle, PAGE_BYTES, number * PAGE_BYTES) for number in chosen]
+    cipher = sum(len(set(page)) >= _MOST_ALIKE for page in pages)
+    return first[:SALT_BYTES] if cipher * 2 > len(pages) else None
 
 
 def connect(file: Path, timeout_s: float) -> sqlite3.Connection | None:
@@ -106,7 +119,9 @@ def connect(file: Path, timeout_s: float) -> sqlite3.Connection | None:
     if look_again(file) != salt:
         return connect(file, timeout_s)
     raise StoreUnusable(
-        f"{file}: {found.where} does not open it", "give the right one, or name another file"
+        f"{file}: {found.where} does not open it",
+        "give the right one, or name another file; if it is the right one, the file is damaged:"
+        " `arc db recover` saves what it can",
     )
 
 

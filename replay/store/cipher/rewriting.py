@@ -117,6 +117,18 @@ def _rewritten(file: Path, old: str | None, new: str | None, kept: Kept | None) 
     )
 
 
+def begin_like(file: Path, other: Path) -> None:
+    """Begin an empty database at `other` under key and salt of `file`; nothing where that is
+    plain. Whatever is saved of an encrypted file stays encrypted, with the same key."""
+    salt = crypt.look_again(file)
+    if salt is None:
+        return
+    key = keys.derived(keys.find(file, salt).key, salt)
+    os.close(os.open(other, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    with closing(crypt.open_with(other, key, 0.0)) as begun:
+        begun.execute("PRAGMA journal_mode = WAL").fetchone()
+
+
 def plain_beside(file: Path) -> Iterator[Path]:
     """Files in the same folder that are named like the database and are plain databases."""
     for other in sorted(file.parent.iterdir()):

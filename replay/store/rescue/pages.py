@@ -52,16 +52,16 @@ class Pages:
     Raises Damaged where the file has none at all.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, size: int | None = None, reserved: int = 0) -> None:
         self._raw = path.read_bytes() if path.stat().st_size == 0 else _mapped(path)
         if len(self._raw) < _SIZES[0]:
             raise Damaged(1, "the file is shorter than a page")
-        self.size = _page_size(self._raw)
+        self.size = size or _page_size(self._raw)
         log = path.with_name(path.name + "-wal")
         self._log = log.read_bytes() if log.exists() else b""
         self._logged, committed, self.log_cut = _logged(self._log, self.size)
         self.count = committed or len(self._raw) // self.size
-        self.usable = self.size  # only an encrypted file keeps a part of each page for itself
+        self.usable = self.size - reserved  # which an encrypted file keeps of each page
 
     def __enter__(self) -> Pages:
         return self

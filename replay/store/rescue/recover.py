@@ -3,7 +3,8 @@
 `salvage` reads the rows, `mending` takes out what does not belong together, and each trace is then
 written as an importer writes it, so that what follows from it (steps, sums, the index of words) is
 made anew. A trace whose digest comes out as it was is whole; any other says what it lost, among
-its problems. The damaged file is only read.
+its problems. The damaged file is only read. What is saved of an encrypted one, and whatever is made
+on the way, is encrypted with the same key.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sqlite_utils.migrations import Migrations
 
 from replay.errors import StoreUnusable
 from replay.store import beside, read
+from replay.store.cipher.rewriting import begin_like
 from replay.store.handle import Store
 from replay.store.rescue.mending import Mended, mend
 from replay.store.rescue.salvage import Lost, Salvage, discard, salvage
@@ -107,6 +109,7 @@ def recover(
         )
     with _workshop(into.absolute().parent) as folder:
         found, mended = _salvaged(path, folder / "rows.db", sets)
+        begin_like(path, folder / "new.db")
         with (
             Store.open(folder / "rows.db", *sets) as rows,
             Store.open(folder / "new.db", *sets) as new,
@@ -184,8 +187,8 @@ def _copy_beside(rows: Store, new: Store, without: Collection[str]) -> dict[str,
     for table in beside.beside_the_tape(rows.db.conn):
         if table in TAPE or table in without:
             continue
-        cursor = rows.db.execute(f"SELECT * FROM {table}")
-        names = [column[0] for column in cursor.description]
+        names = [row[1] for row in rows.db.execute(f"PRAGMA table_info({table})")]
+        cursor = rows.db.execute(f"SELECT {', '.join(names)} FROM {table}")
         marks = ", ".join("?" * len(names))
         done = new.db.conn.executemany(
             f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) VALUES ({marks})", cursor

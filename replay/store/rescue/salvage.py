@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -19,9 +18,12 @@ from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from replay.errors import StoreUnusable
+from replay.store.cipher.rewriting import begin_like
+from replay.store.cipher.sealed import pages_of
 from replay.store.handle import connect
 from replay.store.rescue.pages import INTERIOR_INDEX, LEAF_TABLE, Damaged, Pages, Record, Row, Value
 from replay.store.rescue.shapes import BOOKS, Table, fitted, tables_of
+from replay.store.trouble import database_errors
 
 
 class Lost(Struct, frozen=True, kw_only=True):
@@ -52,14 +54,10 @@ def salvage(path: Path, into: Path, sets: Sequence[Migrations]) -> Salvage:
 
     `path` is only read. Raises StoreUnusable where it is written meanwhile, or holds no page.
     """
-    if _is_encrypted(path):
-        raise StoreUnusable(
-            f"{path}: is encrypted: its pages can be read by its own driver alone",
-            "put a backup in its place, or try `arc db decrypt`",
-        )
     before = _state(path)
     try:
-        with Pages(path) as pages:
+        with pages_of(path) as pages:
+            begin_like(path, into)
             found = _read(pages, into, sets)
     except Damaged as damage:
         raise StoreUnusable(f"{path}: nothing can be read of it: {damage.why}") from damage
@@ -70,21 +68,6 @@ def salvage(path: Path, into: Path, sets: Sequence[Migrations]) -> Salvage:
             f"{path}: is being written", "end what writes it (another arc), then try again"
         )
     return found
-
-
-_BLOCK, _BLOCKS, _DENSE = 4096, 64, 200
-"""Nearly all of the 256 bytes there are stand in a block of cipher."""
-
-
-def _is_encrypted(path: Path) -> bool:
-    """Is all of it noise? One page alone may be noise by damage."""
-    try:
-        with path.open("rb") as file:
-            blocks = list(takewhile(len, (file.read(_BLOCK) for _ in range(_BLOCKS))))
-    except OSError:
-        return False  # whoever reads it says why
-    whole = [block for block in blocks if len(block) == _BLOCK]
-    return bool(whole) and all(len(set(block)) >= _DENSE for block in whole)
 
 
 def _state(path: Path) -> list[tuple[int, int]]:
@@ -281,7 +264,9 @@ def _put(connection: sqlite3.Connection, table: Table, row: Row) -> bool:
         done = connection.execute(
             f"INSERT OR IGNORE INTO {table.name} ({', '.join(names)}) VALUES ({marks})", given
         )
-    except sqlite3.IntegrityError:  # a value that a column of its type does not take
+    except database_errors() as error:  # a value that a column of its type does not take
+        if type(error).__name__ != "IntegrityError":  # each driver has its own
+            raise
         return False
     return done.rowcount > 0
 
