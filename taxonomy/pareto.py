@@ -26,6 +26,7 @@ from taxonomy.query import (
     first_words,
     outcome_count,
     run_heads,
+    unsaid_runs,
 )
 from taxonomy.query.filter import ALL, Filter
 
@@ -160,15 +161,13 @@ def untagged_runs(
     store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
 ) -> tuple[RunBehind, ...]:
     """The failed runs nobody says anything of, by task, trial and trace."""
-    said = {row.run for row in first_words(store)}
     return tuple(
         sorted(
             (
                 RunBehind(
                     trace=run.trace, preferred=run.trace, step=None, task=run.task, trial=run.trial
                 )
-                for run in run_heads(store, without=without, chosen=chosen)
-                if run.outcome == "failed" and run.run not in said
+                for run in unsaid_runs(store, without=without, chosen=chosen)
             ),
             key=_order,
         )

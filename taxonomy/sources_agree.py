@@ -6,7 +6,7 @@ is a word of both: agreement with people is no accuracy where they saw the sugge
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from msgspec import Struct
@@ -16,7 +16,8 @@ from replay.store import Store
 from taxonomy.calibration.agreement import Confusion, Estimate, confusion, kappa
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Source
-from taxonomy.query import TagRow, tag_rows
+from taxonomy.query import NONE, TagRow, rows_beside_rules
+from taxonomy.query.filter import ALL, Filter
 
 SOURCES: tuple[Source, ...] = ("human", "judge", "rule")
 
@@ -46,9 +47,12 @@ class SourcesAgree(Struct, frozen=True, kw_only=True):
     differ: tuple[Differ, ...]
 
 
-def sources_agree(store: Store) -> tuple[SourcesAgree, ...]:
-    """Each pair of sources over all runs, passed ones too."""
-    return compare(tag_rows(store))
+def sources_agree(
+    store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
+) -> tuple[SourcesAgree, ...]:
+    """Each pair of sources over the `chosen` runs, passed ones too, those of the tasks `without`
+    left out."""
+    return compare(rows_beside_rules(store, without=without, chosen=chosen))
 
 
 def compare(rows: Sequence[TagRow]) -> tuple[SourcesAgree, ...]:

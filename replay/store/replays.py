@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 import msgspec
 from msgspec import Struct
 
+from replay import canon
 from replay.errors import NotFound
 from replay.free.result import FreeCore
 from replay.locked.result import Core
@@ -80,6 +81,22 @@ def find(store: Store, digest: str, of: type[Any] = Core) -> Core | FreeCore:
     return found
 
 
+def begun(store: Store, beginning: str) -> Kept:
+    """The kept replay whose digest begins so, its tag left out or not.
+
+    Raises NotFound where there is none, or more than one.
+    """
+    tag, _, digits = beginning.rpartition(":")
+    found = [
+        each
+        for each in _kept(store, "instr(digest, ?) = 1", f"{tag or canon.ALGORITHM}:{digits}")
+        if digits
+    ]
+    if len(found) != 1:
+        raise NotFound("kept replay", beginning, [each.digest for each in found[:3]])
+    return found[0]
+
+
 class _Taken(Struct, frozen=True, kw_only=True):
     """The highest range of samples that something beside replays has used."""
 
@@ -118,12 +135,16 @@ def _taken_name(trace: str, model: str) -> str:
 
 def of_trace(store: Store, trace: str) -> list[Kept]:
     """The replays of a trace, the latest first."""
+    return _kept(store, "trace_key = ?", trace)
+
+
+def _kept(store: Store, where: str, value: str) -> list[Kept]:
     return [
         Kept(digest=row[0], trace=row[1], edit=row[2], model=row[3], ran_ns=row[4], kind=row[5])
         for row in store.db.execute(
-            "SELECT digest, trace_key, edit, model, ran_ns, kind FROM replay WHERE trace_key = ?"
+            f"SELECT digest, trace_key, edit, model, ran_ns, kind FROM replay WHERE {where}"
             " ORDER BY ran_ns DESC, id DESC",
-            (trace,),
+            (value,),
         )
     ]
 

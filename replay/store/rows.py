@@ -91,10 +91,12 @@ class StepRow(Struct, frozen=True, kw_only=True):
     place_line: int | None
 
 
-class SpanRow(Struct, frozen=True, kw_only=True):
+class SpanRow(Struct, frozen=True, kw_only=True, gc=False):
     """What a tree shows of a span; `brief` is its first words, `asked_by` a tool's model span.
 
     `again`: a tool call with the name and arguments of the tool call before it under its parent.
+    It holds nothing that could hold it: to look through ten thousand for that takes longer than to
+    make them.
     """
 
     span_id: str
@@ -197,7 +199,8 @@ def step_rows(store: Store, trace: str) -> list[StepRow]:
 def span_rows(store: Store, trace: str) -> list[SpanRow]:
     """The spans of a trace in source order."""
     cursor = store.db.execute(
-        f"SELECT {', '.join(_SPAN)}, arguments FROM span s"
+        "SELECT span_id, parent, kind, seq, name, start_ns, end_ns, status, step, brief, asked_by,"
+        " arguments FROM span s"
         " LEFT JOIN tool_call t ON s.kind = 'tool' AND t.span = s.id"
         " WHERE s.trace = (SELECT id FROM trace WHERE key = ? AND complete) ORDER BY s.seq",
         (trace,),
@@ -205,17 +208,17 @@ def span_rows(store: Store, trace: str) -> list[SpanRow]:
     return list(_spans(cursor))
 
 
-_SPAN = SpanRow.__struct_fields__[:-1]
-
-
 def _spans(cursor: sqlite3.Cursor) -> Iterator[SpanRow]:
-    """Made by hand: there are many, and the types of a strict table hold."""
+    """Made by hand, each field by its name: there are many, and the types of a strict table
+    hold."""
     before: dict[str | None, tuple[str, str]] = {}
-    for *values, arguments in cursor:
-        known = dict(zip(_SPAN, values, strict=True))
+    for span, parent, kind, seq, name, start, end, status, step, brief, by, arguments in cursor:
         again = False
-        if known["kind"] == "tool":
-            call = (known["name"], arguments)
-            again = arguments is not None and before.get(known["parent"]) == call
-            before[known["parent"]] = call
-        yield SpanRow(**known, again=again)
+        if kind == "tool":
+            call = (name, arguments)
+            again = arguments is not None and before.get(parent) == call
+            before[parent] = call
+        yield SpanRow(
+            span_id=span, parent=parent, kind=kind, seq=seq, name=name, start_ns=start,
+            end_ns=end, status=status, step=step, brief=brief, asked_by=by, again=again,
+        )  # fmt: skip

@@ -11,7 +11,7 @@ from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
 from replay.store.sums import LATENCIES, ORDERS, PREFER, PREFERRED
-from replay.store.words import INDEX, fill
+from replay.store.words import INDEX, SAID, fill
 
 migrations = Migrations("replay")
 
@@ -403,3 +403,29 @@ CREATE UNIQUE INDEX context_place ON context(message, parent)
 """
 """A node is known by its message and its parent: an index of their ids is a fifth of one of
 digests."""
+
+
+@migrations(name="0007_said")
+def _said(db: Database) -> None:
+    for statement in (*SAID.split(";\n\n"), *_ROW.split(";\n\n")):
+        db.execute(statement)
+
+
+_ROW = """
+DROP VIEW trace_summary;
+
+CREATE VIEW trace_summary AS
+SELECT t.key AS trace, t.run, t.title, t.task, t.trial, t.variant, t.agent, t.models,
+  t.outcome, t.outcome_value, t.outcome_by, t.steps, t.spans, t.calls, t.errors,
+  t.start_ns, t.end_ns,
+  CASE WHEN t.end_ns > t.start_ns THEN t.end_ns - t.start_ns END AS duration_ns,
+  t.input_tokens, t.output_tokens, t.tokens_complete, t.cost_usd, t.cost_complete,
+  t.reported_cost_usd, t.fidelity, t.masked, t.prompt, t.format, t.source_id, t.item, t.path,
+  t.labels, t.problems, t.imported_ns, t.preferred,
+  coalesce(t.live_until_ns > strftime('%s', 'now') * 1000000000, 0) AS live,
+  t.id AS row
+FROM trace t
+WHERE t.complete
+"""
+"""With the number of the row, by which spans name their trace: what asks for spans need not look up
+the key of each."""

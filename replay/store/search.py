@@ -137,10 +137,12 @@ def _new(
 
 
 _RUNS_OF_MESSAGE = """
-SELECT t.id, t.key, t.run, t.task, min(e.step)
+SELECT e.trace, t.key, t.run, t.task, min(e.step)
 FROM message_step e JOIN trace t ON t.id = e.trace
-WHERE e.message = ? AND t.preferred GROUP BY t.id ORDER BY t.id DESC
+WHERE e.message = ? AND t.preferred GROUP BY e.trace ORDER BY e.trace DESC
 """
+"""In the order in which the index has the traces of a message: of those that share a prompt only as
+many are read as are asked for."""
 
 _RUN_OF_SPAN = """
 SELECT t.id, t.key, t.run, t.task, ? FROM span s JOIN trace t ON t.id = s.trace

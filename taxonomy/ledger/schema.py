@@ -9,8 +9,8 @@ from sqlite_utils.migrations import Migrations
 
 from replay.store import Store
 from taxonomy.query import FAILURES, INDICES
-from taxonomy.query.fields import TOOLS
-from taxonomy.query.listing import ENDINGS, RUNS, WARNED
+from taxonomy.query.fields import CALLS, TOOLS
+from taxonomy.query.listing import COVERING, ENDINGS, RUNS, SAID, WARNED
 
 migrations = Migrations("taxonomy")
 
@@ -65,6 +65,13 @@ def _tools(db: Database) -> None:
 def _warned(db: Database) -> None:
     for statement in WARNED.split(";\n\n"):
         db.execute(statement)
+
+
+@migrations(name="0009_covering")
+def _covering(db: Database) -> None:
+    for part in (COVERING, CALLS, SAID):
+        for statement in part.split(";\n\n"):
+            db.execute(statement)
 
 
 _LEDGER = """

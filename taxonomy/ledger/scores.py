@@ -136,6 +136,12 @@ def opinion(store: Store, trace: str, step: int, by: str) -> Opinion | None:
     return next((_opinion(*each) for each in _found(store, where, (trace, step, by))), None)
 
 
+def last_opinion(store: Store, by: str) -> Opinion | None:
+    """What a person said last, of whichever step; None where they said nothing."""
+    found = _found(store, "source = 'human' AND by = ?", (by,), "rowid DESC LIMIT 1")
+    return next((_opinion(*each) for each in found), None)
+
+
 def opinions(store: Store) -> tuple[Opinion, ...]:
     """What everyone said, by trace, step and person."""
     return tuple(_opinion(*each) for each in _found(store, "source = 'human'"))

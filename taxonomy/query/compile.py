@@ -28,7 +28,7 @@ from taxonomy.query.fields import (
 )
 from taxonomy.query.filter import ALL, Filter, among, without_tasks
 from taxonomy.query.language import And, Asks, BadQuery, Node, Not, Or, Says, Word, parse
-from taxonomy.query.values import pattern
+from taxonomy.query.values import Pattern, pattern
 
 if TYPE_CHECKING:
     from taxonomy.owners import Owners
@@ -38,7 +38,12 @@ Named: TypeAlias = "Callable[[], Owners]"
 
 SEARCHED = ("title", "task", "trial", "variant", "agent", "models", "outcome", "why", "source_id",
             "format", "path", "shape")  # fmt: skip
-"""The columns of a run that a plain word is looked for in."""
+"""The columns of a run that a plain word is looked for in. `said` of its trace and `said` of its
+diagnosis are the same columns as two texts: a word without a star, which may stand anywhere in one,
+is looked for in these."""
+
+_CALLED = "+row IN (SELECT id FROM trace INDEXED BY trace_said WHERE {})"
+_WHY = "+trace IN (SELECT trace FROM diagnosis INDEXED BY diagnosis_said WHERE {})"
 
 
 def runs_meant(store: Store, query: str, owners: Named | None = None) -> Filter:
@@ -92,9 +97,13 @@ class _Meaning:
     def _word(self, word: Word) -> Filter:
         asking.check_stars(word.text, word.at)
         wanted = pattern(word.text)
-        columns = SEARCHED if self._row == "run" else said.SEARCHED
-        begun = Filter("substr(trace, 1, ?) = ?", (len(word.text), word.text.lower()))
-        return _any([*(asking.like(column, wanted) for column in columns), begun])
+        if self._row == "word":
+            found = _any(asking.like(column, wanted) for column in said.SEARCHED)
+        elif wanted.whole:
+            found = _any(asking.like(column, wanted) for column in SEARCHED)
+        else:
+            found = _said(wanted)
+        return _any([found, _begun(word.text)])
 
     def _of_run(self, found: Filter) -> Filter:
         """A condition on a run, on whatever row is asked."""
@@ -138,8 +147,7 @@ class _Meaning:
         asking.compares(asked, ":", "=")
         match asked.field:
             case "id":
-                begun = asked.value.lower()
-                return Filter("trace >= ? AND trace < ?", (begun, begun + "\U0010ffff"))
+                return _begun(asked.value)
             case "label":
                 return asking.labelled(asked)
             case "says":
@@ -194,6 +202,23 @@ def _any(parts: Iterable[Filter]) -> Filter:
         tuple(value for part in every for value in part.values),
         all(part.recorded for part in every),
     )
+
+
+def _said(wanted: Pattern) -> Filter:
+    """The runs that have a text somewhere in one of the columns `SEARCHED`."""
+    called = asking.like("trace.said", wanted)
+    why = asking.like("diagnosis.said", wanted)
+    return Filter(
+        f"{_CALLED.format(called.sql)} OR {_WHY.format(why.sql)}",
+        (*called.values, *why.values),
+        recorded=True,
+    )
+
+
+def _begun(text: str) -> Filter:
+    """The runs whose id begins so."""
+    least = text.lower()
+    return Filter("trace >= ? AND trace < ?", (least, least + "\U0010ffff"), recorded=True)
 
 
 def _of_traces(traces: Iterable[str]) -> Filter:

@@ -102,6 +102,25 @@ def tag_rows(
     return list(rows(cursor, TagRow))
 
 
+_BESIDE_RULES = """
+run IN (
+  SELECT r.run FROM tag g JOIN trace r ON r.key = g.trace
+  UNION ALL
+  SELECT r.run FROM suggestion s JOIN trace r ON r.key = s.trace WHERE s.source <> 'rule')
+"""
+
+
+def rows_beside_rules(
+    store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
+) -> list[TagRow]:
+    """`tag_rows` of the runs of which a person or a judge says something: where they are few, the
+    words of rules on all the others are not read."""
+    (any_,) = store.db.execute(
+        f"SELECT EXISTS (SELECT 1 FROM trace WHERE {_BESIDE_RULES})"
+    ).fetchone()
+    return tag_rows(store, _BESIDE_RULES, without=without, chosen=chosen) if any_ else []
+
+
 def tags_of(store: Store, recording: str) -> list[TagRow]:
     """The tags people gave a recording; those of another one of its run name that one's steps."""
     found = store.db.execute(
@@ -287,6 +306,22 @@ def run_heads(
     found = store.db.execute(
         "SELECT trace, run, title, task, trial, outcome, start_ns FROM trace_summary"
         f" WHERE preferred AND {known} ORDER BY trace",
+        values,
+    )
+    return [RunHead(*row) for row in found]
+
+
+def unsaid_runs(
+    store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
+) -> list[RunHead]:
+    """The failed runs that are in no row of `first_words`, in the order of their traces' ids."""
+    known, values = _but(without, chosen)
+    found = store.db.execute(
+        "SELECT trace, run, title, task, trial, outcome, start_ns FROM trace_summary p"
+        f" WHERE preferred AND outcome = 'failed' AND {known}"
+        f" AND NOT EXISTS (SELECT 1 FROM suggestion s WHERE s.trace = p.trace AND {COUNTS})"
+        " AND run NOT IN (SELECT r.run FROM tag g JOIN trace r ON r.key = g.trace AND r.complete)"
+        " ORDER BY trace",
         values,
     )
     return [RunHead(*row) for row in found]

@@ -99,14 +99,26 @@ Field: TypeAlias = Text | Choice | Switch | Number | Time | Inside | Worded | Bl
 TOOLS = """
 CREATE INDEX span_tool ON span(name COLLATE NOCASE, status, trace) WHERE kind = 'tool'
 """
-"""What lets the runs that called a tool be found without reading their spans."""
 
-_TOOL_SPANS = "trace IN (SELECT key FROM trace WHERE complete AND id IN ({}))"
-_CALLED = _TOOL_SPANS.format("SELECT trace FROM span WHERE kind = 'tool' AND {}")
-_CALLED_BADLY = _TOOL_SPANS.format(
+CALLS = """
+DROP INDEX span_tool;
+
+CREATE INDEX span_tool ON span(name COLLATE NOCASE, status, trace, kind) WHERE kind = 'tool';
+
+CREATE INDEX span_error ON span(kind, trace, step, status) WHERE status = 'error'
+"""
+"""What lets the runs that called a tool, or where a call failed, be found without reading their
+spans. What an index is limited to stands in it too: SQLite looks at it once more."""
+
+_OF_SPANS = "+row IN ({})"
+"""A list is walked in its order, and each run looked up among those found: to find the runs first
+and sort them takes ever longer with how many there are, and a page ends early."""
+
+_CALLED = _OF_SPANS.format("SELECT trace FROM span WHERE kind = 'tool' AND {}")
+_CALLED_BADLY = _OF_SPANS.format(
     "SELECT trace FROM span WHERE kind = 'tool' AND status = 'error' AND {}"
 )
-_ERRED = _TOOL_SPANS.format(
+_ERRED = _OF_SPANS.format(
     "SELECT trace FROM span WHERE status = 'error' AND kind IN ('tool', 'model')"
     " AND step IS NOT NULL AND {}"
 )
@@ -124,7 +136,7 @@ MODELS = f"EXISTS (SELECT 1 FROM json_each({_SPLIT}) WHERE {{}})"
 """One of the models of a run."""
 
 FIELDS: tuple[Field, ...] = (
-    Choice(name="outcome", column="outcome", example="outcome:failed",
+    Choice(name="outcome", column="+outcome", example="outcome:failed",
            of={each: each for each in ("passed", "failed", "unknown")},
            means="passed, failed, or of unknown outcome"),
     Text(name="task", column="task", example="task:26", means="whose task says it"),

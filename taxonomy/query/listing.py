@@ -57,6 +57,65 @@ CREATE INDEX trace_by_outcome ON trace(
 without the rows of traces."""
 
 
+COVERING = """
+DROP INDEX trace_ending;
+
+CREATE INDEX trace_ending ON trace(
+  outcome, key, run, task, cost_usd, cost_complete, imported_ns, steps, start_ns, end_ns,
+  complete, preferred
+) WHERE preferred;
+
+DROP INDEX trace_by_import;
+
+CREATE INDEX trace_by_import ON trace(imported_ns, key, run, task, outcome, complete, preferred)
+  WHERE preferred;
+
+DROP INDEX trace_by_outcome;
+
+CREATE INDEX trace_by_outcome ON trace(
+  CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END,
+  imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred;
+
+DROP INDEX trace_by_task;
+
+CREATE INDEX trace_by_task ON trace(
+  task IS NULL, coalesce(nullif(task, ''), title, ''), coalesce(trial, ''),
+  imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred;
+
+DROP INDEX trace_by_steps;
+
+CREATE INDEX trace_by_steps ON trace(
+  -steps, imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred;
+
+DROP INDEX trace_by_cost;
+
+CREATE INDEX trace_by_cost ON trace(
+  coalesce(-cost_usd, 9e999), imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred;
+
+DROP INDEX trace_by_time;
+
+CREATE INDEX trace_by_time ON trace(
+  coalesce(-(CASE WHEN end_ns > start_ns THEN end_ns - start_ns END), 9e999),
+  imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred
+"""
+"""Every order with what most questions and the held-out tasks ask for, and the runs that ended
+alike with what they are sorted by: no row of a trace is read to tell whether it is listed, or
+where."""
+
+SAID = """
+ALTER TABLE diagnosis ADD COLUMN said TEXT GENERATED ALWAYS AS (
+  substr(coalesce(why, ''), 1) || char(10) || coalesce(shape, '')) VIRTUAL;
+
+CREATE INDEX diagnosis_said ON diagnosis(said, trace)
+"""
+"""Of a diagnosis what a plain word is looked for in, made as `said` of a trace is."""
+
+
 class RunRow(TraceRow, frozen=True, kw_only=True):
     """A run: the columns of `trace_summary`, and what its diagnosis says first.
 

@@ -52,7 +52,8 @@ def on_runs(word: Filter, who: Who) -> Filter:
     """The runs of which such a word is said."""
     selects = _RUNS[who]
     sql = " UNION ALL ".join(select.format(word.sql) for select in selects)
-    return Filter(f"run IN ({sql})", word.values * len(selects), recorded=True)
+    # By the sign a list is walked in its order: to sort the runs of a common word takes longer.
+    return Filter(f"+run IN ({sql})", word.values * len(selects), recorded=True)
 
 
 def on_words(word: Filter, who: Who) -> Filter:

@@ -13,7 +13,7 @@ import pytest
 
 from arc_tui.jobs import importing
 from arc_tui.jobs.replaying import Wanted, replaying
-from arc_tui.views.replay import ReplayView
+from arc_tui.views.replay.view import ReplayView
 from replay.budget import Limits
 from replay.edit import Edit, InjectConstraint
 from replay.store import Store

@@ -237,3 +237,4 @@ def test_a_search_over_all_runs_is_answered_by_the_indices() -> None:
         scanned = {plan for plan in plans if plan.startswith("SCAN")}
         assert all("VIRTUAL TABLE INDEX" in plan for plan in scanned)
         assert any("message_step_message" in plan for plan in plans)
+        assert not any("TEMP B-TREE" in plan for plan in plans)  # of a prompt all runs share

@@ -17,6 +17,7 @@ from replay.trace import Batch, Header, Outcome
 from taxonomy import ledger
 from taxonomy.classes import Shape
 from taxonomy.findings import Candidate, Diagnosis
+from taxonomy.query.compile import runs_meant
 from taxonomy.query.filter import ALL, Filter, of_traces, without_tasks
 from taxonomy.query.listing import (
     ORDERS,
@@ -165,6 +166,49 @@ def test_a_page_is_read_by_the_index_of_its_order(order: str) -> None:
                 said = [step for step in plan if "diagnosis" in step]
                 assert all("INDEX diagnosis_warned" in step for step in said)
             assert not any("TEMP B-TREE" in step or step == "SCAN t" for step in plan)
+
+
+WALKED = [
+    ("", ""),
+    ("outcome:failed", ""),
+    ("tag:loop", "INDEX suggestion_class (class=?)"),
+    ("tagged:loop", "INDEX tag_class (class=?)"),
+    ("class:loop", "COVERING INDEX suggestion_first (trace=?)"),
+    ("tool:Bash", "COVERING INDEX span_tool (name=?)"),
+    ("tool.error:Bash", "COVERING INDEX span_tool (name=? AND status=?)"),
+    ("tool.error", "COVERING INDEX span_error (kind=?)"),
+    ("step.error", "COVERING INDEX span_error (kind=?)"),
+    ("refund", "INDEX trace_said"),
+    ("outcome:failed größe", "INDEX diagnosis_said"),
+]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_list_is_walked_by_the_index_of_its_order_whatever_it_is_asked(order: str) -> None:
+    """What a question asks for is found once, and nothing that is found is sorted."""
+    with closing(empty()) as store:
+        for query, index in WALKED:
+            chosen = runs_meant(store, query) & without_tasks({"held out"})
+            plans = planned(
+                store,
+                lambda: run_page(store, chosen, order=order),  # noqa: B023
+                lambda: run_order(store, chosen, order=order),  # noqa: B023
+            )
+            walks = [plan for sql, plan in plans if "imported_ns, trace LIMIT" in sql]
+            walks += [plan for sql, plan in plans if sql.endswith("imported_ns, trace")]
+            assert len(walks) > 1
+            for plan in walks:
+                assert f"INDEX trace_by_{order or 'import'}" in plan[0], query
+                assert any(index in step for step in plan), query
+                assert plan[-1] != "USE TEMP B-TREE FOR ORDER BY"
+
+
+def test_runs_that_ended_alike_are_sorted_without_their_rows() -> None:
+    failed = Filter("outcome = ?", ("failed",), recorded=True)
+    with closing(empty()) as store:
+        for order in ("", "steps", "cost", "time"):
+            ((_, plan), _) = planned(store, lambda: run_page(store, failed, order=order))  # noqa: B023
+            assert "COVERING INDEX trace_ending (outcome=?)" in plan[0]
 
 
 def planned(store: Store, *asked: Callable[[], object]) -> list[tuple[str, list[str]]]:

@@ -200,6 +200,7 @@ def test_a_tally_is_the_pareto_without_its_runs(given: list[Any]) -> None:
             assert plain(shown.bars) == plain(full.bars)
             assert plain(shown.apart) == plain(full.apart)
             assert (shown.untagged, shown.failed) == (full.untagged, full.failed)
+            assert len(untagged_runs(store, without=without)) == full.untagged
             assert shown.unknown == full.unknown
 
 

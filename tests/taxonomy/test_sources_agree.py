@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import convert
 
-from taxonomy.query import TagRow
+from taxonomy.query import TagRow, rows_beside_rules, tag_rows
 from taxonomy.sources_agree import SourcesAgree, compare, sources_agree
 from tests.taxonomy.pareto_case import BAD, LOOP, empty, found, put, tag
 
@@ -78,3 +78,14 @@ def test_it_reads_what_a_database_holds() -> None:
     tag(store, put(store, "b", found(LOOP, 1), status="passed"), BAD, 1)
     pairs = {(pair.first, pair.second): pair for pair in sources_agree(store)}
     assert (pairs["human", "rule"].same.value, pairs["human", "rule"].same.n) == (0.5, 2)
+
+
+def test_runs_of_which_rules_alone_speak_change_nothing_and_are_not_read() -> None:
+    store = empty()
+    key = put(store, "a", found(LOOP, 1))
+    put(store, "b", found(BAD, 1))
+    assert rows_beside_rules(store) == []
+    assert sources_agree(store) == compare(tag_rows(store))
+    tag(store, key, LOOP, 1)
+    assert {row.task for row in rows_beside_rules(store)} == {"a"}
+    assert sources_agree(store) == compare(tag_rows(store))
