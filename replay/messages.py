@@ -37,7 +37,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
 _TEXT_BLOCKS = {"text", "input_text", "output_text", "refusal"}
 _THINKING_BLOCKS = {"thinking", "reasoning", "redacted_thinking"}
-_MEDIA_BLOCKS = {"image", "image_url", "input_image", "document", "audio", "input_audio", "video"}
+MEDIA_BLOCKS = {"image", "image_url", "input_image", "document", "audio", "input_audio", "video"}
 
 
 def parse_arguments(raw: Json) -> tuple[Json | None, str | None]:
@@ -65,7 +65,7 @@ def _block_text(block: Json) -> str:
         return str(block.get("text") or block.get("refusal") or "")
     if kind == "tool_result":
         return content_text(block.get("content"))
-    if kind in _MEDIA_BLOCKS:
+    if kind in MEDIA_BLOCKS:
         return f"[{kind}]"
     if kind in _THINKING_BLOCKS or kind in {"tool_use", "server_tool_use"}:
         return ""

@@ -161,12 +161,12 @@ def _is_masked(call: Act, rules: Rules) -> bool:
 def _compare_texts(first: Action, second: Action) -> Difference:
     if not (first.text and second.text) and first.text != second.text:
         return _differs(first, second, ("text",))
-    if _words(first.text) == _words(second.text):
+    if bare_words(first.text) == bare_words(second.text):
         return Difference(same=True, phrase=first.phrase, brief=first.brief)
     return _unclear(first, second, ("text",), "in other words")
 
 
-def _words(text: str) -> list[str]:
+def bare_words(text: str) -> list[str]:
     """The words of a text, bare of the marks around them; what stands inside a word stays."""
     bare = (word.strip(_MARKS) for word in text.casefold().split())
     return [word for word in bare if word]

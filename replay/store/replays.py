@@ -38,8 +38,11 @@ def keep(store: Store, core: Core | FreeCore) -> str:
     The edit must have been saved. A core is made of content out of the database, which holds
     nothing that a rule would mask; what else stands in it is masked here, before it is hashed.
     """
-    body = store.redactor.value(msgspec.to_builtins(core))
-    kept = msgspec.convert(body, type(core))
+    from replay.redact import references  # the rules: whoever reads needs none
+
+    plain = msgspec.to_builtins(core)
+    masked = references.restored(plain, store.redactor.value(plain), core.trace.__eq__)
+    kept = msgspec.convert(masked, type(core))
     with store.writing() as db:
         db.execute(
             "INSERT OR IGNORE INTO replay"

@@ -26,7 +26,9 @@ from replay.locked.verdict import Collateral, Match, summary
 from replay.models.cached import Cached
 from replay.models.choose import choose, default_name, label
 from replay.models.message import flaw
-from replay.store import Store, answers, edits, replays
+from replay.redact import Policy
+from replay.redact.own import rules
+from replay.store import Store, answers, edits, masking, replays
 from replay.trace import NO_SYSTEM, Fidelity, Level, Tool, Trace
 from tests.messages_api import message, text, tool_use
 from tests.replay.locked_case import (
@@ -341,6 +343,20 @@ def test_an_answer_is_kept_masked_and_read_back_as_kept(store: Store) -> None:
     kept = answers.get(store, first[0].control[0].key)
     assert kept is not None
     assert key not in str(kept.body)
+
+
+def test_what_a_replay_refers_to_is_found_again_under_a_pattern_that_matches_in_digests() -> None:
+    with (
+        masking.masked_by(Policy(rules=rules({"any": r"[0-9a-f]{2}"}))),
+        Store.open(":memory:") as own,
+    ):
+        trace, edit = stored(own), edits.save(own, EDIT)
+        made = core_of(trace, edit, run(own, trace, edit))
+        kept = replays.find(own, replays.keep(own, made))
+    assert (kept.trace, kept.edit) == (made.trace, made.edit)
+    assert [each.key for row in kept.rows for each in row.control] == [
+        each.key for row in made.rows for each in row.control
+    ]
 
 
 def test_a_replay_is_stored_once_with_its_edit_and_found_by_its_digest(store: Store) -> None:
