@@ -40,7 +40,7 @@ def keep(store: Store, core: Core | FreeCore) -> str:
     """
     from replay.redact import references  # the rules: whoever reads needs none
 
-    plain = msgspec.to_builtins(core)
+    plain = msgspec.json.decode(core.encoded())
     masked = references.restored(plain, store.redactor.value(plain), core.trace.__eq__)
     kept = msgspec.convert(masked, type(core))
     with store.writing() as db:

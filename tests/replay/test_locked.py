@@ -347,7 +347,7 @@ def test_an_answer_is_kept_masked_and_read_back_as_kept(store: Store) -> None:
 
 def test_what_a_replay_refers_to_is_found_again_under_a_pattern_that_matches_in_digests() -> None:
     with (
-        masking.masked_by(Policy(rules=rules({"any": r"[0-9a-f]{2}"}))),
+        masking.masked_by(Policy(rules=rules({"three": r"[a-f][0-9][a-f]"}))),
         Store.open(":memory:") as own,
     ):
         trace, edit = stored(own), edits.save(own, EDIT)
