@@ -15,11 +15,14 @@ from arc_tui.screens.runs.screen import RunsScreen
 from arc_tui.widgets.runs.table import RunTable
 
 if TYPE_CHECKING:
+    from arc_tui.screens.compare import CompareScreen
     from arc_tui.screens.failures import FailuresScreen
     from arc_tui.screens.money import MoneyScreen
     from arc_tui.screens.probing.probed import Probed
     from arc_tui.screens.queue import Queueing
     from arc_tui.screens.replay.screen import ReplayScreen
+    from arc_tui.screens.runs.marking import Marking
+    from arc_tui.screens.trace.finding import Finding
     from arc_tui.screens.trace.leaving import Leaving
     from arc_tui.screens.trace.screen import TraceScreen
     from arc_tui.screens.trace.walking import Walking
@@ -36,6 +39,8 @@ class Routing(App[None]):
 
     path: Path
     demo: bool
+    marked: str = ""
+    """The run that another is to be compared with, "" for none."""
 
     def on_run_table_opened(self, event: RunTable.Opened) -> None:
         self._open(event.trace)
@@ -44,9 +49,15 @@ class Routing(App[None]):
         """The bundled runs in a database of their own, imported where that is new."""
         from arc_tui.places import demo_database, fixtures
 
-        self.path, self.demo = demo_database(None), True
+        self.path, self.demo, self.marked = demo_database(None), True, ""
         new = () if self.path.exists() else (fixtures() / "traces",)
         self.push_screen(RunsScreen(self.path, new))
+        if new:
+            self.begin_tour()
+
+    def begin_tour(self) -> None:
+        """Show a person round the bundled runs."""
+        raise NotImplementedError
 
     def on_failure_runs_opened(self, event: FailureRuns.Opened) -> None:
         self._open(event.trace, event.step)
@@ -63,6 +74,27 @@ class Routing(App[None]):
             self.screen.go_to(event.step)
         else:
             self._open(event.trace, event.step)
+
+    def on_marking_marked(self, event: Marking.Marked) -> None:
+        self.marked = event.trace
+
+    def on_marking_compare_wanted(self, event: Marking.CompareWanted) -> None:
+        self._compare(event.trace)
+
+    def on_leaving_compare_wanted(self, event: Leaving.CompareWanted) -> None:
+        self._compare(event.trace)
+
+    def _compare(self, trace: str) -> None:
+        """With the marked run, else with one that is asked for."""
+        from arc_tui.screens.compare import CompareScreen
+
+        if self.marked and self.marked != trace:
+            self.push_screen(CompareScreen(self.path, self.marked, trace))
+        else:
+            self.push_screen(CompareScreen(self.path, trace))
+
+    def on_compare_screen_opened(self, event: CompareScreen.Opened) -> None:
+        self._open(event.trace, event.step)
 
     def _open(self, trace: str, step: int | None = None) -> None:
         from arc_tui.screens.trace.screen import TraceScreen
@@ -85,6 +117,13 @@ class Routing(App[None]):
         from arc_tui.screens.failures import FailuresScreen
 
         self.push_screen(FailuresScreen(self.path))
+
+    def on_finding_everywhere_wanted(self, event: Finding.EverywhereWanted) -> None:
+        """Back to the list, which shows the runs that say it."""
+        while len(self.screen_stack) > 1 and not isinstance(self.screen, RunsScreen):
+            self.pop_screen()
+        if isinstance(self.screen, RunsScreen):
+            self.screen.show_saying(event.words)
 
     def on_failures_screen_runs_wanted(self, event: FailuresScreen.RunsWanted) -> None:
         """Back to the list, which shows just these."""

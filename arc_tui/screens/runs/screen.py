@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
@@ -16,7 +15,9 @@ from textual.worker import Worker, WorkerState
 from typing_extensions import override
 
 from arc_tui.screens.queue import Queueing
+from arc_tui.screens.runs.arranging import Arranging
 from arc_tui.screens.runs.importing import ImportEnded, Importing, ImportMoved
+from arc_tui.screens.runs.marking import Marking
 from arc_tui.screens.runs.opening import Opening
 from arc_tui.screens.watching import Watching
 from arc_tui.views.runs.arrangement import Arrangement
@@ -25,6 +26,7 @@ from arc_tui.views.runs.words import counted, headline, nothing, title
 from arc_tui.widgets.headline import Headline
 from arc_tui.widgets.key_bar import KeyBar
 from arc_tui.widgets.prompt_line import PromptLine
+from arc_tui.widgets.runs.columns import SETS
 from arc_tui.widgets.runs.import_bar import ImportBar
 from arc_tui.widgets.runs.pareto_panel import ParetoPanel
 from arc_tui.widgets.runs.table import RunTable
@@ -37,7 +39,7 @@ NARROW = 100
 """Below this many columns the failures hide behind the table."""
 
 
-class RunsScreen(Opening, Watching, Queueing):
+class RunsScreen(Opening, Watching, Queueing, Marking, Arranging):
     """Runs at the left, failures at the right."""
 
     HELP = "runs"
@@ -62,6 +64,10 @@ class RunsScreen(Opening, Watching, Queueing):
                 tooltip="Sort by outcome, task, steps, cost, time, or as imported"),
         Binding("v", "columns", "columns", id="runs.columns",
                 tooltip="Show other columns: why, figures, source"),
+        Binding("m", "mark", "mark", id="runs.mark",
+                tooltip="Mark this run, to compare others with it; again takes the mark off"),
+        Binding("equals_sign", "compare", "compare", id="runs.compare", key_display="=",
+                tooltip="Compare with the marked run, else with another trial or a replay"),
         Binding("H", "held_out", "held out", id="runs.held_out",
                 tooltip="Show the runs of held-out tasks too, or hide them again"),
         Binding("o", "here", "open here", id="runs.here",
@@ -74,11 +80,9 @@ class RunsScreen(Opening, Watching, Queueing):
 
     view: reactive[RunsView] = reactive(EMPTY, repaint=False)
     listed: reactive[Listed] = reactive(EMPTY.listed, repaint=False)
-    arrangement: reactive[Arrangement] = reactive(Arrangement(), repaint=False)
 
     table = query_one(RunTable)
     bar = query_one(ImportBar)
-    prompt = query_one(PromptLine)
 
     class Loaded(Message):
         """The runs that are wanted were read, or why they cannot be told."""
@@ -108,8 +112,11 @@ class RunsScreen(Opening, Watching, Queueing):
     class CalibrationWanted(Message):
         """The screen of calibration is asked for."""
 
-    def __init__(self, path: Path, imports: tuple[Path, ...] = ()) -> None:
+    def __init__(
+        self, path: Path, imports: tuple[Path, ...] = (), columns: str = next(iter(SETS))
+    ) -> None:
         super().__init__(path)
+        self._columns = columns
         self._imports = imports
         self._offered = bool(imports)
         self._importing: Importing | None = None
@@ -120,7 +127,7 @@ class RunsScreen(Opening, Watching, Queueing):
     def compose(self) -> ComposeResult:
         yield Headline(id="head")
         with Horizontal(id="body"):
-            yield RunTable(id="runs").data_bind(RunsScreen.listed)
+            yield RunTable(id="runs").data_bind(RunsScreen.listed, RunsScreen.marked)
             yield ParetoPanel(id="failures")
         yield ImportBar()
         yield PromptLine("filter ", 'outcome:failed tag:loop cost>0.5 "said"')
@@ -128,6 +135,7 @@ class RunsScreen(Opening, Watching, Queueing):
 
     def on_mount(self) -> None:
         self.table.border_title = "runs"
+        self.table.columns = self._columns
         self.bar.display = False
         self.load()
 
@@ -260,24 +268,6 @@ class RunsScreen(Opening, Watching, Queueing):
         if event.only is not None:
             self.post_message(RunTable.Opened(event.only))
 
-    def on_prompt_line_changed(self, event: PromptLine.Changed) -> None:
-        self.arrangement = structs.replace(self.arrangement, words=event.words)
-
-    def on_prompt_line_closed(self, event: PromptLine.Closed) -> None:
-        self.arrangement = structs.replace(self.arrangement, words=event.words)
-        self.table.focus()
-
-    def action_filter(self) -> None:
-        self.prompt.open()
-
-    def action_failed(self) -> None:
-        wanted = self.arrangement
-        self.arrangement = structs.replace(wanted, failed_only=not wanted.failed_only)
-
-    def action_sort(self) -> None:
-        order = self.arrangement.next_order()
-        self.arrangement = structs.replace(self.arrangement, order=order)
-
     def action_columns(self) -> None:
         self.table.next_columns()
 
@@ -303,9 +293,16 @@ class RunsScreen(Opening, Watching, Queueing):
             self.load()
         self.arrangement = wanted
 
+    def show_saying(self, words: str) -> None:
+        """List the runs in which somebody says some words; escape shows all again."""
+        quoted = words.replace("\\", "\\\\").replace('"', '\\"')
+        self.arrangement = Arrangement(order=self.arrangement.order, words=f'"{quoted}"')
+        self.prompt.line.value = self.arrangement.words
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        del parameters
-        return bool(self.view.apart.runs) if action == "held_out" else True
+        if action == "held_out":
+            return bool(self.view.apart.runs)
+        return super().check_action(action, parameters)
 
     def action_held_out(self) -> None:
         self._with_held_out = not self._with_held_out

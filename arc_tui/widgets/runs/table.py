@@ -17,6 +17,7 @@ from arc_tui.widgets.rows import RowList
 from arc_tui.widgets.runs.columns import GAP, SETS, WHY, Layout, layout, mark
 
 MARK = 4
+MARKED = "»"
 NOT_READ = "…"
 AHEAD = 100
 """Rows above and below the visible ones that are asked for before they are seen."""
@@ -30,7 +31,7 @@ class RunTable(RowList):
 
     COMPONENT_CLASSES = {
         "run-table--passed", "run-table--warned", "run-table--failed", "run-table--unknown",
-        "run-table--quiet",
+        "run-table--quiet", "run-table--marked",
     }  # fmt: skip
 
     BINDINGS = [
@@ -40,6 +41,8 @@ class RunTable(RowList):
     listed: reactive[Listed] = reactive(Listed(), repaint=False)
     columns: reactive[str] = reactive(next(iter(SETS)), repaint=False)
     sorted_by: reactive[str] = reactive("")
+    marked: reactive[str] = reactive("")
+    """The run that others are compared with, "" for none."""
 
     class Opened(Message):
         """A run was chosen."""
@@ -127,7 +130,10 @@ class RunTable(RowList):
         if row is None:
             return Text(" " * MARK + NOT_READ)
         warned = "warned" if row.outcome == "passed" and row.warnings else row.outcome
-        text = Text.assemble((f" {mark(row):<{MARK - 1}}", self.ink(f"run-table--{warned}")))
+        text = Text.assemble(
+            (MARKED if row.trace == self.marked else " ", self.ink("run-table--marked")),
+            (f"{mark(row):<{MARK - 1}}", self.ink(f"run-table--{warned}")),
+        )
         quiet = self.ink("run-table--quiet")
         for column, cell in self._columns.cells(row, width - MARK):
             strong = (column is WHY and row.outcome == "failed") or column.title == "task"

@@ -1,0 +1,248 @@
+"""Two runs row by row: side by side in a wide terminal, one under the other in a narrow one.
+
+What is the same stands folded; a fold opens by itself or all of them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.views.compare.folding import Line, lines, quiet
+from arc_tui.views.compare.view import CompareRow, CompareView
+from arc_tui.views.compare.words import MARKS
+from arc_tui.widgets.cells import fit
+from arc_tui.widgets.rows import RowList
+
+WIDE = 100
+"""Cells from which on both stand side by side."""
+
+STEP = 4
+HUNK = Binding.Group("difference", compact=True)
+
+
+class Drawn(NamedTuple):
+    """A line as drawn: what of a row stands on it."""
+
+    line: Line
+    side: Literal["both", "a", "b"] = "both"
+
+
+class CompareList(RowList):
+    """The rows, and in their place the folds."""
+
+    HELP = "the steps of both"
+    HEAD = 1
+    COMPONENT_CLASSES = {
+        "compare-list--same", "compare-list--regrouped", "compare-list--differs",
+        "compare-list--unclear", "compare-list--only_a", "compare-list--only_b",
+        "compare-list--fold", "compare-list--step",
+    }  # fmt: skip
+
+    BINDINGS = [
+        Binding("J", "hunk(1)", "next difference", id="compare.next", group=HUNK,
+                tooltip="Go to the next place where they differ"),
+        Binding("K", "hunk(-1)", "difference before", id="compare.before", group=HUNK,
+                tooltip="Go to the place before where they differ"),
+        Binding("c", "departure", "where they part", id="compare.departure",
+                tooltip="Go to where they part for good, else to the first difference"),
+        Binding("enter", "choose", "open", id="compare.open",
+                tooltip="Open this step in its run, or what is folded here"),
+        Binding("space", "unfold", "unfold", id="compare.unfold", show=False,
+                tooltip="Show the steps that are folded here"),
+    ]  # fmt: skip
+
+    view: reactive[CompareView | None] = reactive(None, repaint=False)
+    every: reactive[bool] = reactive(False, repaint=False)
+    """Is nothing folded?"""
+
+    class Chosen(Message):
+        """A row is to be opened; None are the prompts."""
+
+        def __init__(self, row: CompareRow | None) -> None:
+            super().__init__()
+            self.row = row
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._drawn: list[Drawn] = []
+        self._opened: set[int] = set()
+        self._wide = True
+
+    @property
+    @override
+    def row_count(self) -> int:
+        return len(self._drawn)
+
+    @property
+    def line(self) -> Line | None:
+        """The one under the cursor."""
+        return self._drawn[self.cursor].line if self._drawn else None
+
+    @property
+    def row(self) -> CompareRow | None:
+        """The row under the cursor, None on a fold or a heading."""
+        line = self.line
+        return self._row(line) if line is not None and line.kind == "row" else None
+
+    def _row(self, line: Line) -> CompareRow:
+        assert self.view is not None
+        return self.view.rows[line.first]
+
+    @property
+    def side(self) -> Literal["both", "a", "b"]:
+        """Whose line the cursor is on."""
+        return self._drawn[self.cursor].side if self._drawn else "both"
+
+    def watch_view(self) -> None:
+        self._opened = set()
+        self._lay_out()
+        self.cursor = 0
+        self.action_departure()
+        self.post_message(self.Moved(self))
+
+    def watch_every(self) -> None:
+        self._opened = set()
+        self._lay_out_again()
+
+    @override
+    def rows_changed(self) -> None:
+        if (self.row_width >= WIDE) is not self._wide:
+            self._lay_out_again()
+        else:
+            super().rows_changed()
+
+    def _lay_out(self) -> None:
+        self._wide = self.row_width >= WIDE
+        found = lines(self.view, every=self.every, opened=self._opened) if self.view else []
+        self._drawn = [drawn for line in found for drawn in self._drawn_of(line)]
+        super().rows_changed()
+
+    def _drawn_of(self, line: Line) -> Sequence[Drawn]:
+        if self._wide or line.kind != "row":
+            return (Drawn(line),)
+        row = self._row(line)
+        if row.mark == "same" or row.a is None or row.b is None:
+            return (Drawn(line),)
+        return Drawn(line, "a"), Drawn(line, "b")
+
+    def _lay_out_again(self) -> None:
+        """The cursor stays on its row, or on the fold that has it."""
+        line = self.line
+        self._lay_out()
+        if line is not None:
+            self.go_to(line.first, line.kind)
+
+    def go_to(self, row: int, kind: str = "row") -> None:
+        """Put the cursor on a row, or on what hides it."""
+        wanted = {"prompts"} if kind == "prompts" else {"row", "fold"}
+        for place, (line, _) in enumerate(self._drawn):
+            if line.kind in wanted and line.first <= row <= line.last:
+                self.cursor = place
+                return
+
+    # --- drawing
+
+    @override
+    def draw_head(self, line: int, width: int) -> Text:
+        del line
+        if not self._wide:
+            return Text(fit("        A     B  did", width))
+        half = _half(width)
+        return Text(f"     {fit('   A  did', half)}  {fit('   B  did', half)}")
+
+    @override
+    def draw(self, index: int, width: int) -> Text:
+        line, side = self._drawn[index]
+        if line.kind != "row":
+            sign = {"fold": "⋯", "prompts": "≠", "threads": " "}[line.kind]
+            style = "differs" if line.kind == "prompts" else "fold"
+            return Text(fit(f"  {sign}  {line.text}", width), self.ink(f"compare-list--{style}"))
+        row = self._row(line)
+        if side == "both" and self._wide:
+            return self._beside(line, row, width)
+        return self._under(line, row, side, width)
+
+    def _sign(self, line: Line, row: CompareRow) -> Text:
+        parts = self.view is not None and line.first == self.view.departure
+        ink = self.ink(f"compare-list--{row.mark}")
+        changed = "*" if row.results is False else " "
+        return Text.assemble(
+            ("◆" if parts else " ", self.ink("compare-list--differs")),
+            (f" {MARKS[row.mark]}{changed} ", ink),
+        )
+
+    def _beside(self, line: Line, row: CompareRow, width: int) -> Text:
+        half = _half(width)
+        text = self._sign(line, row)
+        text.append_text(self._cell(row, row.a, row.did_a, half)).append("  ")
+        return text.append_text(self._cell(row, row.b, row.did_b, half))
+
+    def _cell(self, row: CompareRow, step: int | None, did: str, width: int) -> Text:
+        if step is None:
+            return Text(" " * width)
+        number = Text(f"{step:>{STEP}}  ", self.ink("compare-list--step"))
+        return number.append(fit(did, width - STEP - 2), self.ink(f"compare-list--{row.mark}"))
+
+    def _under(self, line: Line, row: CompareRow, side: str, width: int) -> Text:
+        text = self._sign(line, row) if side != "b" else Text("     ")
+        a, b = (None if side == other else step for other, step in (("b", row.a), ("a", row.b)))
+        steps = "  ".join(f"{'' if each is None else each:>{STEP}}" for each in (a, b))
+        text.append(f"{steps}  ", self.ink("compare-list--step"))
+        did = row.did_b if a is None else row.did_a
+        return text.append(fit(did, width - text.cell_len), self.ink(f"compare-list--{row.mark}"))
+
+    # --- moving
+
+    def action_hunk(self, direction: int) -> None:
+        """To the next stretch of rows that are not the same."""
+        places = [at for at in range(self.row_count) if self._begins(at)]
+        ahead = [at for at in places if (at - self.cursor) * direction > 0]
+        if ahead:
+            self.cursor = ahead[0] if direction > 0 else ahead[-1]
+
+    def _begins(self, at: int) -> bool:
+        return self._stands_out(at) and not (at and self._stands_out(at - 1))
+
+    def _stands_out(self, at: int) -> bool:
+        line, _ = self._drawn[at]
+        if line.kind != "row":
+            return False
+        row = self._row(line)
+        return row.mark not in ("unclear", "regrouped") and not quiet(row)
+
+    def action_departure(self) -> None:
+        if self.view is not None and self.view.departure is not None:
+            self.go_to(self.view.departure)
+
+    def action_unfold(self) -> None:
+        line = self.line
+        if line is not None and line.kind == "fold":
+            self._opened.add(line.first)
+            self._lay_out()
+            self.go_to(line.first)
+
+    def action_choose(self) -> None:
+        line = self.line
+        if line is None or line.kind == "threads":
+            return
+        if line.kind == "fold":
+            self.action_unfold()
+        else:
+            self.post_message(self.Chosen(self.row))
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
+            self.action_choose()
+
+
+def _half(width: int) -> int:
+    """Cells of one side: what is left of a line beside the mark and the gap."""
+    return max((width - 7) // 2, 0)

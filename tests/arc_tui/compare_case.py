@@ -1,0 +1,48 @@
+"""Runs of the shop and replays of one of them, to be laid beside each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from arc_tui.jobs import importing
+from arc_tui.jobs.freeing import FreeWanted, freeing
+from arc_tui.jobs.replaying import Wanted, replaying
+from replay.edit import Edit, SetSystem
+from replay.locked.sampling import LOOK
+from replay.store import Store, replays
+from replay.store.rows import trace_rows
+from taxonomy.ledger import open_ledger
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+NAMES = (
+    "refund-v1-0", "refund-v4-0", "refund-v8-0",
+    "many-wishes-v4-0", "many-wishes-v5-0", "many-wishes-v6-0",
+)  # fmt: skip
+V8 = Edit(name="v8", changes=(SetSystem((FIXTURES / "demo/prompts/v8.md").read_text()),))
+
+
+def make(path: Path) -> Path:
+    """A database with some runs, and a locked and a free replay of the first under V8."""
+    with open_ledger(path) as store:
+        files = [FIXTURES / "traces" / f"shop-{name}.jsonl" for name in NAMES]
+        for _ in importing.import_paths(store, files):
+            pass
+        first = named(store, "refund", "v1")
+        for _ in replaying(store, Wanted(trace=first, edit=V8, model="demo", sampling=LOOK)):
+            pass
+        for _ in freeing(store, FreeWanted(trace=first, edit=V8, model="demo", start=2)):
+            pass
+    return path
+
+
+def named(store: Store, task: str, variant: str) -> str:
+    """The run of a task by a variant."""
+    return next(
+        row.trace for row in trace_rows(store) if (row.task, row.variant) == (task, variant)
+    )
+
+
+def replayed(store: Store, kind: str) -> str:
+    """The digest of the kept replay of that kind."""
+    kept = replays.of_trace(store, named(store, "refund", "v1"))
+    return next(each.digest for each in kept if each.kind == kind)
