@@ -34,7 +34,24 @@ def plain(text: str | None) -> str:
     """
     if not text:
         return ""
-    return _HOSTILE.sub(_visible, text.replace("\r\n", "\n")).replace("\t", "    ")
+    text = text.replace("\r\n", "\n")
+    shown = text if _is_plain(text) else _HOSTILE.sub(_visible, text)
+    return shown.replace("\t", "    ")
+
+
+_CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n")
+
+
+def _is_plain(text: str) -> bool:
+    """Is it ASCII without controls? Of a long text this is told sooner than by a search."""
+    return text.isascii() and len(text.encode().translate(None, _CONTROLS)) == len(text)
+
+
+def pasted(text: str) -> tuple[str, int]:
+    """(text to be put somewhere by a terminal, how many characters were left out of it): of what
+    is not shown but obeyed nothing stays but line breaks and tabs."""
+    text = text.replace("\r\n", "\n")
+    return ("", 0) if not text else _HOSTILE.subn("", text)
 
 
 def escaped(json: str) -> str:

@@ -37,9 +37,10 @@ def wrap(text: str, width: int) -> list[tuple[int, int]]:
     at = 0
     for line in text.split("\n"):
         end = at + len(line)
-        if len(line) <= width and cell_len(line) <= width:
+        narrow = line.isascii()
+        if len(line) <= width and (narrow or cell_len(line) <= width):
             rows.append((at, end))
-        elif line.isascii():
+        elif narrow:
             _wrap_narrow(text, at, end, width, rows)
         else:
             _wrap_wide(text, at, end, width, rows)

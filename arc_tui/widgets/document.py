@@ -1,7 +1,8 @@
 """A page of text as a value: blocks, folds, and how they lie in a given width. Pure.
 
 Nothing is cut silently: a long value shows its beginning and a row that counts the rest, and enter
-shows all of it. Laying out a megabyte is one pass over its lines; drawing touches what is visible.
+shows all of it; a level of JSON folds to its first line, which counts the lines that it hides.
+Laying out a megabyte is one pass over its lines; drawing touches what is visible.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from msgspec import Struct
 
 from arc_tui.format import number, plain
 from arc_tui.widgets.cells import wrap
+from arc_tui.widgets.json_levels import Level, level_around, level_at
 from replay.trace import Json
 
 LONG = 4000
 """Characters of one value shown before the rest is folded away."""
+
+ONE_LINE = 80
+"""Characters that are not worth a line which says that they are hidden."""
 
 INDENT = 2
 
@@ -28,7 +33,8 @@ class Block(Struct, frozen=True, eq=False, kw_only=True):
 
     `label` stands before its first line in a column of its own, `aside` follows its end in a quiet
     style. `key` names a block that may fold: it shows `shown` characters until opened.
-    `mark` stands at the left edge of every line.
+    `mark` stands at the left edge of every line. `strong` are stretches of the text that stand
+    out: the words in which it differs from another.
     """
 
     text: str
@@ -40,11 +46,13 @@ class Block(Struct, frozen=True, eq=False, kw_only=True):
     shown: int = LONG
     json: bool = False
     mark: str = ""
+    strong: Sequence[tuple[int, int]] = ()
 
     @property
     def hidden(self) -> int:
         """Characters that stay folded away until the block is opened."""
-        return len(self.text) - self.shown if self.key and len(self.text) > self.shown else 0
+        rest = len(self.text) - self.shown
+        return rest if self.key and rest > ONE_LINE else 0
 
 
 class Fold(Struct, frozen=True, eq=False, kw_only=True):
@@ -65,7 +73,8 @@ EMPTY: Document = ()
 class Row(Struct, frozen=True, eq=False):
     """One line of a page: a slice of a block's text, a fold's line, or the rest of a long value.
 
-    `key` is what enter opens or closes here, "" where there is nothing to open.
+    `key` is what enter opens or closes here, "" where there is nothing to open. `level` is a level
+    of JSON that is folded to this line.
     """
 
     item: Item
@@ -74,6 +83,7 @@ class Row(Struct, frozen=True, eq=False):
     first: bool = False
     key: str = ""
     rest: int = 0
+    level: Level | None = None
 
 
 LABEL = 14
@@ -105,10 +115,52 @@ def _lay_block(block: Block, width: int, opened: Collection[str]) -> Iterator[Ro
     if block.aside:
         text = f"{text}   {block.aside}"
     key = block.key if block.hidden else ""
+    folds = _folded_levels(block, opened)
+    skipped = 0
     for place, (start, end) in enumerate(wrap(text, room)):
-        yield Row(block, start, end, first=place == 0, key=key)
+        if start < skipped:
+            continue
+        level = folds.get(start) if folds else None
+        if level is not None:
+            skipped = level.last_end + 1
+            yield Row(block, start, end, place == 0, level_key(block, level), 0, level)
+            continue
+        yield Row(block, start, end, place == 0, key)
     if folded:
         yield Row(block, 0, 0, key=block.key, rest=block.hidden)
+
+
+def level_key(block: Block, level: Level) -> str:
+    """What names a level of a block among what is folded."""
+    return f"{block.key}\0{level.start}"
+
+
+def _folded_levels(block: Block, opened: Collection[str]) -> dict[int, Level]:
+    """The levels of a block that are folded, by where they start."""
+    if not block.json or not block.key:
+        return {}
+    before = f"{block.key}\0"
+    places = (int(key[len(before) :]) for key in opened if key.startswith(before))
+    levels = (level_at(block.text, place) for place in places if place < len(block.text))
+    return {level.start: level for level in levels if level is not None}
+
+
+def fold_at(row: Row) -> tuple[str, int]:
+    """(what enter opens or closes on a row, where the line of that starts in the block): the level
+    of JSON that the line opens, else the long value or the fold, else the level that it stands in.
+    """
+    block = row.item
+    if isinstance(block, Fold) or row.rest or not (block.json and block.key):
+        return row.key, row.start
+    level = level_at(block.text, row.start)
+    if level is None and not row.key:
+        level = level_around(block.text, row.start)
+    return (row.key, row.start) if level is None else (level_key(block, level), level.start)
+
+
+def level_line(level: Level) -> str:
+    """What stands for the lines that a folded level hides."""
+    return f" … {number(level.lines)} {'line' if level.lines == 1 else 'lines'} … {level.closes}"
 
 
 def rest_line(row: Row) -> str:
@@ -128,7 +180,7 @@ def value(text: str, *, key: str, indent: int = INDENT, style: str = "", mark: s
     """A recorded value as a block: JSON laid out and coloured, other text as it is."""
     laid = laid_out_json(text)
     return Block(
-        text=plain(laid if laid is not None else text),
+        text=plain(text if laid is None else laid),
         style=style,
         indent=indent,
         key=key,
@@ -146,7 +198,7 @@ def laid_out_json(text: str) -> str | None:
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
-        msgspec.json.decode(text)
+        msgspec.json.decode(text, type=msgspec.Raw)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
     short = len(text) <= SHORT and "\n" not in text
@@ -167,4 +219,7 @@ def value_at(row: Row) -> Json | None:
     end = block.text.find("\n", row.start)
     line = block.text[start : end if end >= 0 else len(block.text)]
     found = _MEMBER.fullmatch(line)
-    return None if found is None else msgspec.json.decode(found["value"])
+    try:
+        return None if found is None else msgspec.json.decode(found["value"])
+    except msgspec.DecodeError:  # half of a character, which JSON may escape
+        return None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
 from rich.style import Style
 from rich.text import Text
 from textual import events
@@ -12,9 +16,13 @@ from typing_extensions import override
 from arc_tui.widgets import document
 from arc_tui.widgets.cells import fit
 from arc_tui.widgets.document import EMPTY, LABEL, Block, Document, Fold, Row
+from arc_tui.widgets.finding import hidden_beyond, hiding
 from arc_tui.widgets.rows import RowList
 from arc_tui.widgets.trace.json_ink import tokens
 from replay.trace import Json
+
+ABOUT = 400
+"""Characters beside a line in which what stands on it may begin or end."""
 
 
 class Page(RowList):
@@ -24,14 +32,17 @@ class Page(RowList):
     COMPONENT_CLASSES = {
         "page--head", "page--quiet", "page--role", "page--error", "page--new", "page--candidate",
         "page--good", "page--key", "page--string", "page--number", "page--word", "page--fold",
+        "page--strong", "page--found",
     }  # fmt: skip
 
     BINDINGS = [
         Binding("enter,space", "unfold", "unfold", id="page.unfold", show=False,
-                tooltip="Show all of a long value, or fold it again"),
+                tooltip="Show all of a long value, fold a level of JSON, or the other way"),
     ]  # fmt: skip
 
     document: reactive[Document] = reactive(EMPTY, repaint=False)
+    wanted: reactive[re.Pattern[str] | None] = reactive(None)
+    """What is looked for: marked wherever it stands."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -51,6 +62,12 @@ class Page(RowList):
     def value(self) -> Json | None:
         """The JSON scalar on the line of the cursor."""
         return document.value_at(self._rows[self.cursor]) if self._rows else None
+
+    @property
+    def block(self) -> Block | None:
+        """The text that the cursor stands in."""
+        item = self._rows[self.cursor].item if self._rows else None
+        return item if isinstance(item, Block) else None
 
     def watch_document(self) -> None:
         self._lay_out()
@@ -84,6 +101,72 @@ class Page(RowList):
             case Block() as block:
                 return self._draw_block(block, row)
 
+    def reveal(self, *, folds: bool = False) -> bool:
+        """Open what hides what is wanted, in `folds` too where nothing else says it; to the first
+        line that says it. False where the page says it nowhere."""
+        if self.wanted is None:
+            return False
+        hidden = hiding(self.document, self.wanted, self._opened, folds=folds)
+        if hidden is None:
+            return False
+        if hidden:
+            self._opened |= hidden
+            self._lay_out()
+        first = next(iter(self._saying()), None)
+        if first is not None:
+            self.cursor = first
+        return first is not None
+
+    def go_to_found(self, direction: int) -> bool:
+        """To the next line that says what is wanted, or the one before; False where none does."""
+        row = self._found_after() if direction > 0 else self._found_before()
+        if row is None:
+            return False
+        self.cursor = row
+        return True
+
+    def _found_after(self) -> int | None:
+        """The next row that says it; a long value below that hides one is opened for it."""
+        here = self.cursor
+        row = next((row for row in self._saying() if row > here), None)
+        if row is not None or self.wanted is None:
+            return row
+        below = {id(each.item): each.item for each in self._rows[here:]}.values()
+        for item in below:
+            if isinstance(item, Block) and hidden_beyond(item, self.wanted, self._opened):
+                self._opened.add(item.key)
+                self._lay_out()
+                return next((row for row in self._saying() if row > here), None)
+        return None
+
+    def _found_before(self) -> int | None:
+        before = None
+        for row in self._saying():
+            if row >= self.cursor:
+                break
+            before = row
+        return before
+
+    def _saying(self) -> Iterator[int]:
+        """The rows on which something that is wanted begins."""
+        if self.wanted is None:
+            return
+        at = 0
+        while at < len(self._rows):
+            item, first = self._rows[at].item, at
+            while at < len(self._rows) and self._rows[at].item is item:
+                at += 1
+            if isinstance(item, Fold):
+                continue
+            own = [row.start for row in self._rows[first:at] if not row.rest]
+            shown = self._rows[first + len(own) - 1].end
+            last = -1
+            for found in self.wanted.finditer(item.text, 0, shown):
+                place = bisect_right(own, found.start()) - 1
+                if place != last:
+                    yield first + place
+                last = place
+
     def _draw_block(self, block: Block, row: Row) -> Text:
         line = Text.assemble((block.mark, self.ink("page--new")), " " * block.indent)
         if row.rest:
@@ -95,29 +178,58 @@ class Page(RowList):
         if block.json:
             for start, end, kind in tokens(block.text, row.start, row.end):
                 text.stylize(self.ink(f"page--{kind}"), start - row.start, end - row.start)
+        for start, end in block.strong:
+            if start < row.end and end > row.start:
+                strong = self.ink("page--strong")
+                text.stylize(strong, max(start - row.start, 0), end - row.start)
         if row.end > len(block.text):
             quiet = self.ink("page--quiet") + Style(bold=False)
             text.stylize(quiet, max(len(block.text) - row.start, 0))
-        return line.append_text(text)
+        for start, end in self._found_on(block, row):
+            text.stylize(self.ink("page--found"), max(start - row.start, 0), end - row.start)
+        line.append_text(text)
+        if row.level is not None:
+            line.append(document.level_line(row.level), self.ink("page--fold"))
+        return line
+
+    def _found_on(self, block: Block, row: Row) -> Iterator[tuple[int, int]]:
+        """Where what is wanted stands on a row, what begins before it included."""
+        if self.wanted is None:
+            return
+        for found in self.wanted.finditer(block.text, max(row.start - ABOUT, 0), row.end + ABOUT):
+            if found.start() < row.end and found.end() > row.start:
+                yield found.span()
 
     def _style(self, name: str) -> Style:
         return self.ink(f"page--{name}") if name else Style.null()
 
     def action_unfold(self) -> None:
-        """Open or close the fold on the cursor's row."""
-        key = self._rows[self.cursor].key if self._rows else ""
-        if key:
-            self._opened ^= {key}
-            self._lay_out()
+        """Open or close the fold on the cursor's row, or the level of JSON around it."""
+        if not self._rows:
+            return
+        here = self._rows[self.cursor]
+        key, start = document.fold_at(here)
+        if not key:
+            return
+        self._opened ^= {key}
+        self._lay_out()
+        if key != here.key and start <= here.start:  # a level, which its first line stands for
             self.cursor = next(
-                (i for i, row in enumerate(self._rows) if row.key == key and i >= self.cursor),
-                self.cursor,
-            )
+                (at for at, row in enumerate(self._rows)
+                 if row.item is here.item and row.start == start and not row.rest), self.cursor,
+            )  # fmt: skip
+            return
+        self.cursor = next(
+            (i for i, row in enumerate(self._rows) if row.key == key and i >= self.cursor),
+            self.cursor,
+        )
 
     def on_click(self, event: events.Click) -> None:
         index = self.row_at(event.y - self.gutter.top)
         if index is not None and (
-            self._rows[index].rest or isinstance(self._rows[index].item, Fold)
+            self._rows[index].rest
+            or self._rows[index].level
+            or isinstance(self._rows[index].item, Fold)
         ):
             self.cursor = index
             self.action_unfold()

@@ -34,19 +34,29 @@ class PromptLine(Horizontal):
     class Changed(Message):
         """The words are others now."""
 
-        def __init__(self, words: str) -> None:
+        def __init__(self, prompt: PromptLine, words: str) -> None:
             super().__init__()
+            self.prompt = prompt
             self.words = words
 
+        @property
+        def control(self) -> PromptLine:
+            return self.prompt
+
         def can_replace(self, message: Message) -> bool:
-            return isinstance(message, PromptLine.Changed)
+            return isinstance(message, PromptLine.Changed) and message.prompt is self.prompt
 
     class Closed(Message):
         """Typing is over; `words` is "" where it was taken back."""
 
-        def __init__(self, words: str) -> None:
+        def __init__(self, prompt: PromptLine, words: str) -> None:
             super().__init__()
+            self.prompt = prompt
             self.words = words
+
+        @property
+        def control(self) -> PromptLine:
+            return self.prompt
 
     def __init__(self, label: str, hint: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -71,7 +81,7 @@ class PromptLine(Horizontal):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.post_message(self.Changed(event.value))
+        self.post_message(self.Changed(self, event.value))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -84,4 +94,4 @@ class PromptLine(Horizontal):
 
     def _close(self) -> None:
         self.display = False
-        self.post_message(self.Closed(self.line.value))
+        self.post_message(self.Closed(self, self.line.value))

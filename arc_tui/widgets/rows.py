@@ -29,6 +29,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows with a cursor. `HEAD` lines stay above the rows and are drawn by `draw_head`."""
 
     ALLOW_SELECT = False
+    HELP = "a list"
     HEAD = 0
 
     COMPONENT_CLASSES = {"rows--cursor", "rows--head", "rows--nothing"}

@@ -123,7 +123,7 @@ async def test_repeats_unfold_where_a_step_inside_is_wanted(db: Path, key: str) 
 async def test_lanes_zoom_and_follow_the_cursor(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         await press(pilot, "z")
-        assert "steps 0–11" in text(pilot.app)
+        assert "steps 0–8" in text(pilot.app)
         await pilot.click(Lanes, offset=(1 + GUTTER + 3 * 7, 0))
         await settle(pilot)
         assert screen.step == 7
@@ -158,7 +158,7 @@ async def test_find_marks_the_steps_that_say_it_and_n_goes_on(db: Path, key: str
         await press(pilot, "slash", *"HAT201", "enter")
         assert screen.found == {2}
         assert screen.step == 2
-        assert "“HAT201” in 1 step" in text(pilot.app)
+        assert "“HAT201” 1 of 1 step" in text(pilot.app)
         screen.post_message(TraceScreen.Found(frozenset({0, 4, 8})))
         await settle(pilot)
         await press(pilot, "n")

@@ -1,4 +1,4 @@
-"""The ways from a run to what can be asked of it: a replay, a bisection, its money.
+"""The ways from a run to what can be asked of it: a replay, a bisection, its money, another run.
 
 What a person asked for is posted, with the step under the cursor; the app pushes the screen.
 """
@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from textual.message import Message
 
-from arc_tui.screens.trace.finding import Finding
+from arc_tui.screens.trace.copying import Copying
 
 
-class Leaving(Finding):
+class Leaving(Copying):
     """Actions of the trace screen."""
+
+    class CompareWanted(Message):
+        """The run is to be laid beside another."""
+
+        def __init__(self, trace: str) -> None:
+            super().__init__()
+            self.trace = trace
 
     class ReplayWanted(Message):
         """The model is to be asked again; with `edit`, after what it was told was edited."""
@@ -67,6 +74,9 @@ class Leaving(Finding):
 
     def action_bisect_steps(self) -> None:
         self.post_message(self.StepsWanted(self.trace, self.spans.step))
+
+    def action_compare(self) -> None:
+        self.post_message(self.CompareWanted(self.trace))
 
     def action_money(self) -> None:
         self.post_message(self.MoneyWanted(self.trace))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 
@@ -34,18 +34,23 @@ class Tagging(ArcScreen):
     view: reactive[TraceView]
 
     class Tagged(Message):
-        """The tags of the run were read; `kept`: after a change of this screen's."""
+        """The tags of the run were read; `said`: of changes of this screen's that are kept now."""
 
-        def __init__(self, tags: tuple[TagRow, ...], *, kept: bool = True) -> None:
+        def __init__(self, tags: tuple[TagRow, ...], said: Sequence[str] = ()) -> None:
             super().__init__()
             self.tags = tags
-            self.kept = kept
+            self.said = said
+
+        @property
+        def kept(self) -> bool:
+            """Is it so after a change of this screen's?"""
+            return bool(self.said)
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._given: list[Deed] = []
         self._last: Choice | None = None
-        self._changes: deque[Callable[[Store], object]] = deque()
+        self._changes: deque[tuple[Callable[[Store], object], str]] = deque()
         self._writing = Lock()
 
     def step_here(self) -> StepRow | None:
@@ -123,41 +128,55 @@ class Tagging(ArcScreen):
     def give(self, deed: Deed, change: Callable[[Store], object]) -> None:
         """Keep a word on the run."""
         self._given.append(deed)
-        self._write(change)
-        self.say(f"{deed_words(deed)}; u takes it back")
+        self._write(change, f"{deed_words(deed)}; {self._undo_key} takes it back")
 
     def take_back(self, deed: Deed) -> None:
         """Forget a word on the run."""
+        words = f"{deed_words(deed)}: taken back"
         if isinstance(deed, Tag):
-            self._write(lambda store: ledger.untag(store, deed))
+            self._write(lambda store: ledger.untag(store, deed), words)
         else:
-            self._write(lambda store: ledger.unclear(store, deed))
-        self.say(f"{deed_words(deed)}: taken back")
+            self._write(lambda store: ledger.unclear(store, deed), words)
 
-    def _write(self, change: Callable[[Store], object]) -> None:
-        self._changes.append(change)
+    def _write(self, change: Callable[[Store], object], words: str) -> None:
+        """Make a change, and say so once it is kept: what was said outlives the app."""
+        self._changes.append((change, words))
         self.read_tags()
+
+    def on_tagging_tagged(self, event: Tagged) -> None:
+        for words in event.said:
+            self.say(words)
+
+    @property
+    def _undo_key(self) -> str:
+        """How the key is written that takes a word back."""
+        found = (each.binding for each in self.active_bindings.values())
+        return next(
+            (self.app.get_key_display(each) for each in found if each.id == "trace.undo"), "u"
+        )
 
     def read_tags(self) -> None:
         """Write what is not written yet, then read the tags of the run as far as they are shown."""
         trace, hidden = self.view.run.trace, self.hidden
 
         def work() -> None:
+            said: list[str] = []
             with self._writing:
-                kept = bool(self._changes)
-                tags = patiently(lambda: self._written(None if hidden else trace))
-                self.post_message(self.Tagged(tags, kept=kept))
+                tags = patiently(lambda: self._written(None if hidden else trace, said))
+                self.post_message(self.Tagged(tags, said))
 
         self.run_worker(work, group="tags", thread=True, exit_on_error=False)
 
-    def _written(self, trace: str | None) -> tuple[TagRow, ...]:
-        """The tags of a run, if one is named, once all that was said is written."""
+    def _written(self, trace: str | None, said: list[str]) -> tuple[TagRow, ...]:
+        """The tags of a run, if one is named, once all that was said is written; what was written
+        is added to `said`."""
         with open_ledger(self.path) as store:
             while self._changes:
-                change = self._changes.popleft()
+                change, words = self._changes.popleft()
                 try:
                     change(store)
                 except StoreUnusable:  # not written: it waits for another try
-                    self._changes.appendleft(change)
+                    self._changes.appendleft((change, words))
                     raise
+                said.append(words)
             return build_tags(store, trace) if trace is not None else ()

@@ -25,7 +25,7 @@ from arc_tui.widgets.trace.span_tree import SpanTree
 from replay.store import Store
 
 TELLING = frozenset(
-    {"edit", "replay", "free", "bisect", "bisect_steps", "probes", "money", "origins"}
+    {"edit", "replay", "free", "bisect", "bisect_steps", "probes", "money", "origins", "compare"}
 )
 """Actions that show what the rules think of a run."""
 

@@ -15,9 +15,9 @@ from replay.store import Store
 from taxonomy.classes import BY_CLASS, CLASSES
 from taxonomy.owners import NOBODY, Owners
 from taxonomy.pareto import UNTAGGED, Bar, By, Pareto, RunBehind, is_agents, pareto, untagged_runs
-from taxonomy.query import NONE, run_heads, tag_rows, verdicts
-from taxonomy.query.filter import ALL, Filter
-from taxonomy.sources_agree import SourcesAgree, compare
+from taxonomy.query import NONE, run_heads, verdicts
+from taxonomy.query.filter import ALL, Filter, among
+from taxonomy.sources_agree import SourcesAgree, sources_agree
 from taxonomy.stats.holding import Apart, apart
 
 NOT_AGENTS = "not the agent's doing"
@@ -110,7 +110,7 @@ def agreements(
     store: Store, without: Collection[str] = NONE, wanted: Filter = ALL
 ) -> tuple[SourcesAgree, ...]:
     """How far person, judge and rule agree, the runs of some tasks left out."""
-    return compare(tag_rows(store, without=without, chosen=wanted))
+    return sources_agree(store, without=without, chosen=wanted)
 
 
 def hinted(
@@ -118,7 +118,8 @@ def hinted(
 ) -> tuple[RunBehind, ...]:
     """The failed runs nobody says anything of, each with its first candidate as a hint."""
     runs = untagged_runs(store, without=without, chosen=wanted)
-    said = verdicts(store) if runs else {}
+    named = among(run.trace for run in runs)
+    said = verdicts(store, "trace IN (SELECT value FROM json_each(?))", (named,))
     return tuple(
         structs.replace(run, step=said[run.trace].why_step, why=said[run.trace].why)
         if run.trace in said

@@ -10,6 +10,7 @@ from msgspec import Struct, convert, structs
 
 from arc_tui.views.probing.reasons import WhyProbes
 from arc_tui.views.trace.grounds import Grounds
+from arc_tui.views.trace.media import described, without_bytes
 from arc_tui.views.trace.scorers import Scorer, scorers
 from replay.errors import no_step
 from replay.messages import calls, new_since, observed, prose, results, text, thinking
@@ -17,7 +18,7 @@ from replay.store import Store, read
 from replay.store.handle import now_ns
 from replay.store.latency import Standing, standing
 from replay.store.rows import StepRow, step_rows
-from replay.trace import Json, Level, Message, Step, ToolCall
+from replay.trace import Json, Level, Message, Observation, Step, ToolCall
 from taxonomy import ledger
 from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
 from taxonomy.trusted import trusted_scores
@@ -250,7 +251,8 @@ def is_hint(finding: Finding) -> bool:
 
 
 def say(message: Message) -> Said:
-    """A message as a reader sees it."""
+    """A message as a reader sees it; a line stands for each picture in it."""
+    message = described(message)
     return Said(
         role=message.role,
         text=prose(message),
@@ -277,17 +279,22 @@ def _seen(act: ToolCall) -> Seen:
     return Seen(
         span=act.id,
         call=_call(act.name, act.arguments, act.arguments_raw),
-        result=None if act.observation is None else observed(act.observation).text,
+        result=None if act.observation is None else _result(act.observation),
         error=act.status == "error",
         duration_ns=act.duration_ns,
     )
 
 
+def _result(observation: Observation) -> str:
+    shown = structs.replace(observation, message=described(observation.message))
+    return observed(shown).text
+
+
 def _raw(step: Step) -> str:
-    """The spans of the step as they are stored, the context as its length."""
+    """The spans of the step as they are stored, the context as its length, pictures as a line."""
     context = step.ask.request.context
     bare = structs.replace(step.ask, request=structs.replace(step.ask.request, context=None))
     ask: dict[str, Any] = msgspec.to_builtins(bare)
     ask["request"]["context"] = f"{context.depth if context else 0} messages, under Request"
     values = [ask, *(msgspec.to_builtins(act) for act in step.acts)]
-    return msgspec.json.format(msgspec.json.encode(values), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode(without_bytes(values)), indent=2).decode()

@@ -41,6 +41,7 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the trace screen draws but the step under the cursor.
 
     `lanes` begin with the best known score; `scored` has a lane for each of the `scorers` alone.
+    `called` are the calls of tools: span, step, name of the tool.
     `blind`: what others and the rules say of the run is left out.
     """
 
@@ -53,6 +54,7 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True):
     scorers: tuple[Scorer, ...] = ()
     scored: tuple[Lane, ...] = ()
     blind: bool = False
+    called: tuple[tuple[str, int, str], ...] = ()
 
     @property
     def marked(self) -> tuple[int, ...]:
@@ -83,15 +85,21 @@ def build_trace(store: Store, name: str) -> TraceView:
     judged = ledger.judge_sets(store, row.trace)  # nobody else's scores are ever set aside
     every = ledger.all_scores(store, row.trace) if judged else trusted
     by = scorers(store, every, trusted, now)
+    spans = span_rows(store, row.trace)
     return TraceView(
         run=run_row(row, verdict(store, row.trace)),
         steps=steps,
         lanes=lanes(steps, trusted),
-        tree=branches(span_rows(store, row.trace)),
+        tree=branches(spans),
         diagnosis=found,
         tags=build_tags(store, row.trace),
         scorers=by,
         scored=tuple(_lane_of(each, steps, every) for each in by),
+        called=tuple(
+            (span.span_id, span.step, span.name)
+            for span in spans
+            if span.kind == "tool" and span.step is not None
+        ),
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
+from msgspec import structs
 
 from arc_tui import format
+from arc_tui.views.diff import DiffLine, changed_words, diff_lines
 from arc_tui.views.replay.cells import mark_words
 from arc_tui.views.replay.view import ArmRow, Given, ReplayRow
 from arc_tui.widgets.document import INDENT, Block, Document, Item, value
@@ -43,7 +45,7 @@ def _step(row: ReplayRow, broken: BreakTest | None) -> Iterator[Item]:
     for name, arm in (("control", row.control), ("edited", row.edited)):
         if arm is not None:
             yield BLANK
-            yield from _arm(name, arm)
+            yield from _arm(name, arm, row)
     if row.edited_refused is not None:
         yield BLANK
         yield from _not_asked("edited  not asked", row.edited_refused)
@@ -80,8 +82,9 @@ def _not_asked(title: str, why: str) -> Iterator[Item]:
     yield Block(text=format.plain(why), indent=INDENT)
 
 
-def _arm(name: str, arm: ArmRow) -> Iterator[Item]:
-    """Every different answer of an arm; of several samples, how often it departs."""
+def _arm(name: str, arm: ArmRow, row: ReplayRow) -> Iterator[Item]:
+    """Every different answer of an arm, its words that were not recorded marked; of several
+    samples, how often it departs."""
     one = arm.counts.asked <= 1
     style = "candidate" if arm.mostly.same is False else "role"
     yield Block(
@@ -93,7 +96,9 @@ def _arm(name: str, arm: ArmRow) -> Iterator[Item]:
             yield Block(text=times, style="head", indent=INDENT, aside=_sets_apart(given))
         if not given.same:
             key = f"{name} {place}"
-            yield from _said(key, given.calls, given.text, given.phrase, 1 if one else 2)
+            said = _said(key, given.calls, given.text, given.phrase, 1 if one else 2)
+            beside = tuple(_said(key, row.recorded_calls, row.recorded_text, row.recorded))
+            yield from (_beside(item, beside) for item in said)
 
 
 def _rate(arm: ArmRow) -> str:
@@ -127,6 +132,18 @@ def _said(key: str, calls: Sequence[Act], text: str, phrase: str, depth: int = 1
         yield Block(text=format.plain(phrase), style="quiet", indent=indent)
 
 
+def _beside(item: Item, recorded: Sequence[Item]) -> Item:
+    """A text with the words marked in which it differs from what was recorded in its place."""
+    if not isinstance(item, Block) or not item.key:
+        return item
+    other = next(
+        (each for each in recorded if isinstance(each, Block) and each.key == item.key), None
+    )
+    if other is None:
+        return item
+    return structs.replace(item, strong=changed_words(other.text, item.text)[1])
+
+
 def _trust(row: ReplayRow) -> Iterator[Item]:
     """Fidelity with its reasons, losses, and whether the edited agent would have been here."""
     masked = f", {row.masked} masked" if row.masked else ""
@@ -146,20 +163,26 @@ def _trust(row: ReplayRow) -> Iterator[Item]:
         )
 
 
-_STYLES = {"+": "good", "-": "error", "@": "role", " ": "quiet"}
+_STYLES = {"new": "good", "gone": "error", "place": "role", "same": "quiet"}
 
 
 def diff_page(lines: Sequence[str]) -> Document:
     """A unified diff, each line as long as it is; or that there is none."""
     if not lines:
         return (Block(text="nothing is changed: control alone is asked", style="quiet"),)
-    return tuple(_diff_line(line) for line in lines if not line.startswith("+++ "))
+    made = diff_lines([format.plain(line) for line in lines])
+    return tuple(map(_diff_line, (line for line in made if not is_second_name(line))))
 
 
-def _diff_line(line: str) -> Block:
-    if line.startswith("--- "):
-        return Block(text=format.one_line(line[4:]), style="head")
-    return Block(text=format.plain(line), style=_STYLES.get(line[:1], ""))
+def is_second_name(line: DiffLine) -> bool:
+    """Is it the name of the changed text, below that of the one it was made from?"""
+    return line.kind == "name" and line.text.startswith("+")
+
+
+def _diff_line(line: DiffLine) -> Block:
+    if line.kind == "name":
+        return Block(text=format.one_line(line.text[4:]), style="head")
+    return Block(text=line.text, style=_STYLES[line.kind], strong=line.words)
 
 
 def trouble_page(error: ArcError) -> Document:

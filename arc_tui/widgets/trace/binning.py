@@ -7,6 +7,7 @@ a long run is squeezed into a narrow terminal.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -16,8 +17,8 @@ from arc_tui.views.trace.view import Lane
 WIDEST = 3
 """Cells one step takes where there is room to spare."""
 
-NEAR = 15
-"""Steps shown on either side of the cursor when zoomed."""
+NEAR = (60, 15, 5)
+"""Steps shown on either side of the cursor at each level of zoom."""
 
 RISE = {"latency": 1.5, "tokens": 1.4, "cost": 1.4}
 DROP = 0.20
@@ -68,11 +69,16 @@ class Bins(Struct, frozen=True, kw_only=True):
         return self.steps(column)[0] if 0 <= column < self.count else None
 
 
-def fit_steps(steps: int, width: int, *, around: int | None = None) -> Bins:
-    """All steps in `width` cells, or only those near `around`."""
+def zooms(steps: int) -> tuple[int, ...]:
+    """The levels of zoom that show less than all of a run, 0 first, which shows it all."""
+    return (0, *(near for near in NEAR if 2 * near + 1 < steps))
+
+
+def fit_steps(steps: int, width: int, *, around: int | None = None, near: int = NEAR[1]) -> Bins:
+    """All steps in `width` cells, or only those within `near` of `around`."""
     first, last = 0, steps
     if around is not None:
-        first, last = max(around - NEAR, 0), min(around + NEAR + 1, steps)
+        first, last = max(around - near, 0), min(around + near + 1, steps)
     shown = max(last - first, 1)
     per = -(-shown // max(width, 1))
     cells = max(min(WIDEST, width // -(-shown // per)), 1)
@@ -103,7 +109,16 @@ class Drawn(Struct, frozen=True, eq=False, kw_only=True):
     high: frozenset[int]
 
 
-def draw(lane: Lane, high: frozenset[int], bins: Bins) -> Drawn:
+class Columns(Protocol):
+    """What a lane is drawn in, whatever its axis is."""
+
+    @property
+    def count(self) -> int: ...
+    def columns(self, steps: Iterable[int]) -> frozenset[int]: ...
+    def worst(self, lane: Lane, column: int) -> float | None: ...
+
+
+def draw(lane: Lane, high: frozenset[int], bins: Columns) -> Drawn:
     """A lane in bins; `high` are its spikes, by step."""
     low, top = scale(lane)
     return Drawn(

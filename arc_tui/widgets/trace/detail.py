@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rich.text import Text
@@ -82,6 +83,7 @@ class Detail(Vertical):
     view: reactive[TraceView] = reactive(traces.EMPTY, repaint=False)
     step: reactive[StepView] = reactive(steps.EMPTY, repaint=False)
     tab: reactive[int] = reactive(0, repaint=False)
+    wanted: reactive[re.Pattern[str] | None] = reactive(None, repaint=False)
 
     page = query_one(PlacedPage)
 
@@ -91,7 +93,7 @@ class Detail(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Tabs().data_bind(Detail.step, Detail.tab)
-        yield PlacedPage()
+        yield PlacedPage().data_bind(Detail.wanted)
 
     def watch_view(self) -> None:
         self._show()

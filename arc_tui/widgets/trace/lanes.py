@@ -1,4 +1,4 @@
-"""Score, latency, tokens and cost over the steps: one column a step, the cursor in all of them.
+"""Score, latency, tokens and cost over the steps, or over their time; the cursor in all of them.
 
 The score is the best known of each step, or one scorer's own; a line says whose.
 """
@@ -23,6 +23,7 @@ from arc_tui.views.trace.view import EMPTY, Lane, TraceView
 from arc_tui.widgets.cells import fit, spread, wrap
 from arc_tui.widgets.rows import strip
 from arc_tui.widgets.trace.binning import Bins, Drawn, draw, fit_steps, notes, spikes
+from arc_tui.widgets.trace.timeline import TimeBins, fit_time, has_times, time_words
 
 ZOOMED = 20
 """Cells for the range that a zoom shows."""
@@ -35,17 +36,21 @@ class Lanes(Widget):
     """A lane a figure that is known, marks under them, one line for what else is to be known.
 
     `whose` is 0 for the best score of each step, else the place of one of the view's scorers.
+    `zoom` is how many steps are shown on either side of the cursor, 0 for all. `timed` draws over
+    time, as far as times are known.
     """
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES = {
         "lanes--name", "lanes--value", "lanes--bar", "lanes--spike", "lanes--here", "lanes--cursor",
-        "lanes--candidate", "lanes--error",
+        "lanes--candidate", "lanes--error", "lanes--mark",
     }  # fmt: skip
 
     view: reactive[TraceView] = reactive(EMPTY, layout=True)
     step: reactive[int] = reactive(0)
-    zoom: reactive[bool] = reactive(False, layout=True)
+    zoom: reactive[int] = reactive(0, layout=True)
+    timed: reactive[bool] = reactive(False, layout=True)
+    marks: reactive[frozenset[int]] = reactive(frozenset())
     whose: reactive[int] = reactive(0, layout=True)
 
     class Picked(Message):
@@ -60,9 +65,11 @@ class Lanes(Widget):
         self._shown: tuple[Lane, ...] = ()
         self._spikes: tuple[frozenset[int], ...] = ()
         self._errors: tuple[int, ...] = ()
-        self._notes = ""
+        self._lane_notes = ""
+        self._has_times = False
         self._drawn: tuple[Drawn, ...] = ()
-        self._drawn_in: Bins | None = None
+        self._drawn_in: Bins | TimeBins | None = None
+        self._bins: tuple[object, Bins | TimeBins] | None = None
 
     def watch_view(self) -> None:
         self._take()
@@ -75,7 +82,9 @@ class Lanes(Widget):
         self._shown = tuple(lane for lane in lanes if not lane.empty)
         self._spikes = tuple(map(spikes, self._shown))
         self._errors = self.view.errors
-        self._notes = notes(lanes)
+        self._lane_notes = notes(lanes)
+        self._has_times = has_times(self.view.steps)
+        self._bins = None
         self._drawn_in = None
 
     @override
@@ -89,6 +98,13 @@ class Lanes(Widget):
         return [self._notes[start:end] for start, end in wrap(self._notes, self._width)]
 
     @property
+    def _notes(self) -> str:
+        """What is said of the lanes, and of the time that they are drawn over."""
+        bins = self.bins()
+        time = time_words(self.view.steps, bins) if isinstance(bins, TimeBins) else ""
+        return " · ".join(filter(None, (time, self._lane_notes)))
+
+    @property
     def _width(self) -> int:
         return self.content_size.width
 
@@ -98,11 +114,20 @@ class Lanes(Widget):
         zoomed = ZOOMED if self.zoom else 2
         return GUTTER + self.bins().width + zoomed + cell_len(self._notes) < self._width
 
-    def bins(self) -> Bins:
+    def bins(self) -> Bins | TimeBins:
         """Which steps stand in which columns now."""
         width = self._width - GUTTER
         around = self.step if self.zoom else None
-        return fit_steps(len(self.view.steps), width, around=around)
+        timed = self.timed and self._has_times
+        asked = (width, around, self.zoom, timed)
+        if self._bins is None or self._bins[0] != asked:
+            steps = self.view.steps
+            if timed:
+                made: Bins | TimeBins = fit_time(steps, width, around=around, near=self.zoom)
+            else:
+                made = fit_steps(len(steps), width, around=around, near=self.zoom)
+            self._bins = (asked, made)
+        return self._bins[1]
 
     def render_line(self, y: int) -> Strip:
         if y < len(self._shown):
@@ -114,7 +139,7 @@ class Lanes(Widget):
             line = Text(below[0] if below else "", self._ink("name"))
         return strip(line, self._width, self.rich_style)
 
-    def _draw(self) -> Bins:
+    def _draw(self) -> Bins | TimeBins:
         """The bins of now, with every lane drawn in them; other bins draw them anew."""
         bins = self.bins()
         if bins != self._drawn_in:
@@ -138,6 +163,7 @@ class Lanes(Widget):
         bins = self.bins()
         here = bins.column(self.step)
         candidates, errors = bins.columns(self.view.marked), bins.columns(self._errors)
+        marks = bins.columns(self.marks)
         last = max(len(self.view.steps) - 1, 0)
         place = f"step {self.step}  (0–{last})" if self.view.steps else "no steps"
         line = Text.assemble((fit(place, GUTTER), self._ink("value")))
@@ -147,9 +173,11 @@ class Lanes(Widget):
                 mark, style = "◆", self._ink("candidate")
             elif column in errors:
                 mark, style = "✗", self._ink("error")
+            elif column in marks:
+                mark, style = "'", self._ink("mark")
             cell = f"{mark:^{bins.cells}}"
             line.append(cell, style + self._ink("cursor") if column == here else style)
-        if self.zoom and self.view.steps:
+        if self.zoom and isinstance(bins, Bins) and self.view.steps:
             line.append(f"  steps {bins.first}–{bins.last - 1}", self._ink("name"))
         if self._notes_fit:
             line = spread(line, Text.assemble((self._notes, self._ink("name"))), self._width)

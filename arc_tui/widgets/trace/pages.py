@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from arc_tui import format
 from arc_tui.views.trace.step import CallView, Said, Seen, StepView
 from arc_tui.views.trace.view import TraceView
 from arc_tui.widgets.document import INDENT, Block, Document, Fold, Item, value
+from arc_tui.widgets.finding import hiding
 from arc_tui.widgets.trace.why_page import why_page
 from replay.trace import NO_SYSTEM, NO_TOOLS
 
@@ -187,3 +190,30 @@ PAGES: dict[str, Maker] = {
     "Raw": raw_page,
 }
 """The pages by name, in the order of their tabs."""
+
+
+class SayingPage(NamedTuple):
+    """A page that says a text; `folds`: only where something is folded behind a line."""
+
+    tab: int
+    folds: bool
+
+
+_LOOKED_IN = ("Response", "Observations", "Request", "Why", "Raw")
+"""Where a text is looked for first: what the step did, what came back, what it was shown."""
+
+
+def saying_page(
+    view: TraceView, step: StepView, wanted: re.Pattern[str], front: int
+) -> SayingPage | None:
+    """The page to show for a text: the one in front where it says it, unless its reasons are."""
+    names = list(PAGES)
+    order = [] if names[front] == "Why" else [names[front]]
+    order += [name for name in _LOOKED_IN if name not in order]
+    made: dict[str, Document] = {}
+    for folds in (False, True):
+        for name in order:
+            made[name] = made[name] if folds else PAGES[name](view, step)
+            if hiding(made[name], wanted, (), folds=folds) is not None:
+                return SayingPage(names.index(name), folds)
+    return None

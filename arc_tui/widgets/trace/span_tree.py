@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from arc_tui import format
+from arc_tui.views.trace.sifting import sifted
 from arc_tui.views.trace.tree import Branch, TreeRow, path_to, visible
 from arc_tui.views.trace.view import EMPTY, TraceView
 from arc_tui.widgets.cells import fit
@@ -24,6 +25,9 @@ from taxonomy.classes import BY_CLASS
 NUMBER = 5
 MARKS = 6
 
+MARKED = "'"
+"""Beside the number of a step that a person marked; the key that goes back to it."""
+
 
 class SpanTree(RowList):
     """The tree, one visible row a line."""
@@ -32,7 +36,7 @@ class SpanTree(RowList):
     COMPONENT_CLASSES = {
         "span-tree--number", "span-tree--guide", "span-tree--error", "span-tree--candidate",
         "span-tree--tag", "span-tree--thread", "span-tree--says", "span-tree--found",
-        "span-tree--count",
+        "span-tree--count", "span-tree--mark",
     }  # fmt: skip
 
     BINDINGS = [
@@ -44,6 +48,9 @@ class SpanTree(RowList):
 
     view: reactive[TraceView] = reactive(EMPTY, repaint=False)
     found: reactive[frozenset[int]] = reactive(frozenset())
+    marks: reactive[frozenset[int]] = reactive(frozenset())
+    sifted: reactive[frozenset[int] | None] = reactive(None, repaint=False)
+    """The steps that are shown, with what they hang from; None shows all."""
 
     class StepShown(Message):
         """The cursor shows another step."""
@@ -60,6 +67,7 @@ class SpanTree(RowList):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._tree: tuple[Branch, ...] = ()
         self._rows: list[TreeRow] = []
         self._row_of: dict[str, int] = {}
         self._unfolded: set[str] = set()
@@ -76,18 +84,42 @@ class SpanTree(RowList):
         """The step the cursor shows; a row of no step belongs to the one above it."""
         return self._step or 0
 
+    @property
+    def spans_here(self) -> tuple[str, ...]:
+        """The spans of the row under the cursor, its calls and those folded into it included."""
+        if self.cursor >= len(self._rows):
+            return ()
+        here = self._rows[self.cursor].branch
+        below = (each for each in here.below if each.role == "call" or here.role == "repeat")
+        return (*here.spans, *(span for each in below for span in each.spans))
+
     def watch_view(self, old: TraceView, new: TraceView) -> None:
         self._badges = _badges(new)
         if old.tree is not new.tree:
-            self._list_rows()
+            self._sift()
             if old is not EMPTY:  # a run that grew: the same row may be another step
                 self._say_step()
         self.refresh()
 
+    def watch_sifted(self) -> None:
+        self._sift()
+        self._say_step()
+
+    def _sift(self) -> None:
+        """The branches that are wanted. Where the one under the cursor is not among them, the
+        cursor is on the next step that is."""
+        here, tree = self.step, self.view.tree
+        self._tree = tree if self.sifted is None else sifted(tree, self.sifted)
+        self.nothing = "no such step; escape shows all" if tree and not self._tree else ""
+        self._list_rows()
+        if self.sifted and here not in self.sifted:
+            after = (step for step in sorted(self.sifted) if step > here)
+            self.go_to(next(after, max(self.sifted)))
+
     def _list_rows(self) -> None:
         """The visible rows again, the cursor on the branch where it was."""
         here = self._rows[self.cursor].branch.id if self.cursor < len(self._rows) else ""
-        self._rows = visible(self.view.tree, self._unfolded, self._folded)
+        self._rows = visible(self._tree, self._unfolded, self._folded)
         self._row_of = {
             name: index
             for index, row in enumerate(self._rows)
@@ -115,31 +147,23 @@ class SpanTree(RowList):
             return
         span = self.view.steps[step].span
         if span not in self._row_of:
-            for branch in path_to(self.view.tree, span)[:-1]:
+            for branch in path_to(self._tree, span)[:-1]:
                 self._open(branch)
             self._list_rows()
         self.cursor = self._row_of.get(span, self.cursor)
         self._say_step()
 
-    def go_to_next(self, steps: Iterable[int], direction: int) -> None:
-        """To the nearest of these steps after (1) or before (-1) the cursor, round the end."""
-        known = sorted(steps) if direction > 0 else sorted(steps, reverse=True)
-        ahead = (step for step in known if (step - self.step) * direction > 0)
-        step = next(ahead, known[0] if known else None)
-        if step is not None:
-            self.go_to(step)
-
-    def labelled(self, text: str) -> frozenset[int]:
-        """The steps whose label in the tree holds a text."""
-        wanted = text.lower()
-        found: set[int] = set()
-        stack = list(self.view.tree)
-        while stack:
-            branch = stack.pop()
-            stack.extend(branch.below)
-            if branch.step is not None and wanted in branch.label.lower():
-                found.add(branch.step)
-        return frozenset(found)
+    def go_to_sibling(self, direction: int) -> None:
+        """To the next row that hangs from the same one, or to the one before."""
+        if self.cursor >= len(self._rows):
+            return
+        depth = self._rows[self.cursor].depth
+        rows = range(self.cursor + direction, -1 if direction < 0 else len(self._rows), direction)
+        for index in rows:
+            if self._rows[index].depth <= depth:
+                if self._rows[index].depth == depth:
+                    self.cursor = index
+                return
 
     def draw(self, index: int, width: int) -> Text:
         row = self._rows[index]
@@ -159,7 +183,9 @@ class SpanTree(RowList):
         found = bool(_steps(branch) & self.found)
         text = f"{branch.step:>{NUMBER - 1}} " if numbered else " " * NUMBER
         style = self.ink("span-tree--found" if found else "span-tree--number")
-        return Text.assemble((text, style))
+        if not _steps(branch) & self.marks:
+            return Text.assemble((text, style))
+        return Text.assemble((text[:-1], style), (MARKED, self.ink("span-tree--mark")))
 
     def _label_style(self, branch: Branch) -> Style:
         if branch.status == "error":
@@ -214,6 +240,20 @@ class SpanTree(RowList):
             self.action_fold()
         elif event.chain == 2:
             self.action_choose()
+
+
+def next_of(
+    steps: Iterable[int], here: int, direction: int, *, round_the_end: bool = True
+) -> int | None:
+    """The nearest of these steps after (1) or before (-1) one, or the first from the other end."""
+    known = sorted(steps) if direction > 0 else sorted(steps, reverse=True)
+    ahead = next((step for step in known if (step - here) * direction > 0), None)
+    return known[0] if ahead is None and round_the_end and known else ahead
+
+
+def title(*said: str) -> str:
+    """What stands over the tree."""
+    return " · ".join(["spans", *filter(None, said)])
 
 
 def _arrow(row: TreeRow) -> str:

@@ -1,0 +1,1 @@
+"""The lists of the settings screen."""
