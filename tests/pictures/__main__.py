@@ -1,0 +1,51 @@
+"""`python -m tests.pictures [NAME…]`: draws the pictures of the README, or those that are named.
+
+`trace` and `compare` show real runs, the airline runs beside the checkout, so `../shared` must be
+there; the others are of the bundled runs. Fonts are left to whoever looks: nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+from arc_tui.jobs import importing
+from arc_tui.places import fixtures
+from taxonomy.ledger import open_ledger
+from tests.pictures import session, stills
+from tests.shared import DATA
+
+PICTURES = Path(__file__).parent
+REAL = DATA / "tau_bench" / "gpt-4o-airline.json"
+BUNDLED = fixtures() / "traces"
+DRAWN: dict[str, tuple[Path, Callable[[Path], Coroutine[None, None, str]]]] = {
+    "runs": (BUNDLED, stills.runs),
+    "trace": (REAL, stills.trace),
+    "replay": (BUNDLED, stills.replay),
+    "bisect": (BUNDLED, stills.bisect),
+    "failures": (BUNDLED, stills.failures),
+    "session": (BUNDLED, session.recorded),
+}
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(prog="python -m tests.pictures", description=__doc__)
+    asked.add_argument("names", nargs="*", choices=[[], *DRAWN], metavar="NAME")
+    names = asked.parse_args().names or list(DRAWN)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            source, draw = DRAWN[name]
+            database = Path(folder) / name / "arc.db"
+            database.parent.mkdir()
+            with open_ledger(database) as store:
+                for _ in importing.import_paths(store, [source]):
+                    pass
+            (PICTURES / f"{name}.svg").write_text(asyncio.run(draw(database)))
+            print(f"tests/pictures/{name}.svg")
+
+
+if __name__ == "__main__":
+    main()
