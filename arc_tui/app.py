@@ -1,26 +1,43 @@
-"""The app: a database, two themes, the palette and the help over live bindings."""
+"""The app: a database, its look, the keys that work everywhere, and how it ends."""
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from rich.text import Text
 from textual.binding import Binding
 from textual.notifications import SeverityLevel
+from typing_extensions import override
 
+from arc_tui import ending
 from arc_tui.palette import Keys
-from arc_tui.routing import Routing
 from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.themes import DARK, LIGHT
+from arc_tui.screens.tour.touring import Touring
+from arc_tui.settings import Settings
+from arc_tui.themes import DARK, LIGHT, OURS, chosen, roles
+
+if TYPE_CHECKING:
+    from arc_tui.screens.settings.screen import SettingsScreen
 
 HERE = Path(__file__).parent
 
+FEW_COLOURS = {"standard", "windows", None}
+"""Terminals that know sixteen colours or none, as Rich calls what they know."""
 
-class ArcApp(Routing):
+
+class ArcApp(Touring):
     """The debugger over one database."""
 
     TITLE = "arc"
     # as whole paths: those of a subclass would be looked for beside its file
-    CSS_PATH = [HERE / "arc.tcss", *sorted((HERE / "screens").rglob("*.tcss"))]
+    CSS_PATH = [
+        HERE / "arc.tcss",
+        *sorted((HERE / "screens").rglob("*.tcss")),
+        HERE / "plain.tcss",
+    ]
     COMMANDS = {Keys}
     ENABLE_COMMAND_PALETTE = True
 
@@ -31,27 +48,79 @@ class ArcApp(Routing):
                 tooltip="What the keys do here"),
         Binding("ctrl+p", "command_palette", "palette", id="app.palette", priority=True,
                 show=False, tooltip="Find a command by its words"),
+        Binding("comma", "settings", "settings", id="app.settings", show=False, key_display=",",
+                tooltip="What is set and where: themes, keys, the file"),
         Binding("ctrl+t", "theme", "dark or light", id="app.theme", show=False,
-                tooltip="Change between the dark and the light theme"),
+                tooltip="Change between the dark and the light theme, until you leave"),
+        Binding("ctrl+z", "suspend_process", "suspend", id="app.suspend", show=False,
+                tooltip="Back to the shell for a while; fg comes back"),
         Binding("q", "quit", "quit", id="app.quit", tooltip="Leave arc"),
         Binding("ctrl+q", "quit", "quit", id="app.quit_anywhere", show=False, priority=True,
                 tooltip="Leave arc, from a dialog or a line too"),
     ]  # fmt: skip
 
-    def __init__(self, path: Path, imports: tuple[Path, ...] = (), demo: bool = False) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        path: Path,
+        imports: tuple[Path, ...] = (),
+        demo: bool = False,
+        tour: bool = False,
+        settings: Settings = Settings(),  # noqa: B008
+    ) -> None:
+        # Without colours: Textual would turn ours into shades of grey, which are colours too.
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self.path = path
         self.demo = demo
+        self.picked_theme: str | None = None
+        self.broke = False
         self._imports = imports
-        self.register_theme(DARK)
-        self.register_theme(LIGHT)
-        self.theme = DARK.name
+        self._tour = tour
+        for theme in OURS.values():
+            self.register_theme(theme)
+        self.settings = settings
+        self.theme = self.home_theme
+        self.set_keymap(settings.keymap)
+
+    def take(self, settings: Settings) -> None:
+        """Look, and listen to keys, as a person has set it. A theme that they picked meanwhile
+        stays, unless the one that was set is another now."""
+        if settings.theme != self.settings.theme:
+            self.picked_theme = None
+        for screen in self.screen_stack:
+            if isinstance(screen, RunsScreen) and settings.columns != self.settings.columns:
+                screen.table.columns = settings.columns
+        self.settings = settings
+        if self.picked_theme is None:
+            self.theme = self.home_theme
+        self.set_keymap(settings.keymap)
+
+    @property
+    def home_theme(self) -> str:
+        """The theme that was set, as far as this terminal can show it."""
+        few = self.no_color or self.console.color_system in FEW_COLOURS
+        return chosen(self.settings.theme, few_colours=few)
+
+    def pick_theme(self, name: str) -> None:
+        """Use a theme until the app is left."""
+        self.picked_theme = self.theme = name
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return DARK.variables
+        return roles(self.current_theme)
 
     def get_default_screen(self) -> RunsScreen:
-        return RunsScreen(self.path, self._imports)
+        return RunsScreen(self.path, self._imports, columns=self.settings.columns)
+
+    def on_mount(self) -> None:
+        if not (self.is_headless or self.is_web):
+            ending.when_told(lambda code: self.exit(return_code=code))
+        if self._tour:
+            self.begin_tour()
+
+    @override
+    def _fatal_error(self) -> None:
+        """A bug ends the app, with its places and without the values it met."""
+        self.broke = True
+        self.panic(Text(ending.told(sys.exception() or self._exception or RuntimeError())))
 
     def notify(
         self,
@@ -66,13 +135,32 @@ class ArcApp(Routing):
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def action_help(self) -> None:
-        from arc_tui.screens.help import HelpScreen
+        from arc_tui.screens.help.screen import HelpScreen
 
         self.push_screen(HelpScreen(self.screen.active_bindings.values()))
 
     def action_help_quit(self) -> None:
         """What Textual says on ctrl+c, without markup."""
-        self.notify("q leaves arc; ctrl+q does so from anywhere")
+        self.notify(
+            f"{self.key_of('app.quit') or 'q'} leaves arc;"
+            f" {self.key_of('app.quit_anywhere')} does so from anywhere"
+        )
+
+    def action_settings(self) -> None:
+        from arc_tui.screens.settings.screen import SettingsScreen
+
+        if not isinstance(self.screen, SettingsScreen):
+            self.push_screen(SettingsScreen(self.path, self.settings, self.picked_theme))
+
+    def on_settings_screen_theme_picked(self, event: SettingsScreen.ThemePicked) -> None:
+        self.pick_theme(event.name)
+
+    def on_settings_screen_reread(self, event: SettingsScreen.Reread) -> None:
+        self.take(event.settings)
 
     def action_theme(self) -> None:
-        self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
+        """Dark for light, or light for dark, and back to what was set."""
+        home = self.get_theme(self.home_theme)
+        assert home is not None
+        away = LIGHT.name if home.dark else DARK.name
+        self.pick_theme(away if self.theme == home.name else home.name)

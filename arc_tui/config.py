@@ -34,12 +34,26 @@ class RedactConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What is masked besides what the built-in rules find, before anything is stored.
 
     `patterns` are regular expressions by the name that their placeholders get, `keys` names of
-    fields whose text is never kept, `allow` texts that are no secrets.
+    fields whose text is never kept, `allow` texts that are no secrets; `pii` adds what tells who
+    somebody is (`replay.redact.personal`).
     """
 
+    pii: bool = False
     patterns: dict[str, str] = {}
     keys: list[str] = []
     allow: list[str] = []
+
+
+class AppConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the app looks when it opens; `arc_tui.settings` checks what stands here.
+
+    `theme` "auto" is dark, and plain where a terminal has few colours. `columns` names a set of
+    columns of the list of runs. Without `mouse` the terminal keeps it, to select text as ever.
+    """
+
+    theme: str = "auto"
+    columns: str = "why"
+    mouse: bool = True
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,10 +61,25 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `owners` says whose a class of failure is (`taxonomy.owners` has the names that may stand
     there). A section with keys of its own is a Struct that forbids unknown fields.
+    `keys` are those of the app by the id of what they do; an id has a dot, and so is a table in a
+    table to TOML unless it is quoted: `keymap` has them by their whole ids.
     """
 
     owners: dict[str, str] = {}
     redact: RedactConfig = RedactConfig()
+    app: AppConfig = AppConfig()
+    keys: dict[str, str | dict[str, str]] = {}
+
+    @property
+    def keymap(self) -> dict[str, str]:
+        """Keys, one or several with commas between them, by the id of what they do."""
+        found: dict[str, str] = {}
+        for name, given in self.keys.items():
+            if isinstance(given, str):
+                found[name] = given
+            else:
+                found |= {f"{name}.{rest}": keys for rest, keys in given.items()}
+        return found
 
 
 def config_file() -> Path:
@@ -99,6 +128,7 @@ def read_redaction(file: Path | None = None) -> Policy:
     Raises BadConfig, also where a pattern is none or may take for ever.
     """
     from replay.redact import Policy, own
+    from replay.redact.personal import PERSONAL
 
     file = file or config_file()
     said = read_config(file).redact
@@ -109,6 +139,7 @@ def read_redaction(file: Path | None = None) -> Policy:
     for name in said.keys:
         if not any(char.isascii() and char.isalpha() for char in name):
             raise BadConfig(f"{file}: [redact] keys: {name!r} has no letters")
+    rules = (*rules, *PERSONAL) if said.pii else rules
     return Policy(rules=rules, keys=tuple(said.keys), allow=tuple(said.allow))
 
 

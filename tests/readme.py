@@ -57,21 +57,26 @@ def _shown(pieces: Iterable[str]) -> list[str]:
 def keys() -> str:
     """A row a key of each screen."""
     from arc_tui.app import ArcApp
-    from arc_tui.screens import calibration, failures, money
+    from arc_tui.screens import calibration, compare, failures, money
     from arc_tui.screens.bisect import screen as bisect
     from arc_tui.screens.free import screen as free
+    from arc_tui.screens.help import screen as help_
     from arc_tui.screens.probing import screen as probing
     from arc_tui.screens.replay import screen as replay
     from arc_tui.screens.runs import screen as runs
+    from arc_tui.screens.settings import screen as settings
     from arc_tui.screens.steps import screen as steps
+    from arc_tui.screens.tour import touring
     from arc_tui.screens.trace import screen as trace
     from arc_tui.screens.trace import walking
     from arc_tui.screens.trying import screen as trying
     from arc_tui.widgets import rows as lists
     from arc_tui.widgets import stub_box
     from arc_tui.widgets.bisect import versions as bisect_list
+    from arc_tui.widgets.compare import rows as compare_list
     from arc_tui.widgets.failures import bars as failure_bars
     from arc_tui.widgets.failures import runs as failure_runs
+    from arc_tui.widgets.settings import lists as setting_lists
     from arc_tui.widgets.steps import rows as steps_list
     from arc_tui.widgets.tagging import picker as tag_picker
     from arc_tui.widgets.trace import span_tree
@@ -79,12 +84,15 @@ def keys() -> str:
     found = []
     for where, owner in (
         ("everywhere", ArcApp),
+        ("everywhere", touring.Touring),
         ("lists", lists.RowList),
         ("runs", runs.RunsScreen),
         ("trace", trace.TraceScreen),
         ("tagging queue", walking.Walking),
         ("tag a step", tag_picker.TagPicker),
         ("span tree", span_tree.SpanTree),
+        ("compare", compare.CompareScreen),
+        ("compare, steps", compare_list.CompareList),
         ("money", money.MoneyScreen),
         ("failures", failures.FailuresScreen),
         ("failures, bars", failure_bars.FailureBars),
@@ -99,10 +107,13 @@ def keys() -> str:
         ("replay", replay.ReplayScreen),
         ("free replay", free.FreeScreen),
         ("stub", stub_box.StubBox),
+        ("settings", settings.SettingsScreen),
+        ("settings, themes", setting_lists.ThemeList),
+        ("help", help_.HelpScreen),
     ):
         for binding in owner.BINDINGS:
             assert not isinstance(binding, tuple)
-            shown = (binding.key_display or binding.key).replace(",", " ")
+            shown = binding.key_display or binding.key.replace(",", " ")
             found.append((where, f"`{shown}`", binding.tooltip or binding.description))
     return _table(("where", "key", "does"), found)
 

@@ -177,4 +177,4 @@ def test_what_listens_listens_on_loopback() -> None:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr.endswith("Site")
     ]
-    assert opened == [("TCPSite", "LOOPBACK"), ("TCPSite", "LOOPBACK")]
+    assert opened == [("TCPSite", "LOOPBACK")] * 3

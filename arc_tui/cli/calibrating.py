@@ -126,8 +126,8 @@ def _answers(given: tuple[str, ...]) -> dict[str, bool | None]:
 
 
 @click.command()
-@click.argument("trace")
-@click.argument("step", type=int)
+@click.argument("trace", required=False)
+@click.argument("step", type=int, required=False)
 @click.argument("score", type=click.FloatRange(0, 1), required=False)
 @click.option(
     "--item",
@@ -138,14 +138,16 @@ def _answers(given: tuple[str, ...]) -> dict[str, bool | None]:
 )
 @click.option("--note", help="A sentence to keep with it.")
 @click.option("--remove", is_flag=True, help="Take back what you said of the step.")
+@click.option("--undo", is_flag=True, help="Take back what you said last, of whichever step.")
 @db_option
 def label(
-    trace: str,
-    step: int,
+    trace: str | None,
+    step: int | None,
     score: float | None,
     items: tuple[str, ...],
     note: str | None,
     remove: bool,
+    undo: bool,
     db: Path | None,
 ) -> int:
     """Score a step from 0 to 1, for `arc calibrate` to hold the judge against.
@@ -156,6 +158,13 @@ def label(
     grounded, result read, state re-verified, ended well; of the rules' own, call fits and nothing
     repeated.
     """
+    if undo:
+        if trace is not None or items or note or remove:
+            raise click.UsageError("--undo stands alone")
+        with open_store(db) as store:
+            return _undo(store)
+    if trace is None or step is None:
+        raise click.UsageError("which TRACE and which STEP?")
     if remove == (score is not None or bool(items)):
         raise click.UsageError("give a SCORE from 0 to 1, an --item, or --remove alone")
     answers = _answers(items)
@@ -175,6 +184,18 @@ def label(
         ledger.give(store, said)
         diagnose_one(store, row.trace)
     click.echo(f"{row.trace[:8]} step {step}: {_told(said)}")
+    return 0
+
+
+def _undo(store: Store) -> int:
+    """Take back all that this person said of the step they spoke of last."""
+    last = ledger.last_opinion(store, author())
+    if last is None:
+        click.echo(f"{format.one_line(author())} has said nothing of a step", err=True)
+        return 1
+    ledger.take_back(store, last.trace, last.step, last.by)
+    diagnose_one(store, last.trace)
+    click.echo(f"{last.trace[:8]} step {last.step}: {_told(last)}: taken back")
     return 0
 
 

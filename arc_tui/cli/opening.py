@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import click
 
+from arc_tui.cli import BUG
 from arc_tui.cli.common import db_option
 from arc_tui.cli.unlocking import unlock
 from arc_tui.config import read_owners
 from arc_tui.places import database, demo_database
 from replay.errors import ArcError
 
+NO_SCREEN = {"", "dumb", "unknown"}
+"""What `TERM` says of a terminal on which nothing can be drawn."""
 
-def run_app(path: Path, *, imports: tuple[Path, ...] = (), demo: bool = False) -> None:
-    """Open the app on a database; needs a terminal, and settings without a mistake."""
+
+def run_app(
+    path: Path, *, imports: tuple[Path, ...] = (), demo: bool = False, tour: bool = False
+) -> None:
+    """Open the app on a database; needs a terminal, and settings without a mistake.
+
+    Leaves with 128 and the signal where it was told to end, and as from a bug after one.
+    """
     read_owners()
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise ArcError(
             "the app needs a terminal",
             "use `arc ls`, `arc show`, `arc import` in a pipe or a script",
         )
+    term = os.environ.get("TERM", "")
+    if os.name == "posix" and term in NO_SCREEN:
+        raise ArcError(
+            f"TERM is {term!r}: nothing can be drawn on that terminal" if term
+            else "TERM is not set: what can be drawn on this terminal is not known",
+            "export TERM=xterm-256color where it can; `arc ls` and `arc show` need none",
+        )  # fmt: skip
     unlock(path)
     from arc_tui.app import ArcApp
+    from arc_tui.settings import read_settings
 
-    app = ArcApp(path, imports=imports, demo=demo)
-    app.run()
-    sys.exit(app.return_code or 0)
+    settings = read_settings()
+    app = ArcApp(path, imports=imports, demo=demo, tour=tour, settings=settings)
+    app.run(mouse=settings.mouse)
+    sys.exit(BUG if app.broke else app.return_code or 0)
 
 
 @click.command("open", hidden=True)
@@ -41,21 +60,24 @@ def open_files(ctx: click.Context, files: tuple[Path, ...], db: Path | None) -> 
 
 @click.command("demo")
 @click.option("--reset", is_flag=True, help="Make the demo database anew.")
+@click.option("--tour", is_flag=True, help="Show round again, as when it is first opened.")
 @click.option("--headless", is_flag=True, help="Print the tour instead of opening the app.")
 @db_option
 @click.pass_context
-def demo(ctx: click.Context, reset: bool, headless: bool, db: Path | None) -> None:
+def demo(ctx: click.Context, reset: bool, tour: bool, headless: bool, db: Path | None) -> None:
     """Bundled runs and a built-in demo model: no key, no network.
 
-    Where the output is no terminal, the tour is printed.
+    The first time, a line in the app says what to press next. Where the output is no terminal, the
+    tour is printed.
     """
     from arc_tui.demo import make_demo
 
     path = demo_database(db or ctx.find_root().obj)
+    first = not path.exists()
     make_demo(path, reset=reset)
     if headless or not sys.stdout.isatty():
         from arc_tui.cli.tour import print_tour
 
         print_tour(path)
     else:
-        run_app(path, demo=True)
+        run_app(path, demo=True, tour=tour or first)

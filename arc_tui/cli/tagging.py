@@ -44,7 +44,7 @@ def failure_class(word: str) -> FailureClass:
 
 
 @click.command()
-@click.argument("trace")
+@click.argument("trace", required=False)
 @click.argument("step", type=int, required=False)
 @click.argument("class_", metavar="CLASS", required=False)
 @click.option("--note", help="A sentence to keep with it.")
@@ -53,9 +53,10 @@ def failure_class(word: str) -> FailureClass:
 @click.option("--nothing-wrong", "clear", is_flag=True,
               help="Nothing is wrong with the run: in place of STEP and CLASS.")  # fmt: skip
 @click.option("--remove", is_flag=True, help="Take the tag back.")
+@click.option("--undo", is_flag=True, help="Take back what you said last, of whichever run.")
 @db_option
 def tag(
-    trace: str,
+    trace: str | None,
     step: int | None,
     class_: str | None,
     note: str | None,
@@ -63,12 +64,21 @@ def tag(
     fault: str | None,
     clear: bool,
     remove: bool,
+    undo: bool,
     db: Path | None,
 ) -> int:
     """Tag a step with a failure class: its name or its letter (w a h g l o).
 
-    Whose doing it was: the agent's, the user's, the harness's or the check's (--fault).
+    Whose doing it was: the agent's, the user's, the harness's or the check's (--fault). --undo
+    takes one word back after the other, the last one first. Exit code 1: there was none.
     """
+    if undo:
+        if trace is not None or note or sub or fault or clear or remove:
+            raise click.UsageError("--undo stands alone")
+        with open_store(db) as store:
+            return _undo(store)
+    if trace is None:
+        raise click.UsageError("which TRACE?")
     if clear == (class_ is not None) or (clear and (step is not None or sub or fault)):
         raise click.UsageError("give a STEP and a CLASS, or --nothing-wrong alone")
     with open_store(db) as store:
@@ -93,6 +103,28 @@ def tag(
         ledger.tag(store, given)
     whose = f", the {given.fault}'s doing" if given.fault else ""
     click.echo(f"{row.trace[:8]} step {step}: {given.failure.value}{whose}")
+    return 0
+
+
+def _undo(store: Store) -> int:
+    """Take the last word back, of those that this person said."""
+    said = [word for word in ledger.human_words(store) if word.by == author()]
+    if not said:
+        click.echo(f"{format.one_line(author())} has tagged nothing", err=True)
+        return 1
+    last = max(said, key=lambda word: word.said_ns)
+    if last.step is None:
+        ledger.unclear(store, ledger.Clearance(trace=last.trace, by=last.by))
+        click.echo(f"{last.trace[:8]}: nothing wrong: taken back")
+        return 0
+    given = next(
+        each
+        for each in ledger.human_tags(store)
+        if (each.trace, each.step, each.failure, each.by)
+        == (last.trace, last.step, last.failure, last.by)
+    )
+    ledger.untag(store, given)
+    click.echo(f"{last.trace[:8]} step {last.step}: {given.failure.value}: taken back")
     return 0
 
 

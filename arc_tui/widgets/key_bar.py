@@ -5,13 +5,14 @@ Drawn from the live bindings; a click on a key presses it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.binding import Binding
+from textual.binding import ActiveBinding, Binding
+from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -78,7 +79,7 @@ class KeyBar(Widget):
     def _hints(self) -> Iterator[Hint]:
         """One hint an action that shows, by its shortest key, keys of one group together."""
         by_name: dict[str, list[Binding]] = {}
-        for active in self.screen.active_bindings.values():
+        for active in sorted(self.screen.active_bindings.values(), key=_rank(self.screen)):
             binding = active.binding
             if not binding.show or not active.enabled:
                 continue
@@ -92,6 +93,24 @@ class KeyBar(Widget):
         for name, found in by_name.items():
             shown = "/".join(map(self.app.get_key_display, found))
             yield Hint(shown=shown, words=name, key=found[0].key, last=name == HELP)
+
+
+def _rank(screen: Screen[object]) -> Callable[[ActiveBinding], tuple[int, int]]:
+    """The places of bindings: those of a node together, as they are declared there, whatever keys
+    a person has set for them."""
+    nodes: dict[DOMNode, int] = {}
+    places: dict[tuple[DOMNode, str | None], int] = {}
+    for active in screen.active_bindings.values():
+        node = active.node
+        if node not in nodes:
+            nodes[node] = len(nodes)
+            for base in reversed(type(node).__mro__):
+                for binding in vars(base).get("BINDINGS", ()):
+                    places.setdefault((node, getattr(binding, "id", None)), len(places))
+    return lambda active: (
+        nodes[active.node],
+        places.get((active.node, active.binding.id), len(places)),
+    )
 
 
 def _hint(hint: Hint, key: Style, words: Style) -> Text:

@@ -19,9 +19,22 @@ import arc_tui.widgets
 from arc_tui.app import ArcApp
 from arc_tui.jobs import importing
 from arc_tui.palette import Keys
+from arc_tui.screens.bisect.screen import BisectScreen
+from arc_tui.screens.calibration import CalibrationScreen
+from arc_tui.screens.failures import FailuresScreen
+from arc_tui.screens.free.screen import FreeScreen
+from arc_tui.screens.help.screen import HelpScreen
+from arc_tui.screens.help.subjects import REST, subject
+from arc_tui.screens.money import MoneyScreen
+from arc_tui.screens.probing.screen import ProbeScreen
+from arc_tui.screens.replay.screen import ReplayScreen
 from arc_tui.screens.runs.importing import ImportEnded, ImportMoved
 from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.screens.settings.screen import SettingsScreen
+from arc_tui.screens.steps.screen import StepsScreen
+from arc_tui.screens.tour.touring import Touring
 from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.settings import Settings
 from arc_tui.themes import DARK, LIGHT
 from arc_tui.views.runs.view import EMPTY, Listed
 from arc_tui.widgets.runs.table import RunTable
@@ -40,9 +53,17 @@ def db(tmp_path: Path) -> Path:
     return tmp_path / "arc.db"
 
 
-def bound() -> list[tuple[str, Binding]]:
-    """Every binding that a class of ours declares, with the name of the class."""
-    found: dict[type, None] = {ArcApp: None}
+def bound(only: type | None = None) -> list[tuple[str, Binding]]:
+    """Every binding that a class of ours declares, with the name of the class; of one class, those
+    of what it is made of."""
+    found: dict[type, None] = {ArcApp: None, Touring: None}
+    if only is not None:
+        return [
+            (each.__name__, binding)
+            for each in only.__mro__
+            if each.__module__.startswith("arc_tui.")
+            for binding in vars(each).get("BINDINGS", ())
+        ]
     for package in (arc_tui.screens, arc_tui.widgets):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for each in vars(importlib.import_module(module.name)).values():
@@ -81,6 +102,65 @@ async def test_help_lists_the_keys_that_work_here(db: Path) -> None:
         matches_golden(app, "help_runs_100x40")
         await pilot.press("escape")
         assert isinstance(app.screen, RunsScreen)
+
+
+async def test_the_help_is_searched_by_words_of_what_a_key_does(db: Path) -> None:
+    sample.put_runs(db)
+    app = ArcApp(db)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("question_mark", "slash", *"tags hidden")
+        await settle(pilot)
+        assert "Walk runs that others tagged, their tags hidden" in text(app)
+        assert "Sort by" not in text(app)
+        await pilot.press(*"xx")
+        await settle(pilot)
+        assert "no key here says 'tags hiddenxx'" in text(app)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert "Sort by" in text(app), "escape takes the words back"
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("escape")
+        assert isinstance(app.screen, RunsScreen)
+
+
+def test_the_help_has_a_subject_for_what_the_keys_of_the_long_screens_do() -> None:
+    for screen in (RunsScreen, TraceScreen):
+        actions = {binding.action for _, binding in bound(screen) if binding.id}
+        unnamed = sorted(each for each in actions if subject(each) == REST)
+        assert len(unnamed) <= len(actions) / 4, unnamed
+
+
+async def test_the_palette_offers_all_that_works_on_a_screen_and_nothing_else(
+    db: Path,
+) -> None:
+    """On every screen: an action a key does there, once, with the key; none that does nothing."""
+    key = sample.put_runs(db)
+    screens = (
+        TraceScreen(db, key), FailuresScreen(db), MoneyScreen(db, key), ReplayScreen(db, key, 0),
+        BisectScreen(db, key, 0, None), CalibrationScreen(db), FreeScreen(db, key, 0, None, None),
+        StepsScreen(db, key, 0), ProbeScreen(db, key, 0),
+        SettingsScreen(db, Settings(), None),
+    )  # fmt: skip
+    app = ArcApp(db)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        for screen in screens:
+            app.push_screen(screen)
+            await settle(pilot)
+            hits = [hit async for hit in Keys(screen).discover()]
+            works = {
+                (active.node, active.binding.action): active.binding
+                for active in screen.active_bindings.values()
+                if active.enabled and active.binding.id not in {None, "app.palette"}
+            }
+            assert len(hits) == len(works), screen.HELP
+            said = sorted(str(hit.text) for hit in hits)
+            assert said == sorted(binding.description for binding in works.values())
+            own = {binding.id for _, binding in bound(type(screen))}
+            assert own & {binding.id for binding in works.values()}, "its own keys are among them"
+            await app.pop_screen()
+            await settle(pilot)
 
 
 async def test_the_palette_offers_what_the_keys_do_here(db: Path) -> None:

@@ -163,6 +163,16 @@ class TestPeople:
         assert run(label, "--db", db, name, 1, "--remove").return_value == 0
         assert run(label, "--db", db, name, 1, "--remove").return_value == 1
 
+    def test_undo_takes_back_what_was_said_last(self, db: Path) -> None:
+        run(label, "--db", db, FAILED[0], 1, "0.3")
+        run(label, "--db", db, FAILED[0], 2, "0.6", "--item", "tool choice=yes")
+        run(label, "--db", db, FAILED[0], 1, "0.4")
+        assert run(label, "--db", db, "--undo").stdout.endswith("step 1: 0.40: taken back\n")
+        assert (
+            "step 2: 0.60 · tool choice yes: taken back" in run(label, "--db", db, "--undo").stdout
+        )
+        assert run(label, "--db", db, "--undo").return_value == 1, "there is none left"
+
     def test_a_score_outlives_another_look_of_the_rules(self, db: Path) -> None:
         run(label, "--db", db, FAILED[0], 1, "0.3")
         with ledger.open_ledger(db) as store:

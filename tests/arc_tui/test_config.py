@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from arc_tui.config import BadConfig, Config, config_file, read_config, read_owners, read_redaction
+from arc_tui.live.desk import Desk
+from replay.store import masking
+from replay.trace import Batch, Header
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.owners import NOBODY
+from tests.build import call, step, trace
+from tests.faults.planted import found_in
 from tests.spoken import spoken
 
 
@@ -55,9 +60,9 @@ def test_owners_of_classes_sub_labels_and_faults(tmp_path: Path) -> None:
     [
         (
             "[owner]\nloop = 'Ann'",
-            "unknown key 'owner', did you mean 'owners'? (known: owners, redact)",
+            "unknown key 'owner', did you mean 'owners'? (known: owners, redact, app, keys)",
         ),
-        ("colour = 'red'", "unknown key 'colour' (known: owners, redact)"),
+        ("colour = 'red'", "unknown key 'colour' (known: owners, redact, app, keys)"),
         ("[owners]\nloops = 'Ann'", "[owners] 'loops' is no class of failure, did you mean 'loop'"),
         ("[owners]\n'fault:cosmos' = 'Ann'", "[owners] 'fault:cosmos' names no fault"),
         ("[owners]\nloop = ' '", "[owners] 'loop' has no name"),
@@ -93,7 +98,8 @@ def test_a_mistake_in_it_is_one_sentence_before_anything_is_opened(
     said = spoken(*words, cwd=tmp_path, ARC_CONFIG_DIR=str(tmp_path))
     assert (said.code, said.out) == (2, "")
     assert said.err.splitlines() == [
-        f"arc: {file}: unknown key 'ownrs', did you mean 'owners'? (known: owners, redact)"
+        f"arc: {file}: unknown key 'ownrs', did you mean 'owners'?"
+        " (known: owners, redact, app, keys)"
     ]
 
 
@@ -136,3 +142,25 @@ def test_a_command_masks_by_the_rules_of_the_file(tmp_path: Path) -> None:
     said = spoken("show", "last", "0", "--db", "arc.db", cwd=tmp_path, ARC_CONFIG_DIR=where).out
     assert "mine is [[SECRET:badge:" in said
     assert "4711" not in said
+
+
+def test_what_tells_who_somebody_is_is_masked_where_the_file_asks_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("[redact]\npii = true\n[redact.patterns]\nbadge = 'E-[0-9]{1,6}'\n")
+    names = [rule.name for rule in read_redaction(file).rules]
+    assert names[0] == "badge"
+    assert {"email", "phone", "ssn", "ip_address"} <= set(names)
+
+
+def test_what_is_listened_to_is_masked_by_the_rules_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.toml").write_text("[redact]\npii = true\nkeys = ['badge']\n")
+    monkeypatch.setenv("ARC_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setattr(masking, "_sources", [read_redaction])
+    run = trace([step("I write to ada@mail.de.", call("look_up", "ok", badge="a b c"))])
+    desk = Desk(tmp_path / "arc.db")
+    header = Header(format="built", source_id="1", title="for ada@mail.de")
+    desk.put(Batch(header=header, spans=run.spans, last=True), over=True)
+    desk.close()
+    assert found_in(tmp_path / "arc.db", ["ada@mail", "a b c"]) == []

@@ -16,7 +16,8 @@ from textual.widgets import Input
 
 from arc_tui.app import ArcApp
 from arc_tui.screens.probing.screen import ProbeScreen
-from arc_tui.screens.trace.screen import WHY, TraceScreen
+from arc_tui.screens.trace.looking import WHY
+from arc_tui.screens.trace.screen import TraceScreen
 from arc_tui.views.probing.offers import build_why_probes
 from arc_tui.widgets.ask_box import AskBox
 from replay.models.demo import Demo

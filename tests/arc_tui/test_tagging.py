@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from msgspec import structs
 
 from arc_tui.cli.tagging import tag, tags
 from arc_tui.views.runs.queue import Visit, build_compared
@@ -63,6 +64,32 @@ class TestTag:
         assert "fine" in run(db, tags, "--nothing-wrong").stdout
         assert run(db, tag, "4/2", "--nothing-wrong", "--remove").return_value == 0
         assert run(db, tags, "--nothing-wrong").return_value == 1
+
+    def test_undo_takes_back_one_word_after_the_other_the_last_first(self, db: Path) -> None:
+        run(db, tag, "26/1", "3", "loop")
+        run(db, tag, "26/1", "4", "wrong tool")
+        run(db, tag, "4/2", "--nothing-wrong")
+        assert "nothing wrong: taken back" in run(db, tag, "--undo").stdout
+        assert run(db, tag, "--undo").stdout.endswith("step 4: wrong tool: taken back\n")
+        with open_ledger(db) as store:
+            assert [each.step for each in ledger.human_tags(store)] == [3]
+        assert run(db, tag, "--undo").return_value == 0
+        assert run(db, tag, "--undo").return_value == 1, "there is none left"
+
+    def test_undo_leaves_the_words_of_others(self, db: Path) -> None:
+        run(db, tag, "26/1", "3", "loop")
+        with open_ledger(db) as store:
+            (own,) = ledger.human_tags(store)
+            ledger.tag(store, structs.replace(own, by="ada"))
+        assert run(db, tag, "--undo").return_value == 0
+        assert run(db, tag, "--undo").return_value == 1
+        with open_ledger(db) as store:
+            assert [each.by for each in ledger.human_tags(store)] == ["ada"]
+
+    @pytest.mark.parametrize("words", [("26/1",), ("--note", "x"), ("--remove",)])
+    def test_undo_stands_alone(self, words: tuple[str, ...], db: Path) -> None:
+        with pytest.raises(click.UsageError, match="stands alone"):
+            run(db, tag, "--undo", *words)
 
     def test_what_cannot_both_be_meant_is_refused(self, db: Path) -> None:
         run(db, tag, "26/1", "3", "loop")

@@ -1,0 +1,238 @@
+"""The settings screen: what is set and where it comes from, every key, and the themes.
+
+The file of settings belongs to the person: it is edited in their own editor, and read again when
+that ends, without a restart. Where it cannot be used then, a sentence says why and what was set
+before stays. A theme that is chosen here holds until the app is left; `y` copies the lines that
+keep it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal
+from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widgets import Static
+
+from arc_tui import format
+from arc_tui.config import config_file
+from arc_tui.config_template import make
+from arc_tui.screens.base import ArcScreen
+from arc_tui.screens.editing import edit_file
+from arc_tui.settings import Settings, read_settings
+from arc_tui.themes import AUTO, NAMES
+from arc_tui.views.settings import EMPTY, SettingsView, build_settings
+from arc_tui.widgets.headline import Headline
+from arc_tui.widgets.key_bar import KeyBar
+from arc_tui.widgets.rows import RowList
+from arc_tui.widgets.settings.lists import SettingList, ThemeList
+from replay.errors import ArcError
+
+THEMES = tuple(name for name in NAMES if name != AUTO)
+
+
+class SettingsScreen(ArcScreen):
+    """Settings or keys at the left, themes at the right."""
+
+    HELP = "settings"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+
+    BINDINGS = [
+        Binding("e", "edit", "edit the file", id="settings.edit",
+                tooltip="Open the file in your editor, and use what it says then"),
+        Binding("i", "make", "make the file", id="settings.make",
+                tooltip="Make the file of settings, with all it may say as comments"),
+        Binding("s", "keys(False)", "settings", id="settings.settings", show=False,
+                tooltip="Show what is set, and what holds where nothing is"),
+        Binding("d", "keys(True)", "all keys", id="settings.keys",
+                tooltip="Show the keys of every screen, with the ids to set them by"),
+        Binding("r", "refresh", "read again", id="settings.refresh",
+                tooltip="Read the file again"),
+        Binding("y", "copy", "copy", id="settings.copy",
+                tooltip="Copy the line under the cursor as it stands in the file"),
+        Binding("tab,shift+tab", "pane", "other pane", id="settings.pane",
+                tooltip="Between the settings and the themes"),
+        Binding("escape", "back", "back", id="settings.back",
+                tooltip="Back to where you were"),
+    ]  # fmt: skip
+
+    view: reactive[SettingsView] = reactive(EMPTY, repaint=False)
+    picked: reactive[str | None] = reactive(None, repaint=False, init=False)
+    all_keys: reactive[bool] = reactive(False, repaint=False)
+
+    settings = query_one(SettingList)
+    themes = query_one(ThemeList)
+
+    class ThemePicked(Message):
+        """A theme is to be used until the app is left."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    class Reread(Message):
+        """The file was read again, and can be used."""
+
+        def __init__(self, settings: Settings) -> None:
+            super().__init__()
+            self.settings = settings
+
+    def __init__(self, path: Path, using: Settings, picked: str | None) -> None:
+        """`picked` is the theme that was chosen in the app, if one was."""
+        super().__init__(path)
+        self._using = using
+        self.set_reactive(SettingsScreen.picked, picked)
+
+    def compose(self) -> ComposeResult:
+        yield Headline(id="head")
+        with Horizontal(id="body"):
+            yield SettingList(id="settings")
+            yield ThemeList(id="themes")
+        yield Static(id="foot", markup=False)
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.themes.border_title = "theme"
+        self.themes.names = THEMES
+        self._use(self.app.theme)
+        self.settings.focus()
+        self._build()
+
+    def _build(self) -> None:
+        self.view = build_settings(theme=self.picked)
+        self.refresh_bindings()
+
+    def _use(self, theme: str) -> None:
+        self.themes.used = theme
+        self.themes.cursor = THEMES.index(theme)
+
+    def watch_view(self) -> None:
+        head = self.query_one("#head", Headline)
+        there = "" if self.view.exists else "  is not there yet"
+        head.left = Text(f" settings   {format.plain(self.view.file)}{there}")
+        head.right = Text(self.view.trouble or "", "bold")
+        self._list()
+
+    def watch_all_keys(self) -> None:
+        if self.view is not EMPTY:
+            self._list()
+
+    def _list(self) -> None:
+        rows = self.settings
+        if self.all_keys:
+            from arc_tui.keymap import bound
+
+            rows.border_title = "keys"
+            rows.head = ("id", "keys", "where", "does")
+            own = {name: tuple(keys.split(",")) for name, keys in self._using.keymap.items()}
+            rows.table = [
+                (each.id, " ".join(own.get(each.id, each.keys)), each.where, each.does)
+                for each in bound().values()
+            ]
+            rows.marked = frozenset(at for at, row in enumerate(rows.table) if row[0] in own)
+        else:
+            rows.border_title = "settings"
+            rows.head = ("setting", "value", "from", "what it is")
+            found = self.view.settings
+            rows.table = [(each.name, each.value, each.origin, each.means) for each in found]
+            rows.marked = frozenset(at for at, each in enumerate(found) if each.origin != "default")
+        self._tell_all()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        del parameters
+        if action == "edit":
+            return self.view.exists
+        return not self.view.exists if action == "make" else True
+
+    def on_row_list_moved(self, event: RowList.Moved) -> None:
+        """The theme under the cursor is tried at once, on everything."""
+        if event.rows is self.settings:
+            self._tell_all()
+        elif self.themes.has_focus:
+            self.app.theme = self.themes.name_here
+
+    def _tell_all(self) -> None:
+        """Below the list, the row under the cursor as long as it is."""
+        row = self.settings.row
+        words = f"{row[0]} = {row[1]}\n{row[-1]}" if row else ""
+        self.query_one("#foot", Static).update(Text(format.plain(words)))
+
+    def on_descendant_blur(self, event: events.DescendantBlur) -> None:
+        """What was only tried is not used."""
+        if event.widget is self.themes:
+            self.app.theme = self.themes.used
+            self.themes.cursor = THEMES.index(self.themes.used)
+
+    def on_theme_list_chosen(self, event: ThemeList.Chosen) -> None:
+        self.picked = event.name
+        self.app.theme = event.name
+        self._use(event.name)
+        self.post_message(self.ThemePicked(event.name))
+        self.say(f"{event.name} until you leave; y copies the lines that keep it")
+        self._build()
+
+    def action_keys(self, every: bool) -> None:
+        self.all_keys = every
+
+    def action_edit(self) -> None:
+        try:
+            edit_file(self.app, config_file())
+        except ArcError as error:
+            self.tell(error)
+        self.action_refresh()
+
+    def action_make(self) -> None:
+        try:
+            make(config_file())
+        except ArcError as error:
+            self.tell(error)
+        self._build()
+
+    def action_refresh(self) -> None:
+        """What the file says now, unless it cannot be used: then all stays as it was."""
+        try:
+            found = read_settings()
+        except ArcError as error:
+            self.tell(error)
+            return
+        if found.theme != self._using.theme:
+            self.picked = None
+        self._using = found
+        self.post_message(self.Reread(found))
+        self._build()
+
+    def action_pane(self) -> None:
+        pane = self.settings if self.themes.has_focus else self.themes
+        pane.focus()
+
+    def action_copy(self) -> None:
+        """The line under the cursor, or the theme that is in use, as the file has it."""
+        if self.themes.has_focus or self.all_keys:
+            lines = self._line_of_theme() if self.themes.has_focus else self._line_of_key()
+        else:
+            lines = self._line_of_setting()
+        self.app.copy_to_clipboard(lines)
+        self.say(f"copied: {lines}")
+
+    def _line_of_theme(self) -> str:
+        return f'[app]\ntheme = "{self.themes.used}"'
+
+    def _line_of_key(self) -> str:
+        name, keys, *_ = self.settings.row
+        return f'[keys]\n{name} = "{keys.replace(" ", ",")}"'
+
+    def _line_of_setting(self) -> str:
+        found = self.view.settings[self.settings.cursor]
+        return f"{found.name} = {found.value}"
+
+    def action_back(self) -> None:
+        if self.themes.has_focus:
+            self.settings.focus()
+        else:
+            self.dismiss()

@@ -1,0 +1,1 @@
+"""The guided tour: six stops over the bundled runs."""
