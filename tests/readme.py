@@ -32,6 +32,7 @@ from taxonomy.classes import CLASSES, SHAPES
 from taxonomy.ledger import open_ledger
 from taxonomy.query import TagRow
 from taxonomy.query.listing import RunRow
+from tests import tutorial
 from tests.faults import reached
 
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -313,7 +314,7 @@ def rendered(text: str) -> str:
         before, _, rest = text.partition(start)
         after = rest.partition(end)[2]
         text = f"{before}{start}\n{block()}\n{end}{after}"
-    return text
+    return tutorial.rendered(text)
 
 
 if __name__ == "__main__":

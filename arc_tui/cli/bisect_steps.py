@@ -21,7 +21,7 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, print_json, print_table, with_database
-from arc_tui.cli.live import foreseen, limits
+from arc_tui.cli.live import foreseen, limits, said_before
 from arc_tui.jobs.bisect.bisecting_steps import bisecting_steps
 from arc_tui.jobs.bisect.step_estimate import RunsOutlook, StepsOutlook, outlook
 from arc_tui.jobs.bisect.step_plan import SAMPLES, OracleName, StepsWanted
@@ -124,12 +124,14 @@ def bisect_steps(
 
     What was known before a model declined, or an answer was missing, is printed all the same.
     """
-    if only_estimate:
-        print_json(outlook(store, wanted))
+    if said_before(
+        lambda: outlook(store, wanted),
+        lambda found: "\n".join(_foreseen(found)),
+        only=only_estimate,
+        live=wanted.live,
+        as_json=as_json,
+    ):
         return 0
-    if wanted.live:
-        for line in _foreseen(outlook(store, wanted)):
-            click.echo(line, err=True)
     views: list[StepsView] = []
     try:
         _drain(bisecting_steps(store, wanted), views)

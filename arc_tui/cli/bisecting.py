@@ -17,7 +17,7 @@ from arc_tui import format
 from arc_tui.cli.bisect_steps import bisect_steps, steps_options, steps_wanted
 from arc_tui.cli.bisect_table import print_bisect
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
-from arc_tui.cli.live import limits, live_options
+from arc_tui.cli.live import limits, live_options, said_before
 from arc_tui.cli.replaying import named_edit
 from arc_tui.jobs.bisect.bisecting import bisecting
 from arc_tui.jobs.bisect.estimate import Outlook, estimated
@@ -118,11 +118,14 @@ def bisect(
             )
             return bisect_steps(store, steps, as_json=as_json, only_estimate=only_estimate)
         wanted = _wanted(store, trace, options)
-        if only_estimate:
-            print_json(estimated(store, wanted))
+        if said_before(
+            lambda: estimated(store, wanted),
+            _foreseen,
+            only=only_estimate,
+            live=wanted.live,
+            as_json=as_json,
+        ):
             return 0
-        if wanted.live:
-            click.echo(_foreseen(estimated(store, wanted)), err=True)
         views: list[BisectView] = []
         try:
             with closing(bisecting(store, wanted)) as going:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, print_json, print_table
-from arc_tui.cli.live import foreseen
+from arc_tui.cli.live import foreseen, said_before
 from arc_tui.jobs.expecting import JUDGE
 from arc_tui.jobs.meeting import CannotTell, Question, estimated, meeting
 from arc_tui.views.replay.expect import AnswerRow, ExpectView
@@ -137,13 +137,16 @@ def run_expect(store: Store, question: Question, *, as_json: bool, only_estimate
     """Ask, print, and return the code."""
     if only_estimate and question.free is not None:
         raise click.UsageError("how often a free run asks nobody knows beforehand")
-    if only_estimate:
-        print_json(estimated(store, question))
+    judged = "; one more for each new answer the judge sees is counted"
+    counted = judged if question.expect == JUDGE else ""
+    if said_before(
+        lambda: estimated(store, question),
+        lambda found: f"{foreseen(found)}{counted}",
+        only=only_estimate,
+        live=question.wanted.live and question.free is None,
+        as_json=as_json,
+    ):
         return MET
-    if question.wanted.live and question.free is None:
-        judged = "; one more for each new answer the judge sees is counted"
-        counted = judged if question.expect == JUDGE else ""
-        click.echo(f"{foreseen(estimated(store, question))}{counted}", err=True)
     with closing(meeting(store, question)) as going:
         view = _drained(going)
     if as_json:

@@ -13,6 +13,7 @@ from replay.budget import Limits
 from replay.errors import OfflineMiss
 from replay.locked.estimate import Estimate
 
+E = TypeVar("E")
 F = TypeVar("F", bound=Callable[..., Any])
 
 MORE_THAN_NOTHING = click.FloatRange(min=0, min_open=True)
@@ -44,12 +45,19 @@ def limits(options: dict[str, Any]) -> Limits:
     )
 
 
-def said_before(estimated: Callable[[], Estimate], *, only: bool, live: bool) -> bool:
-    """Say what would be asked before anything live is; is that all (`only`, as JSON)?"""
-    if only:
+def said_before(
+    estimated: Callable[[], E],
+    words: Callable[[E], str],
+    *,
+    only: bool,
+    live: bool,
+    as_json: bool,
+) -> bool:
+    """Say what would be asked before anything live is; is that all that was wanted (`only`)?"""
+    if only and as_json:
         print_json(estimated())
-    elif live:
-        click.echo(foreseen(estimated()), err=True)
+    elif only or live:
+        click.echo(words(estimated()), err=not only)
     return only
 
 

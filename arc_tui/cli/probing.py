@@ -10,7 +10,7 @@ import click
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
-from arc_tui.cli.live import foreseen, limits, live_options
+from arc_tui.cli.live import foreseen, limits, live_options, said_before
 from arc_tui.cli.probe_table import print_offers, print_probe
 from arc_tui.jobs.probe.plan import SAMPLES, Wanted
 from arc_tui.jobs.probe.probing import estimated, offered, probing
@@ -99,11 +99,14 @@ def probe(
             else:
                 print_offers(console(), listed)
             return 0 if listed.ready else 1
-        if only_estimate:
-            print_json(estimated(store, wanted))
+        if said_before(
+            lambda: estimated(store, wanted),
+            foreseen,
+            only=only_estimate,
+            live=wanted.live,
+            as_json=as_json,
+        ):
             return 0
-        if wanted.live:
-            click.echo(foreseen(estimated(store, wanted)), err=True)
         view = _drained(probing(store, wanted))
     if as_json:
         print_json(view)

@@ -20,7 +20,7 @@ from arc_tui.cli.expecting import (
     there,
 )
 from arc_tui.cli.free import free_options, free_wanted, refuse_free_options, run_free
-from arc_tui.cli.live import foreseen, limits, live_options
+from arc_tui.cli.live import foreseen, limits, live_options, said_before
 from arc_tui.cli.replay_table import print_replay
 from arc_tui.jobs.meeting import Question
 from arc_tui.jobs.replaying import Wanted, break_and_notice, estimated, replaying
@@ -143,11 +143,14 @@ def replay(
             wish = free_wanted(wanted, options)
             return run_free(store, wish, as_json=as_json, bundle=bundle)
         refuse_free_options(options)
-        if only_estimate:
-            print_json(estimated(store, wanted))
+        if said_before(
+            lambda: estimated(store, wanted),
+            foreseen,
+            only=only_estimate,
+            live=wanted.live,
+            as_json=as_json,
+        ):
             return 0
-        if wanted.live:
-            click.echo(foreseen(estimated(store, wanted)), err=True)
         try:
             view = drained(replaying(store, wanted))
         except ArcError:

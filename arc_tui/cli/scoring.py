@@ -14,7 +14,7 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
-from arc_tui.cli.live import limits, live_options, refuse_missing, said_before
+from arc_tui.cli.live import foreseen, limits, live_options, refuse_missing, said_before
 from arc_tui.jobs.judging import Wanted, estimated, judging
 from arc_tui.views.scores import ScoreRow, ScoresView
 from replay.errors import ArcError
@@ -71,7 +71,13 @@ def score(
             live=options["live"],
             limits=limits(options),
         )
-        if said_before(lambda: estimated(store, wanted), only=only_estimate, live=wanted.live):
+        if said_before(
+            lambda: estimated(store, wanted),
+            foreseen,
+            only=only_estimate,
+            live=wanted.live,
+            as_json=as_json,
+        ):
             return 0
         views: dict[str, ScoresView] = {}
         try:

@@ -19,6 +19,7 @@ from arc_tui.cli.common import (
     open_store,
     print_json,
 )
+from arc_tui.cli.live import foreseen as words
 from arc_tui.cli.live import limits, live_options, said_before
 from arc_tui.cli.try_table import print_try
 from arc_tui.jobs.tryout.estimate import foreseen
@@ -119,7 +120,11 @@ def try_(
             with_held_out=with_held_out,
         )
         if said_before(
-            lambda: foreseen(store, wanted).estimate, only=only_estimate, live=wanted.live
+            lambda: foreseen(store, wanted).estimate,
+            words,
+            only=only_estimate,
+            live=wanted.live,
+            as_json=as_json,
         ):
             return 0
         views: list[TryView] = []

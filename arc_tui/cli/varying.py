@@ -12,7 +12,7 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
-from arc_tui.cli.live import limits, live_options, refuse_missing, said_before
+from arc_tui.cli.live import foreseen, limits, live_options, refuse_missing, said_before
 from arc_tui.jobs.vary.plan import Wanted
 from arc_tui.jobs.vary.varying import estimated, varying
 from arc_tui.views.varying import VaryView, WordingRow
@@ -85,7 +85,13 @@ def vary(
             live=options["live"],
             limits=limits(options),
         )
-        if said_before(lambda: estimated(store, wanted), only=only_estimate, live=wanted.live):
+        if said_before(
+            lambda: estimated(store, wanted),
+            foreseen,
+            only=only_estimate,
+            live=wanted.live,
+            as_json=as_json,
+        ):
             return 0
         views: dict[str, VaryView] = {}
         try:

@@ -287,7 +287,7 @@ class TestLive:
             self.asked(db, "--live")
 
     def test_the_estimate_asks_nothing(self, db: Path, api: MessagesApi) -> None:
-        result = self.asked(db, "--estimate")
+        result = self.asked(db, "--estimate", "--json")
         assert '"calls_each": 1' in result.stdout
         assert api.asked == 0
 

@@ -127,7 +127,9 @@ def test_a_judge_is_asked_of_each_step_once_and_foreseen(db: Path, api: Messages
         steps(db, TOUR, "--model", MODEL)
     with pytest.raises(OfflineMiss, match="step 0: no stored word of the judge gpt-judge"):
         steps(db, TOUR, "--model", MODEL, *JUDGED)
-    foreseen = as_json(steps(db, TOUR, "--model", MODEL, *JUDGED, "--estimate", "--validate"))
+    foreseen = as_json(
+        steps(db, TOUR, "--model", MODEL, *JUDGED, "--estimate", "--json", "--validate")
+    )
     assert (foreseen["estimate"]["calls"], foreseen["test_calls"]) == (8, 32)
     assert api.asked == 0
     api.flights.gather = 8
@@ -176,13 +178,13 @@ def test_the_judges_calls_are_foreseen_and_counted(
     db: Path, api: MessagesApi, server: Server
 ) -> None:
     words = ("--expect", "judge", *JUDGED, "-k", "3", "--at", "4", "--system", str(prompt(4)))
-    foreseen = as_json(expected(db, TOUR, *words, "--model", MODEL, "--estimate"))
+    foreseen = as_json(expected(db, TOUR, *words, "--model", MODEL, "--estimate", "--json"))
     assert (foreseen["calls"], foreseen["most_calls"]) == (6, 6), "three answers, each judged"
     result = expected(db, TOUR, *words, *LIVE, "--json")
     assert "6 live calls at first" in result.stderr
     assert "one more for each new answer the judge sees is counted" in result.stderr
     assert as_json(result)["asked"] == api.asked == 3 + len(server.judge.seen)
-    again = as_json(expected(db, TOUR, *words, "--model", MODEL, "--estimate"))
+    again = as_json(expected(db, TOUR, *words, "--model", MODEL, "--estimate", "--json"))
     assert (again["calls"], again["stored"]) == (0, 3 + len(server.judge.seen))
 
 
@@ -190,7 +192,7 @@ def test_a_bisection_says_who_judges_and_what_that_may_cost(
     db: Path, api: MessagesApi, server: Server
 ) -> None:
     words = (TOUR, *prompts((3, 4)), "--expect", "judge", *JUDGED, "--at", "4")
-    foreseen = as_json(run(bisect, db, *words, "--model", MODEL, "--estimate"))
+    foreseen = as_json(run(bisect, db, *words, "--model", MODEL, "--estimate", "--json"))
     assert foreseen["judge"] == JUDGE
     view = bisected(db, *words, *LIVE)
     assert view["asked"] == api.asked

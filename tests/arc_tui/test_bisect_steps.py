@@ -180,7 +180,7 @@ def test_a_question_of_the_users_is_asked_instead(db: Path) -> None:
 
 
 def test_what_it_would_ask_is_said_and_nothing_asked(db: Path) -> None:
-    found = as_json(run(db, LONG, "--oracle", "belief", "--validate", "--estimate"))
+    found = as_json(run(db, LONG, "--oracle", "belief", "--validate", "--estimate", "--json"))
     assert (found["estimate"]["calls"], found["test_calls"]) == (18, 16)
     assert found["facts"]
     assert as_json(run(db, LONG, "--oracle", "belief", "--json"))["kept"] == 0
@@ -284,7 +284,7 @@ def test_runs_are_foreseen_by_what_the_recorded_steps_asked(
 ) -> None:
     fix = constraint(tmp_path, "Never make up an amount.")
     words = ("--fix", fix, "--expect", "tool=refund_order", "-k", "3", "--oracle", "savable")
-    found = as_json(run(db, TOUR, *words, "--estimate", "--model", MODEL, "--validate"))
+    found = as_json(run(db, TOUR, *words, "--estimate", "--json", "--model", MODEL, "--validate"))
     assert found["runs"] == {"steps": 6, "of": 8, "each": 3, "most_calls": 21}
     assert found["estimate"]["calls"] == 6 * 3 * 8 // 2
     assert (found["estimate"]["most_calls"], found["test_calls"]) == (8 * 3 * 21, 2 * 3 * 21)

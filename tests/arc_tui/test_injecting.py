@@ -128,9 +128,9 @@ def test_your_own_error_is_a_file_with_one_observation(db: Path, tmp_path: Path)
 
 
 def test_an_estimate_asks_nothing_and_counts_what_is_stored(db: Path) -> None:
-    first = json.loads(run(db, RUNS[0], "--estimate").stdout)
+    first = json.loads(run(db, RUNS[0], "--estimate", "--json").stdout)
     run(db, RUNS[0])
-    again = json.loads(run(db, RUNS[0], "--estimate").stdout)
+    again = json.loads(run(db, RUNS[0], "--estimate", "--json").stdout)
     assert (first["calls"], first["stored"]) == (2, 0)
     assert (again["calls"], again["stored"]) == (0, 2)
 
@@ -144,7 +144,7 @@ def test_of_an_unknown_model_the_error_is_listed_and_nobody_is_asked(tmp_path: P
     assert "get_order → total $39.00 → $79.00" in result.stdout
     assert "– not asked" in result.stdout
     assert "kept for the recovery rate" not in result.stdout
-    estimate = json.loads(run(path, "last", "--estimate").stdout)
+    estimate = json.loads(run(path, "last", "--estimate", "--json").stdout)
     assert (estimate["calls"], estimate["usd"]) == (2, None)
     assert as_json(path, "last")["rows"][0]["tried"] == []
     with open_ledger(path) as store:

@@ -268,7 +268,7 @@ def test_a_summary_can_be_asked_of_the_model_and_is_shown(
     with pytest.raises(OfflineMiss):
         run(db, *arguments)
     live = (*arguments, "--live", "--max-calls", "60")
-    estimate = json.loads(run(db, *arguments, "--estimate").stdout)
+    estimate = json.loads(run(db, *arguments, "--estimate", "--json").stdout)
     view = as_json(db, *live)
     assert view["by"] == f"written by {MODEL}"
     assert view["text"] == "Summary of the conversation so far.\nOrder 1039 cost 12900 cents."

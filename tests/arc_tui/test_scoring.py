@@ -132,7 +132,7 @@ def test_an_unknown_trace_is_said_before_anything_is_asked(api: MessagesApi, db:
 
 
 def test_the_estimate_asks_nothing(api: MessagesApi, db: Path) -> None:
-    said = json.loads(run(db, "last", "--model", MODEL, "-k", "3", "--estimate").stdout)
+    said = json.loads(run(db, "last", "--model", MODEL, "-k", "3", "--estimate", "--json").stdout)
     assert (said["calls"], said["stored"], api.asked) == (12, 0, 0)
 
 

@@ -369,7 +369,7 @@ def test_the_estimate_comes_before_the_first_live_call_and_is_what_is_asked(
     api: MessagesApi, db: Path
 ) -> None:
     arguments = (str(V4), "--on", MADE_UP)
-    estimate = as_json(run(db, *arguments, *LIVE, "--estimate"))
+    estimate = as_json(run(db, *arguments, *LIVE, "--estimate", "--json"))
     assert api.asked == 0
     result = run(db, *arguments, *LIVE, "--json")
     assert f"{estimate['calls']} live calls at first" in result.stderr
@@ -444,7 +444,7 @@ def test_asked_afresh_it_counts_other_answers_and_the_old_ones_stay(
     arguments = (str(V4), "--on", MADE_UP, *LIVE, "--json")
     first = as_json(run(db, *arguments))
     asked = api.asked
-    estimate = as_json(run(db, *arguments, "--resample", "--estimate"))
+    estimate = as_json(run(db, *arguments, "--resample", "--estimate", "--json"))
     assert (estimate["calls"], estimate["stored"]) == (asked, 0)
     fresh = as_json(run(db, *arguments, "--resample"))
     assert (first["range"], fresh["range"], api.asked) == (0, 1, 2 * asked)

@@ -250,7 +250,7 @@ def test_the_estimate_asks_nothing_and_counts_who_is_asked(
     api: MessagesApi, db: Path, tmp_path: Path
 ) -> None:
     def calls(*arguments: str) -> int:
-        said = run(db, "--model", MODEL, *arguments, "--estimate").stdout
+        said = run(db, "--model", MODEL, *arguments, "--estimate", "--json").stdout
         return int(json.loads(said)["calls"])
 
     file = words_file(tmp_path, *WORDS)
