@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from replay.redact.keys import HEADERS, plain
 from replay.redact.rule import (
     EQUALS,
     GAP,
@@ -20,7 +21,7 @@ from replay.redact.rule import (
     varied,
 )
 
-_BETWEEN = ("", "_", "-", " ")
+_BETWEEN = ("", "_", "-", " ", ".")
 
 _NAMES: dict[str, str] = {
     "key": "api access account secret private signing encryption subscription master service"
@@ -34,6 +35,9 @@ _NAMES: dict[str, str] = {
     "passphrase": "",
     "pwd": "",
     "pass": "_ -",
+    "dockerconfigjson": "",
+    "cookie": "",
+    "authorization": "",
 }
 """How names of secrets end, and the words of which one has to stand before ("": none)."""
 
@@ -98,8 +102,8 @@ def _parameter(text: str, match: re.Match[str]) -> Span | None:
 
 
 _PAIRED = re.compile(
-    r"(?i)(?:api[_-]?key|secret[\w-]{0,20}|password|passwd|token|authorization|cookie)"
-    rf"{QUOTE}\s?,\s?{QUOTE}\Z"
+    r"(?i)(?:api[_-]?key|secret[\w.-]{0,20}|password|passwd|token|authorization|cookie"
+    rf"|dockerconfigjson){QUOTE}\s?,\s?{QUOTE}\Z"
 )
 
 
@@ -107,6 +111,21 @@ def _paired(text: str, match: re.Match[str]) -> Span | None:
     """The value that stands behind a name of a secret, each said as a field."""
     before = text[max(match.start() - 120, 0) : match.start()]
     return match.span("secret") if _PAIRED.search(before) else None
+
+
+def _header(text: str, match: re.Match[str]) -> Span | None:
+    """The value that stands behind the name of a header, both in a list or given to a call."""
+    before = text[max(match.start() - 30, 0) : match.end("word")]
+    name = re.search(r"[A-Za-z_-]*\Z", before)
+    return match.span("secret") if name is not None and plain(name[0]) in HEADERS else None
+
+
+_FIELD = re.compile(r"[A-Za-z]+\d{0,3}(?:-[A-Za-z]+\d{0,3})+\Z")
+"""A name of a header, of which others stand in a list."""
+
+
+def _value(text: str) -> bool:
+    return varied(text) and not _FIELD.match(text)
 
 
 def _element(text: str, match: re.Match[str]) -> Span | None:
@@ -129,7 +148,18 @@ _QUOTED = (
     r"(?P<secret>[^\s\"'\\]{4,}+)(?=\\{0,63}[\"'`]|\\{1,63}u002[27]|\Z)"
 )
 
+_LISTED = (
+    rf"{QUOTE}{GAP}(?::|=>){GAP}\[{SPACE}{{0,40}}{QUOTE}"
+    rf"(?P<secret>[^\]\[]{{4,}}?)(?={QUOTE}{SPACE}{{0,40}}\]|\Z)"
+)
+"""All that stands in a list, as one."""
+_GIVEN = (
+    rf"{QUOTE}{SPACE}{{0,40}},{SPACE}{{0,40}}{QUOTE}(?:[a-z-]{{3,12}}{SPACE}{{1,3}})?"
+    r"(?P<secret>[^\s\"'\\]{8,})"
+)
+
 _WORDS = ("key", "token", "secret", "pwd")
+_HEADED = (("cookie", "cookie"), ("authorization", "auth"), ("key", "key"), ("token", "token"))
 _PASS = "password passwd passphrase pass"
 
 CONTEXT: tuple[Rule, ...] = (
@@ -284,7 +314,25 @@ CONTEXT: tuple[Rule, ...] = (
     ),
     *(_named("quoted", word, _QUOTED, _said) for word in _WORDS),
     _named("quoted", _PASS, _QUOTED, _said, "pass"),
-    *(_named("assigned", word, _ASSIGNED, varied) for word in ("key", "token", "secret")),
+    _named("quoted", "cookie", _QUOTED, varied),
+    *(_named("quoted", word, _LISTED, varied) for word in (*_WORDS, "cookie")),
+    _named("quoted", _PASS, _LISTED, varied, "pass"),
+    _named("quoted", "authorization", _LISTED, varied, "auth"),
+    *(
+        Rule(
+            "header",
+            (hint,),
+            re.compile(rf"(?P<word>{word}){_GIVEN}"),
+            _value,
+            lower=True,
+            extent=_header,
+        )
+        for word, hint in _HEADED
+    ),
+    *(
+        _named("assigned", word, _ASSIGNED, varied)
+        for word in ("key", "token", "secret", "dockerconfigjson")
+    ),
     _named("assigned", "_auth", _ASSIGNED, varied, "auth"),
     Rule(
         "assigned",

@@ -1,8 +1,9 @@
-"""`python -m tests.bench [--mb N] [WORD…]`: the rows whose name holds a word, or all of them.
+"""`python -m tests.bench [--mb N] [--most N] [WORD…]`: the rows whose name holds a word, or all.
 
 Figures are from this machine and this run; the ratio is what holds elsewhere. The rows of `spans`
 take a gigabyte of disk for their corpus, and as much again for each way of reading it: `--mb 50`
-is a quick look. `--peer phoenix` measures import beside another tool, which it installs.
+is a quick look. `app` needs databases that it builds once and keeps; `--most 10000` leaves out the
+largest. `--peer phoenix` measures import beside another tool, which it installs.
 """
 
 from __future__ import annotations
@@ -46,12 +47,18 @@ def main() -> None:
     asked = argparse.ArgumentParser(prog="python -m tests.bench", description="Speed as ratios.")
     asked.add_argument("words", nargs="*", metavar="WORD", help=", ".join(GROUPS))
     asked.add_argument("--mb", type=int, default=exports.MEGABYTES, help="size of the corpus")
+    asked.add_argument(
+        "--most", type=int, default=app.MOST, help="spans and runs the app is shown at most"
+    )
     asked.add_argument("--peer", choices=["phoenix"], help="import beside another tool, alone")
     asked.add_argument(
         "--peer-env", type=Path, help="an environment of it, made where there is none"
     )
     given = asked.parse_args()
-    groups = GROUPS | {"spans": partial(taking.rows, megabytes=given.mb)}
+    groups = GROUPS | {
+        "spans": partial(taking.rows, megabytes=given.mb),
+        "app": partial(app.rows, most=given.most),
+    }
     if given.peer:
         size = min(given.mb, peer.MEGABYTES)
         groups = {"peer": partial(peer.rows, megabytes=size, environment=given.peer_env)}

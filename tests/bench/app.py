@@ -1,25 +1,18 @@
-"""The app: first frame beside an empty one, a key's repaint at any length, a long message.
+"""The app in a real pty: first frame beside an empty one, a key's repaint at any length, memory.
 
-Drawn without a terminal, so these are the app's own costs; a real pty adds its own.
+A key's time ends with the first frame it draws, "all of it" with the last: what a step says is read
+while the cursor has moved on already.
 """
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import quantiles
 
-from textual.app import App, ComposeResult
-
-from arc_tui.views.trace.tree import Branch
-from arc_tui.views.trace.view import EMPTY, TraceView, build_trace
-from arc_tui.widgets.document import lay_out, value
-from arc_tui.widgets.trace.span_tree import SpanTree
-from replay.store.write import Writer
-from taxonomy.ledger import open_ledger
-from tests.bench.corpus import WORDS, trace
-from tests.bench.measure import Row, best, ms, pair, python
+from tests.bench.measure import Row, ms
+from tests.bench.shown import long_message, long_trace, many_runs
+from tests.bench.terminal import Press, Terminal
 
 EMPTY_APP = """
 import asyncio
@@ -30,87 +23,157 @@ async def main():
 asyncio.run(main())
 """
 
-OPEN_TRACE = """
-import asyncio, pathlib
-from arc_tui.app import ArcApp
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.widgets.trace.span_tree import SpanTree
-async def main():
-    path = pathlib.Path({path!r})
-    app = ArcApp(path)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await app.push_screen(TraceScreen(path, {key!r}))
-        while not app.screen.query_one(SpanTree).row_count:
-            await pilot.pause(0.005)
-asyncio.run(main())
+EMPTY = """
+from textual.app import App
+from textual.widgets import Static
+class Empty(App):
+    def compose(self):
+        yield Static("nothing else")
+Empty().run()
 """
 
+OPENED = """
+import pathlib, sys
+from arc_tui.app import ArcApp
+from arc_tui.screens.trace.screen import TraceScreen
+class Opened(ArcApp):
+    def on_mount(self):
+        self.push_screen(TraceScreen(self.path, sys.argv[2]))
+Opened(pathlib.Path(sys.argv[1])).run()
+"""
+"""The app on a run without the list that one comes from."""
 
-def rows(folder: Path) -> Iterator[Row]:
-    database = folder / "app.db"
-    with open_ledger(database) as store:
-        writer = Writer(store)
-        key = writer.write(trace(random.Random(1), "long", 5000))
-        writer.finish(key)
-        view = build_trace(store, key)
-    shown, empty = pair(
-        python(OPEN_TRACE.format(path=str(database), key=key)), python(EMPTY_APP), 3
-    )
+MOST = 100_000
+SPANS, RUNS, MEGABYTES = (1_000, 10_000, 100_000), (10_000, 100_000), (1, 5)
+PRESSES, STARTS = 40, 5
+A_ROW, THE_RUN, A_RUN = "read_file", "1.0", "0.0"
+"""What stands in a row of the tree, in the one of the list of one run, and in one of very many."""
+
+
+def rows(_: Path, *, most: int = MOST) -> Iterator[Row]:
+    """`most` is the length of the longest trace and list."""
+    yield from traces([count for count in SPANS if count <= most])
+    yield from runs([count for count in RUNS if count <= most])
+    for megabytes in MEGABYTES:
+        yield from message(megabytes)
+
+
+def traces(lengths: Sequence[int]) -> Iterator[Row]:
+    """Long traces: from nothing to their rows, from the list to their rows, keys, memory."""
+    moves = {}
+    for count in lengths:
+        path = long_trace(count)
+        key = _only_trace(path)
+        shown, empty = _in_turn((OPENED, str(path), key), A_ROW, (EMPTY,), "nothing else")
+        yield Row(
+            f"first frame with span rows, {count:,} spans",
+            f"{ms(shown)} against {ms(empty)}: {shown / empty:.2f}×",
+            "an empty Textual app, goal ≤ 1.8×",
+        )
+        with _arc(path) as terminal:
+            terminal.until(THE_RUN)
+            terminal.settle()
+            terminal.send("\r")
+            opened = terminal.until(A_ROW)
+            moves[count] = _presses(terminal, "j")
+            pages = _presses(terminal, "\x04")
+            jumps = _presses(terminal, "Gg")
+            memory = terminal.memory_mb()
+        yield Row(f"enter on a run to its rows, {count:,} spans", ms(opened), "")
+        yield _keys(f"a row down, {count:,} spans", moves[count])
+        yield _keys(f"a page down, {count:,} spans", pages)
+        yield _keys(f"to the end and back, {count:,} spans", jumps)
+        yield Row(f"memory, {count:,} spans", f"{memory:.0f} MB", "")
+    yield _flat("a row down, longest against shortest trace", moves)
+
+
+def runs(lengths: Sequence[int]) -> Iterator[Row]:
+    """Lists of very many runs."""
+    moves = {}
+    for count in lengths:
+        path = many_runs(count)
+        shown, empty = _in_turn(("-m", "arc_tui", "--db", str(path)), A_RUN, (EMPTY,), "nothing")
+        yield Row(
+            f"first frame with rows, {count:,} runs",
+            f"{ms(shown)} against {ms(empty)}: {shown / empty:.2f}×",
+            "an empty Textual app",
+        )
+        with _arc(path) as terminal:
+            terminal.until(A_RUN)
+            moves[count] = _presses(terminal, "j")
+            pages = _presses(terminal, "\x04")
+            jumps = _presses(terminal, "Gg")
+            memory = terminal.memory_mb()
+        yield _keys(f"a row down, {count:,} runs", moves[count])
+        yield _keys(f"a page down, {count:,} runs", pages)
+        yield _keys(f"to the end and back, {count:,} runs", jumps)
+        yield Row(f"memory, {count:,} runs", f"{memory:.0f} MB", "")
+    yield _flat("a row down, longest against shortest list", moves)
+
+
+def message(megabytes: int) -> Iterator[Row]:
+    """A long message: opened from where it is cut, then turned a page at a time."""
+    with _arc(long_message(megabytes)) as terminal:
+        terminal.until(THE_RUN)
+        terminal.press("\r")
+        terminal.press("4")
+        terminal.press("\r")
+        terminal.press("G")
+        opened = terminal.press("\r")
+        pages = _presses(terminal, "\x04")
+        memory = terminal.memory_mb()
     yield Row(
-        "first frame with span rows, 10 001-span trace",
-        f"{ms(shown)} against {ms(empty)}: {shown / empty:.2f}×",
-        "an empty Textual app, goal ≤ 1.8×",
+        f"a {megabytes} MB message opened",
+        ms(opened.all_s),
+        "TextArea 380 ms at 1 MB, goal ≤ 50 ms",
     )
-    yield from repaints(view)
-    text = " ".join(random.Random(2).choices(WORDS, k=180_000))
-    spent = best(lambda: lay_out((value(text, key="x"),), 100, {"x"}), 3)
-    yield Row(
-        f"a {len(text) >> 10} KB message laid out", ms(spent), "TextArea 380 ms, goal ≤ 50 ms"
-    )
+    yield _keys(f"a page down in {megabytes} MB", pages, "p90 ≤ 40 ms")
+    yield Row(f"memory with {megabytes} MB open", f"{memory:.0f} MB", "")
 
 
-def repaints(view: TraceView) -> Iterator[Row]:
-    """A cursor move and the page drawn again, at three lengths of tree."""
-    spent = {count: asyncio.run(repaint(tall(view, count))) for count in (1_000, 10_000, 100_000)}
-    figures = ", ".join(f"{ms(seconds)} at {count // 1000}k" for count, seconds in spent.items())
-    ratio = max(spent.values()) / min(spent.values())
-    yield Row("key to repaint of the tree", f"{figures}: {ratio:.2f}×", "flat within 1.5×, ≤ 16 ms")
+def _arc(path: Path) -> Terminal:
+    return Terminal("-m", "arc_tui", "--db", str(path))
 
 
-def tall(view: TraceView, count: int) -> TraceView:
-    """The trace with `count` rows in its tree."""
-    one = next(branch for branch in view.tree if branch.role == "step")
-    tree: list[Branch] = [
-        Branch(id=str(n), role="step", label=one.label, step=n % len(view.steps), status="ok",
-               spans=(str(n),))
-        for n in range(count)
-    ]  # fmt: skip
-    return TraceView(
-        run=view.run, steps=view.steps, lanes=(), tree=tuple(tree), diagnosis=None, tags=()
-    )
+def _only_trace(path: Path) -> str:
+    from replay.store.rows import trace_rows
+    from taxonomy.ledger import open_ledger
+
+    with open_ledger(path) as store:
+        return trace_rows(store)[0].trace
 
 
-class Bare(App[None]):
-    """The tree alone."""
-
-    def compose(self) -> ComposeResult:
-        yield SpanTree()
-
-
-async def repaint(view: TraceView) -> float:
-    """Seconds of one move of the cursor with all visible lines drawn again."""
-    app = Bare()
-    async with app.run_test(size=(120, 40)) as pilot:
-        tree = app.query_one(SpanTree)
-        tree.view = EMPTY
-        tree.view = view
-        await pilot.pause()
-        return best(move(tree), 30)
+def _in_turn(
+    ours: Sequence[str], our_words: str, theirs: Sequence[str], their_words: str
+) -> tuple[float, float]:
+    """The fastest start of each of two programs, run in turn."""
+    found = [(_start(ours, our_words), _start(theirs, their_words)) for _ in range(STARTS)]
+    return min(mine for mine, _ in found), min(other for _, other in found)
 
 
-def move(tree: SpanTree) -> Callable[[], object]:
-    def once() -> object:
-        tree.action_move(1)
-        return [tree.render_line(line) for line in range(tree.size.height)]
+def _start(words: Sequence[str], shown: str) -> float:
+    """Seconds until a program, or the code of one, has drawn those words."""
+    command = words if words[0] == "-m" else ("-c", *words)
+    with Terminal(*command) as terminal:
+        return terminal.until(shown)
 
-    return once
+
+def _presses(terminal: Terminal, keys: str) -> list[Press]:
+    """The keys in turn, each once all is quiet."""
+    return [terminal.press(keys[turn % len(keys)]) for turn in range(PRESSES)]
+
+
+def _keys(what: str, presses: Sequence[Press], goal: str = "p50 ≤ 16 ms") -> Row:
+    first, whole = (_p50_p90([getattr(each, name) for each in presses]) for name in Press._fields)
+    figure = f"p50 {ms(first[0])}, p90 {ms(first[1])}; all of it {ms(whole[0])}, {ms(whole[1])}"
+    return Row(what, figure, goal)
+
+
+def _flat(what: str, moves: dict[int, list[Press]]) -> Row:
+    middle = [_p50_p90([each.first_s for each in presses])[0] for presses in moves.values()]
+    return Row(what, f"{max(middle) / min(middle):.2f}×", "flat within 1.5×")
+
+
+def _p50_p90(seconds: Sequence[float]) -> tuple[float, float]:
+    tenths = quantiles(seconds, n=10)
+    return tenths[4], tenths[8]

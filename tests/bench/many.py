@@ -13,23 +13,24 @@ from replay.store.write import Writer
 from taxonomy import ledger
 from taxonomy.classes import FailureClass, Fault, Shape
 from taxonomy.findings import Candidate, Diagnosis, Finding
-from tests.bench.corpus import WORDS, batches
+from tests.bench.corpus import STEPS, WORDS, batches
 
 WRITTEN = 300
 
 
-def fill(store: Store, traces: int) -> int:
+def fill(store: Store, traces: int, *, steps: int = STEPS) -> int:
     """Write the corpus; returns how many spans."""
     writer = Writer(store)
-    return sum(writer.finish(writer.write(batch)).spans for batch in batches(traces))
+    written = batches(traces, steps=steps)
+    return sum(writer.finish(writer.write(batch)).spans for batch in written)
 
 
-def fill_many(store: Store, traces: int) -> int:
+def fill_many(store: Store, traces: int, *, steps: int = STEPS) -> int:
     """At least `traces` runs with diagnoses; returns how many spans they have."""
-    fill(store, WRITTEN)
+    fill(store, WRITTEN, steps=steps)
     keys = [row[0] for row in store.db.execute("SELECT key FROM trace ORDER BY id")]
     for number, key in enumerate(keys):
-        ledger.keep(store, _said(random.Random(number), key), {})
+        ledger.keep(store, _said(random.Random(number), key, steps), {})
     copies = -(-traces // WRITTEN) - 1
     with store.writing() as db:
         most, spans = db.execute("SELECT max(trace), max(id) FROM span").fetchone()
@@ -82,13 +83,13 @@ _WHICH = {
 }
 
 
-def _said(chance: random.Random, trace: str) -> Diagnosis:
+def _said(chance: random.Random, trace: str, steps: int) -> Diagnosis:
     """What rules might say: of most runs something, of some that the harness did it."""
     why = " ".join(chance.choices(WORDS, k=6))
     found = [
         Finding(
             failure=chance.choice(list(FailureClass)),
-            step=chance.randrange(17),
+            step=chance.randrange(steps),
             why=why,
             rule="bench",
             fault=chance.choice([None, None, None, Fault.HARNESS]),
@@ -100,6 +101,6 @@ def _said(chance: random.Random, trace: str) -> Diagnosis:
         shape=chance.choice(list(Shape)),
         scores=(),
         findings=tuple(found),
-        candidates=(Candidate(step=chance.randrange(17), weight=1.0, why=why, signals=()),),
+        candidates=(Candidate(step=chance.randrange(steps), weight=1.0, why=why, signals=()),),
         warnings=("used an id never observed",) if chance.random() < 0.1 else (),
     )

@@ -66,7 +66,7 @@ class Terminal:
         wanted = words.encode()
         end = time.perf_counter() + PATIENCE_S
         while time.perf_counter() < end:
-            head, found, rest = self._said.partition(wanted)
+            _, found, rest = self._said.partition(wanted)
             if found and (_DRAWN in rest or not self._asked):
                 return self._read_at - self._began
             self._read(1.0)

@@ -21,6 +21,7 @@ MARKS = (
     ("✗  ✓  ·", "a run that failed, passed, or whose outcome is not known"),
     ("✓!", "passed, but something went wrong on the way"),
     ("◆", "a step that may be where the run broke"),
+    ("'", "a step that you marked; ' goes to it"),
     ("┃", "a step where samples show that the arms differ, beyond chance"),
     ("╎", "a step after the edited agent left the road: it would not have been here"),
     ("×3", "three steps in a row that made the same call; space unfolds them"),
