@@ -6,37 +6,31 @@ from collections.abc import Iterator
 
 from rich.text import Text
 from textual import events
-from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
+from typing_extensions import override
 
 from arc_tui.widgets.cells import fit
-from arc_tui.widgets.replay.head import folded
+from arc_tui.widgets.few_lines import FewLines, folded
 
 PAGES = ("Break point", "Classes", "Scores", "Disagreements", "What it means")
 BREAK, CLASSES, SCORES, WORST, NOTES = range(len(PAGES))
 
 
-class CalibrationHead(Widget):
+class CalibrationHead(FewLines):
     """The sentence in bold, what it rests on under it."""
 
-    ALLOW_SELECT = False
+    INK = "calibration-head"
     COMPONENT_CLASSES = {"calibration-head--sentence", "calibration-head--basis"}
 
     sentence: reactive[str] = reactive("", layout=True)
     basis: reactive[str] = reactive("", layout=True)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        del container, viewport
-        return len(self._lines(width))
-
-    def render(self) -> Text:
-        return Text("\n").join(self._lines(self.content_size.width))
-
-    def _lines(self, width: int) -> list[Text]:
-        bold = self.get_component_rich_style("calibration-head--sentence", partial=True)
-        quiet = self.get_component_rich_style("calibration-head--basis", partial=True)
+    @override
+    def lines(self, width: int) -> list[Text]:
+        bold = self.ink("sentence")
+        quiet = self.ink("basis")
         lines = [Text(line, bold) for line in folded(self.sentence, width)]
         if self.basis:
             lines.append(Text(fit(self.basis, width), quiet))

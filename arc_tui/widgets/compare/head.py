@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from rich.style import Style
 from rich.text import Text
-from textual.geometry import Size
 from textual.reactive import reactive
-from textual.widget import Widget
+from typing_extensions import override
 
 from arc_tui import format
 from arc_tui.views.compare.side import Who
 from arc_tui.views.compare.view import CompareView
 from arc_tui.views.compare.words import NOTE, facts, figures
 from arc_tui.widgets.cells import fit
+from arc_tui.widgets.few_lines import TALL, FewLines, folded
 from arc_tui.widgets.replay.foot import packed
-from arc_tui.widgets.replay.head import TALL, folded
 
 MOST_FIGURES, FEWEST_FIGURES = 3, 2
 """Lines of figures, and in a terminal that is not `TALL`."""
 
 
-class CompareHead(Widget):
+class CompareHead(FewLines):
     """The sentence in bold, a line each for A and B, the figures."""
 
-    ALLOW_SELECT = False
+    INK = "compare-head"
     COMPONENT_CLASSES = {
         "compare-head--sentence", "compare-head--letter", "compare-head--quiet",
     }  # fmt: skip
@@ -32,30 +30,21 @@ class CompareHead(Widget):
     waiting: reactive[str] = reactive("", layout=True)
     """What is said while there is nothing to show."""
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        del container, viewport
-        return len(self._lines(width))
-
-    def render(self) -> Text:
-        return Text("\n").join(self._lines(self.content_size.width))
-
-    def _lines(self, width: int) -> list[Text]:
+    @override
+    def lines(self, width: int) -> list[Text]:
         view = self.view
         if view is None:
             return [Text(self.waiting)]
-        said = [Text(line, self._ink("sentence")) for line in folded(view.sentence, width)]
+        said = [Text(line, self.ink("sentence")) for line in folded(view.sentence, width)]
         who = [self._who("A", view.a, width), self._who("B", view.b, width)]
         counted = packed([NOTE, *figures(view), *map(format.one_line, view.lacks)], width)
         most = MOST_FIGURES if self.app.size.height >= TALL else FEWEST_FIGURES
         if len(counted) > most:
             counted[most - 1 :] = [f"{fit(counted[most - 1], width - 2).rstrip()} …"]
-        return [*said, *who, *(Text(line, self._ink("quiet")) for line in counted)]
+        return [*said, *who, *(Text(line, self.ink("quiet")) for line in counted)]
 
     def _who(self, letter: str, who: Who, width: int) -> Text:
-        line = Text.assemble((f"{letter} ", self._ink("letter")))
+        line = Text.assemble((f"{letter} ", self.ink("letter")))
         named = format.one_line(who.name)
         told = " · ".join([named, *facts(who), (who.digest or who.trace).rpartition(":")[2][:8]])
         return line.append(fit(told, width - line.cell_len).rstrip())
-
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"compare-head--{name}", partial=True)

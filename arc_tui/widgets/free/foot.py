@@ -6,36 +6,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.text import Text
-from textual.geometry import Size
 from textual.reactive import reactive
-from textual.widget import Widget
+from typing_extensions import override
 
 from arc_tui import format
 from arc_tui.views.free.stage import EMPTY, FreeStage
 from arc_tui.views.free.view import FreeView
 from arc_tui.views.free.words import UNCHECKED
 from arc_tui.widgets.cells import spread
+from arc_tui.widgets.few_lines import FewLines
 from arc_tui.widgets.replay.foot import DIGITS, packed
 
 
-class FreeFoot(Widget):
+class FreeFoot(FewLines):
     """Progress or figures, and the sentence that stands under every free run."""
 
-    ALLOW_SELECT = False
+    INK = "free-foot"
     COMPONENT_CLASSES = {"free-foot--figures", "free-foot--unchecked"}
 
     stage: reactive[FreeStage] = reactive(EMPTY, layout=True)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        del container, viewport
-        return len(self._lines(width))
-
-    def render(self) -> Text:
-        return Text("\n").join(self._lines(self.content_size.width))
-
-    def _lines(self, width: int) -> list[Text]:
-        figures = self.get_component_rich_style("free-foot--figures", partial=True)
-        unchecked = self.get_component_rich_style("free-foot--unchecked", partial=True)
+    @override
+    def lines(self, width: int) -> list[Text]:
+        figures = self.ink("figures")
+        unchecked = self.ink("unchecked")
         if self.stage.running:
             ends = "stopping" if self.stage.at == "stopping" else "esc stops"
             lines = [spread(Text(progress(self.stage)), Text(ends), width)]

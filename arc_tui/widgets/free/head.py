@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from rich.text import Text
-from textual.geometry import Size
 from textual.reactive import reactive
-from textual.widget import Widget
+from typing_extensions import override
 
 from arc_tui.views.free.stage import EMPTY, FreeStage
-from arc_tui.widgets.replay.head import MOST, folded
+from arc_tui.widgets.few_lines import FewLines, folded, noticed
 
 
-class FreeHead(Widget):
+class FreeHead(FewLines):
     """The sentence in bold, the notices under it."""
 
-    ALLOW_SELECT = False
+    INK = "free-head"
     COMPONENT_CLASSES = {"free-head--sentence", "free-head--trouble", "free-head--notice"}
 
     stage: reactive[FreeStage] = reactive(EMPTY, layout=True)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        del container, viewport
-        return len(self._lines(width))
-
-    def render(self) -> Text:
-        return Text("\n").join(self._lines(self.content_size.width))
-
-    def _lines(self, width: int) -> list[Text]:
+    @override
+    def lines(self, width: int) -> list[Text]:
         troubled = self.stage.trouble is not None and not self.stage.running
         sentence = "trouble" if troubled else "sentence"
-        notices = [line for said in self.stage.notices for line in folded(f"! {said}", width)]
-        said = [(sentence, folded(self.stage.sentence, width)), ("notice", notices[:MOST])]
-        return [
-            Text(line, self.get_component_rich_style(f"free-head--{name}", partial=True))
-            for name, lines in said
-            for line in lines
+        said = [
+            (sentence, folded(self.stage.sentence, width)),
+            ("notice", noticed(self.stage.notices, width)),
         ]
+        return self.inked(said)

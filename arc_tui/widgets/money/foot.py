@@ -5,31 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.text import Text
-from textual.geometry import Size
 from textual.reactive import reactive
-from textual.widget import Widget
+from typing_extensions import override
 
 from arc_tui import format
 from arc_tui.views.money.rows import MoneyRows, used_count
+from arc_tui.widgets.few_lines import FewLines
 from arc_tui.widgets.replay.foot import packed
 
 
-class MoneyFoot(Widget):
+class MoneyFoot(FewLines):
     """Facts that hold for all rows."""
-
-    ALLOW_SELECT = False
 
     found: reactive[MoneyRows | None] = reactive(None, layout=True)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        del container, viewport
-        return len(self._lines(width))
-
-    def render(self) -> Text:
-        return Text("\n").join(map(Text, self._lines(self.content_size.width)))
-
-    def _lines(self, width: int) -> list[str]:
-        return list(packed(_facts(self.found), width)) if self.found is not None else [""]
+    @override
+    def lines(self, width: int) -> list[Text]:
+        said = packed(_facts(self.found), width) if self.found is not None else [""]
+        return [Text(line) for line in said]
 
 
 def _facts(found: MoneyRows) -> Iterator[str]:

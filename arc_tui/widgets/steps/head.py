@@ -5,22 +5,20 @@ from __future__ import annotations
 
 from typing import get_args
 
-from rich.style import Style
 from rich.text import Text
-from textual.geometry import Size
 from textual.reactive import reactive
-from textual.widget import Widget
+from typing_extensions import override
 
 from arc_tui.jobs.bisect.step_plan import OracleName
 from arc_tui.views.steps.stage import EMPTY, StepsStage
 from arc_tui.widgets.cells import spread
-from arc_tui.widgets.replay.head import MOST, folded
+from arc_tui.widgets.few_lines import FewLines, folded, noticed
 
 
-class StepsHead(Widget):
+class StepsHead(FewLines):
     """The run and the oracles, the sentence in bold, the test of it, the notices, what to do."""
 
-    ALLOW_SELECT = False
+    INK = "steps-head"
     COMPONENT_CLASSES = {
         "steps-head--title", "steps-head--oracle", "steps-head--sentence", "steps-head--trouble",
         "steps-head--validated", "steps-head--refuted", "steps-head--inconclusive",
@@ -29,38 +27,28 @@ class StepsHead(Widget):
 
     stage: reactive[StepsStage] = reactive(EMPTY, layout=True)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        del container, viewport
-        return len(self._lines(width))
-
-    def render(self) -> Text:
-        return Text("\n").join(self._lines(self.content_size.width))
-
-    def _lines(self, width: int) -> list[Text]:
+    @override
+    def lines(self, width: int) -> list[Text]:
         stage = self.stage
         first, *more = stage.lines
         trial = stage.view.trial
-        notices = [line for said in stage.notices for line in folded(f"! {said}", width)]
         said = [
             ("sentence" if stage.trouble is None else "trouble", folded(first, width)),
             *((trial.status if trial is not None else "", folded(each, width)) for each in more),
-            ("notice", notices[:MOST]),
+            ("notice", noticed(stage.notices, width)),
             ("doing", folded(stage.doing, width) if stage.doing else []),
         ]
-        lines = [Text(line, self._ink(name)) for name, texts in said for line in texts]
+        lines = [Text(line, self.ink(name)) for name, texts in said for line in texts]
         return [self._title(width), *lines]
 
     def _title(self, width: int) -> Text:
         """The run, and the oracles with the one that is asked marked."""
         oracles = Text(" ").join(
-            Text(f"[{name}]", self._ink("oracle"))
+            Text(f"[{name}]", self.ink("oracle"))
             if name == self.stage.wanted.oracle
-            else Text(name, self._ink("title"))
+            else Text(name, self.ink("title"))
             for name in get_args(OracleName)
         )
-        title = Text(self.stage.title, self._ink("title"))
+        title = Text(self.stage.title, self.ink("title"))
         title.truncate(max(width - oracles.cell_len - 2, 0), overflow="ellipsis")
         return spread(title, oracles, width)
-
-    def _ink(self, name: str) -> Style | str:
-        return self.get_component_rich_style(f"steps-head--{name}", partial=True) if name else ""
