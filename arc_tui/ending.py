@@ -14,7 +14,6 @@ from collections.abc import Callable
 from secrets import token_bytes
 
 from arc_tui.format import cut, plain
-from replay.redact import Redactor
 
 TOLD = (signal.SIGTERM, signal.SIGHUP)
 """Asked to end, and the terminal is gone."""
@@ -33,6 +32,8 @@ def when_told(end: Callable[[int], None]) -> None:
 
 def told(error: BaseException) -> str:
     """What is printed of a bug after the app has left the screen."""
+    from replay.redact import Redactor  # compiles its rules: only where there is something to mask
+
     masked = Redactor(token_bytes(32)).text("".join(traceback.format_exception(error)))
     lines = masked.splitlines()
     left_out = len(lines) - MOST_LINES

@@ -98,6 +98,11 @@ class Page:
         await self.wait(lambda: words in self.sent)
         self.sent = ""
 
+    async def settle(self) -> None:
+        """Until it has drawn what it was sent."""
+        twice = "new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
+        await self.value(f"{twice}.then(() => true)")
+
     def hear(self, method: str, told: dict[str, Any]) -> None:
         if method == "Network.webSocketFrameReceived":
             frame = told["response"]

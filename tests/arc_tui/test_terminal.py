@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from arc_tui.places import fixtures
 from tests.faults import hostile
 
 needs_tmux = pytest.mark.skipif(
@@ -28,6 +29,7 @@ needs_tmux = pytest.mark.skipif(
 )
 
 PATIENCE_S = 300.0
+RUN = fixtures() / "traces" / "shop-many-wishes-v5-0.jsonl"
 
 
 class Terminal:
@@ -60,8 +62,29 @@ class Terminal:
             time.sleep(0.05)
         pytest.fail(f"the terminal never showed it:\n{self.shown()}")
 
+    def state(self) -> str:
+        """Whose screen it is, and whether it shows a cursor and hears of the mouse."""
+        return self._tmux(
+            "display-message", "-p", "-t", self._name,
+            "#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{keypad_flag}",
+        )  # fmt: skip
+
+    def settings(self) -> str:
+        """What its driver does with what is typed, as `stty` says it."""
+        file = self._tmux("display-message", "-p", "-t", self._name, "#{pane_tty}").strip()
+        done = subprocess.run(
+            ["stty", "-a", "-F", file], capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
     def close(self) -> None:
         self._tmux("kill-session", "-t", self._name)
+
+
+def command() -> str:
+    """The command as it was installed, else the package of the checkout."""
+    installed = Path(sys.executable).with_name("arc")
+    return str(installed) if installed.exists() else f"{sys.executable} -m arc_tui"
 
 
 def at_prompt(screen: str) -> bool:
@@ -108,6 +131,38 @@ def test_the_demo_opens_a_run_tags_it_replays_it_and_leaves_the_terminal_as_it_w
     said = terminal.wait(lambda screen: "tag  fbeb" in screen)
     assert "halluc" in said
     assert all(len(line) <= 160 for line in said.splitlines())
+
+
+@needs_tmux
+def test_a_file_is_imported_opened_tagged_and_replayed_and_the_terminal_is_as_it_was(
+    tmp_path: Path,
+) -> None:
+    terminal = Terminal(tmp_path, 100, 30)
+    try:
+        terminal.wait(at_prompt)
+        before, state = terminal.settings(), terminal.state()
+        terminal.type(f"{command()} import {RUN} && clear && {command()}", "Enter")
+        terminal.wait(lambda screen: "1 run" in screen and "many-wishes" in screen)
+        assert terminal.state() != state, "it has a screen of its own, without a cursor"
+        terminal.type("Enter")
+        terminal.wait(lambda screen: "break? 4" in screen and "suggested by" in screen)
+        terminal.type("t")
+        terminal.wait(lambda screen: "wrong tool" in screen)
+        terminal.type("h")
+        terminal.wait(lambda screen: "wrong tool" not in screen)
+        terminal.type("r")
+        terminal.wait(lambda screen: "48 calls to demo, rule-based" in screen)
+        terminal.type("r")
+        terminal.wait(lambda screen: "sha256:" in screen)
+        terminal.type("C-q")
+        left = terminal.wait(at_prompt)
+        assert "Traceback" not in left
+        assert terminal.settings() == before
+        assert terminal.state() == state
+        terminal.type(f"{command()} tags", "Enter")
+        assert "halluc" in terminal.wait(lambda screen: "tag  fbeb" in screen)
+    finally:
+        terminal.close()
 
 
 def sent(folder: Path, *words: str, keys: bytes) -> bytes:

@@ -45,7 +45,7 @@ Opened(pathlib.Path(sys.argv[1])).run()
 
 MOST = 100_000
 SPANS, RUNS, MEGABYTES = (1_000, 10_000, 100_000), (10_000, 100_000), (1, 5)
-PRESSES, STARTS = 40, 5
+PRESSES, STARTS = 25, 5
 A_ROW, THE_RUN, A_RUN = "read_file", "1.0", "0.0"
 """What stands in a row of the tree, in the one of the list of one run, and in one of very many."""
 
@@ -76,12 +76,12 @@ def traces(lengths: Sequence[int]) -> Iterator[Row]:
             terminal.send("\r")
             opened = terminal.until(A_ROW)
             moves[count] = _presses(terminal, "j")
-            pages = _presses(terminal, "\x04")
+            pages = _presses(terminal, "\x04\x15")
             jumps = _presses(terminal, "Gg")
             memory = terminal.memory_mb()
         yield Row(f"enter on a run to its rows, {count:,} spans", ms(opened), "")
         yield _keys(f"a row down, {count:,} spans", moves[count])
-        yield _keys(f"a page down, {count:,} spans", pages)
+        yield _keys(f"a page down or up, {count:,} spans", pages)
         yield _keys(f"to the end and back, {count:,} spans", jumps)
         yield Row(f"memory, {count:,} spans", f"{memory:.0f} MB", "")
     yield _flat("a row down, longest against shortest trace", moves)
@@ -101,11 +101,11 @@ def runs(lengths: Sequence[int]) -> Iterator[Row]:
         with _arc(path) as terminal:
             terminal.until(A_RUN)
             moves[count] = _presses(terminal, "j")
-            pages = _presses(terminal, "\x04")
+            pages = _presses(terminal, "\x04\x15")
             jumps = _presses(terminal, "Gg")
             memory = terminal.memory_mb()
         yield _keys(f"a row down, {count:,} runs", moves[count])
-        yield _keys(f"a page down, {count:,} runs", pages)
+        yield _keys(f"a page down or up, {count:,} runs", pages)
         yield _keys(f"to the end and back, {count:,} runs", jumps)
         yield Row(f"memory, {count:,} runs", f"{memory:.0f} MB", "")
     yield _flat("a row down, longest against shortest list", moves)
@@ -115,6 +115,7 @@ def message(megabytes: int) -> Iterator[Row]:
     """A long message: opened from where it is cut, then turned a page at a time."""
     with _arc(long_message(megabytes)) as terminal:
         terminal.until(THE_RUN)
+        terminal.settle()
         terminal.press("\r")
         terminal.press("4")
         terminal.press("\r")
@@ -160,6 +161,7 @@ def _start(words: Sequence[str], shown: str) -> float:
 
 def _presses(terminal: Terminal, keys: str) -> list[Press]:
     """The keys in turn, each once all is quiet."""
+    terminal.settle()
     return [terminal.press(keys[turn % len(keys)]) for turn in range(PRESSES)]
 
 

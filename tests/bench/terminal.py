@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 COLUMNS, LINES = 120, 40
 PATIENCE_S = 600.0
-QUIET_S = 0.3
+QUIET_S = 0.2
 """Nothing is drawn for so long when all that a key asked for is drawn."""
 
 _ASKED, _ANSWER, _DRAWN = b"\x1b[?2026$p", b"\x1b[?2026;2$y", b"\x1b[?2026l"
@@ -73,8 +73,7 @@ class Terminal:
         raise TimeoutError(f"never drawn: {words!r}; {self._said[-2000:]!r}")
 
     def press(self, key: str) -> Press:
-        """Press a key once all is quiet, and wait until it is again."""
-        self.settle()
+        """Press a key while all is quiet, and wait until it is again."""
         self.send(key)
         first = last = 0.0
         while not first or time.perf_counter() - last < QUIET_S:

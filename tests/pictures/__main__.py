@@ -2,6 +2,7 @@
 
 `trace` and `compare` show real runs, the airline runs beside the checkout, so `../shared` must be
 there; the others are of the bundled runs. Fonts are left to whoever looks: nothing is fetched.
+`served` needs Chromium and is a PNG.
 """
 
 from __future__ import annotations
@@ -11,23 +12,25 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from taxonomy.ledger import open_ledger
-from tests.pictures import session, stills
+from tests.pictures import browser, session, stills
 from tests.shared import DATA
 
 PICTURES = Path(__file__).parent
 REAL = DATA / "tau_bench" / "gpt-4o-airline.json"
 BUNDLED = fixtures() / "traces"
-DRAWN: dict[str, tuple[Path, Callable[[Path], Coroutine[None, None, str]]]] = {
+DRAWN: dict[str, tuple[Path, Callable[[Path], Coroutine[Any, Any, str | bytes]]]] = {
     "runs": (BUNDLED, stills.runs),
     "trace": (REAL, stills.trace),
     "replay": (BUNDLED, stills.replay),
     "bisect": (BUNDLED, stills.bisect),
     "failures": (BUNDLED, stills.failures),
     "session": (BUNDLED, session.recorded),
+    "served": (BUNDLED, browser.served),
 }
 
 
@@ -43,8 +46,10 @@ def main() -> None:
             with open_ledger(database) as store:
                 for _ in importing.import_paths(store, [source]):
                     pass
-            (PICTURES / f"{name}.svg").write_text(asyncio.run(draw(database)))
-            print(f"tests/pictures/{name}.svg")
+            drawn = asyncio.run(draw(database))
+            file = PICTURES / (f"{name}.png" if isinstance(drawn, bytes) else f"{name}.svg")
+            file.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
+            print(f"tests/pictures/{file.name}")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ class Filtering(Jumping):
 
     _typed = ""
     _saying = ""
+    _entitled = ""
 
     class Sifted(Message):
         """The steps that are meant by what was typed."""
@@ -87,8 +88,14 @@ class Filtering(Jumping):
         super().lift()
 
     def entitle(self) -> None:
-        """Say over the tree which of it is shown, and what was looked for."""
-        self.spans.border_title = Text(title(self.sifted_words, self._saying))
+        """Say over the tree which of it is shown, and what was looked for.
+
+        A title that is set draws the whole tree anew, also where it is the same.
+        """
+        said = title(self.sifted_words, self._saying)
+        if said != self._entitled:
+            self._entitled = said
+            self.spans.border_title = Text(said)
 
     @property
     def sifted_words(self) -> str:
