@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import App
 
+from arc_tui.screens.base import ArcScreen
 from arc_tui.screens.runs.screen import RunsScreen
 from arc_tui.widgets.runs.table import RunTable
 
@@ -41,6 +42,15 @@ class Routing(App[None]):
     demo: bool
     marked: str = ""
     """The run that another is to be compared with, "" for none."""
+
+    @property
+    def is_reading(self) -> bool:
+        """Does the screen in front wait for an answer for longer than a moment?"""
+        return isinstance(self.screen, ArcScreen) and self.screen.reading
+
+    def action_stop_reading(self) -> None:
+        if isinstance(self.screen, ArcScreen):
+            self.screen.stop_reading()
 
     def on_run_table_opened(self, event: RunTable.Opened) -> None:
         self._open(event.trace)

@@ -2,21 +2,25 @@
 
 Database work happens in thread workers that open a store of their own and post messages. A worker
 that fails ends here: an `ArcError` is told with its hint, anything else is a bug and ends the app
-with its traceback.
+with its traceback. A question that takes longer than a moment can be stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from threading import Event
+from typing import NamedTuple, TypeVar
 
 from textual.message import Message
 from textual.notifications import SeverityLevel
+from textual.reactive import reactive
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState, get_current_worker
 
 from arc_tui import format
+from arc_tui.widgets.bound import key_of
 from replay.errors import ArcError
 from replay.store import Store
 from replay.store.trouble import patiently
@@ -24,13 +28,28 @@ from taxonomy.ledger import open_ledger
 
 T = TypeVar("T")
 
+MOMENT_S = 0.5
+"""What takes longer is said to be under way."""
+
+
+class Question(NamedTuple):
+    """What a worker was asked, and how it is told that nobody waits for the answer."""
+
+    worker: Worker[None]
+    over: Event
+
 
 class ArcScreen(Screen[None], inherit_bindings=False):
     """A screen over one database."""
 
+    reading: reactive[bool] = reactive(False, repaint=False)
+    """Has the answer to a question been waited for longer than a moment?"""
+
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path
+        self._questions: dict[str, Question] = {}
+        self._answered = False
 
     def ask(
         self, question: Callable[[Store], T], answer: Callable[[T], Message], *, group: str
@@ -40,6 +59,7 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         A newer question of the same group makes the answer to an older one worthless: it is
         dropped.
         """
+        over = Event()
 
         def work() -> None:
             worker = get_current_worker()
@@ -48,21 +68,57 @@ class ArcScreen(Screen[None], inherit_bindings=False):
 
             def read() -> T:
                 with open_ledger(self.path) as store:
+                    store.stop_when(over.is_set)
                     return question(store)
 
             found = patiently(read, lambda: not worker.is_cancelled)
             if not worker.is_cancelled:
                 self.post_message(answer(found))
 
-        return self.run_worker(work, group=group, exclusive=True, thread=True, exit_on_error=False)
+        worker = self.run_worker(
+            work, group=group, exclusive=True, thread=True, exit_on_error=False
+        )
+        self._questions[group] = Question(worker, over)
+        self.set_timer(MOMENT_S, partial(self._moment_over, worker))
+        return worker
+
+    def _moment_over(self, worker: Worker[None]) -> None:
+        if any(question.worker is worker for question in self._questions.values()):
+            self.reading = True
+
+    def watch_reading(self) -> None:
+        self.refresh_bindings()
+
+    def stop_reading(self) -> None:
+        """Wait no more: what was shown stays."""
+        for question in self._questions.values():
+            question.over.set()
+            question.worker.cancel()
+        self._questions.clear()
+        self.reading = False
+        self.stopped()
+
+    def stopped(self) -> None:
+        """Nobody waits any more. A screen that was not told anything yet is left."""
+        if not self._answered and len(self.app.screen_stack) > 1:
+            self.dismiss()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        asked = self._questions.get(event.worker.group)
+        if asked is not None and asked.worker is event.worker and event.worker.is_finished:
+            del self._questions[event.worker.group]
+            self._answered = self._answered or event.state is WorkerState.SUCCESS
+            self.reading = self.reading and bool(self._questions)
         error = event.worker.error
         if event.state is not WorkerState.ERROR or error is None:
             return
         if not isinstance(error, ArcError):
             raise error
         self.tell(error)
+
+    def key_of(self, name: str, otherwise: str = "") -> str:
+        """How the key of a binding is written, by its id; for a sentence."""
+        return key_of(self, name, otherwise)
 
     def tell(self, error: ArcError) -> None:
         """Say what went wrong and what to do about it."""

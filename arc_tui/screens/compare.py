@@ -31,9 +31,8 @@ from arc_tui.widgets.key_bar import KeyBar
 from arc_tui.widgets.page import Page
 from arc_tui.widgets.rows import RowList
 
-LOOKING = "looking for what this run can be compared with · esc leaves"
-READING = "reading both and laying them side by side · esc leaves"
-NOBODY = "compared with nothing yet · o chooses another run · esc leaves"
+LOOKING = "looking for what this run can be compared with"
+READING = "reading both and laying them side by side"
 
 
 class CompareScreen(ArcScreen):
@@ -118,7 +117,7 @@ class CompareScreen(ArcScreen):
 
     def _compare(self, b: str) -> None:
         self.b = b
-        self.head.waiting = READING
+        self._wait(READING)
         a = self.a
         self.ask(lambda store: build_compare(store, a, b), self.Loaded, group="compare")
 
@@ -126,12 +125,15 @@ class CompareScreen(ArcScreen):
         self.view = event.view
         self.refresh_bindings()
 
+    def _wait(self, words: str) -> None:
+        self.head.waiting = f"{words} · {self.key_of('compare.back')} leaves"
+
     # --- with whom
 
     def action_other(self) -> None:
         """Offer what it can be compared with, once that is known."""
         if self.view is None:
-            self.head.waiting = LOOKING
+            self._wait(LOOKING)
         self.ask(lambda store: build_siblings(store, self.a), self.SiblingsFound, group="siblings")
 
     def on_compare_screen_siblings_found(self, event: SiblingsFound) -> None:
@@ -140,7 +142,7 @@ class CompareScreen(ArcScreen):
         found = event.siblings
         box = AskBox(
             f"compare {found.called} with",
-            "" if found.choices else NONE,
+            "" if found.choices else NONE.format(mark=self.key_of("runs.mark", "m")),
             hint="or a run by its id, its task/trial, or a replay by its digest",
             choices=[Option(each.name, each.about, each.called) for each in found.choices],
         )

@@ -33,9 +33,13 @@ from taxonomy.pareto import BYS, By
 
 SPLIT = Binding.Group("split", compact=True)
 
-NO_FAILURES = """no failed runs here
+NO_FAILURES = "no failed runs here"
 
-a run counts as failed where its source or its check says so"""
+WHAT_NOW = """a run counts as failed where its source or its check says so
+
+{back:<15}   goes back: {queue} there walks the ✓! runs
+arc import PATH   reads more runs; a result.json or a
+                  reward.txt beside one says how it ended"""
 
 MARKS = "failed runs: █ tagged ▒ suggested ░ not named"
 
@@ -117,6 +121,7 @@ class FailuresScreen(ArcScreen):
     def on_mount(self) -> None:
         self.bars.border_title = MARKS
         self.query_one("#agreement").border_title = "who agrees with whom"
+        self.add_class("-no-bar")
         self.bars.focus()
         self.load()
 
@@ -143,7 +148,11 @@ class FailuresScreen(ArcScreen):
         head.left = Text.assemble((f" failures {how}", "bold"), f"  {sentence(view)}")
         head.right = Text(f"{format.one_line(view.database)} ")
         self.query_one("#agreement", FailureCard).said = agreement(view.agreement)
+        back, queue = self.key_of("failures.back"), self.key_of("runs.queue", "T")
         self.bars.nothing = "" if view is EMPTY else NO_FAILURES
+        self.runs.nothing = (
+            "" if view is EMPTY or view.rows else WHAT_NOW.format(back=back, queue=queue)
+        )
         self.bars.bars = view.rows
         self.refresh_bindings()
 
@@ -154,6 +163,7 @@ class FailuresScreen(ArcScreen):
     def _show(self, bar: BarRow | None) -> None:
         """The bar under the cursor, and the runs behind it."""
         self.runs.bar = bar
+        self.set_class(bar is None, "-no-bar")
         label = format.one_line(bar.label) if bar is not None else ""
         self.query_one("#card").border_title = Text(label)
         self.query_one("#card", FailureCard).said = card(self.view, bar) if bar is not None else ()

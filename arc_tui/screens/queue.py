@@ -35,7 +35,9 @@ class Queueing(ArcScreen):
         if event.queue.waiting:
             self.enter(Visit(queue=event.queue))
         else:
-            self.say(nothing_waits(event.queue))
+            seen = self.key_of("runs.queue") or self.key_of("queue.walk")
+            blind = self.key_of("runs.blind") or self.key_of("queue.blind")
+            self.say(nothing_waits(event.queue, seen=seen, blind=blind))
 
     def enter(self, visit: Visit) -> None:
         self.post_message(self.Entered(visit))

@@ -16,6 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from arc_tui import format
+from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.rows import RowList
 
 
@@ -107,8 +108,9 @@ class AskBox(ModalScreen[str | None]):
             typed = bool(self._hint) or not self._choices
             if typed:
                 yield Input(self._answer, placeholder=self._hint, compact=True)
+            leave = key_of(self, "ask.leave")
             both = "   tab goes to the line" if typed and self._choices else ""
-            yield Static(Text(f"enter answers{both}   esc leaves"), id="keys")
+            yield Static(Text(f"enter answers{both}   {leave} leaves"), id="keys")
 
     def on_mount(self) -> None:
         self.query_one("#ask").border_title = Text(format.one_line(self._title))

@@ -15,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Checkbox, Input, Static
 
 from arc_tui import format
+from arc_tui.widgets.bound import key_of
 from replay.trace import NO_SYSTEM, NO_TOOLS
 
 WORDS = (
@@ -71,7 +72,8 @@ class AttachBox(ModalScreen[Attachment | None]):
             yield Static(WORDS, markup=False)
             yield from self._lines()
             yield Static(id="trouble", markup=False)
-            yield Static("tab next line   enter attaches   esc leaves", id="keys", markup=False)
+            keys = f"tab next line   enter attaches   {key_of(self, 'attach.leave')} leaves"
+            yield Static(keys, id="keys", markup=False)
 
     def _lines(self) -> Iterator[Static | Input | Tick]:
         if NO_SYSTEM in self._missing:

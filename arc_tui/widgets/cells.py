@@ -5,8 +5,8 @@ Pure; a wide character counts two. Everything here expects text that went throug
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from itertools import accumulate
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 from rich.text import Text
@@ -61,40 +61,28 @@ def _wrap_narrow(text: str, at: int, end: int, width: int, rows: list[tuple[int,
 
 
 def _wrap_wide(text: str, at: int, end: int, width: int, rows: list[tuple[int, int]]) -> None:
-    """Letters of one size are taken as many at a time as the row has room for."""
+    """A row at a time: how far its letters reach is summed up ahead of it."""
+    line = text[at:end]
+    sizes = line.translate({ord(each): get_character_cell_size(each) for each in set(line)})
+    cells = sizes.encode("latin-1")
     start, used, space = at, 0, -1
-    for place, stop, size in _runs(text, at, end):
-        while place < stop:
-            fitting = _fitting(stop - place, size, width - used)
-            if not fitting:
-                if place > start:
-                    cut = space if space > start else place
-                    rows.append((start, cut))
-                    start = cut + 1 if cut == space else cut
-                    used = cell_len(text[start:place])
-                fitting = 1
-            space = max(space, text.rfind(" ", place, place + fitting))
-            used += fitting * size
-            place += fitting
+    place = at
+    while place < end:
+        ahead = cells[place - at : place - at + max(width - used, 0) + 1]
+        reached = list(accumulate(ahead, initial=used))
+        fitting = max(bisect_right(reached, width) - 1, 0)
+        here = place + fitting
+        space = max(space, text.rfind(" ", place, here))
+        used = reached[fitting]
+        if fitting == len(ahead):
+            place = here
+            continue
+        if here > start:
+            stop = space if space > start else here
+            rows.append((start, stop))
+            start = stop + 1 if stop == space else stop
+            used = cell_len(text[start:here])
+        space = here if text[here] == " " else space
+        used += cells[here - at]
+        place = here + 1
     rows.append((start, end))
-
-
-def _fitting(letters: int, size: int, room: int) -> int:
-    """How many of so many letters of a size have room."""
-    if size == 0:
-        return letters if room >= 0 else 0
-    return min(letters, max(room, 0) // size)
-
-
-def _runs(text: str, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Stretches of letters of one size: (start, end, cells of a letter)."""
-    by_size: dict[int, list[str]] = {}
-    for letter in set(text[at:end]):
-        by_size.setdefault(get_character_cell_size(letter), []).append(letter)
-    if not by_size:
-        return
-    sizes = [*by_size]
-    classes = (f"([{re.escape(''.join(letters))}]+)" for letters in by_size.values())
-    for found in re.compile("|".join(classes)).finditer(text, at, end):
-        assert found.lastindex is not None
-        yield found.start(), found.end(), sizes[found.lastindex - 1]

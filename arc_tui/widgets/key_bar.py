@@ -1,6 +1,6 @@
 """The keys that work here, on one line: as many as fit, the most useful first, help always.
 
-Drawn from the live bindings; a click on a key presses it.
+Drawn from the live bindings; a click on a key presses it, one on `…` lists those that do not fit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widget import Widget
 
-HELP = "help"
+HELP, PALETTE, MORE = "help", "app.palette", "…"
 GAP = "  "
 
 
@@ -30,7 +30,7 @@ class Hint(Struct, frozen=True, kw_only=True):
 
     @property
     def width(self) -> int:
-        return len(self.shown) + 1 + len(self.words)
+        return len(f"{self.shown} {self.words}".rstrip())
 
 
 class KeyBar(Widget):
@@ -65,16 +65,28 @@ class KeyBar(Widget):
         width = self.content_size.width
         hints = list(self._hints())
         last = [hint for hint in hints if hint.last]
+        first = [hint for hint in hints if not hint.last]
         end = width - sum(hint.width + len(GAP) for hint in last)
+        more = self._more() if sum(hint.width + len(GAP) for hint in first) > end else None
+        room = end if more is None else end - more.width - len(GAP)
         at = 0
-        for hint in hints:
-            if not hint.last and at + hint.width <= end:
+        for hint in first:
+            if at + hint.width <= room:
                 yield hint, at
                 at += hint.width + len(GAP)
+        if more is not None:
+            yield more, at
         at = max(end + len(GAP), at)
         for hint in last:
             yield hint, at
             at += hint.width + len(GAP)
+
+    def _more(self) -> Hint | None:
+        """What stands for the hints that have no room: a list of all that can be done here."""
+        for active in self.screen.active_bindings.values():
+            if active.binding.id == PALETTE:
+                return Hint(shown=MORE, words="", key=active.binding.key, last=False)
+        return None
 
     def _hints(self) -> Iterator[Hint]:
         """One hint an action that shows, by its shortest key, keys of one group together."""
@@ -95,9 +107,9 @@ class KeyBar(Widget):
             yield Hint(shown=shown, words=name, key=found[0].key, last=name == HELP)
 
 
-def _rank(screen: Screen[object]) -> Callable[[ActiveBinding], tuple[int, int]]:
-    """The places of bindings: those of a node together, as they are declared there, whatever keys
-    a person has set for them."""
+def _rank(screen: Screen[object]) -> Callable[[ActiveBinding], tuple[bool, int, int]]:
+    """The places of bindings: first what takes its key from others for now, then those of a node
+    together, as they are declared there, whatever keys a person has set for them."""
     nodes: dict[DOMNode, int] = {}
     places: dict[tuple[DOMNode, str | None], int] = {}
     for active in screen.active_bindings.values():
@@ -108,6 +120,7 @@ def _rank(screen: Screen[object]) -> Callable[[ActiveBinding], tuple[int, int]]:
                 for binding in vars(base).get("BINDINGS", ()):
                     places.setdefault((node, getattr(binding, "id", None)), len(places))
     return lambda active: (
+        not active.binding.priority,
         nodes[active.node],
         places.get((active.node, active.binding.id), len(places)),
     )

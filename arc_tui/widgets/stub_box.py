@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from arc_tui import format
 from arc_tui.widgets.attach_box import Tick
+from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.document import laid_out_json
 from arc_tui.widgets.replay.prompt_area import PromptArea, as_edited
 from replay.free.stub import Stub
@@ -57,7 +58,9 @@ class StubBox(ModalScreen[Stub | None]):
             yield Static(Text(self._whence), id="whence")
             yield PromptArea(id="result")
             yield Tick("space: it is an error", self._stub.is_error, compact=True)
-            yield Static(Text("ctrl+s goes on with it   tab next   esc leaves"), id="keys")
+            take, leave = key_of(self, "stub.take"), key_of(self, "stub.leave")
+            keys = f"{take} goes on with it   tab next   {leave} leaves"
+            yield Static(Text(keys), id="keys")
 
     def on_mount(self) -> None:
         title = f"a stub: what {format.one_line(self._stub.tool)} would have said"

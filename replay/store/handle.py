@@ -10,7 +10,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from replay.redact import Redactor
 
 BUSY_TIMEOUT_S = 5.0
+BETWEEN_LOOKS = 100_000
+"""Instructions of SQLite's machine between two looks whether it is over: about a millisecond."""
+
 PAGE_BYTES = 8192
 """Of a new file: rows of a page and more, as tool results are, leave less of it empty than in the
 usual 4096."""
@@ -81,6 +84,11 @@ class Store:
             said = unusable(error, self.path)
             if said is not None:
                 raise said from error
+
+    def stop_when(self, over: Callable[[], bool]) -> None:
+        """From now on a statement ends with an error soon after it is `over`, and what its
+        transaction wrote is taken back: nobody waits for the answer any more."""
+        self.db.conn.set_progress_handler(over, BETWEEN_LOOKS)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

@@ -95,7 +95,7 @@ def kept(db: Path) -> list[tuple[str, int | None, str, bool]]:
 
 
 @pytest.mark.parametrize(
-    ("columns", "keys"), [(80, "t tag  o none  s skip  B blind"), (120, "o nothing wrong  s skip")]
+    ("columns", "keys"), [(80, "t tag  o none  s skip  h blind"), (120, "o nothing wrong  s skip")]
 )
 async def test_the_first_line_says_where_and_what_the_keys_do(
     db: Path, columns: int, keys: str

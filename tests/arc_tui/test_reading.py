@@ -149,7 +149,7 @@ async def test_a_filter_that_nothing_passes_says_so(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         await press(pilot, "f", *"tool:qq", "enter")
         assert screen.sifted == frozenset()
-        assert "no such step; escape shows all" in text(pilot.app)
+        assert "no such step; esc shows all" in text(pilot.app)
         await press(pilot, "x")
         assert screen.step in screen.view.errors
 

@@ -159,7 +159,7 @@ async def test_a_filter_that_matches_nothing_says_how_to_get_out(db: Path) -> No
     async with opened(db) as (pilot, screen):
         screen.arrangement = Arrangement(words="nowhere")
         await settle(pilot)
-        assert "no run says nowhere; escape shows all" in text(pilot.app)
+        assert "no run says nowhere; esc shows all" in text(pilot.app)
 
 
 async def test_s_sorts_and_the_cursor_stays_on_its_run(db: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
+from arc_tui.jobs.importing import import_paths
 from arc_tui.keymap import bound
+from arc_tui.places import fixtures
 from arc_tui.screens.failures import FailuresScreen
 from arc_tui.screens.replay.screen import ReplayScreen
 from arc_tui.screens.runs.screen import RunsScreen
@@ -64,8 +66,9 @@ async def test_whoever_does_what_it_says_comes_through_the_whole_loop(db: Path) 
     async with touring(db) as pilot:
         assert said(pilot).startswith("tour 1/6  f lists only the runs that failed")
         assert (await press(pilot, "f")).startswith("tour 1/6  ⏎ opens")
-        assert (await press(pilot, "enter")).startswith("tour 2/6  c goes to a step")
-        assert (await press(pilot, "c")).startswith("tour 3/6  1 shows why")
+        assert (await press(pilot, "enter")).startswith("tour 2/6  c goes to another step")
+        assert (await press(pilot, "c")).startswith("tour 2/6  C goes back to the first")
+        assert (await press(pilot, "C")).startswith("tour 3/6  1 shows why")
         assert (await press(pilot, "1")).startswith("tour 4/6  e edits")
         assert (await press(pilot, "e")).startswith("tour 4/6  ^s asks the demo model")
         assert await press(pilot, "ctrl+s") == "tour 5/6  esc goes back to the run"
@@ -80,6 +83,21 @@ async def test_whoever_does_what_it_says_comes_through_the_whole_loop(db: Path) 
         assert await press(pilot, "escape") == ""
 
 
+async def test_it_leads_to_a_run_whose_break_is_shown_wherever_that_stands_in_the_list(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "arc.db"
+    names = ("big-refund-v3-0", "many-wishes-v5-1", "many-wishes-v5-0", "stock-v4-0")
+    with open_ledger(path) as store:
+        files = [fixtures() / "traces" / f"shop-{each}.jsonl" for each in names]
+        for _ in import_paths(store, files):
+            pass
+    async with touring(path) as pilot:
+        await press(pilot, "f", "enter")
+        assert "many-wishes · trial 0 ·" in text(pilot.app)
+        assert "amount 7500 stands in nothing it saw" in text(pilot.app)
+
+
 async def test_another_key_does_what_it_does_and_the_line_waits(db: Path) -> None:
     async with touring(db) as pilot:
         before = said(pilot)
@@ -90,7 +108,7 @@ async def test_another_key_does_what_it_does_and_the_line_waits(db: Path) -> Non
 
 async def test_who_leaves_in_the_middle_of_a_stop_is_led_back_into_it(db: Path) -> None:
     async with touring(db) as pilot:
-        await press(pilot, "f", "enter", "c", "1", "e")
+        await press(pilot, "f", "enter", "c", "C", "1", "e")
         assert said(pilot).startswith("tour 4/6  ^s")
         assert (await press(pilot, "escape")).startswith("tour 4/6  e edits")
         assert (await press(pilot, "e")).startswith("tour 4/6  ^s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
+from rich.cells import cell_len, get_character_cell_size
 from rich.text import Text
 from textual.app import App, ComposeResult
 
@@ -27,6 +27,23 @@ def test_wrapped_text_fits_and_loses_nothing_but_the_breaks(text: str, width: in
     assert all(cell_len(text[a:b]) <= max(width, 2) for a, b in rows)
     kept = "".join(text[a:b] for a, b in rows)
     assert kept.replace(" ", "") == text.replace("\n", "").replace(" ", "")
+
+
+@given(st.text(alphabet="ab  é漢…\u0301\u200d👩-", min_size=1, max_size=60), st.integers(1, 20))
+def test_text_of_any_letters_is_wrapped_as_it_is_letter_by_letter(text: str, width: int) -> None:
+    rows: list[tuple[int, int]] = []
+    start, used, space = 0, 0, -1
+    for place, letter in enumerate(text):
+        if used + get_character_cell_size(letter) > width and place > start:
+            stop = space if space > start else place
+            rows.append((start, stop))
+            start = stop + 1 if stop == space else stop
+            used = cell_len(text[start:place])
+        space = place if letter == " " else space
+        used += get_character_cell_size(letter)
+    rows.append((start, len(text)))
+    if cell_len(text) > width and not text.isascii():
+        assert wrap(text, width) == rows
 
 
 @given(st.text(alphabet="ab漢é", max_size=30), st.integers(0, 20))

@@ -13,6 +13,7 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 
 from arc_tui.screens.help.subjects import grouped
+from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.cells import wrap
 from arc_tui.widgets.prompt_line import PromptLine
 from arc_tui.widgets.rows import TextRows
@@ -63,8 +64,8 @@ class HelpScreen(ModalScreen[None]):
     BINDINGS = [
         Binding("slash", "find", "find", id="help.find", key_display="/",
                 tooltip="Show only the keys that these words are said of"),
-        Binding("escape,question_mark,q,f1", "leave", "close", id="help.leave", key_display="escape ? q f1",
-                tooltip="Back to where you were"),
+        Binding("escape,question_mark,q,f1", "leave", "close", id="help.leave",
+                key_display="escape ? q f1", tooltip="Back to where you were"),
     ]  # fmt: skip
 
     rows = query_one(TextRows)
@@ -83,8 +84,9 @@ class HelpScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         box = self.query_one("#help")
         box.border_title = "keys here"
-        box.border_subtitle = "/ find   esc close"
         self.rows.focus()
+        find, leave = key_of(self, "help.find"), key_of(self, "help.leave")
+        box.border_subtitle = Text(f"{find} find   {leave} close")
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show)

@@ -36,10 +36,11 @@ class Marking(ArcScreen):
         self.marked = "" if self.table.at == self.marked else self.table.at
         self.post_message(self.Marked(self.marked))
         if self.marked:
-            self.say("marked; = on another run, or v in it, compares the two")
+            self.say(f"marked; {self.key_of('runs.compare')} on another run compares the two")
 
     def action_compare(self) -> None:
         if self.table.at:
             self.post_message(self.CompareWanted(self.table.at))
         else:
-            self.say("no run here to compare")
+            shown = f"{self.key_of('runs.back')} shows all runs"
+            self.say(f"no run here to compare; {shown}, {self.key_of('runs.here')} opens others")

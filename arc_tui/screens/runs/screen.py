@@ -19,6 +19,7 @@ from arc_tui.screens.runs.arranging import Arranging
 from arc_tui.screens.runs.importing import ImportEnded, Importing, ImportMoved
 from arc_tui.screens.runs.marking import Marking
 from arc_tui.screens.runs.opening import Opening
+from arc_tui.screens.runs.seeking import Seeking
 from arc_tui.screens.watching import Watching
 from arc_tui.views.runs.arrangement import Arrangement
 from arc_tui.views.runs.view import EMPTY, HeldOut, Listed, RunsView, build_runs
@@ -39,7 +40,7 @@ NARROW = 100
 """Below this many columns the failures hide behind the table."""
 
 
-class RunsScreen(Opening, Watching, Queueing, Marking, Arranging):
+class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
     """Runs at the left, failures at the right."""
 
     HELP = "runs"
@@ -189,6 +190,7 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Arranging):
         self.view, self.listed = view, view.listed
         if self._with_held_out is None:
             self._with_held_out = view.apart.shown
+        self.seek()
         panel = self.query_one(ParetoPanel)
         panel.pareto = view.pareto
         panel.border_title = f"failures of {counted(view)}"
@@ -198,7 +200,9 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Arranging):
         elif first:
             self.ask(undiagnosed, self.Waiting, group="waiting")
         going = self._importing is not None
-        self.table.nothing = "no runs yet, the import goes on" if going else nothing(view)
+        self.table.nothing = (
+            "no runs yet, the import goes on" if going else nothing(view, self.key_of)
+        )
         self.table.border_title = title(view.wanted)
         self.query_one("#head", Headline).left = headline(view)
         if not (view.runs or view.apart.runs or self._offered):
@@ -235,6 +239,13 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Arranging):
         self._importing = Importing(self, self.path, self._imports)
         self._imports = ()
         self.bar.display = True
+
+    @override
+    def stopped(self) -> None:
+        self._loading = self._stale = False
+        if self.view is EMPTY:
+            self.table.nothing = f"nothing was read; {self.key_of('runs.refresh')} reads the runs"
+        super().stopped()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What failed is no longer under way; the base says why."""

@@ -22,6 +22,9 @@ class Move(Struct, frozen=True, kw_only=True):
 RUNS, RUN, REPLAY = "runs", "a run", "a replay"
 """What the screens call themselves (`HELP`)."""
 
+START = "task:many-wishes variant:v5 trial:0"
+"""The run the tour is about: its break is shown by what it had been told."""
+
 SOUND = "nothing looks broken here: back, and open one with ✗"
 
 STOPS: tuple[tuple[Move, ...], ...] = (
@@ -31,7 +34,9 @@ STOPS: tuple[tuple[Move, ...], ...] = (
     ),
     (
         Move(place=RUN, key="trace.candidate_next", otherwise=SOUND,
-             words="goes to a step that may be the break, marked ◆"),
+             words="goes to another step that may be the break, marked ◆"),
+        Move(place=RUN, key="trace.candidate_before", otherwise=SOUND,
+             words="goes back to the first of them, the likeliest"),
     ),
     (
         Move(place=RUN, key="trace.tab_1",

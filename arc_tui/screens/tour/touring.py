@@ -20,7 +20,9 @@ from textual.widgets import Input, TextArea
 from typing_extensions import override
 
 from arc_tui.routing import Routing
-from arc_tui.screens.tour.stops import STOPS, Move
+from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.screens.tour.stops import START, STOPS, Move
+from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.key_bar import KeyBar
 from arc_tui.widgets.tour_strip import TourStrip
 
@@ -38,6 +40,9 @@ class Touring(Routing):
     BINDINGS = [
         Binding("ctrl+g", "tour", "guided tour", id="app.tour", show=False,
                 tooltip="Six stops over the bundled runs: what to press, and what it is for"),
+        # both in one class: for the same key it would replace what a base says
+        Binding("escape", "stop_reading", "stop reading…", id="app.stop_reading", priority=True,
+                tooltip="Stop what is being read for a while now; what was shown stays"),
         Binding("escape", "end_tour", "end the tour", id="app.tour_end", show=False, priority=True,
                 tooltip="End the guided tour"),
     ]  # fmt: skip
@@ -55,7 +60,12 @@ class Touring(Routing):
     @override
     def begin_tour(self) -> None:
         self._at = 0
-        self.call_after_refresh(self._tell)
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        lists = [screen for screen in self.screen_stack if isinstance(screen, RunsScreen)]
+        lists[-1].stand_on(START)
+        self._tell()
 
     def action_tour(self) -> None:
         if not self.demo:
@@ -72,11 +82,13 @@ class Touring(Routing):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "end_tour":
             return self._escape_ends
+        if action == "stop_reading":
+            return self.is_reading
         return super().check_action(action, parameters)
 
     @property
     def _escape_ends(self) -> bool:
-        if self._at is None or isinstance(self.screen, ModalScreen):
+        if self._at is None or isinstance(self.screen, ModalScreen) or self.is_reading:
             return False
         if isinstance(self.screen.focused, (Input, TextArea)):
             return False
@@ -164,25 +176,40 @@ class Touring(Routing):
         move = self._move
         if move is None:
             strip.stop, strip.key, strip.words = "tour", "", DONE
-            strip.end = f"{self.key_of('app.help')} all keys  esc ends"
+            strip.end = f"{self.key_of('app.help')} all keys  {self._end}"
             return
         assert self._at is not None
         if self._earlier is not None:  # the screen that comes has not come yet
             return
         strip.stop = f"tour {MOVES[self._at][0]}/{len(STOPS)}"
-        strip.end = "esc ends" if self._escape_ends else ""
+        strip.end = self._end
         if move.place != self.screen.HELP:
-            strip.key, strip.words = "esc", f"goes back to {_named(move.place)}"
+            strip.key, strip.words = self._key_back, f"goes back to {_named(move.place)}"
         elif not (key := self.key_of(move.key)) and move.otherwise:
             strip.key, strip.words = "", move.otherwise
         else:
             strip.key, strip.words = key, move.words
 
+    @property
+    def _end(self) -> str:
+        """How the tour is ended, "" where the key does something else first."""
+        key = self.key_of("app.tour_end")
+        return f"{key} ends" if key else ""
+
+    @property
+    def _key_back(self) -> str:
+        """The key that leaves the screen in front, as it is written."""
+        named = (
+            binding.id for _, bindings in self.screen._binding_chain for _, binding in bindings
+        )
+        back = next((name for name in named if name and name.endswith(".back")), "")
+        return key_of(self.screen, back)
+
     def key_of(self, name: str) -> str:
         """How the key of a binding that does something now is written, by the binding's id."""
         for active in self.screen.active_bindings.values():
             if active.binding.id == name and active.enabled:
-                return self.get_key_display(active.binding)
+                return key_of(self.screen, name)
         return ""
 
 

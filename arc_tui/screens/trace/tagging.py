@@ -128,7 +128,7 @@ class Tagging(ArcScreen):
     def give(self, deed: Deed, change: Callable[[Store], object]) -> None:
         """Keep a word on the run."""
         self._given.append(deed)
-        self._write(change, f"{deed_words(deed)}; {self._undo_key} takes it back")
+        self._write(change, f"{deed_words(deed)}; {self.key_of('trace.undo') or 'u'} takes it back")
 
     def take_back(self, deed: Deed) -> None:
         """Forget a word on the run."""
@@ -146,14 +146,6 @@ class Tagging(ArcScreen):
     def on_tagging_tagged(self, event: Tagged) -> None:
         for words in event.said:
             self.say(words)
-
-    @property
-    def _undo_key(self) -> str:
-        """How the key is written that takes a word back."""
-        found = (each.binding for each in self.active_bindings.values())
-        return next(
-            (self.app.get_key_display(each) for each in found if each.id == "trace.undo"), "u"
-        )
 
     def read_tags(self) -> None:
         """Write what is not written yet, then read the tags of the run as far as they are shown."""

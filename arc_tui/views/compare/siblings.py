@@ -14,7 +14,7 @@ from taxonomy.query.trials import siblings
 
 NONE = """no other run of this task, and no kept replay of this one
 
-mark another run in the list of runs with m, then come back; or name one here"""
+mark another run in the list of runs with {mark}, then come back; or name one here"""
 
 MOST = 200
 """Choices; whoever has more names one."""

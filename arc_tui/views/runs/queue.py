@@ -70,16 +70,18 @@ def deed_words(deed: Deed) -> str:
     return f"step {deed.step} tagged {format.one_line(class_label(deed.failure, deed.sub))}"
 
 
-def nothing_waits(found: Queue) -> str:
-    """What is said of an empty queue."""
-    hidden = f"; {format.count(found.held_out, 'run')} of held-out tasks hidden"
-    return _nothing(found) + (hidden if found.held_out else "")
+def nothing_waits(found: Queue, *, seen: str = "", blind: str = "") -> str:
+    """What is said of an empty queue; `seen` and `blind` are how the other one is opened."""
+    other, goes_to = (seen, "what nobody tagged") if found.blind else (blind, "what others tagged")
+    hidden = f"{format.count(found.held_out, 'run')} of held-out tasks hidden"
+    said = [_nothing(found), hidden if found.held_out else ""]
+    return "; ".join(filter(None, [*said, f"{other} offers {goes_to}" if other else ""]))
 
 
 def _nothing(found: Queue) -> str:
     if found.blind:
         return f"no run that somebody else tagged waits for {format.one_line(found.by)}"
-    return "nothing waits: no untagged failure, no ✓! run, no run of the audit sample; h: blind"
+    return "nothing waits: no untagged failure, no ✓! run, no run of the audit sample"
 
 
 class Compared(Struct, frozen=True, kw_only=True):

@@ -109,6 +109,12 @@ def chosen(store: Store, query: str) -> Filter:
     return runs_meant(store, query, read_owners)
 
 
+def first_meant(store: Store, query: str) -> str:
+    """The trace of the run imported first of those that a query means, "" for none. Raises
+    BadQuery."""
+    return next(iter(run_order(store, chosen(store, query))), "")
+
+
 def run_rows(store: Store, query: str = "", *, every: bool = False) -> tuple[RunRow, ...]:
     """The runs that a query means, in the order they were imported. Raises BadQuery."""
     return listing.run_rows(store, chosen(store, query), every=every)

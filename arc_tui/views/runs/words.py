@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from rich.text import Text
 
 from arc_tui import format
@@ -10,10 +13,13 @@ from arc_tui.views.runs.view import RunsView, apart_words
 
 NO_RUNS = """no runs here yet
 
-o                 opens what is here: sessions, logs, the demo
-arc import PATH   reads traces: a file, a folder, or - for standard input
+{open:<15}   opens what is here: sessions, logs, the demo
+arc import PATH   reads traces: a file, a folder, - for a pipe
 arc FILE          reads a file and opens it here
 arc demo          shows bundled runs: no key, no network"""
+
+KeyOf: TypeAlias = Callable[[str], str]
+"""How the key of a binding is written, by its id."""
 
 
 def headline(view: RunsView) -> Text:
@@ -48,13 +54,15 @@ def title(wanted: Arrangement) -> Text:
     return Text(" · ".join(filter(None, chosen)))
 
 
-def nothing(view: RunsView) -> str:
+def nothing(view: RunsView, key_of: KeyOf) -> str:
     """What stands where the runs would, if there are none."""
     if not view.runs:
         hidden = apart_words(view.apart)
-        return f"{hidden}; H shows them" if hidden else NO_RUNS
+        if hidden:
+            return f"{hidden}; {key_of('runs.held_out')} shows them"
+        return NO_RUNS.format(open=key_of("runs.here"))
     wanted = view.wanted
     failed = "failed " if wanted.failed_only else ""
     kind = f" of {format.one_line(wanted.kind)!r}" if wanted.kind else ""
     says = f" says {format.one_line(wanted.words)}" if wanted.words else ""
-    return f"no {failed}run{kind}{says}; escape shows all"
+    return f"no {failed}run{kind}{says}; {key_of('runs.back')} shows all"

@@ -14,6 +14,7 @@ from textual.widgets import Input, Static
 from arc_tui.views.wish import Wish, levels_meaning, levels_of, levels_words
 from arc_tui.widgets.ask_box import Choices, Option
 from arc_tui.widgets.attach_box import Tick
+from arc_tui.widgets.bound import key_of
 from replay.errors import BadEdit
 from replay.locked.sampling import Schedule
 
@@ -53,7 +54,9 @@ class SamplesBox(ModalScreen[Wish | None]):
                 yield Static("in which order", classes="part", markup=False)
                 yield Choices([Option(each, words) for each, words in SCHEDULES.items()])
             yield Tick("space: ask afresh, what is kept stays", self._wish.resample, compact=True)
-            yield Static("tab next line   enter takes it   esc leaves", id="keys", markup=False)
+            take, leave = key_of(self, "samples.take"), key_of(self, "samples.leave")
+            keys = f"tab next line   {take} takes it   {leave} leaves"
+            yield Static(keys, id="keys", markup=False)
 
     def on_mount(self) -> None:
         self.query_one("#samples").border_title = "how often to ask"

@@ -144,6 +144,13 @@ class RunTable(RowList):
         if self.at:
             self.post_message(self.Opened(self.at))
 
+    def stand_on(self, trace: str) -> bool:
+        """Put the cursor on a run; False where it is not listed."""
+        if trace not in self.listed.traces:
+            return False
+        self.cursor = self.listed.traces.index(trace)
+        return True
+
     def next_columns(self) -> None:
         """Show the next set of columns."""
         names = list(SETS)

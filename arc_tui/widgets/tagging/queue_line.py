@@ -8,13 +8,21 @@ from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.cells import spread
 
+TAG, NONE, SKIP = "trace.tag", "queue.clear", "queue.skip"
+UNDO, TURN, LEAVE = "trace.undo", "queue.blind", "trace.back"
+"""The ids of the keys that go on."""
+
 KEYS = (
-    "t tag  o nothing wrong  s skip  B {other}  esc leaves ",
-    "t tag  o none  s skip  B {other} ",
+    ((TAG, "tag"), (NONE, "nothing wrong"), (SKIP, "skip"), (TURN, "{other}"), (LEAVE, "leaves")),
+    ((TAG, "tag"), (NONE, "none"), (SKIP, "skip"), (TURN, "{other}")),
 )
-GO_ON = ("s next  u take back  B {other}  esc leaves ", "s next  u take back ")
+GO_ON = (
+    ((SKIP, "next"), (UNDO, "take back"), (TURN, "{other}"), (LEAVE, "leaves")),
+    ((SKIP, "next"), (UNDO, "take back")),
+)
 """The keys before a blind word was given or without one, and after it; shorter for less room."""
 
 
@@ -49,8 +57,12 @@ class QueueLine(Widget):
     def _keys(self, room: int) -> str:
         """As much about the keys as has room."""
         other = "not blind" if self.blind else "blind"
-        said = (words.format(other=other) for words in (GO_ON if self.compared else KEYS))
-        return next((words for words in said if len(words) <= room), "")
+        for hints in GO_ON if self.compared else KEYS:
+            named = (f"{key_of(self.screen, name)} {words}" for name, words in hints)
+            said = "  ".join(named).format(other=other) + " "
+            if len(said) <= room:
+                return said
+        return ""
 
     def _ink(self, name: str) -> Style:
         return self.get_component_rich_style(f"queue-line--{name}", partial=True)

@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from arc_tui import format
 from arc_tui.views.trace.grounds import Grounds, ValueRow
+from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.cells import fit
 from arc_tui.widgets.rows import RowList
 from replay.trace import Json
@@ -38,8 +39,11 @@ class ValueList(RowList):
         path = Text(fit(format.one_line(row.path), 24) + "  ", self.ink("value-list--path"))
         line = Text.assemble(path, fit(format.one_line(str(row.value)), max(width // 3, 12)), "  ")
         if row.known == "nowhere":
-            return line.append(f"✗ {row.where}", self.ink("value-list--nowhere"))
-        return line.append(format.one_line(row.where), self.ink("value-list--place"))
+            line.append(f"✗ {row.where}", self.ink("value-list--nowhere"))
+        else:
+            line.append(format.one_line(row.where), self.ink("value-list--place"))
+        line.truncate(width, overflow="ellipsis")
+        return line
 
 
 class OriginsBox(ModalScreen[int | None]):
@@ -66,7 +70,8 @@ class OriginsBox(ModalScreen[int | None]):
         with Vertical(id="origins"):
             yield ValueList()
             yield Static(id="origin", markup=False)
-            yield Static("enter goes there · esc closes", id="hint", markup=False)
+            jump, leave = key_of(self, "origins.jump"), key_of(self, "origins.leave")
+            yield Static(f"{jump} goes there · {leave} closes", id="hint", markup=False)
 
     def on_mount(self) -> None:
         self.query_one("#origins").border_title = f"where from: the calls of step {self._view.step}"

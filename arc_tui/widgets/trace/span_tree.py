@@ -18,6 +18,7 @@ from arc_tui import format
 from arc_tui.views.trace.sifting import sifted
 from arc_tui.views.trace.tree import Branch, TreeRow, path_to, visible
 from arc_tui.views.trace.view import EMPTY, TraceView
+from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.cells import fit
 from arc_tui.widgets.rows import RowList
 from taxonomy.classes import BY_CLASS
@@ -110,7 +111,8 @@ class SpanTree(RowList):
         cursor is on the next step that is."""
         here, tree = self.step, self.view.tree
         self._tree = tree if self.sifted is None else sifted(tree, self.sifted)
-        self.nothing = "no such step; escape shows all" if tree and not self._tree else ""
+        back = key_of(self.screen, "trace.back")
+        self.nothing = f"no such step; {back} shows all" if tree and not self._tree else ""
         self._list_rows()
         if self.sifted and here not in self.sifted:
             after = (step for step in sorted(self.sifted) if step > here)

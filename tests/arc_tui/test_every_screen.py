@@ -1,0 +1,306 @@
+"""Every screen as a person meets it: reached by key, from the palette and with the mouse, whole at
+80×24, every key of it with an action, and left by escape; and on an empty database, what it says
+to do next. A new screen is a row of the table."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+from rich.text import Text
+from textual.actions import parse
+from textual.binding import Binding
+from textual.command import CommandPalette, DiscoveryHit
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widget import Widget
+
+from arc_tui.app import ArcApp
+from arc_tui.jobs.importing import import_paths
+from arc_tui.keymap import places
+from arc_tui.palette import Keys
+from arc_tui.places import fixtures
+from arc_tui.settings import Settings
+from arc_tui.widgets.key_bar import MORE, KeyBar
+from arc_tui.widgets.rows import RowList
+from taxonomy.ledger import open_ledger
+from tests.screen import GOLDENS, matches_golden, rows, settle, text
+
+SMALL, LARGE, WIDE = (80, 24), (120, 40), (160, 48)
+RUNS = ("many-wishes-v5-0", "many-wishes-v5-1", "stock-v4-0", "refund-v8-0")
+
+
+class Row(Struct, frozen=True):
+    """A screen by its class, the screen it is reached from, the id of the key that opens it, and
+    the beginning of the names of its goldens."""
+
+    screen: str
+    parent: str
+    id: str
+    golden: str
+
+
+TABLE = (
+    Row("FailuresScreen", "RunsScreen", "runs.failures", "failures"),
+    Row("CalibrationScreen", "RunsScreen", "runs.calibration", "calibration_break"),
+    Row("TraceScreen", "RunsScreen", "runs.open", "trace"),
+    Row("TraceScreen", "RunsScreen", "runs.queue", "screen_queue"),
+    Row("AskBox", "RunsScreen", "runs.here", ""),
+    Row("AskBox", "RunsScreen", "runs.compare", "compare_with"),
+    Row("SettingsScreen", "RunsScreen", "app.settings", "settings"),
+    Row("HelpScreen", "RunsScreen", "app.help", "screen_help"),
+    Row("TryScreen", "FailuresScreen", "failures.try", "trying"),
+    Row("TagPicker", "TraceScreen", "trace.tag", "tag_picker"),
+    Row("ReplayScreen", "TraceScreen", "trace.replay", "replay_before"),
+    Row("FreeScreen", "TraceScreen", "trace.free", "free_finished"),
+    Row("AskBox", "TraceScreen", "trace.bisect", "bisect_open"),
+    Row("StepsScreen", "TraceScreen", "trace.bisect_steps", "steps"),
+    Row("ProbeScreen", "TraceScreen", "trace.probes", "probes"),
+    Row("MoneyScreen", "TraceScreen", "trace.money", "money"),
+    Row("AskBox", "TraceScreen", "trace.compare", "compare_with"),
+    Row("OriginsBox", "TraceScreen", "trace.origins", "screen_origins"),
+)
+"""Every screen but the first, and the dialogs that a key opens at once."""
+
+DRAWN_HERE = {row.id: row.golden for row in TABLE if row.golden.startswith("screen_")}
+
+SPECIAL = {
+    "RunsScreen": "the app opens with it",
+    "CompareScreen": "it asks for the other run first, in a dialog",
+    "BisectScreen": "it asks for versions first, in a dialog",
+    "AttachBox": "where a run has no system prompt", "StubBox": "at a miss of a free replay",
+    "SamplesBox": "on the screens that ask a model",
+}  # fmt: skip
+"""What is in no row by its own name, and where it is met."""
+
+WAYS = {
+    "RunsScreen": (),
+    "FailuresScreen": ("runs.failures",),
+    "TraceScreen": ("runs.open",),
+}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("screens") / "arc.db"
+    with open_ledger(path) as store:
+        files = [fixtures() / "traces" / f"shop-{each}.jsonl" for each in RUNS]
+        for _ in import_paths(store, files):
+            pass
+    return path
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("CONFIG_DIR", tmp_path), ("DATA_DIR", tmp_path), ("USER", "tester")):
+        monkeypatch.setenv(f"ARC_{name}", str(value))
+
+
+@asynccontextmanager
+async def at(
+    db: Path, way: tuple[str, ...], size: tuple[int, int], using: Settings | None = None
+) -> AsyncIterator[Pilot[None]]:
+    app = ArcApp(db, settings=using or Settings())
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await settle(pilot)
+        for name in way:
+            await by_key(pilot, name)
+        yield pilot
+
+
+def offered(pilot: Pilot[None], name: str) -> Binding:
+    """The binding of that id, which does something here."""
+    active = pilot.app.screen.active_bindings.values()
+    return next(each.binding for each in active if each.binding.id == name and each.enabled)
+
+
+async def by_key(pilot: Pilot[None], name: str) -> None:
+    await pilot.press(offered(pilot, name).key)
+    await settle(pilot)
+
+
+async def by_palette(pilot: Pilot[None], name: str) -> None:
+    """As choosing its line there does."""
+    wanted = offered(pilot, name)
+    async for hit in Keys(pilot.app.screen).discover():
+        assert isinstance(hit, DiscoveryHit)
+        if (hit.text, hit.help) == (wanted.description, wanted.tooltip):
+            await hit.command()
+            await settle(pilot)
+            return
+    raise AssertionError(f"the palette lacks {name}")
+
+
+async def by_mouse(pilot: Pilot[None], name: str) -> None:
+    """A click on the bar, a double one on a row; else on `…`, which lists the rest."""
+    wanted = offered(pilot, name)
+    if name == "runs.open":
+        await pilot.click("#runs", offset=(4, 2), times=2)
+    else:
+        bar = pilot.app.screen.query_one(KeyBar)
+        placed = {hint.key: at for hint, at in bar._placed()}
+        found = placed.get(wanted.key)
+        if found is None:
+            more = next(at for hint, at in bar._placed() if hint.shown == MORE)
+            await pilot.click(bar, offset=(more + bar.gutter.left, 0))
+            await settle(pilot)
+            assert isinstance(pilot.app.screen, CommandPalette), name
+            await pilot.press("escape")
+            await settle(pilot)
+            await by_palette(pilot, name)
+            return
+        await pilot.click(bar, offset=(found + bar.gutter.left, 0))
+    await settle(pilot)
+
+
+async def back(pilot: Pilot[None], to: Screen[object]) -> None:
+    for _ in range(4):
+        if pilot.app.screen is to:
+            return
+        await pilot.press("escape")
+        await settle(pilot)
+    raise AssertionError(f"escape does not lead back to {to}: {text(pilot.app)}")
+
+
+def without_action(screen: Screen[object]) -> list[str]:
+    """The bindings of a screen that call what is not there."""
+    found = []
+    for active in screen.active_bindings.values():
+        place, name, _ = parse(active.binding.action)
+        node = {"app": screen.app, "screen": screen}.get(place, active.node)
+        if not any(hasattr(node, f"{kind}_{name}") for kind in ("action", "_action")):
+            found.append(f"{active.binding.id}: {active.binding.action}")
+    return found
+
+
+def cut_silently(screen: Screen[object]) -> list[str]:
+    """Lines that are longer than where they are drawn, or have no place there: those of our own
+    that do not say so by `…`."""
+    return [
+        f"{type(widget).__name__}#{widget.id}: {line.plain!r}"
+        for widget in screen.query("*").results(Widget)
+        if widget.region and widget.is_on_screen and _is_ours(widget)
+        for line in _too_long(widget)
+    ]
+
+
+def _is_ours(widget: Widget) -> bool:
+    return type(widget).__module__.startswith("arc_tui.")
+
+
+def _too_long(widget: Widget) -> Iterator[Text]:
+    if isinstance(widget, RowList):
+        width, top = widget.row_width, widget.scroll_offset.y
+        said = [Text(f"  {line}") for line in widget.nothing.split("\n")]
+        seen = range(top, min(top + widget.page_rows, widget.row_count))
+        lines = [widget.draw(index, width) for index in seen] if widget.row_count else said
+        lines += [widget.draw_head(line, width) for line in range(widget.HEAD)]
+        if not widget.row_count and widget.nothing:
+            yield from said[widget.page_rows - 1 :]  # they begin on the second line
+    else:
+        drawn = widget.render()
+        width = widget.content_size.width
+        lines = list(drawn.split("\n")) if isinstance(drawn, Text) else []
+        yield from (line for line in lines[widget.content_size.height :] if line.plain.strip())
+    yield from (line for line in lines if _cells(line) > width)
+
+
+def _cells(line: Text) -> int:
+    kept = line.copy()
+    kept.rstrip()
+    return kept.cell_len
+
+
+def test_every_screen_is_in_the_table() -> None:
+    found = [place.cls for place in places() if place.is_screen]
+    screens = {
+        each.__name__ for each in found if not any(each in other.__bases__ for other in found)
+    }
+    assert screens == {row.screen for row in TABLE} | SPECIAL.keys()
+
+
+def test_every_screen_has_its_goldens() -> None:
+    wanted = {f"{row.golden}_{w}x{h}" for row in TABLE if row.golden for w, h in (SMALL, LARGE)}
+    wanted |= {f"runs_{w}x{h}" for w, h in (SMALL, LARGE)}
+    wanted |= {"trace_160x48", "replay_before_160x48"}
+    assert wanted <= {path.stem for path in GOLDENS.glob("*.txt")}
+
+
+@pytest.mark.parametrize("parent", WAYS)
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
+async def test_each_is_reached_three_ways_is_whole_and_is_left_by_escape(
+    parent: str, size: tuple[int, int], demo: Path
+) -> None:
+    """By key and mouse in a small terminal, from the palette in a large one."""
+    async with at(demo, WAYS[parent], size) as pilot:
+        home = pilot.app.screen
+        for row in (each for each in TABLE if each.parent == parent):
+            for reach in (by_key, by_mouse) if size == SMALL else (by_palette,):
+                pilot.app.clear_notifications()
+                await reach(pilot, row.id)
+                here = pilot.app.screen
+                assert type(here).__name__ == row.screen, (row.id, reach.__name__)
+                if reach is not by_mouse:
+                    assert not without_action(here), row.id
+                    assert not cut_silently(here), row.id
+                    if row.id in DRAWN_HERE:
+                        width, height = size
+                        matches_golden(pilot.app, f"{DRAWN_HERE[row.id]}_{width}x{height}")
+                await back(pilot, home)
+
+
+async def test_a_replay_fills_a_large_terminal(demo: Path) -> None:
+    async with at(demo, ("runs.open", "trace.replay"), WIDE) as pilot:
+        assert not cut_silently(pilot.app.screen)
+        matches_golden(pilot.app, "replay_before_160x48")
+
+
+class TestEmpty:
+    """What stands on the screens that an empty database has, and names a key or a command."""
+
+    @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
+    async def test_each_says_what_to_do_next(self, size: tuple[int, int], tmp_path: Path) -> None:
+        async with at(tmp_path / "arc.db", (), size) as pilot:
+            assert "what shall be opened?" in text(pilot.app)
+            await pilot.press("escape")
+            home = pilot.app.screen
+            assert not cut_silently(home)
+            assert "opens what is here" in text(pilot.app)
+            for name, next_step in (
+                ("runs.failures", "esc               goes back: T there walks"),
+                ("runs.calibration", "o                      reads a file of labels"),
+                ("runs.queue", "h offers what others tagged"),
+                ("runs.blind", "T offers what nobody tagged"),
+                ("runs.compare", "o opens others"),
+            ):
+                pilot.app.clear_notifications()
+                await by_key(pilot, name)
+                said = " ".join(row.strip(" │▌─╰╯") for row in rows(pilot.app))
+                assert next_step in said, name
+                assert not cut_silently(pilot.app.screen), name
+                if pilot.app.screen is not home:
+                    kind = name.partition(".")[2]
+                    matches_golden(pilot.app, f"screen_empty_{kind}_{size[0]}x{size[1]}")
+                await back(pilot, home)
+
+
+async def test_what_is_said_of_a_key_follows_the_keys_that_were_set(
+    tmp_path: Path, demo: Path
+) -> None:
+    set_keys = {
+        "runs.here": "f6", "runs.back": "f7", "runs.blind": "f8", "queue.skip": "f9",
+        "failures.back": "f11", "runs.queue": "f12",
+    }  # fmt: skip
+    using = Settings(keymap=set_keys)
+    async with at(tmp_path / "empty.db", (), LARGE, using) as pilot:
+        await pilot.press("escape")
+        assert "f6                opens what is here" in text(pilot.app)
+        await by_key(pilot, "runs.failures")
+        assert "f11               goes back: f12 there walks" in text(pilot.app)
+    async with at(demo, (), LARGE, using) as pilot:
+        await by_key(pilot, "runs.queue")
+        assert "f9 skip" in text(pilot.app)

@@ -1,0 +1,143 @@
+"""What takes longer than a moment says so on the line of keys, and escape stops it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+from textual.pilot import Pilot
+
+from arc_tui.app import ArcApp
+from arc_tui.screens import base
+from arc_tui.screens.failures import FailuresScreen
+from arc_tui.screens.runs.screen import RunsScreen
+from replay.store import Store
+from tests.arc_tui import sample
+from tests.arc_tui.opening import PATIENCE_S, until
+from tests.screen import settle, text
+
+SAID = "esc stop reading…"
+FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("stopping") / "arc.db"
+    sample.put_runs(path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def no_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is not answered at once takes long."""
+    monkeypatch.setattr(base, "MOMENT_S", 0.02)
+
+
+class Endless:
+    """A question that SQLite never answers; `ended` is set once it was stopped."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = Event(), Event()
+
+    def __call__(self, store: Store, *_: object, **__: object) -> None:
+        self.begun.set()
+        try:
+            store.db.execute(FOREVER).fetchone()
+        finally:
+            self.ended.set()
+
+
+@pytest.fixture
+def endless() -> Iterator[Endless]:
+    question = Endless()
+    yield question
+    assert not question.begun.is_set() or question.ended.wait(PATIENCE_S)
+
+
+async def stopped(pilot: Pilot[None], question: Endless) -> None:
+    """Press escape and wait for the end of the statement."""
+    await pilot.press("escape")
+    async with asyncio.timeout(PATIENCE_S):
+        while not question.ended.is_set():
+            await pilot.pause(0.01)
+    await settle(pilot)
+
+
+async def test_a_screen_that_was_not_told_anything_yet_is_left(
+    runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arc_tui.screens.failures.build_failures", endless)
+    async with ArcApp(runs).run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("P")
+        await until(pilot, SAID)
+        assert isinstance(pilot.app.screen, FailuresScreen)
+        await stopped(pilot, endless)
+        assert isinstance(pilot.app.screen, RunsScreen)
+        assert SAID not in text(pilot.app)
+
+
+async def test_what_was_shown_stays_where_another_question_is_stopped(
+    runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ArcApp(runs).run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("P")
+        await settle(pilot)
+        before = text(pilot.app)
+        with monkeypatch.context() as patched:
+            patched.setattr("arc_tui.screens.failures.build_failures", endless)
+            await pilot.press("b")
+            await until(pilot, SAID)
+            await stopped(pilot, endless)
+        assert text(pilot.app) == before
+        await pilot.press("r")
+        await settle(pilot)
+        assert "by tool" in text(pilot.app), "it is asked again"
+
+
+async def test_the_list_of_runs_stays_and_can_be_read_again(
+    runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("arc_tui.screens.runs.screen.build_runs", endless)
+        async with ArcApp(runs).run_test(size=(80, 24)) as pilot:
+            await until(pilot, SAID)
+            await stopped(pilot, endless)
+            assert isinstance(pilot.app.screen, RunsScreen)
+            assert "nothing was read; r reads the runs" in text(pilot.app)
+            patched.undo()
+            await pilot.press("r")
+            await settle(pilot)
+            assert "cost ≥ $0.27" in text(pilot.app)
+
+
+async def test_what_is_answered_in_time_says_nothing(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "MOMENT_S", PATIENCE_S)
+    async with ArcApp(runs).run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert not pilot.app.screen._questions  # type: ignore[attr-defined]
+        await pilot.press("P")
+        await settle(pilot)
+        assert SAID not in text(pilot.app)
+
+
+async def test_a_click_on_it_stops_too(
+    runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arc_tui.screens.failures.build_failures", endless)
+    async with ArcApp(runs).run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("P")
+        await until(pilot, SAID)
+        await pilot.click("KeyBar", offset=(3, 0))
+        async with asyncio.timeout(PATIENCE_S):
+            while not endless.ended.is_set():
+                await pilot.pause(0.01)
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, RunsScreen)
