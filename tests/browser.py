@@ -113,7 +113,7 @@ class Page:
         elif method == "Network.responseReceived":
             self.loaded.append((told["response"]["url"], told["response"]["status"]))
         elif method == "Log.entryAdded" and told["entry"]["level"] == "error":
-            self.refused.append(told["entry"]["text"])
+            self.refused.append(f"{told['entry']['text']} {told['entry'].get('url')}")
         elif method == "Runtime.exceptionThrown":
             thrown = told["exceptionDetails"]
             self.refused.append(str(thrown.get("exception", thrown).get("description", thrown)))

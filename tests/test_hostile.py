@@ -23,7 +23,14 @@ from taxonomy.ledger import open_ledger
 from tests.hostile import ODD, SEEDS, SHAPES, long, many, places, put, written
 
 QUICK = 36
-"""Places of each format that one hostile value is put in; `-m slow` puts all in all of them."""
+"""Places of each format that one hostile value is put in; `-m slow` puts some in all of them."""
+
+BY_TURNS = 6
+"""In every place stands each sixth of the values: all of them in six places one after another."""
+
+LARGE_BYTES, MANY, PLACES = 4 << 20, 20_000, 2
+MOST_GROWTH_KIB = 1 << 18
+"""For a file of 4 MB, or of 20 000 attributes; larger ones are weighed in `tests.faults`."""
 
 NO_JSON = {"sqlite"}
 
@@ -108,11 +115,11 @@ def test_a_block_of_text_without_a_text_is_kept(store: Store, tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEEDS)
-def test_every_value_that_hurts_in_every_place(name: str, store: Store, tmp_path: Path) -> None:
-    values = SEEDS[name]()
+def test_values_that_hurt_in_every_place(name: str, store: Store, tmp_path: Path) -> None:
+    values, path = SEEDS[name](), tmp_path / "run.jsonl"
     for at, place in enumerate(places(values)):
-        for odd in ODD.values():
-            bear(store, tmp_path / f"{at}.jsonl", put(values, place, odd), name)
+        for odd in list(ODD.values())[at % BY_TURNS :: BY_TURNS]:
+            bear(store, path, put(values, place, odd), name)
 
 
 @pytest.mark.slow
@@ -121,9 +128,9 @@ def test_what_is_large_is_borne_in_bounded_memory(name: str, store: Store, tmp_p
     values = SEEDS[name]()
     chosen = random.Random(name)
     found = list(places(values))
-    for odd in (long(20 << 20), many(100_000)):
-        for _ in range(4):
+    for odd in (long(LARGE_BYTES), many(MANY)):
+        for _ in range(PLACES):
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             bear(store, tmp_path / "run.jsonl", put(values, chosen.choice(found), odd), name)
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-            assert grown < 1 << 20, "KiB: a file of 20 MB takes no gigabyte"
+            assert grown < MOST_GROWTH_KIB

@@ -103,7 +103,7 @@ def _parameter(text: str, match: re.Match[str]) -> Span | None:
 
 _PAIRED = re.compile(
     r"(?i)(?:api[_-]?key|secret[\w.-]{0,20}|password|passwd|token|authorization|cookie"
-    rf"|dockerconfigjson){QUOTE}\s?,\s?{QUOTE}\Z"
+    rf"|dockerconfigjson){QUOTE}{SPACE}{{0,40}},{SPACE}{{0,40}}{QUOTE}\Z"
 )
 
 
@@ -315,7 +315,7 @@ CONTEXT: tuple[Rule, ...] = (
     *(_named("quoted", word, _QUOTED, _said) for word in _WORDS),
     _named("quoted", _PASS, _QUOTED, _said, "pass"),
     _named("quoted", "cookie", _QUOTED, varied),
-    *(_named("quoted", word, _LISTED, varied) for word in (*_WORDS, "cookie")),
+    *(_named("quoted", word, _LISTED, varied) for word in (*_WORDS, "cookie", "dockerconfigjson")),
     _named("quoted", _PASS, _LISTED, varied, "pass"),
     _named("quoted", "authorization", _LISTED, varied, "auth"),
     *(

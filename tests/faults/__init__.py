@@ -1,8 +1,8 @@
 """What is promised about loss and leaks, and how far it was put to the test.
 
-`python -m tests.faults` runs every trial and prints one table; `-m slow` tests run the same trials
-with the same numbers, the everyday tests a few of each. With `--keep` what was reached is kept in
-`reached.json`, from which the README's table is made.
+`python -m tests.faults` runs every trial and prints one table; `-m slow` tests run the same trials,
+half as many of what takes long, the everyday tests a few of each. With `--keep` what was reached is
+kept in `reached.json`, from which the README's table is made.
 """
 
 from __future__ import annotations

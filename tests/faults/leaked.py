@@ -18,9 +18,9 @@ from replay.redact import Policy, Redactor
 from replay.redact.personal import PERSONAL
 from replay.store import Store, read
 from taxonomy.ledger import open_ledger
-from tests.faults import Row, outputs
+from tests.faults import Row, bugs, clipboard, hostile, outputs
 from tests.faults.outputs import Leak, value_at
-from tests.faults.planted import PLACES, found_in, plant
+from tests.faults.planted import PLACES, bytes_of, plant
 from tests.faults.secrets import Planted, impersonal, look_alikes, personal, secrets
 from tests.hostile import SEEDS, Value, places, put
 
@@ -102,13 +102,8 @@ def _exported(store: Store) -> bytes:
     return b"".join(arc.write(read.recorded(store, key) for key in keys))
 
 
-def _left(file: Path, used: Iterable[Planted], written: bytes) -> list[str]:
-    found = []
-    for each in used:
-        parts = {form for part in each.secrets for form in (part, json.dumps(part)[1:-1])}
-        if found_in(file, parts) or any(part.encode() in written for part in parts):
-            found.append(each.name)
-    return found
+def _left(file: Path, used: Iterable[Planted], exported: bytes) -> list[str]:
+    return outputs.left(used, bytes_of(file) + b"\n" + exported)
 
 
 def rows() -> Iterator[Row]:
@@ -133,6 +128,10 @@ def rows() -> Iterator[Row]:
         yield _row("no file has it", "in what is kept beside the tape", beside(Path(made), 40))
         yield _row("no file has it", "other tools' databases", outputs.of_tools(Path(made)))
         yield _row("no message tells it", "files that break off", outputs.refused(Path(made), 9))
+        kinds = f"a bug that met it, told in {len(bugs.KINDS)} ways: "
+        command = bugs.of_a_command(secrets(), Path(made) / "none.db")
+        yield _row("no message tells it", f"{kinds}by a command", command)
+        yield _row("no message tells it", f"{kinds}by the app", bugs.of_the_app(secrets()))
         yield from _left_by(Path(made) / "left", 6)
 
 
@@ -140,10 +139,15 @@ def _left_by(folder: Path, runs: int) -> Iterator[Row]:
     folder.mkdir()
     file, used = outputs.planted(folder, runs)
     screens, _ = asyncio.run(outputs.shown(file, used, most=20, screens=6))
+    texts = asyncio.run(clipboard.copies(file, hostile.runs_of(file)[:2]))
+    assert all(texts[name] for name in clipboard.SCREENS), "a screen that copied nothing"
     for trial, leak in {
         f"{len(outputs.READING)} commands that say what is stored": outputs.printed(file, used),
         "screens, and the app's log": screens,
         "steps copied to the clipboard": outputs.copied(file, used),
+        f"what `y` copies on {len(texts)} screens, each part that `Y` offers": Leak(
+            len(used), outputs.left(used, "\n".join(set().union(*texts.values())).encode())
+        ),
         "bundles, unpacked": outputs.bundled(file, used),
         "words of the indices": outputs.searched(file, used),
     }.items():

@@ -32,7 +32,7 @@ from replay.store.rows import step_rows
 from taxonomy.ledger import open_ledger
 from tests.arc_tui.crawl import crawl
 from tests.faults import hostile
-from tests.faults.planted import PLACES, found_in, indexed, plant
+from tests.faults.planted import PLACES, bytes_of, indexed, plant
 from tests.faults.secrets import Planted, secrets
 from tests.hostile import SEEDS, Way, places, put
 from tests.messages_api import message, text
@@ -231,7 +231,7 @@ def _texts(rows: Sequence[Entry], most: int | None) -> list[tuple[int, Way]]:
 
 
 def _in_file(file: Path, used: Iterable[Planted]) -> list[str]:
-    return [each.name for each in used if found_in(file, each.secrets)]
+    return left(used, bytes_of(file))
 
 
 def value_at(values: Any, way: Iterable[Any]) -> Any:

@@ -106,9 +106,14 @@ def _beside(store: Store, key: str, said: Mapping[str, str]) -> None:
     ledger.tag(store, given)
 
 
+def bytes_of(file: Path) -> bytes:
+    """The bytes of a database, of its log, and of anything beside it."""
+    return b"\n".join(each.read_bytes() for each in file.parent.glob(f"{file.name}*"))
+
+
 def found_in(file: Path, wanted: Iterable[str]) -> list[str]:
     """Which of the words stand in the bytes of a database, of its log, or of anything beside it."""
-    data = b"\n".join(each.read_bytes() for each in file.parent.glob(f"{file.name}*"))
+    data = bytes_of(file)
     return [word for word in wanted if word.encode() in data]
 
 

@@ -41,13 +41,13 @@ from taxonomy.ledger import open_ledger
 from taxonomy.ledger.scrubbed import JUDGEMENTS
 from tests.faults import Row
 from tests.faults.holdings import damage
-from tests.faults.planted import PLACES, found_in, plant
+from tests.faults.planted import PLACES, bytes_of, plant
 from tests.faults.secrets import Planted, look_alikes, secrets
 from tests.messages_api import message, tool_use
 from tests.replay.locked_case import Fixed
 from tests.replay.locked_case import run as run_replay
 
-RUNS, KILLS, SEED = 20, 50, 11
+RUNS, KILLS, SEED = 40, 50, 11
 _PIECE = 2_000
 """Instructions of SQLite's machine: the grain of the moments at which a scrubbing is killed."""
 
@@ -114,23 +114,23 @@ def _forms(text: str) -> set[str]:
 
 def left(file: Path, used: Iterable[Planted]) -> list[str]:
     """Which of the secrets stand in the bytes of the file, of its log, or of anything beside it."""
-    return [
-        each.name
-        for each in used
-        if found_in(file, {form for part in each.secrets for form in _forms(part)})
-    ]
+    data = bytes_of(file)
+    return [each.name for each in used if any(_stands(part, data) for part in each.secrets)]
 
 
 def there(file: Path, texts: Iterable[str]) -> list[str]:
     """Which of the texts stand in the bytes of the file."""
-    return [text for text in texts if found_in(file, _forms(text))]
+    data = bytes_of(file)
+    return [text for text in texts if _stands(text, data)]
+
+
+def _stands(text: str, data: bytes) -> bool:
+    return any(form.encode() in data for form in _forms(text))
 
 
 def _plain(each: Planted) -> bool:
-    """Does it stand in its text as it is, and do the rules know it among other words? What they
-    know at all, `leaked` shows: here they are only late."""
-    masked = Redactor(b"trial").text(f"You are {each.text}.")
-    return all(part in each.text and part not in masked for part in each.secrets)
+    """Does it stand in its text as it is?"""
+    return all(part in each.text for part in each.secrets)
 
 
 def scrubbed(file: Path) -> Scrubbed:

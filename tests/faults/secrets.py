@@ -9,7 +9,8 @@ import json
 import random
 import string
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from urllib.parse import quote
 
@@ -28,6 +29,7 @@ class Planted(Struct, frozen=True):
 
 
 Maker = Callable[[random.Random], str]
+Value = str | Sequence["Value"] | Mapping[str, "Value"]
 
 
 def _some(chars: str, many: int) -> Maker:
@@ -244,14 +246,12 @@ def _fields(dice: random.Random) -> Iterator[Planted]:
     for name in ("api_key", "X-Api-Key", "Authorization", "dbPassword", "OPENAI_API_KEY",
                  "clientSecret", "_authToken", "http.request.header.authorization",
                  "aws.secret.access.key", "Set-Cookie", ".dockerconfigjson"):  # fmt: skip
+        for kind, values in VALUES.items():
+            yield from _told(f"{kind} {name}", dice, partial(values, name))
+    for name in ("Authorization", "Set-Cookie", "X-Api-Key", "PRIVATE-TOKEN"):
+        yield from _told(f"header {name} in a list", dice, partial(_both, name))
         word = _word(dice)
-        yield Planted(f"field {name}", json.dumps({"x": {name: word}}), (word,))
-        word = _word(dice)
-        yield Planted(f"pair {name}", json.dumps([{"name": name, "value": word}]), (word,))
-    word = _word(dice)
-    yield Planted("header in a list", json.dumps([["Authorization", word]]), (word,))
-    word = _word(dice)
-    yield Planted("headers of many values", json.dumps({"set-cookie": [word]}), (word,))
+        yield Planted(f"header {name} in a call", f"r.set('{name}', 'Token {word}')", (word,))
     for name in ("docker config", "npmrc", "header"):
         word = _word(dice)
         both = _b64(f"admin:{word}")
@@ -265,6 +265,36 @@ def _fields(dice: random.Random) -> Iterator[Planted]:
     yield Planted("aws secret", f"aws_secret_access_key = {secret}", (secret,))
     secret = _a(40)(dice)
     yield Planted("aws JSON", json.dumps({"SecretAccessKey": secret}), (secret,))
+
+
+VALUES: dict[str, Callable[[str, str], Value]] = {
+    "field": lambda name, word: {"x": {name: word}},
+    "pair": lambda name, word: [{"name": name, "value": word}],
+    "values": lambda name, word: {name: [word, "b"]},
+}
+"""How a value says a name and what stands under it."""
+
+
+def _both(name: str, word: str) -> Value:
+    return [[name, word]]
+
+
+def _told(name: str, dice: random.Random, told: Callable[[str], Value]) -> Iterator[Planted]:
+    """A secret in a value: written as JSON, among other words, over several lines, by Python."""
+    for place, frame in TOLD.items():
+        word = _word(dice)
+        yield Planted(f"{name}, {place}", frame(told(word)), (word,))
+
+
+TOLD: dict[str, Callable[[Value], str]] = {
+    "JSON": json.dumps,
+    "JSON in prose": lambda value: f"It sent {json.dumps(value)}, then stopped.",
+    "indented": lambda value: f"It sent\n{json.dumps(value, indent=2)}\nthen stopped.",
+    "JSON in JSON in prose": lambda value: f"It sent {json.dumps(json.dumps(value))}.",
+    "Python": lambda value: f"It sent {value!r}.",
+    "cut": lambda value: f"It sent {json.dumps(value)}"[:-2],
+}
+"""How a value is told."""
 
 
 def _private_keys(dice: random.Random) -> Iterator[Planted]:
@@ -365,7 +395,7 @@ def impersonal() -> tuple[str, ...]:
 
 def look_alikes(seed: int = 7) -> list[str]:
     """Texts that no rule may touch."""
-    dice = random.Random(seed)
+    dice = random.Random(f"{seed}/alike")
     made = ["".join(dice.choice(HEX) for _ in range(many)) for many in (32, 40, 64, 16, 128)]
     made += [
         f"commit {_h(40)(dice)}",
@@ -432,5 +462,14 @@ WRITTEN: tuple[str, ...] = (
     "secret santa: 24 people",
     "passwords: 3",
     "password policy: strong",
+    'let them through: ["Authorization", "Content-MD5"]',
+    "of ['X-Api-Key', 'x-amz-content-sha256', 'Cookie'] none",
+    'headers.get("Authorization", "missing")',
+    'row.get("key", "value1234")',
+    'may {"secret": ["get", "list", "watch"]} in v1',
+    'a {"cookie": "chocolate"} in 2024',
+    "sort.key = b1",
+    "self.api.key = make2()",
+    "rfc6265 says what the Set-Cookie header is",
 )
 """Code, prose and identifiers."""

@@ -25,5 +25,5 @@ def test_a_run_has_a_place_for_each_in_every_format() -> None:
 
 
 @pytest.mark.slow
-def test_all_that_is_promised_of_large_and_hostile_files() -> None:
-    assert [row.figure for row in bounded.rows() if not row.kept] == []
+def test_values_as_large_as_is_promised_cost_a_multiple_of_their_size() -> None:
+    assert [row.figure for row in bounded.sizes() if not row.kept] == []

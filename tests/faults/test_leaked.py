@@ -9,9 +9,9 @@ import pytest
 from replay.store import Store
 from taxonomy.ledger import open_ledger
 from tests.build import call, step, trace
-from tests.faults import leaked, outputs
+from tests.faults import bugs, clipboard, hostile, leaked, outputs
 from tests.faults.planted import found_in, indexed
-from tests.faults.secrets import Planted
+from tests.faults.secrets import Planted, secrets
 from tests.hostile import SEEDS
 from tests.replay.locked_case import stored
 
@@ -107,6 +107,28 @@ async def test_no_screen_draws_copies_or_logs_a_secret(
     assert not leak.found
 
 
+async def test_what_is_copied_holds_what_was_said_and_no_secret(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two screens; `-m slow` has all of them."""
+    monkeypatch.setenv("ARC_DATA_DIR", str(kept[0].parent))
+    keys = hostile.runs_of(kept[0])[:1]
+    found = await clipboard.copies(kept[0], keys, ("compare", "settings"))
+    assert found["settings"]
+    copied = "\n".join(found["compare"])
+    assert "[[SECRET:" in copied
+    assert not outputs.left(kept[1], copied.encode())
+
+
+def test_what_is_told_of_a_bug_holds_what_it_met_and_no_secret(tmp_path: Path) -> None:
+    some = [*secrets()][::60]
+    assert not bugs.of_the_app(some).found
+    assert not bugs.of_a_command(some, tmp_path / "arc.db").found
+    word = [Planted("said", "no secret at all", ("no secret",))]
+    assert len(bugs.of_the_app(word).found) == len(bugs.KINDS)
+    assert len(bugs.of_a_command(word, tmp_path / "arc.db").found) == len(bugs.KINDS)
+
+
 def test_what_an_import_says_of_a_broken_file_tells_no_secret_of_it(tmp_path: Path) -> None:
     assert not outputs.refused(tmp_path, 1).found
 
@@ -120,9 +142,3 @@ def test_no_text_of_another_tools_database_brings_a_secret(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_nothing_at_all_that_leaves_has_a_secret(tmp_path: Path) -> None:
     assert [row for row in leaked.rows() if not row.kept] == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SEEDS)
-def test_no_text_at_all_of_a_format_brings_one(name: str, tmp_path: Path) -> None:
-    assert not leaked.in_format(name, tmp_path).found

@@ -17,4 +17,4 @@ def test_late_rules_reach_every_text_and_a_killed_scrubbing_does_no_harm() -> No
 
 @pytest.mark.slow
 def test_the_same_of_many_runs_killed_often() -> None:
-    assert [row for row in rows() if not row.kept] == []
+    assert [row for row in rows(runs=20, kills=25) if not row.kept] == []

@@ -144,7 +144,8 @@ def _entered(request: web.Request, token: str) -> web.Response:
         request.app[_TELL]("a browser was refused: the address is good for one use")
         return _refused(USED)
     answer = web.Response(
-        text='<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>arc</title>',
+        text='<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>arc</title>'
+        '<link rel="icon" href="data:,">',
         content_type="text/html",
     )
     if cookie is not None:
