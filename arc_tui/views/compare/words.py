@@ -196,7 +196,7 @@ def figures(view: CompareView) -> Iterator[str]:
     shapes = [each.shape.value if each.shape else format.UNKNOWN for each in (view.a, view.b)]
     if shapes != [format.UNKNOWN] * 2:
         yield f"shape {_pair(*shapes)}"
-    tags = ["; ".join(each.tags) or "none" for each in (view.a, view.b)]
+    tags = ["; ".join(map(format.one_line, each.tags)) or "none" for each in (view.a, view.b)]
     if tags != ["none", "none"]:
         yield f"tags {_pair(*tags)}"
 
