@@ -8,7 +8,9 @@ run and keys of a person.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import threading
 import traceback
 from collections.abc import Callable
 from secrets import token_bytes
@@ -17,6 +19,9 @@ from arc_tui.format import cut, plain
 
 TOLD = (signal.SIGTERM, signal.SIGHUP)
 """Asked to end, and the terminal is gone."""
+
+GRACE_S = 20.0
+"""For what is being written and for the terminal to be restored."""
 
 MOST_LINES, MOST_COLUMNS = 60, 300
 
@@ -27,7 +32,15 @@ def when_told(end: Callable[[int], None]) -> None:
     """Have `end` called with the code of the process when it is told to end: 128 and the signal."""
     loop = asyncio.get_running_loop()
     for number in TOLD:
-        loop.add_signal_handler(number, end, 128 + number)
+        loop.add_signal_handler(number, _end, end, 128 + number)
+
+
+def _end(end: Callable[[int], None], code: int) -> None:
+    """Whoever draws may wait for ever for a terminal that is gone: after a while it ends anyhow."""
+    last = threading.Timer(GRACE_S, os._exit, [code])
+    last.daemon = True
+    last.start()
+    end(code)
 
 
 def told(error: BaseException) -> str:
