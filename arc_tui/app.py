@@ -16,7 +16,7 @@ from arc_tui import ending
 from arc_tui.palette import Keys
 from arc_tui.screens.runs.screen import RunsScreen
 from arc_tui.screens.tour.touring import Touring
-from arc_tui.settings import Settings
+from arc_tui.settings import BY_DEFAULT, Settings
 from arc_tui.themes import DARK, LIGHT, OURS, chosen, roles
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ArcApp(Touring):
         imports: tuple[Path, ...] = (),
         demo: bool = False,
         tour: bool = False,
-        settings: Settings = Settings(),  # noqa: B008
+        settings: Settings = BY_DEFAULT,
     ) -> None:
         # Without colours: Textual would turn ours into shades of grey, which are colours too.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)

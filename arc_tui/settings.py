@@ -26,6 +26,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     keymap: dict[str, str] = {}
 
 
+BY_DEFAULT = Settings()
+
+
 def read_settings(file: Path | None = None) -> Settings:
     """What the file says (the usual one unless given), checked to the end. Raises BadConfig."""
     file = file or config_file()

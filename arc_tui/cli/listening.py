@@ -13,6 +13,7 @@ from arc_tui.cli.common import console, db_option
 from arc_tui.cli.unlocking import unlock
 from arc_tui.format import count, cut, one_line
 from arc_tui.live import LOOPBACK, PORT
+from arc_tui.live.needed import require
 from arc_tui.places import database
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ def listen(ctx: click.Context, port: int, db: Path | None) -> int:
     """
     import asyncio
 
-    from arc_tui.jobs import listening
-
-    listening.require_server()
+    require("listening", "aiohttp")
     path = database(db or ctx.find_root().obj)
     unlock(path)
     heard = _Heard(path)

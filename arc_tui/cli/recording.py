@@ -11,6 +11,7 @@ import click
 
 from arc_tui.cli.common import db_option
 from arc_tui.format import count, cut, one_line
+from arc_tui.live.needed import require
 from arc_tui.places import database
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def record(
     from arc_tui.jobs import recording
     from replay.recorder.log import About
 
-    recording.require_server()
+    require("recording a command", "aiohttp")
     # What the server remarks of a broken connection would land in the command's own output.
     logging.getLogger("aiohttp").addHandler(logging.NullHandler())
     about = About(

@@ -13,7 +13,8 @@ from arc_tui.cli.common import db_option
 from arc_tui.cli.unlocking import unlock
 from arc_tui.ending import TOLD
 from arc_tui.live import LOOPBACK
-from arc_tui.live.serving import SERVE_PORT, require_server
+from arc_tui.live.needed import require
+from arc_tui.live.serving import SERVE_PORT
 from arc_tui.places import database
 from replay.errors import ArcError
 
@@ -41,7 +42,7 @@ def serve(ctx: click.Context, port: int, host: str, db: Path | None) -> int:
             " and can spend your keys, and what passes is not encrypted",
             f"from another machine: ssh -L {port}:{LOOPBACK}:{port} this-machine",
         )
-    require_server()
+    require("serving", "aiohttp", "textual_serve")
     path = database(db or ctx.find_root().obj)
     unlock(path)
     read_settings()  # a mistake in them is said here, not in each tab

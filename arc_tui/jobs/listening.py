@@ -27,18 +27,6 @@ from replay.store.handle import now_ns
 Tell = Callable[[Written], None]
 
 
-def require_server() -> None:
-    """Raises ArcError with what to install where a package is lacking."""
-    try:
-        import aiohttp  # noqa: F401
-        import opentelemetry.proto.trace.v1.trace_pb2  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ArcError(
-            f"listening needs the package {error.name}, which is not installed",
-            "install arc with its extra: uv tool install 'arc-tui[serve]'",
-        ) from error
-
-
 async def listen(
     path: Path, *, port: int, ready: Callable[[int], None], tell: Tell, stop: asyncio.Event
 ) -> None:

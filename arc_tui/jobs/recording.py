@@ -61,17 +61,6 @@ class CannotRun(ArcError):
         self.code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_ALLOWED
 
 
-def require_server() -> None:
-    """Raises ArcError with what to install where the server is lacking."""
-    try:
-        import aiohttp  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ArcError(
-            "recording a command needs the package aiohttp, which is not installed",
-            "install arc with its extra: uv tool install 'arc-tui[serve]'",
-        ) from error
-
-
 async def record(
     path: Path, command: Sequence[str], about: About, *, apart: bool = False
 ) -> Recorded:

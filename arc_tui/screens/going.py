@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from textual.message import Message
 from textual.worker import Worker, get_current_worker
+from typing_extensions import override
 
 from replay.errors import ArcError
 from replay.store import Store
@@ -34,6 +35,28 @@ Hold: TypeAlias = Callable[[Stoppable], None]
 Work: TypeAlias = Callable[[Store, Hold], Generator[View]]
 
 
+class Moved(Message, Generic[View]):
+    """The work has come further, or is over."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self.view = view
+
+    @override
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, type(self))
+
+
+class Ended(Message):
+    """Nothing more will be asked: it was cut short (`stopped`, by a person, a limit or a refusal),
+    there is `trouble`, or it is over."""
+
+    def __init__(self, *, stopped: bool = False, trouble: ArcError | None = None) -> None:
+        super().__init__()
+        self.stopped = stopped
+        self.trouble = trouble
+
+
 class Going(Generic[View]):
     """Work whose views are posted as `moved` messages, and its end as an `ended` one."""
 
@@ -42,13 +65,13 @@ class Going(Generic[View]):
         screen: ArcScreen,
         work: Work[View],
         *,
-        moved: Callable[[View], Message],
-        ended: Callable[[bool, ArcError | None], Message],
+        moved: type[Moved[View]],
+        ended: type[Ended],
         group: str,
         cut_short: Callable[[View], bool] = lambda _: False,
     ) -> None:
-        """`work` gives who is asked to the function it is given. `ended` takes whether it was
-        stopped, and the trouble there is; a view that is `cut_short` is the last one."""
+        """`work` gives who is asked to the function it is given. A view that is
+        `cut_short` is the last one."""
         self._screen = screen
         self._views = work
         self._moved = moved
@@ -68,10 +91,10 @@ class Going(Generic[View]):
     def _work(self) -> None:
         worker = get_current_worker()
         try:
-            ended = self._ended(not self._drained(worker), None)
+            ended = self._ended(stopped=not self._drained(worker))
         except ArcError as error:
             stopped = worker.is_cancelled
-            ended = self._ended(stopped, None if stopped else error)
+            ended = self._ended(stopped=stopped, trouble=None if stopped else error)
         self._screen.post_message(ended)
 
     def _drained(self, worker: Worker[None]) -> bool:

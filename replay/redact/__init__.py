@@ -23,7 +23,7 @@ from replay.redact.glance import Glance
 from replay.redact.keys import DENIED_KEYS, HEADERS, PAIRS, Names, denied, plain
 from replay.redact.numbers import NUMBERS, luhn
 from replay.redact.pem import KEYS
-from replay.redact.policy import Policy
+from replay.redact.policy import NONE, Policy
 from replay.redact.rule import Rule
 from replay.redact.tokens import TOKENS
 from replay.trace import Json
@@ -48,7 +48,7 @@ RULES: tuple[Rule, ...] = (COOKIES, *KEYS, *TOKENS, *CONTEXT, *NUMBERS)
 class Redactor:
     """The rules under one database's key, and those of a person after the built-in ones."""
 
-    def __init__(self, key: bytes, policy: Policy = Policy()) -> None:  # noqa: B008
+    def __init__(self, key: bytes, policy: Policy = NONE) -> None:
         self._key = key
         self._glance = Glance(RULES + policy.rules)
         self._names = Names(frozenset(map(plain, policy.keys)) - {""})

@@ -16,3 +16,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     keys: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
+
+
+NONE = Policy()
+"""Nothing is added to the built-in rules."""

@@ -33,7 +33,6 @@ PROCESSES = {
 }
 SOCKETS = {
     "arc_tui/jobs/listening.py": "`arc listen`, on loopback",
-    "arc_tui/jobs/recording.py": "`arc record`, on loopback",
     "arc_tui/live/proxy.py": "`arc record`: hands calls on to the server they were meant for",
     "arc_tui/live/receiver.py": "`arc listen`, on loopback",
     "arc_tui/live/serving/gate.py": "`arc serve`: writes a cookie",

@@ -16,6 +16,7 @@ from arc_tui.jobs import importing
 from replay.formats import arc
 from replay.redact import Policy, Redactor
 from replay.redact.personal import PERSONAL
+from replay.redact.policy import NONE
 from replay.store import Store, read
 from taxonomy.ledger import open_ledger
 from tests.faults import Row, bugs, clipboard, hostile, outputs
@@ -27,7 +28,7 @@ from tests.hostile import SEEDS, Value, places, put
 Corpus = Callable[[], Iterable[Planted]]
 
 
-def in_texts(corpus: Corpus = secrets, policy: Policy = Policy()) -> Leak:  # noqa: B008
+def in_texts(corpus: Corpus = secrets, policy: Policy = NONE) -> Leak:
     """A corpus under the rules, also as texts in JSON in JSON and as the name of a field."""
     redactor = Redactor(b"trial", policy)
     found = [

@@ -7,19 +7,5 @@ apps by a shell.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
-from replay.errors import ArcError
-
 SERVE_PORT = 4380
 """Where the app is served unless told."""
-
-
-def require_server() -> None:
-    """Raises ArcError with what to install where a package is lacking."""
-    lacking = [name for name in ("aiohttp", "textual_serve") if find_spec(name) is None]
-    if lacking:
-        raise ArcError(
-            f"serving needs the package {lacking[0].replace('_', '-')}, which is not installed",
-            "install arc with its extra: uv tool install 'arc-tui[serve]'",
-        )

@@ -3,9 +3,9 @@ somebody to draw for."""
 
 from __future__ import annotations
 
-from textual import messages  # noqa: TID253
-from textual.drivers.web_driver import WebDriver  # noqa: TID253
-from textual.events import AppBlur  # noqa: TID253
+from textual import messages
+from textual.drivers.web_driver import WebDriver
+from textual.events import AppBlur
 
 from arc_tui.app import ArcApp
 

@@ -22,9 +22,10 @@ from textual.reactive import reactive
 
 from arc_tui.jobs.freeing import FreeWanted, Outlook, outlook
 from arc_tui.screens.base import ArcScreen
-from arc_tui.screens.free.going import FreeEnded, FreeMoved, Going
+from arc_tui.screens.free.going import FreeEnded, FreeMoved, free_going
+from arc_tui.screens.going import Going
 from arc_tui.views.free.stage import EMPTY, FreeStage, left_of, price
-from arc_tui.views.free.view import FreeRow
+from arc_tui.views.free.view import FreeRow, FreeView
 from arc_tui.views.wish import limits_of
 from arc_tui.widgets.ask_box import AskBox, Option
 from arc_tui.widgets.free.foot import FreeFoot
@@ -32,6 +33,7 @@ from arc_tui.widgets.free.head import FreeHead
 from arc_tui.widgets.free.pages import document_text, row_page, stop_page
 from arc_tui.widgets.free.path import FreePath
 from arc_tui.widgets.key_bar import KeyBar
+from arc_tui.widgets.keyed import with_keys
 from arc_tui.widgets.page import Page
 from arc_tui.widgets.rows import RowList
 from arc_tui.widgets.stub_box import StubBox
@@ -93,7 +95,7 @@ class FreeScreen(ArcScreen):
         super().__init__(path)
         model = (edit.model if edit is not None else None) or model
         self._wanted = FreeWanted(trace=trace, start=step, edit=edit, model=model)
-        self._going: Going | None = None
+        self._going: Going[FreeView] | None = None
         self._left: Limits | None = None
 
     def compose(self) -> ComposeResult:
@@ -125,7 +127,7 @@ class FreeScreen(ArcScreen):
 
     def _ask(self, wanted: FreeWanted) -> None:
         self.stage = FreeStage(at="asking", wanted=wanted)
-        self._going = Going(self, wanted)
+        self._going = free_going(self, wanted)
 
     def on_free_moved(self, event: FreeMoved) -> None:
         self._move(view=event.view)
@@ -149,25 +151,16 @@ class FreeScreen(ArcScreen):
 
     def _go_live(self, miss: OfflineMiss) -> None:
         """Go on asking a server: under what is left of a limit, else under one that is given."""
-        self.tell(OfflineMiss(miss.message, "r runs again, and asks what that may cost"))
+        self.tell(OfflineMiss(miss.message, "‹free.run› runs again, and asks what that may cost"))
         if self._left is not None:
             self._ask(structs.replace(self._wanted, live=True, limits=self._left))
         else:
             self.run_worker(self._permit(), group="permit", exclusive=True, exit_on_error=False)
 
     async def _permit(self) -> None:
-        words = said = price(await asyncio.to_thread(self._outlook))
-        hint = "USD, as 0.50, or 20 calls; escape asks nobody"
-        while (
-            given := await self.app.push_screen_wait(AskBox("what may it cost?", words, hint=hint))
-        ) is not None:
-            try:
-                limits = limits_of(given)
-            except BadEdit as error:
-                words = f"{error}\n\n{said}"
-            else:
-                self._ask(structs.replace(self._wanted, live=True, limits=limits))
-                return
+        limits = await allowed(self.app, price(await asyncio.to_thread(self._outlook)))
+        if limits is not None:
+            self._ask(structs.replace(self._wanted, live=True, limits=limits))
 
     def _outlook(self) -> Outlook:
         with open_ledger(self.path) as store:
@@ -253,7 +246,8 @@ class FreeScreen(ArcScreen):
             return
         row = self.path_rows.row
         self.page.border_title = _title(row, self.stage)
-        self.page.document = row_page(row) if row is not None else stop_page(self.stage)
+        page = row_page(row) if row is not None else stop_page(self.stage)
+        self.page.document = with_keys(self, page)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters

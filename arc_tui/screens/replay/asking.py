@@ -6,10 +6,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from msgspec import structs
-from textual.message import Message
 from textual.worker import Worker, get_current_worker
 
 from arc_tui.jobs.replaying import Wanted, replaying
+from arc_tui.screens.going import Ended, Moved
 from arc_tui.views.replay.view import ReplayView
 from replay.errors import ArcError
 from taxonomy.ledger import open_ledger
@@ -19,25 +19,12 @@ if TYPE_CHECKING:
     from replay.locked.row import Models
 
 
-class ReplayMoved(Message):
+class ReplayMoved(Moved[ReplayView]):
     """More is known of a step."""
 
-    def __init__(self, view: ReplayView) -> None:
-        super().__init__()
-        self.view = view
 
-    def can_replace(self, message: Message) -> bool:
-        return isinstance(message, ReplayMoved)
-
-
-class ReplayEnded(Message):
-    """Nothing more will be asked: it was cut short (`stopped`, by a person, a limit or a refusal),
-    there is `trouble`, or all was asked."""
-
-    def __init__(self, *, stopped: bool = False, trouble: ArcError | None = None) -> None:
-        super().__init__()
-        self.stopped = stopped
-        self.trouble = trouble
+class ReplayEnded(Ended):
+    """Nothing more will be asked."""
 
 
 class Asking:

@@ -15,6 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import override
+
 from replay.errors import StoreUnusable
 from replay.store.cipher import crypt, keys
 from replay.store.cipher.crypt import MAGIC, PAGE_BYTES, SALT_BYTES
@@ -45,7 +47,7 @@ class SealedPages(Pages):
         masked = bytes(byte ^ _SEAL_MASK for byte in salt)
         self._seal = hashlib.pbkdf2_hmac("sha512", self._key, masked, _SEAL_ITERATIONS, 32)
         super().__init__(path, size=PAGE_BYTES, reserved=RESERVED_BYTES)
-        self.page = lru_cache(_KEPT_PAGES)(self._page)  # type: ignore[method-assign]
+        self._kept = lru_cache(_KEPT_PAGES)(self._opened)
         if not any(map(self._opens, range(1, min(self.count, _TRIED_PAGES) + 1))):
             raise StoreUnusable(
                 f"{path}: {found.where} opens none of its pages",
@@ -56,12 +58,16 @@ class SealedPages(Pages):
 
     def _opens(self, number: int) -> bool:
         try:
-            self._page(number)
+            self.page(number)
         except Damaged:
             return False
         return True
 
-    def _page(self, number: int) -> bytes:
+    @override
+    def page(self, number: int) -> bytes:
+        return self._kept(number)
+
+    def _opened(self, number: int) -> bytes:
         raw = super().page(number)
         begin, end = SALT_BYTES if number == 1 else 0, self.usable
         sealed = raw[begin : end + START_BYTES] + number.to_bytes(4, "little")

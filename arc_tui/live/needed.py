@@ -1,0 +1,17 @@
+"""What recording, listening and serving need beyond the package itself: the extra `serve`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from replay.errors import ArcError
+
+
+def require(doing: str, *packages: str) -> None:
+    """Raises ArcError with what to install where a package is lacking."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise ArcError(
+                f"{doing} needs the package {package.replace('_', '-')}, which is not installed",
+                "install it: pip install 'arc-tui[serve]'",
+            )
