@@ -14,10 +14,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
 
 from replay.store import Store, handle
+from replay.store.migrating import Migrations
 from taxonomy.ledger import open_ledger
 
 
@@ -34,10 +33,10 @@ def copied_tables() -> Iterator[None]:
         if names not in made:
             made[names] = sqlite3.connect(":memory:", check_same_thread=False)
             with make(path, *sets) as store:
-                store.db.conn.backup(made[names])
+                store.db.backup(made[names])
         connection = handle.connect(None)
         made[names].backup(connection)
-        return Store(Database(connection), None)
+        return Store(connection, None)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Store, "open", opened)
@@ -55,4 +54,4 @@ def put_ledger(path: Path) -> None:
 @cache
 def _empty_ledger() -> bytes:
     with open_ledger(":memory:") as store:
-        return store.db.conn.serialize()
+        return store.db.serialize()

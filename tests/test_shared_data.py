@@ -20,6 +20,7 @@ from replay import formats
 from replay.errors import BadTrace
 from replay.formats.intake import Source, Tally
 from replay.store import Store, check, read
+from replay.store.backup import counts
 from replay.store.rows import trace_row, trace_rows
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.ledger import diagnosis, open_ledger
@@ -130,11 +131,11 @@ def test_importing_them_again_changes_nothing(copied: Store) -> None:
     store = copied
     before = [
         store.db.execute("SELECT * FROM trace ORDER BY id").fetchall(),
-        store.db["span"].count,
+        counts(store.db),
     ]
     report = imported(store, DATA / "terminal_bench", DATA / "docent")
     assert {trace.verdict for file in report.files for trace in file.traces} == {"duplicate"}
-    after = [store.db.execute("SELECT * FROM trace ORDER BY id").fetchall(), store.db["span"].count]
+    after = [store.db.execute("SELECT * FROM trace ORDER BY id").fetchall(), counts(store.db)]
     assert after == before
 
 

@@ -16,6 +16,7 @@ import pytest
 from arc_tui.jobs import importing
 from arc_tui.places import fixtures
 from replay.store import Store
+from replay.store.backup import counts
 from replay.store.rows import TraceRow, trace_row
 from taxonomy.findings import Diagnosis
 from taxonomy.ledger import diagnosis, open_ledger
@@ -93,7 +94,7 @@ def test_a_healthy_run_has_no_candidate(store: Store) -> None:
 
 def test_every_bundled_trace_is_imported_and_verified(store: Store) -> None:
     files = list((fixtures() / "traces").glob("*.jsonl"))
-    found = store.db["trace"].count
+    found = counts(store.db)["trace"]
     assert found == len(files) > 50
 
 

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
 
 from replay.errors import StoreUnusable
+from replay.store.migrating import BOOK, Migrations
 from replay.store.trouble import told
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ Connect = Callable[[Path], sqlite3.Connection]
 copied: ContextVar[Callable[[Path], None] | None] = ContextVar("copied", default=None)
 """Called with the copy that was made of an older database before it was changed."""
 
-_BOOKKEEPING = ("_sqlite_migrations", "latency", "setting")
+_BOOKKEEPING = (BOOK, "latency", "setting")
 """Tables that follow from others or are made again: nothing is lost with them."""
 
 
@@ -53,7 +52,7 @@ def backup(store: Store, target: Path | None = None) -> Copied:
 
     assert store.path is not None, "a database in memory has no file to copy"
     target = target or dated(store.path)
-    return copy(store.db.conn, store.path, target, connect)
+    return copy(store.db, store.path, target, connect)
 
 
 def dated(path: Path) -> Path:
@@ -163,14 +162,14 @@ def _name(part: Path, target: Path) -> None:
 # --- before a migration
 
 
-def keep_older(db: Database, file: Path, sets: Iterable[Migrations], connect: Connect) -> Path:
+def keep_older(
+    db: sqlite3.Connection, file: Path, sets: Iterable[Migrations], connect: Connect
+) -> Path:
     """Copy a database of an older schema to `<its name>.<schema>.bak`, and return that place.
 
     Whoever calls holds the write lock of it, so that it is still what it was.
     """
-    schema = "-".join(
-        done[-1].name.partition("_")[0] for each in sets if (done := each.applied(db))
-    )
+    schema = "-".join(done[-1].partition("_")[0] for each in sets if (done := each.applied(db)))
     target = _free(file.with_name(f"{file.name}.{schema}.bak"))
     try:
         with told(file), closing(connect(file)) as reader:
@@ -196,6 +195,6 @@ def _free(wanted: Path) -> Path:
     return found
 
 
-def has_something(db: Database) -> bool:
+def has_something(db: sqlite3.Connection) -> bool:
     """Is there anything in a database that it would be a pity to lose?"""
-    return any(rows for name, rows in counts(db.conn).items() if name not in _BOOKKEEPING)
+    return any(rows for name, rows in counts(db).items() if name not in _BOOKKEEPING)

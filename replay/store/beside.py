@@ -30,7 +30,7 @@ _TAPE = frozenset({"message", "context", "toolset", "span", "model_call", "tool_
 
 def kept(store: Store) -> Iterator[Finding]:
     """Rows beside the tape that cannot be what was written."""
-    db = store.db.conn
+    db = store.db
     for table in beside_the_tape(db):
         for row in broken_rows(db, table):
             yield damage(name(table, known_of(db, table, row), row), "it cannot be read any more")

@@ -37,7 +37,7 @@ _MOST_TRACES = 3
 
 def content(store: Store) -> Iterator[Finding]:
     """Every message, context node and toolset whose digest does not follow from its row."""
-    db = store.db.conn
+    db = store.db
     for row in broken_messages(db):
         yield damage(f"message row {row}{_of_traces(db, row)}")
     for row in broken_contexts(db):
@@ -123,7 +123,7 @@ _CALLS = {
 
 def trace_digests(store: Store, key: str) -> Iterator[Finding]:
     """Spans of a trace, and the trace, whose digests do not follow from their rows."""
-    db = store.db.conn
+    db = store.db
     row = db.execute("SELECT id, content FROM trace WHERE key = ? AND complete", (key,)).fetchone()
     kept: list[str] = []
     for span, holds in span_rows(db, row[0]):

@@ -16,12 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
-
 from replay.errors import StoreUnusable
 from replay.store import masking
 from replay.store.cipher import crypt, keys
+from replay.store.migrating import Migrations
 from replay.store.schema import migrations
 from replay.store.trouble import database_errors, opening, told, unusable
 
@@ -38,9 +36,9 @@ usual 4096."""
 
 
 class Store:
-    """An open database; `db` is its sqlite-utils handle, shared with `taxonomy.ledger`."""
+    """An open database; `db` is its connection, shared with `taxonomy.ledger`."""
 
-    def __init__(self, db: Database, path: Path | None) -> None:
+    def __init__(self, db: sqlite3.Connection, path: Path | None) -> None:
         self.db = db
         self.path = path
         self._redactor: Redactor | None = None
@@ -55,14 +53,13 @@ class Store:
         file = None if str(path) == ":memory:" else Path(path)
         with ExitStack() as undo, opening(path):
             try:
-                connection = connect(file)
+                db = connect(file)
             except OSError as error:
                 raise StoreUnusable(
                     f"{path}: cannot be used as a database: {error}",
                     "name another file with --db or ARC_DB",
                 ) from error
-            undo.callback(connection.close)
-            db = Database(connection)
+            undo.callback(db.close)
             _bring_up(db, file, (migrations, *sets))
             undo.pop_all()
         return cls(db, file)
@@ -88,7 +85,7 @@ class Store:
     def stop_when(self, over: Callable[[], bool]) -> None:
         """From now on a statement ends with an error soon after it is `over`, and what its
         transaction wrote is taken back: nobody waits for the answer any more."""
-        self.db.conn.set_progress_handler(over, BETWEEN_LOOKS)
+        self.db.set_progress_handler(over, BETWEEN_LOOKS)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -97,7 +94,7 @@ class Store:
         Raises StoreUnusable where the disk is full or may not be written, or where another
         process keeps writing: nothing is changed then.
         """
-        connection = self.db.conn
+        connection = self.db
         if connection.in_transaction:
             yield connection
             return
@@ -168,13 +165,14 @@ def connect(file: Path | None) -> sqlite3.Connection:
     if file is None or not file.stat().st_size:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA recursive_triggers = ON")
     if file is not None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # a tag outlives a power cut
     return connection
 
 
-def _bring_up(db: Database, file: Path | None, sets: tuple[Migrations, ...]) -> None:
+def _bring_up(db: sqlite3.Connection, file: Path | None, sets: tuple[Migrations, ...]) -> None:
     """Apply what is pending, under the write lock: of two that open a new file one waits.
 
     What an older version kept is copied before. All sets or none: a change that fails leaves the
@@ -185,7 +183,7 @@ def _bring_up(db: Database, file: Path | None, sets: tuple[Migrations, ...]) -> 
     if not any(wanted.pending(db) for wanted in sets):
         return
     with ExitStack() as undo:
-        with _replacing(db.conn), _locked(db.conn):
+        with _replacing(db), _locked(db):
             if file is not None and any(_is_older(db, wanted) for wanted in sets):
                 from replay.store import backup  # only an older database needs it
 
@@ -207,14 +205,13 @@ def _replacing(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("PRAGMA foreign_keys = ON")
 
 
-def _is_older(db: Database, wanted: Migrations) -> bool:
+def _is_older(db: sqlite3.Connection, wanted: Migrations) -> bool:
     """Was a part of the set applied, by an earlier version of it?"""
     return bool(wanted.applied(db) and wanted.pending(db))
 
 
-def _refuse_newer(db: Database, wanted: Migrations, file: Path | None) -> None:
-    known = {migration.name for migration in wanted._migrations}
-    newer = sorted(done.name for done in wanted.applied(db) if done.name not in known)
+def _refuse_newer(db: sqlite3.Connection, wanted: Migrations, file: Path | None) -> None:
+    newer = sorted(set(wanted.applied(db)) - set(wanted.names))
     if newer:
         raise StoreUnusable(
             f"{file}: was written by a newer arc: this one does not know its {newer[-1]}",

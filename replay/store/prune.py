@@ -58,7 +58,7 @@ def removing(store: Store) -> Iterator[sqlite3.Connection]:
     References are checked once at its end and not row by row, which takes a scan of other tables
     for each.
     """
-    db = store.db.conn
+    db = store.db
     with told(store.path):
         db.execute("PRAGMA secure_delete = ON").fetchone()
         db.execute("PRAGMA foreign_keys = OFF")
@@ -79,7 +79,7 @@ def weigh(
     answers: bool = False,
 ) -> Weight:
     """What would go with these recordings; changes nothing."""
-    db = store.db.conn
+    db = store.db
     with _marked(db, keys, unfinished_before_ns, answers):
         return _weight(db)
 
@@ -124,7 +124,7 @@ def erase(store: Store) -> None:
     Raises StoreBusy where another process is in the way: what is removed stays removed, its bytes
     are gone the next time.
     """
-    db = store.db.conn
+    db = store.db
     with told(store.path):
         db.execute("PRAGMA secure_delete = ON").fetchone()
         db.execute("VACUUM")

@@ -55,7 +55,7 @@ def load(store: Store, key: str) -> Trace:
     if head is None:
         raise NotFound("trace", key)
     added = supplement_of(store, key)
-    content = _Content(store.db.conn, head["id"], None)
+    content = _Content(store.db, head["id"], None)
     spans = tuple(_span(row, content, added) for row in _span_rows(store, head["id"], None))
     made, loose, _ = steps.build(spans)
     return Trace(
@@ -78,7 +78,7 @@ def recorded(store: Store, key: str) -> Batch:
     head = _one(store, "SELECT * FROM trace WHERE key = ? AND complete", (key,))
     if head is None:
         raise NotFound("trace", key)
-    content = _Content(store.db.conn, head["id"], None)
+    content = _Content(store.db, head["id"], None)
     spans = tuple(_span(row, content, None) for row in _span_rows(store, head["id"], None))
     return Batch(header=_header(head), spans=spans, scores=scores(store, key), last=True)
 
@@ -97,7 +97,7 @@ def part(store: Store, key: str, indexes: Collection[int]) -> dict[int, Step]:
     if row is None:
         raise NotFound("trace", key)
     wanted = msgspec.json.encode(sorted(indexes)).decode()
-    content = _Content(store.db.conn, row[0], wanted)
+    content = _Content(store.db, row[0], wanted)
     added = supplement_of(store, key)
     asks: dict[int, ModelCall] = {}
     acts: dict[int, list[ToolCall]] = {}

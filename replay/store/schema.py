@@ -7,17 +7,17 @@ row. Everything a list shows is summed once, in `finish`, and kept on the row of
 
 from __future__ import annotations
 
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
+import sqlite3
 
+from replay.store.migrating import Migrations
 from replay.store.sums import LATENCIES, ORDERS, PREFER, PREFERRED
 from replay.store.words import INDEX, SAID, fill
 
 migrations = Migrations("replay")
 
 
-@migrations(name="0001_tape")
-def _tape(db: Database) -> None:
+@migrations("0001_tape")
+def _tape(db: sqlite3.Connection) -> None:
     for statement in _TAPE.split(";\n\n"):
         db.execute(statement)
 
@@ -261,8 +261,8 @@ WHERE t.complete
 """
 
 
-@migrations(name="0002_replays")
-def _replays(db: Database) -> None:
+@migrations("0002_replays")
+def _replays(db: sqlite3.Connection) -> None:
     for statement in _REPLAYS.split(";\n\n"):
         db.execute(statement)
 
@@ -317,8 +317,8 @@ ALTER TABLE replay ADD COLUMN sample_range INTEGER NOT NULL DEFAULT 0
 """
 
 
-@migrations(name="0003_sums")
-def _sums(db: Database) -> None:
+@migrations("0003_sums")
+def _sums(db: sqlite3.Connection) -> None:
     for statement in (*PREFERRED.split(";\n\n"), PREFER, *LATENCIES.split(";\n\n")):
         db.execute(statement)
     for statement in (*_SUMMARY.split(";\n\n"), *ORDERS.split(";\n\n")):
@@ -341,15 +341,15 @@ WHERE t.complete
 """
 
 
-@migrations(name="0004_words")
-def _words(db: Database) -> None:
+@migrations("0004_words")
+def _words(db: sqlite3.Connection) -> None:
     for statement in INDEX.split(";\n\n"):
         db.execute(statement)
-    fill(db.conn)
+    fill(db)
 
 
-@migrations(name="0005_live")
-def _live(db: Database) -> None:
+@migrations("0005_live")
+def _live(db: sqlite3.Connection) -> None:
     for statement in _LIVE.split(";\n\n"):
         db.execute(statement)
 
@@ -377,8 +377,8 @@ WHERE t.complete
 only, so that a trace is live no longer soon after its writer was killed."""
 
 
-@migrations(name="0006_context")
-def _context(db: Database) -> None:
+@migrations("0006_context")
+def _context(db: sqlite3.Connection) -> None:
     for statement in _CONTEXT.split(";\n\n"):
         db.execute(statement)
 
@@ -405,8 +405,8 @@ CREATE UNIQUE INDEX context_place ON context(message, parent)
 digests."""
 
 
-@migrations(name="0007_said")
-def _said(db: Database) -> None:
+@migrations("0007_said")
+def _said(db: sqlite3.Connection) -> None:
     for statement in (*SAID.split(";\n\n"), *_ROW.split(";\n\n")):
         db.execute(statement)
 

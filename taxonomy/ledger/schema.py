@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
-
 from replay.store import Store
+from replay.store.migrating import Migrations
 from taxonomy.query import FAILURES, INDICES
 from taxonomy.query.fields import CALLS, TOOLS
 from taxonomy.query.listing import COVERING, ENDINGS, RUNS, SAID, WARNED
@@ -20,55 +19,55 @@ def open_ledger(path: Path | str) -> Store:
     return Store.open(path, migrations)
 
 
-@migrations(name="0001_ledger")
-def _ledger(db: Database) -> None:
+@migrations("0001_ledger")
+def _ledger(db: sqlite3.Connection) -> None:
     for statement in (*_LEDGER.split(";\n\n"), FAILURES):
         db.execute(statement)
 
 
-@migrations(name="0002_hints")
-def _hints(db: Database) -> None:
+@migrations("0002_hints")
+def _hints(db: sqlite3.Connection) -> None:
     db.execute("DROP VIEW failures")
     db.execute(FAILURES)
 
 
-@migrations(name="0003_clearances")
-def _clearances(db: Database) -> None:
+@migrations("0003_clearances")
+def _clearances(db: sqlite3.Connection) -> None:
     for statement in _CLEARANCES.split(";\n\n"):
         db.execute(statement)
 
 
-@migrations(name="0004_until")
-def _until(db: Database) -> None:
+@migrations("0004_until")
+def _until(db: sqlite3.Connection) -> None:
     db.execute(_UNTIL)
 
 
-@migrations(name="0005_recordings")
-def _recordings(db: Database) -> None:
+@migrations("0005_recordings")
+def _recordings(db: sqlite3.Connection) -> None:
     db.execute("DROP VIEW failures")
     for statement in (FAILURES, *INDICES.split(";\n\n")):
         db.execute(statement)
 
 
-@migrations(name="0006_runs")
-def _runs(db: Database) -> None:
+@migrations("0006_runs")
+def _runs(db: sqlite3.Connection) -> None:
     for statement in (RUNS, *ENDINGS.split(";\n\n")):
         db.execute(statement)
 
 
-@migrations(name="0007_tools")
-def _tools(db: Database) -> None:
+@migrations("0007_tools")
+def _tools(db: sqlite3.Connection) -> None:
     db.execute(TOOLS)
 
 
-@migrations(name="0008_warned")
-def _warned(db: Database) -> None:
+@migrations("0008_warned")
+def _warned(db: sqlite3.Connection) -> None:
     for statement in WARNED.split(";\n\n"):
         db.execute(statement)
 
 
-@migrations(name="0009_covering")
-def _covering(db: Database) -> None:
+@migrations("0009_covering")
+def _covering(db: sqlite3.Connection) -> None:
     for part in (COVERING, CALLS, SAID):
         for statement in part.split(";\n\n"):
             db.execute(statement)

@@ -61,7 +61,7 @@ def _meant(store: Store, query: str, owners: Named | None, row: Literal["run", "
     tree = parse(query)
     if tree is None:
         return ALL
-    store.db.conn.create_function("folded", 1, _folded, deterministic=True)
+    store.db.create_function("folded", 1, _folded, deterministic=True)
     return _Meaning(store, owners, row).of(tree)
 
 

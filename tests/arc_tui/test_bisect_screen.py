@@ -147,7 +147,7 @@ async def test_while_it_runs_it_says_what_is_asked_and_why(db: Path, size: tuple
 def views(db: Path, *versions: int, most: int = 200) -> list[BisectView]:
     """Every view of a search, in a copy of the database."""
     with open_ledger(":memory:") as store, open_ledger(db) as source:
-        source.db.conn.backup(store.db.conn)
+        source.db.backup(store.db)
         wanted = Wanted(
             trace=TOUR,
             sources=tuple(of_files([prompt(each) for each in versions])),

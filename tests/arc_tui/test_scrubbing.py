@@ -285,9 +285,9 @@ def test_a_pattern_that_matches_in_digests_and_ids_of_ours_leaves_them(store: St
 
 def test_a_dry_run_counts_the_same_and_changes_nothing(store: Store, path: Path) -> None:
     badged(store)
-    before = "\n".join(store.db.conn.iterdump())
+    before = "\n".join(store.db.iterdump())
     foreseen = late(store, dry=True)
-    assert "\n".join(store.db.conn.iterdump()) == before
+    assert "\n".join(store.db.iterdump()) == before
     done = late(store)
     assert (foreseen.done, done.done) == (False, True)
     assert foreseen.masked == done.masked

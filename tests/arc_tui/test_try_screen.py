@@ -242,7 +242,7 @@ def views(db: Path) -> list[TryView]:
     with pytest.MonkeyPatch.context() as patch, open_ledger(":memory:") as store:
         patch.setattr("arc_tui.jobs.tryout.trying.BETWEEN_VIEWS_S", 0)
         with open_ledger(db) as source:
-            source.db.conn.backup(store.db.conn)
+            source.db.backup(store.db)
         return list(trying(store, wanted))
 
 

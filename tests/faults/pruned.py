@@ -158,9 +158,9 @@ def _main(file: str, runs: str, at: str | None = None) -> None:
         return 0
 
     with open_ledger(Path(file)) as store:
-        store.db.conn.set_progress_handler(count, _PIECE)
+        store.db.set_progress_handler(count, _PIECE)
         carry_out(store, wanted(int(runs)))
-        store.db.conn.set_progress_handler(None, 0)
+        store.db.set_progress_handler(None, 0)
     print(done)
 
 

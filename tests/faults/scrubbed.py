@@ -287,9 +287,9 @@ def _main(file: str, at: str | None = None) -> None:
         return 0
 
     with open_ledger(Path(file)) as store:
-        store.db.conn.set_progress_handler(count, _PIECE)
+        store.db.set_progress_handler(count, _PIECE)
         scrub(store, JUDGEMENTS)
-        store.db.conn.set_progress_handler(None, 0)
+        store.db.set_progress_handler(None, 0)
     print(done)
 
 

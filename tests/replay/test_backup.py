@@ -9,11 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
 
 from replay.errors import StoreUnusable
 from replay.store import Store, backup, check
+from replay.store.migrating import Migrations
 from replay.store.rows import trace_rows
 from replay.store.schema import migrations
 from replay.store.write import Writer
@@ -108,11 +107,11 @@ def test_a_place_that_cannot_be_written_is_named(path: Path, tmp_path: Path) -> 
 def later(fails: bool = False) -> tuple[Migrations, Migrations]:
     """A set of migrations as an older version had it, and as it is now."""
 
-    def first(db: Database) -> None:
+    def first(db: sqlite3.Connection) -> None:
         db.execute("CREATE TABLE word (said TEXT) STRICT")
         db.execute("INSERT INTO word VALUES ('kept')")
 
-    def second(db: Database) -> None:
+    def second(db: sqlite3.Connection) -> None:
         db.execute("ALTER TABLE word ADD COLUMN by TEXT")
         db.execute("UPDATE word SET by = 'me'")
         if fails:
@@ -120,8 +119,8 @@ def later(fails: bool = False) -> tuple[Migrations, Migrations]:
 
     old, new = Migrations("words"), Migrations("words")
     for each in (old, new):
-        each(name="0001_words")(first)
-    new(name="0002_by")(second)
+        each("0001_words")(first)
+    new("0002_by")(second)
     return old, new
 
 
@@ -130,7 +129,7 @@ def copies(path: Path) -> list[str]:
 
 
 def schema() -> str:
-    return migrations._migrations[-1].name.partition("_")[0]
+    return migrations.names[-1].partition("_")[0]
 
 
 def test_an_older_database_is_copied_before_it_is_brought_up_to_date(path: Path) -> None:

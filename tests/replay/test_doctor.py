@@ -230,7 +230,7 @@ def test_no_key_is_in_a_report(store: Store, monkeypatch: pytest.MonkeyPatch) ->
         made = report(desk, desk.about(), checkup(desk))
         assert any(key in str(each.headers) for each in api.received)
     keep(store, made)
-    assert key not in "\n".join(store.db.conn.iterdump())
+    assert key not in "\n".join(store.db.iterdump())
 
 
 class Note(msgspec.Struct, frozen=True):

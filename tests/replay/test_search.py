@@ -229,9 +229,9 @@ def test_a_search_over_all_runs_is_answered_by_the_indices() -> None:
     with Store.open(":memory:") as store:
         written(store, [step("I refund it.", call("look_up"))], 1)
         asked: list[str] = []
-        store.db.conn.set_trace_callback(asked.append)
+        store.db.set_trace_callback(asked.append)
         runs_saying(store, "refund it")
-        store.db.conn.set_trace_callback(None)
+        store.db.set_trace_callback(None)
         plans = [row[3] for sql in asked if "SELECT" in sql and not sql.startswith("--")
                  for row in store.db.execute(f"EXPLAIN QUERY PLAN {sql}")]  # fmt: skip
         scanned = {plan for plan in plans if plan.startswith("SCAN")}

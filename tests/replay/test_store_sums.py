@@ -10,8 +10,6 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
 
 from replay.errors import BadTrace
 from replay.store import Store, rows
@@ -189,19 +187,16 @@ def test_a_database_of_before_gets_the_same_sums_and_the_same_index(given: list[
             assert preferred(old) == preferred(made)
 
 
-def before(made: Store) -> Database:
+def before(made: Store) -> sqlite3.Connection:
     """What the store holds, in a database as its first version made it."""
-    first = Migrations("replay")
-    first._migrations = migrations._migrations[:2]
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    old = Database(connection)
-    first.apply(old)
+    old = sqlite3.connect(":memory:", isolation_level=None)
+    migrations.first(2).apply(old)
     for table in ("setting", "message", "context", "toolset", "trace", "span", "model_call",
                   "tool_call", "step"):  # fmt: skip
         names = [row[1] for row in old.execute(f"PRAGMA table_info({table})")]
         found = made.db.execute(f"SELECT {', '.join(names)} FROM {table}").fetchall()
         marks = ", ".join("?" * len(names))
-        connection.executemany(f"INSERT INTO {table} VALUES ({marks})", found)
+        old.executemany(f"INSERT INTO {table} VALUES ({marks})", found)
     return old
 
 

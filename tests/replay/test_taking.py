@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
 
 from replay.errors import BadTrace
 from replay.store import Store, check, read, rows
@@ -157,10 +155,8 @@ def test_contexts_of_an_older_database_keep_their_ids_and_are_found_again(tmp_pa
 
 def _back_to_digests(path: Path) -> None:
     """The table of contexts as it was when its digests were an index."""
-    older = Migrations("replay")
-    older._migrations = migrations._migrations[:5]
     with sqlite3.connect(":memory:") as made:
-        older.apply(Database(made))
+        migrations.first(5).apply(made)
         (as_it_was,) = made.execute(
             "SELECT sql FROM sqlite_master WHERE name = 'context'"
         ).fetchone()

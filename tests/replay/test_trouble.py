@@ -50,7 +50,7 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_was_there(tmp_path: Path) -> N
             fill(store, 50, seed=2)
         assert str(tmp_path / "arc.db") in raised.value.message
         assert "make room" in raised.value.hint
-        assert not store.db.conn.in_transaction
+        assert not store.db.in_transaction
         assert trace_rows(store)[: len(before)] == before
         assert sound(store)
         store.db.execute("PRAGMA max_page_count = 1000000")

@@ -214,10 +214,10 @@ def test_runs_that_ended_alike_are_sorted_without_their_rows() -> None:
 def planned(store: Store, *asked: Callable[[], object]) -> list[tuple[str, list[str]]]:
     """Each statement that is run, and how."""
     statements: list[str] = []
-    store.db.conn.set_trace_callback(statements.append)
+    store.db.set_trace_callback(statements.append)
     for each in asked:
         each()
-    store.db.conn.set_trace_callback(None)
+    store.db.set_trace_callback(None)
     return [
         (sql, [row[3] for row in store.db.execute(f"EXPLAIN QUERY PLAN {sql}")])
         for sql in statements

@@ -218,9 +218,9 @@ def test_the_runs_of_a_tally_are_counted_by_index() -> None:
     """A list of thirty thousand runs is no place to read their rows."""
     store = empty()
     asked: list[str] = []
-    store.db.conn.set_trace_callback(asked.append)
+    store.db.set_trace_callback(asked.append)
     tally(store)
-    store.db.conn.set_trace_callback(None)
+    store.db.set_trace_callback(None)
     plans = [row[3] for sql in asked for row in store.db.execute(f"EXPLAIN QUERY PLAN {sql}")]
     assert any("SEARCH t USING COVERING INDEX trace_ending" in plan for plan in plans)
     assert any("suggestion USING COVERING INDEX suggestion_first" in plan for plan in plans)

@@ -299,10 +299,10 @@ def test_what_is_said_first_and_the_tags_of_a_run_are_found_by_index() -> None:
     with closing(empty()) as store:
         key = put(store, "a", Finding(failure=FailureClass.LOOP, step=0, why="", rule="r"))
         asked: list[str] = []
-        store.db.conn.set_trace_callback(asked.append)
+        store.db.set_trace_callback(asked.append)
         run_order(store, runs_meant(store, "class:loop"))
         assert tags_of(store, key) == tags_of(store, "gone") == []
-        store.db.conn.set_trace_callback(None)
+        store.db.set_trace_callback(None)
         plans = [row[3] for sql in asked for row in store.db.execute(f"EXPLAIN QUERY PLAN {sql}")]
         assert any("SEARCH p USING INDEX suggestion_class" in plan for plan in plans)
         assert any("SEARCH tag USING INDEX" in plan for plan in plans)

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
-from sqlite_utils.migrations import Migrations
 
 from replay.errors import StoreUnusable
 from replay.store import beside, read
 from replay.store.cipher.rewriting import begin_like
 from replay.store.handle import Store
+from replay.store.migrating import Migrations
 from replay.store.rescue.mending import Mended, mend
 from replay.store.rescue.salvage import Lost, Salvage, discard, salvage
 from replay.store.schema import migrations
@@ -146,7 +146,7 @@ def _salvaged(path: Path, into: Path, sets: Sequence[Migrations]) -> tuple[Salva
     discard(into)
     found = salvage(path, into, (migrations, *sets))
     with Store.open(into, *sets) as store:
-        return found, mend(store.db.conn, found.lost)
+        return found, mend(store.db, found.lost)
 
 
 # --- what is lost
@@ -184,13 +184,13 @@ def _copy_beside(rows: Store, new: Store, without: Collection[str]) -> dict[str,
     """Every row of the tables beside the tape, as it was; how many, by table."""
     kept: dict[str, int] = {}
     new.db.execute("PRAGMA defer_foreign_keys = ON")
-    for table in beside.beside_the_tape(rows.db.conn):
+    for table in beside.beside_the_tape(rows.db):
         if table in TAPE or table in without:
             continue
         names = [row[1] for row in rows.db.execute(f"PRAGMA table_info({table})")]
         cursor = rows.db.execute(f"SELECT {', '.join(names)} FROM {table}")
         marks = ", ".join("?" * len(names))
-        done = new.db.conn.executemany(
+        done = new.db.executemany(
             f"INSERT OR REPLACE INTO {table} ({', '.join(names)}) VALUES ({marks})", cursor
         )
         kept[table] = done.rowcount

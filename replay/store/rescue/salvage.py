@@ -14,15 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
 
 from replay.errors import StoreUnusable
 from replay.store.cipher.rewriting import begin_like
 from replay.store.cipher.sealed import pages_of
 from replay.store.handle import connect
+from replay.store.migrating import BOOK, Migrations
 from replay.store.rescue.pages import INTERIOR_INDEX, LEAF_TABLE, Damaged, Pages, Record, Row, Value
-from replay.store.rescue.shapes import BOOKS, Table, fitted, tables_of
+from replay.store.rescue.shapes import Table, fitted, tables_of
 from replay.store.trouble import database_errors
 
 
@@ -83,8 +82,7 @@ def _read(pages: Pages, into: Path, sets: Sequence[Migrations]) -> Salvage:
     roots = _roots(pages, found, seen)
     connection = connect(into)
     try:
-        db = Database(connection)
-        _make(db, sets, _versions(pages, roots))
+        _make(connection, sets, _versions(pages, roots))
         tables = tables_of(connection)
         dropped = _without_triggers(connection)
         connection.execute("PRAGMA foreign_keys = OFF")
@@ -106,7 +104,7 @@ def _read(pages: Pages, into: Path, sets: Sequence[Migrations]) -> Salvage:
         for statement in dropped:
             connection.execute(statement)
         for wanted in sets:
-            wanted.apply(db)
+            wanted.apply(connection)
     finally:
         connection.close()
     return found
@@ -152,10 +150,10 @@ def _kind(pages: Pages, number: int) -> int:
 def _versions(pages: Pages, roots: Mapping[str, int]) -> dict[str, set[str]] | None:
     """The migrations that were applied, by set; None where the file does not say, which then is
     taken for one of today."""
-    if BOOKS not in roots:
+    if BOOK not in roots:
         return None
     applied: dict[str, set[str]] = {}
-    for leaf in pages.tree(roots[BOOKS], set()):
+    for leaf in pages.tree(roots[BOOK], set()):
         for row in pages.rows(leaf) if isinstance(leaf, int) else [leaf]:
             if isinstance(row, Damaged) or len(row.values) < 3:
                 return None
@@ -163,17 +161,16 @@ def _versions(pages: Pages, roots: Mapping[str, int]) -> dict[str, set[str]] | N
     return applied or None
 
 
-def _make(db: Database, sets: Sequence[Migrations], applied: dict[str, set[str]] | None) -> None:
+def _make(
+    db: sqlite3.Connection, sets: Sequence[Migrations], applied: dict[str, set[str]] | None
+) -> None:
     """The tables of the version that the file has."""
     for wanted in sets:
-        known = [each.name for each in wanted._migrations]
-        if applied is None:
-            wanted.apply(db)
-            continue
-        there = applied.get(wanted.name, set())
-        first = next((name for name in known if name not in there), None)
-        if first != known[0]:
-            wanted.apply(db, stop_before=first)
+        names = wanted.names
+        there = names if applied is None else applied.get(wanted.name, ())
+        done = next((at for at, name in enumerate(names) if name not in there), len(names))
+        if done:
+            wanted.first(done).apply(db)
 
 
 def _without_triggers(connection: sqlite3.Connection) -> list[str]:

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from replay.store.migrating import BOOK
 from replay.store.rescue.pages import Record, Row, Value
 
 DERIVED = ("step", "latency", "message_step", "message_words", "span_words")
 """Tables that follow from the others: they are made anew, not read."""
-
-BOOKS = "_sqlite_migrations"
 
 
 class Table(Struct, frozen=True, kw_only=True):
@@ -43,7 +42,7 @@ def tables_of(connection: sqlite3.Connection) -> dict[str, Table]:
     wanted = [
         name
         for (name,) in listed
-        if name != BOOKS and not any(re.fullmatch(rf"{each}(_\w+)?", name) for each in DERIVED)
+        if name != BOOK and not any(re.fullmatch(rf"{each}(_\w+)?", name) for each in DERIVED)
     ]
     return {name: _table(connection, name) for name in wanted}
 

@@ -34,7 +34,7 @@ def write(store: Store, masks: Masks, traces: set[str]) -> None:
 
     `traces` are those of which something changed that a request or a stub is made of.
     """
-    db = store.db.conn
+    db = store.db
     for row in ids(db, "replay"):
         kind, said, edit = db.execute(_REPLAY, (row,)).fetchone()
         if kind == "free":
@@ -58,7 +58,7 @@ def _write(
     edit: str | None,
     traces: set[str],
 ) -> None:
-    db = store.db.conn
+    db = store.db
     after = Digests(db).now(masks.json("replay", said))
     kept = _read(kind, after)
     if after == said and kept.trace not in traces:
@@ -93,7 +93,7 @@ def _keys(kept: Core | FreeCore) -> list[str | None]:
 
 def _locked(store: Store, kept: Core) -> Core:
     """The same replay on what is stored, as often. Raises OfflineMiss where something is not."""
-    trace, edit = read.load(store, kept.trace), _edit(store.db.conn, kept.edit)
+    trace, edit = read.load(store, kept.trace), _edit(store.db, kept.edit)
     control = edited = Cached(store, kept.model, server=kept.server)
     if kept.edited_model is not None:
         edited = Cached(store, kept.edited_model, server=kept.edited_server)
@@ -119,7 +119,7 @@ def _free(store: Store, kept: FreeCore) -> FreeCore:
 
 def _walk(store: Store, kept: FreeCore, edit: str | None, traces: set[str]) -> None:
     """Go the way of a free run again: its answers get the keys of what is asked on it now."""
-    db = store.db.conn
+    db = store.db
     if kept.trace not in traces and not _moved(db, kept, edit):
         return
     with suppress(ArcError):  # a run that cannot begin any more, or not go on
@@ -140,7 +140,7 @@ def _begun(store: Store, kept: FreeCore, edit: str | None) -> Going:
     known = stubs.of_trace(store, kept.trace)
     return Going(
         read.load(store, kept.trace),
-        _edit(store.db.conn, edit),
+        _edit(store.db, edit),
         Cached(store, kept.model, server=kept.server),
         Terms(stubs=known, allow_stale=kept.allow_stale, effects=kept.yours),
         start=kept.start,

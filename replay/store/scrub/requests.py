@@ -36,7 +36,7 @@ class _Place(NamedTuple):
 
 def before(store: Store, traces: Iterable[str], edits: Callable[[str], Edits]) -> None:
     """Note which stored answers were to which requests of these traces."""
-    db = store.db.conn
+    db = store.db
     ranges = _ranges(db)
     for key in traces:
         trace = read.load(store, key)
@@ -53,7 +53,7 @@ def after(store: Store, edits: Edits) -> None:
 
     Where the same request was answered under both keys, the answer stays that was there.
     """
-    db = store.db.conn
+    db = store.db
     asked = db.execute(
         "SELECT trace, edit, model FROM asked GROUP BY 1, 2, 3 ORDER BY min(rowid)"
     ).fetchall()

@@ -97,7 +97,7 @@ class _Work:
         self, store: Store, judgements: Places, known: Places, prompts: Sequence[Edit]
     ) -> None:
         self._store = store
-        self._db = store.db.conn
+        self._db = store.db
         self._judgements = judgements
         self._known = known
         self._prompts = {f"prompt {at}": edit for at, edit in enumerate(prompts)}
