@@ -50,7 +50,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...] = ()
 
 
-class Item(Struct, frozen=True, kw_only=True):
+class Item(Struct, frozen=True, kw_only=True, gc=False):
     """One rubric item of a step: True or False where it was decided, None where it cannot be."""
 
     name: str
@@ -58,7 +58,7 @@ class Item(Struct, frozen=True, kw_only=True):
     because: str = ""
 
 
-class StepScore(Struct, frozen=True, kw_only=True):
+class StepScore(Struct, frozen=True, kw_only=True, gc=False):
     """A score 0..1 of one step and who gave it; `value` None where no item was decided."""
 
     step: int

@@ -19,18 +19,20 @@ from taxonomy.findings import StepScore
 
 
 def trusted_scores(
-    store: Store, trace: str, now_ns: int, step: int | None = None
+    store: Store, trace: str, now_ns: int, step: int | None = None, *, items: bool = True
 ) -> tuple[StepScore, ...]:
-    """The scores of a trace, or of one step, that screens and measures rest on, by step."""
+    """The scores of a trace, or of one step, that screens and measures rest on, by step; their
+    values alone where what was answered to each of their `items` is not wanted."""
     sets = ledger.judge_sets(store, trace)
     passed = [by for by in sets if _passed(store, by, trace, now_ns)]
     chosen = max(passed, key=lambda by: (sets[by], by), default=None)
-    scores = ledger.all_scores(store, trace, step)
+    by_item = chosen is not None and counts_by_item(chosen)
+    scores = ledger.all_scores(store, trace, step, items=items or by_item)
     kept = tuple(each for each in scores if each.source != "judge" or each.by == chosen)
-    if chosen is None or not counts_by_item(chosen):
+    if chosen is None or not by_item:
         return kept
-    items = standing_items(store, chosen, now_ns)
-    return tuple(over(each, items) if each.by == chosen else each for each in kept)
+    passed_items = standing_items(store, chosen, now_ns)
+    return tuple(over(each, passed_items) if each.by == chosen else each for each in kept)
 
 
 def over(score: StepScore, trusted: frozenset[str]) -> StepScore:

@@ -39,6 +39,7 @@ def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
 
         detail = structs.replace(
             detail,
+            earlier=tuple(detail.earlier),
             grounds=Ground(store, view.run.trace).under(step),
             probes=build_why_probes(store, view.run.trace, step),
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
-from msgspec import Struct, convert, structs
+from msgspec import Struct, convert
 
 from replay.errors import ArcError, NotFound
 from replay.store.handle import Store
@@ -16,6 +16,12 @@ from replay.trace import Level, Status, Stop, TimeQuality
 T = TypeVar("T", bound=Struct)
 
 _SHOWN = 5
+
+_ALL = (1 << 63) - 1
+"""More rows than any trace has."""
+
+_OF_FEW = ("thread", "time_quality", "model", "stop", "cost_source", "fidelity_reasons", "status")
+"""Columns of steps with few different values: rows share them, each would come as a new one."""
 
 
 class TraceRow(Struct, frozen=True, kw_only=True):
@@ -59,8 +65,12 @@ class TraceRow(Struct, frozen=True, kw_only=True):
     live: bool
 
 
-class StepRow(Struct, frozen=True, kw_only=True):
-    """A row of the view `steps`; `latency_ns` is the model's own time, tools not included."""
+class StepRow(Struct, frozen=True, gc=False):
+    """A row of the view `steps`; `latency_ns` is the model's own time, tools not included.
+
+    As many as a trace has are held at once: like all that is, it holds nothing that could hold it,
+    and so is not looked through for that.
+    """
 
     trace: str
     step: int
@@ -91,26 +101,21 @@ class StepRow(Struct, frozen=True, kw_only=True):
     place_line: int | None
 
 
-class SpanRow(Struct, frozen=True, kw_only=True, gc=False):
+class SpanRow(Struct, frozen=True, gc=False):
     """What a tree shows of a span; `brief` is its first words, `asked_by` a tool's model span.
 
     `again`: a tool call with the name and arguments of the tool call before it under its parent.
-    It holds nothing that could hold it: to look through ten thousand for that takes longer than to
-    make them.
     """
 
     span_id: str
     parent: str | None
     kind: Literal["agent", "model", "tool", "retriever", "other"]
-    seq: int
     name: str
-    start_ns: int | None
-    end_ns: int | None
     status: Status
     step: int | None
     brief: str | None
-    asked_by: str | None
-    again: bool
+    asked_by: str | None = None
+    again: bool = False
 
 
 def rows(cursor: sqlite3.Cursor, type_: type[T]) -> Iterator[T]:
@@ -122,7 +127,7 @@ def rows(cursor: sqlite3.Cursor, type_: type[T]) -> Iterator[T]:
 
 def columns(type_: type[Struct]) -> str:
     """The column list that fills a row type."""
-    return ", ".join(each.name for each in structs.fields(type_))
+    return ", ".join(type_.__struct_fields__)
 
 
 def trace_rows(
@@ -188,37 +193,51 @@ def _shown(row: TraceRow) -> str:
     return f"{row.trace[:8]} ({row.task or row.title or row.source_id})"
 
 
-def step_rows(store: Store, trace: str) -> list[StepRow]:
-    """The steps of a trace, in order."""
+def step_rows(store: Store, trace: str, first: int | None = None) -> list[StepRow]:
+    """The steps of a trace, in order; only those before step `first`, where that is given."""
+    fields = StepRow.__struct_fields__
     cursor = store.db.execute(
-        f"SELECT {columns(StepRow)} FROM steps WHERE trace = ? ORDER BY step", (trace,)
+        f"SELECT {', '.join(fields[1:])} FROM steps WHERE trace = ? AND step < ? ORDER BY step",
+        (trace, _ALL if first is None else first),
     )
-    return list(rows(cursor, StepRow))
+    level, levels = fields.index("fidelity"), {each.value: each for each in Level}
+    told = [fields.index(name) for name in _OF_FEW]
+    share = dict[Any, Any]().setdefault
+    found = []
+    for values in cursor:
+        made = [trace, *values]
+        for at in told:
+            made[at] = share(made[at], made[at])
+        made[level] = levels[made[level]]
+        found.append(StepRow(*made))
+    return found
 
 
-def span_rows(store: Store, trace: str) -> list[SpanRow]:
-    """The spans of a trace in source order."""
+def span_rows(store: Store, trace: str, first: int | None = None) -> list[SpanRow]:
+    """The spans of a trace in source order; only those before step `first`, where that is given."""
     cursor = store.db.execute(
-        "SELECT span_id, parent, kind, seq, name, start_ns, end_ns, status, step, brief, asked_by,"
-        " arguments FROM span s"
-        " LEFT JOIN tool_call t ON s.kind = 'tool' AND t.span = s.id"
-        " WHERE s.trace = (SELECT id FROM trace WHERE key = ? AND complete) ORDER BY s.seq",
-        (trace,),
+        "WITH told AS (SELECT id FROM trace WHERE key = :trace AND complete)"
+        " SELECT span_id, parent, kind, name, status, s.step, brief, asked_by, arguments"
+        " FROM span s LEFT JOIN tool_call t ON s.kind = 'tool' AND t.span = s.id"
+        " WHERE s.trace = (SELECT id FROM told) AND s.seq < coalesce("
+        "  (SELECT a.seq FROM step p JOIN span a ON a.id = p.ask"
+        "   WHERE p.trace = (SELECT id FROM told) AND p.step = :first), :all)"
+        " ORDER BY s.seq",
+        {"trace": trace, "first": first, "all": _ALL},
     )
     return list(_spans(cursor))
 
 
 def _spans(cursor: sqlite3.Cursor) -> Iterator[SpanRow]:
-    """Made by hand, each field by its name: there are many, and the types of a strict table
-    hold."""
     before: dict[str | None, tuple[str, str]] = {}
-    for span, parent, kind, seq, name, start, end, status, step, brief, by, arguments in cursor:
+    share = dict[Any, Any]().setdefault
+    for span, parent, kind, name, status, step, brief, asked_by, arguments in cursor:
         again = False
         if kind == "tool":
             call = (name, arguments)
             again = arguments is not None and before.get(parent) == call
             before[parent] = call
         yield SpanRow(
-            span_id=span, parent=parent, kind=kind, seq=seq, name=name, start_ns=start,
-            end_ns=end, status=status, step=step, brief=brief, asked_by=by, again=again,
+            span, share(parent, parent), share(kind, kind), share(name, name),
+            share(status, status), step, brief, asked_by, again,
         )  # fmt: skip

@@ -75,9 +75,11 @@ def _placed(score: StepScore, spans: Mapping[int, str]) -> StepScore:
     return structs.replace(score, span=spans.get(score.step))
 
 
-def diagnosis(store: Store, trace: str) -> Diagnosis | None:
-    """What the rules said of a trace, None where they were not asked yet."""
-    row = store.db.execute("SELECT body FROM diagnosis WHERE trace = ?", (trace,)).fetchone()
+def diagnosis(store: Store, trace: str, *, scores: bool = True) -> Diagnosis | None:
+    """What the rules said of a trace, None where they were not asked yet; with the `scores` of its
+    steps or, because a long run has very many, without."""
+    body = "body" if scores else "json_set(body, '$.scores', json('[]'))"
+    row = store.db.execute(f"SELECT {body} FROM diagnosis WHERE trace = ?", (trace,)).fetchone()
     return None if row is None else msgspec.json.decode(row[0], type=Diagnosis)
 
 

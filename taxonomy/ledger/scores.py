@@ -39,9 +39,12 @@ def keep_scores(store: Store, trace: str, given: Iterable[StepScore]) -> None:
         )
 
 
-def all_scores(store: Store, trace: str, step: int | None = None) -> tuple[StepScore, ...]:
-    """Every score of a trace, or of one of its steps, whoever gave it, by step."""
-    found = _found(store, "trace = ? AND step = coalesce(?, step)", (trace, step))
+def all_scores(
+    store: Store, trace: str, step: int | None = None, *, items: bool = True
+) -> tuple[StepScore, ...]:
+    """Every score of a trace, or of one of its steps, whoever gave it, by step; with what was
+    answered to each of its `items` or, where only the values are wanted, without."""
+    found = _found(store, "trace = ? AND step = coalesce(?, step)", (trace, step), items=items)
     return tuple(score for _, score in found)
 
 
@@ -63,13 +66,15 @@ def _found(
     where: str,
     values: tuple[object, ...] = (),
     order: str = "trace, step, source, by",
+    *,
+    items: bool = True,
 ) -> Iterator[tuple[str, StepScore]]:
     rows = store.db.execute(
-        "SELECT trace, step, value, source, by, span, items FROM score"
+        f"SELECT trace, step, value, source, by, span, {'items' if items else 'NULL'} FROM score"
         f" WHERE {where} ORDER BY {order}",
         values,
     )
-    for trace, step, value, source, by, span, items in rows.fetchall():
+    for trace, step, value, source, by, span, answered in rows.fetchall():
         yield (
             trace,
             StepScore(
@@ -78,7 +83,7 @@ def _found(
                 source=source,
                 by=by,
                 span=span or None,
-                items=msgspec.json.decode(items, type=tuple[Item, ...]),
+                items=msgspec.json.decode(answered, type=tuple[Item, ...]) if answered else (),
             ),
         )
 

@@ -205,10 +205,10 @@ def test_every_level_ends_where_json_ends_it(value_: Any) -> None:
 
 def test_a_folded_level_hides_its_lines_and_unfolds_again() -> None:
     block = value(json.dumps({"a": [1, 2, {"b": "c" * 60}], "d": 1}), key="v")
-    rows = lay_out((block,), 40, ())
+    rows = list(lay_out((block,), 40, ()))
     key, start = fold_at(rows[1])
     assert (row_text(rows[1]).strip(), start) == ('"a": [', rows[1].start)
-    folded = lay_out((block,), 40, {key})
+    folded = list(lay_out((block,), 40, {key}))
     assert [row_text(row).strip() for row in folded] == ["{", '"a": [', '"d": 1', "}"]
     assert folded[1].level is not None
     assert folded[1].level.closes == "],"
@@ -224,10 +224,10 @@ def test_with_any_levels_folded_every_row_is_of_the_text_and_in_its_order(
     block = value(msgspec.json.encode([value_] * 3).decode(), key="v")
     keys = {fold_at(row)[0] for place, row in enumerate(lay_out((block,), 30, ()))
             if place in folded}  # fmt: skip
-    rows = lay_out((block,), 30, keys)
+    rows = list(lay_out((block,), 30, keys))
     starts = [row.start for row in rows]
     assert starts == sorted(starts)
-    assert len(rows) <= len(lay_out((block,), 30, ()))
+    assert len(rows) <= len(list(lay_out((block,), 30, ())))
 
 
 # --- found texts

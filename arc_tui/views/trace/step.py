@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 from msgspec import Struct, convert, structs
@@ -70,6 +70,26 @@ class Scored(Struct, frozen=True, kw_only=True):
     score: StepScore
 
 
+class Told(Sequence[Said]):
+    """Messages that are made readable where they are looked at: late in a long run thousands of
+    them stand behind one line."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, place: int) -> Said: ...
+    @overload
+    def __getitem__(self, place: slice) -> Told: ...
+    def __getitem__(self, place: int | slice) -> Said | Told:
+        if isinstance(place, slice):
+            return Told(self._messages[place])
+        return say(self._messages[place])
+
+
 class StepView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the detail tabs of one step draw.
 
@@ -92,7 +112,7 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
     system: str | None
     system_changed: bool
     tools: tuple[str, ...] | None
-    earlier: tuple[Said, ...]
+    earlier: Sequence[Said]
     new: tuple[Said, ...]
     response: Said | None
     observations: tuple[Seen, ...]
@@ -197,7 +217,7 @@ def _view(
         system=text(request.system) if request.system is not None else None,
         system_changed=previous is not None and previous.system != request.system,
         tools=None if request.tools is None else tuple(tool.name for tool in request.tools),
-        earlier=tuple(map(say, messages[:shared])),
+        earlier=Told(messages[:shared]),
         new=tuple(map(say, messages[shared:])),
         response=say(step.ask.response.message) if step.ask.response.message else None,
         observations=tuple(map(_seen, step.acts)),

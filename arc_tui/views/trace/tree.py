@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from replay.store.rows import SpanRow
 
 Role = Literal["thread", "step", "call", "repeat", "other"]
 
 
-class Branch(Struct, frozen=True, eq=False, kw_only=True):
-    """A row of the tree and what hangs below it.
+class Branch(Struct, frozen=True, eq=False, kw_only=True, gc=False):
+    """A row of the tree and what hangs below it, which never is what it hangs from.
 
     `id` is the span the row stands for (the first one's for a `repeat`), `spans` all spans it
     stands for, `step` the step it shows, `count` how many steps a repeat folds. `again`: a step
@@ -38,7 +38,7 @@ class Branch(Struct, frozen=True, eq=False, kw_only=True):
     quiet: bool = False
 
 
-class TreeRow(Struct, frozen=True, eq=False, kw_only=True):
+class TreeRow(Struct, frozen=True, eq=False, gc=False):
     """A visible row: a branch at its depth; `open` None where there is nothing to fold."""
 
     branch: Branch
@@ -48,51 +48,39 @@ class TreeRow(Struct, frozen=True, eq=False, kw_only=True):
 
 def branches(spans: Sequence[SpanRow]) -> tuple[Branch, ...]:
     """The top of the tree. A single root agent is not a row: its thread is the tree."""
-    below = _children(spans)
-    acts = _acts(spans)
-    roots = below.get(None, [])
-    build = _Builder(below, acts)
+    build = _Builder(spans)
+    roots = build.roots
     if len(roots) == 1 and roots[0].kind == "agent":
         return build.thread(roots[0].span_id)
     return build.rows(roots)
 
 
-def _children(spans: Sequence[SpanRow]) -> dict[str | None, list[SpanRow]]:
-    known = {span.span_id for span in spans}
-    below: dict[str | None, list[SpanRow]] = {}
-    for span in spans:
-        parent = span.parent if span.parent in known else None
-        below.setdefault(parent, []).append(span)
-    return below
-
-
-def _acts(spans: Sequence[SpanRow]) -> dict[str, list[SpanRow]]:
-    """Tool calls by the model span that asked for them."""
-    models = {span.span_id for span in spans if span.kind == "model"}
-    asked: dict[str, list[SpanRow]] = {}
-    for span in spans:
-        if span.kind == "tool" and span.asked_by in models:
-            asked.setdefault(span.asked_by or "", []).append(span)
-    return asked
-
-
 class _Builder:
-    def __init__(
-        self, below: dict[str | None, list[SpanRow]], acts: dict[str, list[SpanRow]]
-    ) -> None:
-        self._below = below
-        self._acts = acts
-        self._asked = {act.span_id for each in acts.values() for act in each}
+    """The spans by what they hang from; a call that a model asked for stands in its step."""
+
+    def __init__(self, spans: Sequence[SpanRow]) -> None:
+        known = {span.span_id for span in spans}
+        models = {span.span_id for span in spans if span.kind == "model"}
+        self._acts: dict[str, list[SpanRow]] = {}
+        self._below: dict[str | None, list[SpanRow]] = {}
+        for span in spans:
+            if span.kind == "tool" and span.asked_by in models:
+                self._acts.setdefault(span.asked_by or "", []).append(span)
+            else:
+                parent = span.parent if span.parent in known else None
+                self._below.setdefault(parent, []).append(span)
+
+    @property
+    def roots(self) -> Sequence[SpanRow]:
+        return self._below.get(None, ())
 
     def thread(self, agent: str) -> tuple[Branch, ...]:
-        return self.rows(self._below.get(agent, []))
+        return self.rows(self._below.get(agent, ()))
 
     def rows(self, spans: Sequence[SpanRow]) -> tuple[Branch, ...]:
         if not spans:
             return ()
-        shown = [(self.branch(span), span.seq) for span in spans if span.span_id not in self._asked]
-        shown.sort(key=lambda each: (_first_step(each[0]), each[1]))
-        return tuple(_folded([branch for branch, _ in shown]))
+        return tuple(_folded(sorted(map(self.branch, spans), key=_first_step)))
 
     def branch(self, span: SpanRow) -> Branch:
         match span.kind:
@@ -104,47 +92,57 @@ class _Builder:
             case "tool":
                 return self.call(span)
             case _:
-                below = self.rows(self._below.get(span.span_id, []))
+                below = self.below(span)
                 quiet = all(branch.quiet for branch in below)
-                return structs.replace(_row(span, "other", span.name, below), quiet=quiet)
+                return _row(span, "other", span.name, below, quiet=quiet)
+
+    def below(self, span: SpanRow) -> tuple[Branch, ...]:
+        return self.rows(self._below.get(span.span_id, ()))
 
     def step(self, ask: SpanRow) -> Branch:
-        acts = self._acts.get(ask.span_id, [])
-        below = self.rows(self._below.get(ask.span_id, []))
+        acts, below = self._acts.get(ask.span_id, ()), self.below(ask)
         if not acts:
             return _row(ask, "step", f"says: {ask.brief}" if ask.brief else "says nothing", below)
-        calls = tuple(self.call(act) for act in acts)
-        if len(acts) == 1 and all(branch.quiet for branch in calls[0].below):
-            return self._one_call(ask, acts[0], (*calls[0].below, *below))
-        label = _call(acts[0]) if len(acts) == 1 else f"{len(acts)} calls: {_names(acts)}"
-        whole = _row(ask, "step", label, (*calls, *below))
-        return structs.replace(
-            whole, status="error" if any(c.status == "error" for c in calls) else ask.status
-        )
-
-    def _one_call(self, ask: SpanRow, act: SpanRow, below: tuple[Branch, ...]) -> Branch:
-        """A step and its one call as one row, what the harness did for it folded below."""
-        return structs.replace(
-            _row(ask, "step", _call(act), below),
-            spans=(ask.span_id, act.span_id),
-            again=act.again,
-            quiet=bool(below),
-            status="error" if "error" in (ask.status, act.status) else ask.status,
-        )
+        error = any(span.status == "error" for span in (ask, *acts))
+        status = "error" if error else ask.status
+        if len(acts) > 1:
+            label = f"{len(acts)} calls: {_names(acts)}"
+            return _row(ask, "step", label, (*map(self.call, acts), *below), status=status)
+        (act,) = acts
+        done = self.below(act)
+        if not all(branch.quiet for branch in done):
+            called = _row(act, "call", _call(act), done)
+            return _row(ask, "step", _call(act), (called, *below), status=status)
+        below = (*done, *below)  # one row for both, what the harness did for it folded
+        return _row(
+            ask, "step", _call(act), below, act.span_id,
+            status=status, again=act.again, quiet=bool(below),
+        )  # fmt: skip
 
     def call(self, act: SpanRow) -> Branch:
-        return _row(act, "call", _call(act), self.rows(self._below.get(act.span_id, [])))
+        return _row(act, "call", _call(act), self.below(act))
 
 
-def _row(span: SpanRow, role: Role, label: str, below: tuple[Branch, ...]) -> Branch:
+def _row(
+    span: SpanRow,
+    role: Role,
+    label: str,
+    below: tuple[Branch, ...],
+    *others: str,
+    status: str | None = None,
+    again: bool = False,
+    quiet: bool = False,
+) -> Branch:
     return Branch(
         id=span.span_id,
         role=role,
         label=label,
         step=span.step,
-        status=span.status,
-        spans=(span.span_id,),
+        status=status or span.status,
+        spans=(span.span_id, *others),
         below=below,
+        again=again,
+        quiet=quiet,
     )
 
 
@@ -213,13 +211,20 @@ def visible(
     """The rows to draw. Quiet branches start folded, the others open; `opened` and `closed` name
     the branches a person changed."""
     found: list[TreeRow] = []
-    stack = [(branch, 0) for branch in reversed(top)]
+    stack = [iter(top)]
     while stack:
-        branch, depth = stack.pop()
-        shown = branch.id in opened or (not branch.quiet and branch.id not in closed)
-        found.append(TreeRow(branch=branch, depth=depth, open=shown if branch.below else None))
-        if branch.below and shown:
-            stack.extend((each, depth + 1) for each in reversed(branch.below))
+        depth = len(stack) - 1
+        for branch in stack[-1]:
+            if not branch.below:
+                found.append(TreeRow(branch, depth, None))
+                continue
+            shown = branch.id in opened or (not branch.quiet and branch.id not in closed)
+            found.append(TreeRow(branch, depth, shown))
+            if shown:
+                stack.append(iter(branch.below))
+                break
+        else:
+            stack.pop()
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from msgspec import Struct, structs
 
@@ -19,8 +20,11 @@ from taxonomy.query import TagRow, tags_of, verdict
 from taxonomy.query.listing import RunRow
 from taxonomy.trusted import trusted_scores
 
+AHEAD = 250
+"""Steps behind the one that a screen opens at which are read with it: more than it has lines."""
 
-class Lane(Struct, frozen=True, eq=False, kw_only=True):
+
+class Lane(Struct, frozen=True, eq=False, kw_only=True, gc=False):
     """A figure over the steps. `values` None where a step has none.
 
     `note` says whose the figure is, or why all steps lack it.
@@ -36,8 +40,13 @@ class Lane(Struct, frozen=True, eq=False, kw_only=True):
     def empty(self) -> bool:
         return all(value is None for value in self.values)
 
+    def worst_of(self, values: Iterable[float | None]) -> float | None:
+        """The worst of some of its values, None where none is known."""
+        known = [value for value in values if value is not None]
+        return (min if self.worst == "low" else max)(known, default=None)
 
-class TraceView(Struct, frozen=True, eq=False, kw_only=True):
+
+class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """Everything the trace screen draws but the step under the cursor.
 
     `lanes` begin with the best known score; `scored` has a lane for each of the `scorers` alone.
@@ -57,12 +66,22 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True):
     called: tuple[tuple[str, int, str], ...] = ()
 
     @property
+    def partial(self) -> bool:
+        """Is there more of the run than was read?"""
+        return len(self.steps) < self.run.steps
+
+    @property
+    def opens_at(self) -> int:
+        """The step that is shown first: the first candidate of a failed run, else its start."""
+        return self.marked[0] if self.run.outcome == "failed" and self.marked else 0
+
+    @cached_property
     def marked(self) -> tuple[int, ...]:
         """The steps of the candidates, best first."""
         found = self.diagnosis.candidates if self.diagnosis else ()
         return tuple(candidate.step for candidate in found)
 
-    @property
+    @cached_property
     def errors(self) -> tuple[int, ...]:
         """Steps with an error in the model call or one of its tools."""
         return tuple(row.step for row in self.steps if row.errors)
@@ -75,31 +94,69 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True):
 EMPTY = TraceView(run=NO_RUN, steps=(), lanes=(), tree=(), diagnosis=None, tags=())
 
 
-def build_trace(store: Store, name: str) -> TraceView:
-    """The trace screen of one trace. Raises NotFound."""
+def build_trace(store: Store, name: str, *, drawn: bool = False) -> TraceView:
+    """The trace screen of one trace. Raises NotFound.
+
+    `drawn`: without the scores of the diagnosis, which no screen draws from there.
+    """
+    return _scored(store, _read(store, _said(store, name, drawn=drawn)))
+
+
+def build_beginning(store: Store, name: str, at: int | None = None) -> TraceView:
+    """As much of the trace screen as it takes to open at step `at`, else where it opens by itself.
+
+    A long run is `partial`: the steps far behind are missing, and so are all scores. Raises
+    NotFound.
+    """
+    view = _said(store, name, drawn=True)
+    first = (view.opens_at if at is None else at) + AHEAD
+    if view.run.steps <= 2 * first:
+        return _scored(store, _read(store, view))
+    return _read(store, view, first)
+
+
+def _said(store: Store, name: str, *, drawn: bool) -> TraceView:
+    """What is said of the run as a whole, none of its steps."""
     row = trace_row(store, name)
-    steps = tuple(step_rows(store, row.trace))
-    found = ledger.diagnosis(store, row.trace)
-    now = now_ns()
-    trusted = trusted_scores(store, row.trace, now)
-    judged = ledger.judge_sets(store, row.trace)  # nobody else's scores are ever set aside
-    every = ledger.all_scores(store, row.trace) if judged else trusted
-    by = scorers(store, every, trusted, now)
-    spans = span_rows(store, row.trace)
     return TraceView(
         run=run_row(row, verdict(store, row.trace)),
-        steps=steps,
-        lanes=lanes(steps, trusted),
-        tree=branches(spans),
-        diagnosis=found,
+        steps=(),
+        lanes=(),
+        tree=(),
+        diagnosis=ledger.diagnosis(store, row.trace, scores=not drawn),
         tags=build_tags(store, row.trace),
-        scorers=by,
-        scored=tuple(_lane_of(each, steps, every) for each in by),
+    )
+
+
+def _read(store: Store, view: TraceView, first: int | None = None) -> TraceView:
+    """The view with its steps, or those before step `first`; nobody has scored them yet."""
+    steps = tuple(step_rows(store, view.run.trace, first))
+    spans = span_rows(store, view.run.trace, first)
+    return structs.replace(
+        view,
+        steps=steps,
+        lanes=lanes(steps, ()),
+        tree=branches(spans),
         called=tuple(
             (span.span_id, span.step, span.name)
             for span in spans
             if span.kind == "tool" and span.step is not None
         ),
+    )
+
+
+def _scored(store: Store, view: TraceView) -> TraceView:
+    """The view with everyone's scores of its steps."""
+    trace, now = view.run.trace, now_ns()
+    trusted = trusted_scores(store, trace, now, items=False)
+    judged = ledger.judge_sets(store, trace)  # nobody else's scores are ever set aside
+    every = ledger.all_scores(store, trace, items=False) if judged else trusted
+    by = scorers(store, every, trusted, now)
+    return structs.replace(
+        view,
+        lanes=(_best_lane(view.steps, trusted), *view.lanes[1:]),
+        scorers=by,
+        scored=tuple(_lane_of(each, view.steps, every) for each in by),
     )
 
 
@@ -170,10 +227,8 @@ def build_break(store: Store, name: str) -> BreakView:
 
 def lanes(steps: Sequence[StepRow], scores: Sequence[StepScore]) -> tuple[Lane, ...]:
     """Score, latency, tokens and cost over the steps; the score is the most trusted one."""
-    best = most_trusted(scores)
-    sources = sorted({score.source for score in best.values()}, key=TRUST.index)
     return (
-        _score_lane(steps, best.values(), f"by {', else '.join(sources)}"),
+        _best_lane(steps, scores),
         Lane(
             name="latency",
             values=tuple(_seconds(row.latency_ns) for row in steps),
@@ -193,6 +248,12 @@ def lanes(steps: Sequence[StepRow], scores: Sequence[StepScore]) -> tuple[Lane, 
             note="unknown",
         ),
     )
+
+
+def _best_lane(steps: Sequence[StepRow], scores: Sequence[StepScore]) -> Lane:
+    best = most_trusted(scores)
+    sources = sorted({score.source for score in best.values()}, key=TRUST.index)
+    return _score_lane(steps, best.values(), f"by {', else '.join(sources)}")
 
 
 def _lane_of(who: Scorer, steps: Sequence[StepRow], scores: Sequence[StepScore]) -> Lane:

@@ -7,6 +7,7 @@ a long run is squeezed into a narrow terminal.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Protocol
 
 from msgspec import Struct
@@ -26,7 +27,7 @@ DROP = 0.20
 thresholds of the published break-point rule (`formulas.md`); tokens are held to the cost's."""
 
 NOTABLE = 0.15
-"""Share of a lane's height below which a change is no spike, whatever its ratio."""
+"""Share of a lane's height below which a rise is no spike, whatever its ratio."""
 
 
 class Bins(Struct, frozen=True, kw_only=True):
@@ -58,10 +59,8 @@ class Bins(Struct, frozen=True, kw_only=True):
 
     def worst(self, lane: Lane, column: int) -> float | None:
         """The worst known value of a column's steps."""
-        known = [value for step in self.steps(column) if (value := lane.values[step]) is not None]
-        if not known:
-            return None
-        return min(known) if lane.worst == "low" else max(known)
+        here = self.steps(column)
+        return lane.worst_of(lane.values[here.start : here.stop])
 
     def step_at(self, cell: int) -> int | None:
         """The first step of the column under a cell."""
@@ -87,19 +86,17 @@ def fit_steps(steps: int, width: int, *, around: int | None = None, near: int = 
 
 def spikes(lane: Lane) -> frozenset[int]:
     """The steps of a lane that stand out against the step before, and on its scale."""
-    low, top = scale(lane)
-    pairs = enumerate(zip(lane.values, lane.values[1:], strict=False), 1)
-    return frozenset(
-        step for step, (before, now) in pairs if _stands_out(lane, before, now, top - low)
-    )
-
-
-def _stands_out(lane: Lane, before: float | None, now: float | None, height: float) -> bool:
-    if before is None or now is None or abs(now - before) < NOTABLE * height:
-        return False
+    pairs = enumerate(pairwise(lane.values), 1)
     if lane.worst == "low":
-        return before - now > DROP
-    return before > 0 and now / before > RISE.get(lane.name, RISE["cost"])
+        return frozenset(
+            step for step, (before, now) in pairs
+            if before is not None and now is not None and before - now > DROP
+        )  # fmt: skip
+    least, rise = NOTABLE * scale(lane)[1], RISE.get(lane.name, RISE["cost"])
+    return frozenset(
+        step for step, (before, now) in pairs
+        if before and now and now - before >= least and now / before > rise
+    )  # fmt: skip
 
 
 class Drawn(Struct, frozen=True, eq=False, kw_only=True):

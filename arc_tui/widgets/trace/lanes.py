@@ -5,7 +5,9 @@ The score is the best known of each step, or one scorer's own; a line says whose
 
 from __future__ import annotations
 
-from itertools import repeat
+from collections.abc import Iterable, Iterator
+from itertools import groupby, repeat
+from operator import itemgetter
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -15,12 +17,12 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
-from textual.widget import Widget
 from typing_extensions import override
 
 from arc_tui import format
 from arc_tui.views.trace.view import EMPTY, Lane, TraceView
 from arc_tui.widgets.cells import fit, spread, wrap
+from arc_tui.widgets.ink import Inked
 from arc_tui.widgets.rows import strip
 from arc_tui.widgets.trace.binning import Bins, Drawn, draw, fit_steps, notes, spikes
 from arc_tui.widgets.trace.timeline import TimeBins, fit_time, has_times, time_words
@@ -32,7 +34,7 @@ GUTTER = 18
 """Cells before the columns: a lane's name and its value at the cursor."""
 
 
-class Lanes(Widget):
+class Lanes(Inked):
     """A lane a figure that is known, marks under them, one line for what else is to be known.
 
     `whose` is 0 for the best score of each step, else the place of one of the view's scorers.
@@ -41,10 +43,17 @@ class Lanes(Widget):
     """
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {
-        "lanes--name", "lanes--value", "lanes--bar", "lanes--spike", "lanes--here", "lanes--cursor",
-        "lanes--candidate", "lanes--error", "lanes--mark",
-    }  # fmt: skip
+    INKS = {
+        "name": "$quiet",
+        "value": "$foreground",
+        "bar": "$calm",
+        "spike": "bold $warning",
+        "here": "$primary on $cursor | reverse",
+        "cursor": "on $cursor | reverse",
+        "candidate": "bold $warning",
+        "error": "$bad",
+        "mark": "bold $secondary",
+    }
 
     view: reactive[TraceView] = reactive(EMPTY, layout=True)
     step: reactive[int] = reactive(0)
@@ -64,10 +73,12 @@ class Lanes(Widget):
         super().__init__(id=id)
         self._shown: tuple[Lane, ...] = ()
         self._spikes: tuple[frozenset[int], ...] = ()
-        self._errors: tuple[int, ...] = ()
         self._lane_notes = ""
+        self._time_note = ""
         self._has_times = False
         self._drawn: tuple[Drawn, ...] = ()
+        self._candidates: frozenset[int] = frozenset()
+        self._errors: frozenset[int] = frozenset()
         self._drawn_in: Bins | TimeBins | None = None
         self._bins: tuple[object, Bins | TimeBins] | None = None
 
@@ -78,11 +89,11 @@ class Lanes(Widget):
         self._take()
 
     def _take(self) -> None:
-        lanes = self.view.lanes_by(self.whose)
-        self._shown = tuple(lane for lane in lanes if not lane.empty)
+        lanes, partial = self.view.lanes_by(self.whose), self.view.partial
+        awaited = "score" if partial else ""
+        self._shown = tuple(lane for lane in lanes if not lane.empty or lane.name == awaited)
         self._spikes = tuple(map(spikes, self._shown))
-        self._errors = self.view.errors
-        self._lane_notes = notes(lanes)
+        self._lane_notes = "" if partial else notes(lanes)
         self._has_times = has_times(self.view.steps)
         self._bins = None
         self._drawn_in = None
@@ -100,9 +111,8 @@ class Lanes(Widget):
     @property
     def _notes(self) -> str:
         """What is said of the lanes, and of the time that they are drawn over."""
-        bins = self.bins()
-        time = time_words(self.view.steps, bins) if isinstance(bins, TimeBins) else ""
-        return " · ".join(filter(None, (time, self._lane_notes)))
+        self.bins()
+        return " · ".join(filter(None, (self._time_note, self._lane_notes)))
 
     @property
     def _width(self) -> int:
@@ -122,10 +132,13 @@ class Lanes(Widget):
         asked = (width, around, self.zoom, timed)
         if self._bins is None or self._bins[0] != asked:
             steps = self.view.steps
+            made: Bins | TimeBins
             if timed:
-                made: Bins | TimeBins = fit_time(steps, width, around=around, near=self.zoom)
+                made = fit_time(steps, width, around=around, near=self.zoom)
+                self._time_note = time_words(steps, made)
             else:
-                made = fit_steps(len(steps), width, around=around, near=self.zoom)
+                made = fit_steps(self.view.run.steps, width, around=around, near=self.zoom)
+                self._time_note = ""
             self._bins = (asked, made)
         return self._bins[1]
 
@@ -136,60 +149,69 @@ class Lanes(Widget):
             line = self._marks()
         else:
             below = self._below()[y - len(self._shown) - 1 :]
-            line = Text(below[0] if below else "", self._ink("name"))
+            line = Text(below[0] if below else "", self.ink("name"))
         return strip(line, self._width, self.rich_style)
 
     def _draw(self) -> Bins | TimeBins:
-        """The bins of now, with every lane drawn in them; other bins draw them anew."""
+        """The bins of now, with all that only they change drawn in them."""
         bins = self.bins()
-        if bins != self._drawn_in:
+        if bins is not self._drawn_in:
             self._drawn = tuple(map(draw, self._shown, self._spikes, repeat(bins)))
+            self._candidates = bins.columns(self.view.marked)
+            self._errors = bins.columns(self.view.errors)
             self._drawn_in = bins
         return bins
 
     def _lane(self, place: int) -> Text:
         bins, lane = self._draw(), self._shown[place]
         here, drawn = bins.column(self.step), self._drawn[place]
-        line = Text(f"{lane.name:<8}", self._ink("name"))
-        line = Text.assemble(line, (f"{_value(lane, self.step):>8}  ", self._ink("value")))
-        for column, block in enumerate(drawn.blocks):
-            style = self._ink("spike" if column in drawn.high else "bar")
-            style = style + self._ink("here") if column == here else style
-            line.append(block * bins.cells, style)
-        return line
+        bar, spike = self.ink("bar"), self.ink("spike")
+        inks = [spike if column in drawn.high else bar for column in range(bins.count)]
+        if here is not None:
+            inks[here] += self.ink("here")
+        return Text.assemble(
+            (f"{lane.name:<8}", self.ink("name")),
+            (f"{_value(lane, self.step):>8}  ", self.ink("value")),
+            *_runs(zip((block * bins.cells for block in drawn.blocks), inks, strict=True)),
+        )
 
     def _marks(self) -> Text:
         """The line under the lanes: candidates ◆, errors ✗, and which step the cursor is on."""
-        bins = self.bins()
+        bins = self._draw()
         here = bins.column(self.step)
-        candidates, errors = bins.columns(self.view.marked), bins.columns(self._errors)
-        marks = bins.columns(self.marks)
-        last = max(len(self.view.steps) - 1, 0)
+        cells = [(" ", Style.null())] * bins.count
+        for mark, name, columns in (  # of two in a column the last one stands
+            ("'", "mark", bins.columns(self.marks)),
+            ("✗", "error", self._errors),
+            ("◆", "candidate", self._candidates),
+        ):
+            for column in columns:
+                cells[column] = (mark, self.ink(name))
+        if here is not None:
+            mark, style = cells[here]
+            cells[here] = (mark, style + self.ink("cursor"))
+        last = self.view.run.steps - 1
         place = f"step {self.step}  (0–{last})" if self.view.steps else "no steps"
-        line = Text.assemble((fit(place, GUTTER), self._ink("value")))
-        for column in range(bins.count):
-            mark, style = " ", Style.null()
-            if column in candidates:
-                mark, style = "◆", self._ink("candidate")
-            elif column in errors:
-                mark, style = "✗", self._ink("error")
-            elif column in marks:
-                mark, style = "'", self._ink("mark")
-            cell = f"{mark:^{bins.cells}}"
-            line.append(cell, style + self._ink("cursor") if column == here else style)
+        line = Text.assemble(
+            (fit(place, GUTTER), self.ink("value")),
+            *_runs((f"{mark:^{bins.cells}}", style) for mark, style in cells),
+        )
         if self.zoom and isinstance(bins, Bins) and self.view.steps:
-            line.append(f"  steps {bins.first}–{bins.last - 1}", self._ink("name"))
+            line.append(f"  steps {bins.first}–{bins.last - 1}", self.ink("name"))
         if self._notes_fit:
-            line = spread(line, Text.assemble((self._notes, self._ink("name"))), self._width)
+            line = spread(line, Text.assemble((self._notes, self.ink("name"))), self._width)
         return line
-
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"lanes--{name}", partial=True)
 
     def on_click(self, event: events.Click) -> None:
         step = self.bins().step_at(event.x - self.gutter.left - GUTTER)
         if step is not None and self.view.steps:
             self.post_message(self.Picked(step))
+
+
+def _runs(cells: Iterable[tuple[str, Style]]) -> Iterator[tuple[str, Style]]:
+    """Neighbours in one style as one."""
+    for style, same in groupby(cells, key=itemgetter(1)):
+        yield "".join(text for text, _ in same), style
 
 
 def _value(lane: Lane, step: int) -> str:

@@ -20,6 +20,7 @@ from arc_tui.views.trace.tree import Branch, TreeRow, path_to, visible
 from arc_tui.views.trace.view import EMPTY, TraceView
 from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.cells import fit
+from arc_tui.widgets.ink import FOUND
 from arc_tui.widgets.rows import RowList
 from taxonomy.classes import BY_CLASS
 
@@ -34,17 +35,24 @@ class SpanTree(RowList):
     """The tree, one visible row a line."""
 
     HELP = "the tree of spans"
-    COMPONENT_CLASSES = {
-        "span-tree--number", "span-tree--guide", "span-tree--error", "span-tree--candidate",
-        "span-tree--tag", "span-tree--thread", "span-tree--says", "span-tree--found",
-        "span-tree--count", "span-tree--mark",
-    }  # fmt: skip
+    INKS = {
+        "number": "$quiet",
+        "guide": "$faint",
+        "error": "$bad",
+        "candidate": "bold $warning",
+        "tag": "bold $secondary",
+        "thread": "bold",
+        "says": "$quiet",
+        "found": FOUND,
+        "count": "bold $primary",
+        "mark": "bold $secondary",
+    }
 
     BINDINGS = [
         Binding("space", "fold", "fold", id="tree.fold", show=False,
                 tooltip="Fold or unfold what hangs below the row"),
         Binding("enter", "choose", "detail", id="tree.detail",
-                tooltip="Go to the detail of the step; escape comes back"),
+                tooltip="Go to the detail of the step"),
     ]  # fmt: skip
 
     view: reactive[TraceView] = reactive(EMPTY, repaint=False)
@@ -70,7 +78,7 @@ class SpanTree(RowList):
         super().__init__(id=id)
         self._tree: tuple[Branch, ...] = ()
         self._rows: list[TreeRow] = []
-        self._row_of: dict[str, int] = {}
+        self._places: dict[str, int] | None = None
         self._unfolded: set[str] = set()
         self._folded: set[str] = set()
         self._badges: dict[int, str] = {}
@@ -122,13 +130,21 @@ class SpanTree(RowList):
         """The visible rows again, the cursor on the branch where it was."""
         here = self._rows[self.cursor].branch.id if self.cursor < len(self._rows) else ""
         self._rows = visible(self._tree, self._unfolded, self._folded)
-        self._row_of = {
-            name: index
-            for index, row in enumerate(self._rows)
-            for name in (row.branch.id, *row.branch.spans)
-        }
+        self._places = None
         self.rows_changed()
-        self.cursor = self._row_of.get(here, self.cursor)
+        if here:
+            self.cursor = self._row_of.get(here, self.cursor)
+
+    @property
+    def _row_of(self) -> dict[str, int]:
+        """The visible row of each branch and each span, made when it is asked for first."""
+        if self._places is None:
+            self._places = {
+                name: index
+                for index, row in enumerate(self._rows)
+                for name in (row.branch.id, *row.branch.spans)
+            }
+        return self._places
 
     def watch_cursor(self, old: int, new: int) -> None:
         super().watch_cursor(old, new)
@@ -172,10 +188,10 @@ class SpanTree(RowList):
         branch = row.branch
         marks = self._marks(branch)
         line = self._number(branch)
-        line.append("│ " * row.depth, self.ink("span-tree--guide"))
-        line.append(_arrow(row), self.ink("span-tree--guide"))
+        line.append("│ " * row.depth, self.ink("guide"))
+        line.append(_arrow(row), self.ink("guide"))
         if branch.count > 1:
-            line.append(f"×{branch.count} ", self.ink("span-tree--count"))
+            line.append(f"×{branch.count} ", self.ink("count"))
         room = width - line.cell_len - MARKS
         line.append(fit(format.one_line(branch.label), room), self._label_style(branch))
         return line.append_text(marks)
@@ -184,28 +200,28 @@ class SpanTree(RowList):
         numbered = branch.role in ("step", "repeat") and branch.step is not None
         found = bool(_steps(branch) & self.found)
         text = f"{branch.step:>{NUMBER - 1}} " if numbered else " " * NUMBER
-        style = self.ink("span-tree--found" if found else "span-tree--number")
+        style = self.ink("found" if found else "number")
         if not _steps(branch) & self.marks:
             return Text.assemble((text, style))
-        return Text.assemble((text[:-1], style), (MARKED, self.ink("span-tree--mark")))
+        return Text.assemble((text[:-1], style), (MARKED, self.ink("mark")))
 
     def _label_style(self, branch: Branch) -> Style:
         if branch.status == "error":
-            return self.ink("span-tree--error")
+            return self.ink("error")
         if branch.role == "thread":
-            return self.ink("span-tree--thread")
+            return self.ink("thread")
         says = branch.label.startswith("says")
-        return self.ink("span-tree--says") if says else Style.null()
+        return self.ink("says") if says else Style.null()
 
     def _marks(self, branch: Branch) -> Text:
         """What stands at the right end of a row: ✗ an error, ◆ a candidate, letters of tags."""
         steps = _steps(branch)
         line = Text(" ")
-        line.append("✗" if branch.status == "error" else " ", self.ink("span-tree--error"))
+        line.append("✗" if branch.status == "error" else " ", self.ink("error"))
         candidate = not steps.isdisjoint(self.view.marked)
-        line.append("◆" if candidate else " ", self.ink("span-tree--candidate"))
+        line.append("◆" if candidate else " ", self.ink("candidate"))
         badge = "".join(self._badges.get(step, "") for step in sorted(steps))
-        line.append(f"{badge:<{MARKS - 3}}"[: MARKS - 3], self.ink("span-tree--tag"))
+        line.append(f"{badge:<{MARKS - 3}}"[: MARKS - 3], self.ink("tag"))
         return line
 
     def _open(self, branch: Branch) -> None:

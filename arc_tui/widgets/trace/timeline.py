@@ -7,7 +7,7 @@ column, and is counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -16,7 +16,7 @@ from arc_tui.views.trace.view import Lane
 from replay.store.rows import StepRow
 
 
-class Timed(Struct, frozen=True):
+class Timed(Struct, frozen=True, gc=False):
     """A step with its time."""
 
     step: int
@@ -24,19 +24,18 @@ class Timed(Struct, frozen=True):
     end_ns: int
 
 
-def timed(steps: Sequence[StepRow]) -> list[Timed]:
+def timed(steps: Iterable[StepRow]) -> Iterator[Timed]:
     """The steps of which it is known when they began."""
-    return [
-        Timed(row.step, row.start_ns, max(row.end_ns or 0, row.start_ns))
-        for row in steps
-        if row.start_ns is not None and row.time_quality != "none"
-    ]
+    for row in steps:
+        if row.start_ns is not None and row.time_quality != "none":
+            yield Timed(row.step, row.start_ns, max(row.end_ns or 0, row.start_ns))
 
 
 def has_times(steps: Sequence[StepRow]) -> bool:
     """Are there two moments to draw a line between?"""
-    known = timed(steps)
-    return len({each.start_ns for each in known} | {each.end_ns for each in known}) > 1
+    moments = (at for each in timed(steps) for at in (each.start_ns, each.end_ns))
+    first = next(moments, None)
+    return any(at != first for at in moments)
 
 
 class TimeBins(Struct, frozen=True, eq=True, kw_only=True):
@@ -66,10 +65,7 @@ class TimeBins(Struct, frozen=True, eq=True, kw_only=True):
 
     def worst(self, lane: Lane, column: int) -> float | None:
         """The worst known value of the steps in a column."""
-        known = [value for step in self.inside[column] if (value := lane.values[step]) is not None]
-        if not known:
-            return None
-        return min(known) if lane.worst == "low" else max(known)
+        return lane.worst_of(lane.values[step] for step in self.inside[column])
 
     def step_at(self, cell: int) -> int | None:
         """The step that runs under a cell, else the one before it."""
@@ -80,9 +76,8 @@ class TimeBins(Struct, frozen=True, eq=True, kw_only=True):
 
 def fit_time(steps: Sequence[StepRow], width: int, *, around: int | None, near: int) -> TimeBins:
     """The time of all steps in `width` columns, or of those within `near` of `around`."""
-    known = timed(steps)
-    if around is not None:
-        known = [each for each in known if abs(each.step - around) <= near]
+    shown = steps if around is None else steps[max(around - near, 0) : around + near + 1]
+    known = list(timed(shown))
     if not known:
         return TimeBins(first_ns=0, last_ns=0, inside=(), of={})
     first = min(each.start_ns for each in known)
@@ -102,7 +97,7 @@ def fit_time(steps: Sequence[StepRow], width: int, *, around: int | None, near: 
 
 def time_words(steps: Sequence[StepRow], bins: TimeBins) -> str:
     """Which part of the run's time is drawn, and what of it is not known."""
-    known = timed(steps)
+    known = list(timed(steps))
     if not known:
         return ""
     start = min(each.start_ns for each in known)
