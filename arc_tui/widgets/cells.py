@@ -6,6 +6,7 @@ Pure; a wide character counts two. Everything here expects text that went throug
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import accumulate
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
@@ -32,43 +33,42 @@ def spread(left: Text, right: Text, width: int) -> Text:
     return line
 
 
-def wrap(text: str, width: int) -> list[tuple[int, int]]:
-    """The text as (start, end) slices of at most `width` cells, broken at its own line breaks,
-    then at spaces, then anywhere. An empty text is one empty line."""
+def wrap(text: str, width: int, at: int = 0) -> Iterator[tuple[int, int]]:
+    """The text from a place on as (start, end) slices of at most `width` cells, broken at its own
+    line breaks, then at spaces, then anywhere. An empty text is one empty line.
+
+    A long text is not read further than it is asked for.
+    """
     width = max(width, 1)
-    rows: list[tuple[int, int]] = []
-    at = 0
-    for line in text.split("\n"):
-        end = at + len(line)
-        narrow = line.isascii()
-        if len(line) <= width and (narrow or cell_len(line) <= width):
-            rows.append((at, end))
-        elif narrow:
-            _wrap_narrow(text, at, end, width, rows)
+    narrow = text.isascii()
+    while at <= len(text):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        if narrow or text[at:end].isascii():
+            yield from _wrap_narrow(text, at, end, width)
+        elif end - at > width or cell_len(text[at:end]) > width:
+            yield from _wrap_wide(text, at, end, width)
         else:
-            _wrap_wide(text, at, end, width, rows)
+            yield at, end
         at = end + 1
-    return rows
 
 
-def _wrap_narrow(text: str, at: int, end: int, width: int, rows: list[tuple[int, int]]) -> None:
+def _wrap_narrow(text: str, at: int, end: int, width: int) -> Iterator[tuple[int, int]]:
     while end - at > width:
         space = text.rfind(" ", at + 1, at + width + 1)
         stop = space if space > 0 else at + width
-        rows.append((at, stop))
+        yield at, stop
         at = stop + 1 if space > 0 else stop
-    rows.append((at, end))
+    yield at, end
 
 
-def _wrap_wide(text: str, at: int, end: int, width: int, rows: list[tuple[int, int]]) -> None:
+def _wrap_wide(text: str, at: int, end: int, width: int) -> Iterator[tuple[int, int]]:
     """A row at a time: how far its letters reach is summed up ahead of it."""
-    line = text[at:end]
-    sizes = line.translate({ord(each): get_character_cell_size(each) for each in set(line)})
-    cells = sizes.encode("latin-1")
     start, used, space = at, 0, -1
     place = at
     while place < end:
-        ahead = cells[place - at : place - at + max(width - used, 0) + 1]
+        letters = text[place : min(place + max(width - used, 0) + 1, end)]
+        ahead = list(map(get_character_cell_size, letters))
         reached = list(accumulate(ahead, initial=used))
         fitting = max(bisect_right(reached, width) - 1, 0)
         here = place + fitting
@@ -79,10 +79,10 @@ def _wrap_wide(text: str, at: int, end: int, width: int, rows: list[tuple[int, i
             continue
         if here > start:
             stop = space if space > start else here
-            rows.append((start, stop))
+            yield start, stop
             start = stop + 1 if stop == space else stop
             used = cell_len(text[start:here])
         space = here if text[here] == " " else space
-        used += cells[here - at]
+        used += ahead[fitting]
         place = here + 1
-    rows.append((start, end))
+    yield start, end

@@ -2,7 +2,7 @@
 
 Nothing is cut silently: a long value shows its beginning and a row that counts the rest, and enter
 shows all of it; a level of JSON folds to its first line, which counts the lines that it hides.
-Laying out a megabyte is one pass over its lines; drawing touches what is visible.
+A text is laid out as far as its rows are asked for; drawing touches what is visible.
 """
 
 from __future__ import annotations
@@ -55,6 +55,11 @@ class Block(Struct, frozen=True, eq=False, kw_only=True):
         return rest if self.key and rest > ONE_LINE else 0
 
 
+class Keyed(Block, frozen=True, eq=False, kw_only=True):
+    """Our own words, with the ids of the keys they name: what a trace says is never looked through
+    for keys."""
+
+
 class Fold(Struct, frozen=True, eq=False, kw_only=True):
     """One line that stands for what is `inside`, which is made when it is first opened."""
 
@@ -70,7 +75,7 @@ Document: TypeAlias = tuple[Block | Fold, ...]
 EMPTY: Document = ()
 
 
-class Row(Struct, frozen=True, eq=False):
+class Row(Struct, frozen=True, eq=False, gc=False):
     """One line of a page: a slice of a block's text, a fold's line, or the rest of a long value.
 
     `key` is what enter opens or closes here, "" where there is nothing to open. `level` is a level
@@ -94,18 +99,16 @@ def label_width(block: Block) -> int:
     return LABEL if block.label else 0
 
 
-def lay_out(document: Sequence[Item], width: int, opened: Collection[str]) -> list[Row]:
+def lay_out(document: Sequence[Item], width: int, opened: Collection[str]) -> Iterator[Row]:
     """The rows of a document in a width, with the folds named in `opened` open."""
-    rows: list[Row] = []
     for item in document:
         match item:
             case Fold():
-                rows.append(Row(item, 0, 0, first=True, key=item.key))
+                yield Row(item, 0, 0, first=True, key=item.key)
                 if item.key in opened:
-                    rows += lay_out(item.inside(), width, opened)
+                    yield from lay_out(item.inside(), width, opened)
             case Block():
-                rows += _lay_block(item, width, opened)
-    return rows
+                yield from _lay_block(item, width, opened)
 
 
 def _lay_block(block: Block, width: int, opened: Collection[str]) -> Iterator[Row]:
@@ -116,16 +119,16 @@ def _lay_block(block: Block, width: int, opened: Collection[str]) -> Iterator[Ro
         text = f"{text}   {block.aside}"
     key = block.key if block.hidden else ""
     folds = _folded_levels(block, opened)
-    skipped = 0
-    for place, (start, end) in enumerate(wrap(text, room)):
-        if start < skipped:
-            continue
-        level = folds.get(start) if folds else None
-        if level is not None:
-            skipped = level.last_end + 1
-            yield Row(block, start, end, place == 0, level_key(block, level), 0, level)
-            continue
-        yield Row(block, start, end, place == 0, key)
+    at: int | None = 0
+    while at is not None:
+        slices, at = wrap(text, room, at), None
+        for start, end in slices:
+            level = folds.get(start)
+            if level is not None:
+                yield Row(block, start, end, start == 0, level_key(block, level), 0, level)
+                at = level.last_end + 1
+                break
+            yield Row(block, start, end, start == 0, key)
     if folded:
         yield Row(block, 0, 0, key=block.key, rest=block.hidden)
 
@@ -171,9 +174,10 @@ def row_text(row: Row) -> str:
     """The slice of its block's text that a row shows."""
     if isinstance(row.item, Fold):
         return row.item.line
-    return (f"{row.item.text}   {row.item.aside}" if row.item.aside else row.item.text)[
-        row.start : row.end
-    ]
+    text = row.item.text
+    if row.end > len(text):
+        text = f"{text}   {row.item.aside}"
+    return text[row.start : row.end]
 
 
 def value(text: str, *, key: str, indent: int = INDENT, style: str = "", mark: str = "") -> Block:

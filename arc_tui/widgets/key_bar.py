@@ -5,7 +5,7 @@ Drawn from the live bindings; a click on a key presses it, one on `…` lists th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from rich.style import Style
@@ -14,7 +14,8 @@ from textual import events
 from textual.binding import ActiveBinding, Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
-from textual.widget import Widget
+
+from arc_tui.widgets.ink import Inked
 
 HELP, PALETTE, MORE = "help", "app.palette", "…"
 GAP = "  "
@@ -33,11 +34,11 @@ class Hint(Struct, frozen=True, kw_only=True):
         return len(f"{self.shown} {self.words}".rstrip())
 
 
-class KeyBar(Widget):
+class KeyBar(Inked):
     """The footer."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"key-bar--key", "key-bar--words"}
+    INKS = {"key": "bold $primary", "words": "$quiet"}
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._changed)
@@ -47,8 +48,8 @@ class KeyBar(Widget):
             self.refresh()
 
     def render(self) -> Text:
-        key = self.get_component_rich_style("key-bar--key", partial=True)
-        words = self.get_component_rich_style("key-bar--words", partial=True)
+        key = self.ink("key")
+        words = self.ink("words")
         line = Text()
         for hint, at in self._placed():
             line.append(" " * (at - len(line)))
@@ -63,11 +64,12 @@ class KeyBar(Widget):
     def _placed(self) -> Iterator[tuple[Hint, int]]:
         """The hints with their columns: what fits from the left, help at the right end."""
         width = self.content_size.width
-        hints = list(self._hints())
+        active = list(self.screen.active_bindings.values())
+        hints = list(self._hints(active))
         last = [hint for hint in hints if hint.last]
         first = [hint for hint in hints if not hint.last]
         end = width - sum(hint.width + len(GAP) for hint in last)
-        more = self._more() if sum(hint.width + len(GAP) for hint in first) > end else None
+        more = _more(active) if sum(hint.width + len(GAP) for hint in first) > end else None
         room = end if more is None else end - more.width - len(GAP)
         at = 0
         for hint in first:
@@ -81,23 +83,16 @@ class KeyBar(Widget):
             yield hint, at
             at += hint.width + len(GAP)
 
-    def _more(self) -> Hint | None:
-        """What stands for the hints that have no room: a list of all that can be done here."""
-        for active in self.screen.active_bindings.values():
-            if active.binding.id == PALETTE:
-                return Hint(shown=MORE, words="", key=active.binding.key, last=False)
-        return None
-
-    def _hints(self) -> Iterator[Hint]:
+    def _hints(self, active: Sequence[ActiveBinding]) -> Iterator[Hint]:
         """One hint an action that shows, by its shortest key, keys of one group together."""
         by_name: dict[str, list[Binding]] = {}
-        for active in sorted(self.screen.active_bindings.values(), key=_rank(self.screen)):
-            binding = active.binding
-            if not binding.show or not active.enabled:
+        for each in sorted(active, key=_rank(active)):
+            binding = each.binding
+            if not binding.show or not each.enabled:
                 continue
             name = binding.group.description if binding.group else binding.description
             found = by_name.setdefault(name, [])
-            same = [at for at, each in enumerate(found) if each.action == binding.action]
+            same = [at for at, other in enumerate(found) if other.action == binding.action]
             if not same:
                 found.append(binding)
             elif len(binding.key) < len(found[same[0]].key):
@@ -107,22 +102,30 @@ class KeyBar(Widget):
             yield Hint(shown=shown, words=name, key=found[0].key, last=name == HELP)
 
 
-def _rank(screen: Screen[object]) -> Callable[[ActiveBinding], tuple[bool, int, int]]:
+def _more(active: Iterable[ActiveBinding]) -> Hint | None:
+    """What stands for the hints that have no room: a list of all that can be done here."""
+    for each in active:
+        if each.binding.id == PALETTE:
+            return Hint(shown=MORE, words="", key=each.binding.key, last=False)
+    return None
+
+
+def _rank(active: Iterable[ActiveBinding]) -> Callable[[ActiveBinding], tuple[bool, int, int]]:
     """The places of bindings: first what takes its key from others for now, then those of a node
     together, as they are declared there, whatever keys a person has set for them."""
     nodes: dict[DOMNode, int] = {}
     places: dict[tuple[DOMNode, str | None], int] = {}
-    for active in screen.active_bindings.values():
-        node = active.node
+    for each in active:
+        node = each.node
         if node not in nodes:
             nodes[node] = len(nodes)
             for base in reversed(type(node).__mro__):
                 for binding in vars(base).get("BINDINGS", ()):
                     places.setdefault((node, getattr(binding, "id", None)), len(places))
-    return lambda active: (
-        not active.binding.priority,
-        nodes[active.node],
-        places.get((active.node, active.binding.id), len(places)),
+    return lambda each: (
+        not each.binding.priority,
+        nodes[each.node],
+        places.get((each.node, each.binding.id), len(places)),
     )
 
 

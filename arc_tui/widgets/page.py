@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from asyncio import sleep
 from bisect import bisect_right
 from collections.abc import Iterator
 
 from rich.style import Style
 from rich.text import Text
-from textual import events
+from textual import events, work
 from textual.binding import Binding
 from textual.reactive import reactive
 from typing_extensions import override
@@ -17,6 +18,8 @@ from arc_tui.widgets import document
 from arc_tui.widgets.cells import fit
 from arc_tui.widgets.document import EMPTY, LABEL, Block, Document, Fold, Row
 from arc_tui.widgets.finding import hidden_beyond, hiding
+from arc_tui.widgets.ink import FOUND
+from arc_tui.widgets.laid_out import LaidOut
 from arc_tui.widgets.rows import RowList
 from arc_tui.widgets.trace.json_ink import tokens
 from replay.trace import Json
@@ -29,11 +32,22 @@ class Page(RowList):
     """A document with a cursor. What was opened stays open from step to step."""
 
     HELP = "the detail of a step"
-    COMPONENT_CLASSES = {
-        "page--head", "page--quiet", "page--role", "page--error", "page--new", "page--candidate",
-        "page--good", "page--key", "page--string", "page--number", "page--word", "page--fold",
-        "page--strong", "page--found",
-    }  # fmt: skip
+    INKS = {
+        "head": "bold",
+        "quiet": "$quiet",
+        "role": "bold $primary",
+        "error": "$bad",
+        "new": "$good",
+        "candidate": "bold $warning",
+        "good": "$good",
+        "key": "$primary",
+        "string": "$foreground",
+        "number": "$warning",
+        "word": "$secondary",
+        "fold": "$secondary",
+        "strong": "bold underline",
+        "found": FOUND,
+    }
 
     BINDINGS = [
         Binding("enter,space", "unfold", "unfold", id="page.unfold", show=False,
@@ -46,7 +60,7 @@ class Page(RowList):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._rows: list[Row] = []
+        self._rows = LaidOut()
         self._opened: set[str] = set()
         self._width = 0
 
@@ -70,8 +84,8 @@ class Page(RowList):
         return item if isinstance(item, Block) else None
 
     def watch_document(self) -> None:
-        self._lay_out()
         self.cursor = 0
+        self._lay_out()
         self.scroll_to(y=0, animate=False)
 
     def rows_changed(self) -> None:
@@ -81,9 +95,31 @@ class Page(RowList):
             super().rows_changed()
 
     def _lay_out(self) -> None:
+        """What is seen at once; the rest between keys."""
         self._width = self.row_width
-        self._rows = document.lay_out(self.document, self._width, self._opened)
+        rows = document.lay_out(self.document, self._width, frozenset(self._opened))
+        self._rows = LaidOut(rows)
         super().rows_changed()
+        if not self._rows.complete:
+            self._lay_out_rest()
+
+    @work(group="rows", exclusive=True)
+    async def _lay_out_rest(self) -> None:
+        while self._rows.more():
+            await sleep(0)
+        self.measure()
+
+    @override
+    def validate_cursor(self, cursor: int) -> int:
+        """A row may be gone to before it is laid out."""
+        self._rows.reach(cursor + 1)
+        self.measure()
+        return super().validate_cursor(cursor)
+
+    @override
+    def action_last(self) -> None:
+        self._rows.all()
+        super().action_last()
 
     def on_focus(self) -> None:
         self.refresh_row(self.cursor)
@@ -97,7 +133,7 @@ class Page(RowList):
         match row.item:
             case Fold(key=key, line=line, style=style):
                 arrow = "▾ " if key in self._opened else "▸ "
-                return Text.assemble((arrow, self.ink("page--fold")), (line, self._style(style)))
+                return Text.assemble((arrow, self.ink("fold")), (line, self._style(style)))
             case Block() as block:
                 return self._draw_block(block, row)
 
@@ -131,7 +167,7 @@ class Page(RowList):
         row = next((row for row in self._saying() if row > here), None)
         if row is not None or self.wanted is None:
             return row
-        below = {id(each.item): each.item for each in self._rows[here:]}.values()
+        below = {id(each.item): each.item for each in self._rows.all()[here:]}.values()
         for item in below:
             if isinstance(item, Block) and hidden_beyond(item, self.wanted, self._opened):
                 self._opened.add(item.key)
@@ -151,15 +187,16 @@ class Page(RowList):
         """The rows on which something that is wanted begins."""
         if self.wanted is None:
             return
+        rows = self._rows.all()
         at = 0
-        while at < len(self._rows):
-            item, first = self._rows[at].item, at
-            while at < len(self._rows) and self._rows[at].item is item:
+        while at < len(rows):
+            item, first = rows[at].item, at
+            while at < len(rows) and rows[at].item is item:
                 at += 1
             if isinstance(item, Fold):
                 continue
-            own = [row.start for row in self._rows[first:at] if not row.rest]
-            shown = self._rows[first + len(own) - 1].end
+            own = [row.start for row in rows[first:at] if not row.rest]
+            shown = rows[first + len(own) - 1].end
             last = -1
             for found in self.wanted.finditer(item.text, 0, shown):
                 place = bisect_right(own, found.start()) - 1
@@ -168,28 +205,28 @@ class Page(RowList):
                 last = place
 
     def _draw_block(self, block: Block, row: Row) -> Text:
-        line = Text.assemble((block.mark, self.ink("page--new")), " " * block.indent)
+        line = Text.assemble((block.mark, self.ink("new")), " " * block.indent)
         if row.rest:
-            return line.append(document.rest_line(row), self.ink("page--fold"))
+            return line.append(document.rest_line(row), self.ink("fold"))
         if block.label:
             label = block.label if row.first else ""
-            line.append(fit(label, LABEL - 2) + "  ", self.ink("page--quiet"))
+            line.append(fit(label, LABEL - 2) + "  ", self.ink("quiet"))
         text = Text(document.row_text(row), self._style(block.style))
         if block.json:
             for start, end, kind in tokens(block.text, row.start, row.end):
-                text.stylize(self.ink(f"page--{kind}"), start - row.start, end - row.start)
+                text.stylize(self.ink(kind), start - row.start, end - row.start)
         for start, end in block.strong:
             if start < row.end and end > row.start:
-                strong = self.ink("page--strong")
+                strong = self.ink("strong")
                 text.stylize(strong, max(start - row.start, 0), end - row.start)
         if row.end > len(block.text):
-            quiet = self.ink("page--quiet") + Style(bold=False)
+            quiet = self.ink("quiet") + Style(bold=False)
             text.stylize(quiet, max(len(block.text) - row.start, 0))
         for start, end in self._found_on(block, row):
-            text.stylize(self.ink("page--found"), max(start - row.start, 0), end - row.start)
+            text.stylize(self.ink("found"), max(start - row.start, 0), end - row.start)
         line.append_text(text)
         if row.level is not None:
-            line.append(document.level_line(row.level), self.ink("page--fold"))
+            line.append(document.level_line(row.level), self.ink("fold"))
         return line
 
     def _found_on(self, block: Block, row: Row) -> Iterator[tuple[int, int]]:
@@ -201,7 +238,7 @@ class Page(RowList):
                 yield found.span()
 
     def _style(self, name: str) -> Style:
-        return self.ink(f"page--{name}") if name else Style.null()
+        return self.ink(name) if name else Style.null()
 
     def action_unfold(self) -> None:
         """Open or close the fold on the cursor's row, or the level of JSON around it."""

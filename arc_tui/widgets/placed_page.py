@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding
 from textual.message import Message
+from typing_extensions import override
 
 from arc_tui.widgets.document import Document
 from arc_tui.widgets.page import Page
@@ -18,6 +19,8 @@ class PlacedPage(Page):
         Binding("enter", "follow", "open", id="page.follow",
                 tooltip="Go to the step that the line is from, or unfold a long value"),
     ]  # fmt: skip
+
+    _offered = False
 
     class Followed(Message):
         """The step that a line is from is to be shown."""
@@ -44,7 +47,18 @@ class PlacedPage(Page):
         return self.leads_to is not None or bool(self._rows and self._rows[self.cursor].key)
 
     def on_row_list_moved(self, _: RowList.Moved) -> None:
-        self.refresh_bindings()
+        self._offer()
+
+    @override
+    def _lay_out(self) -> None:
+        super()._lay_out()
+        self._offer()
+
+    def _offer(self) -> None:
+        """The key bar is drawn again only where what it offers is another thing."""
+        if self._leads != self._offered:
+            self._offered = self._leads
+            self.refresh_bindings()
 
     def action_follow(self) -> None:
         step = self.leads_to

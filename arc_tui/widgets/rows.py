@@ -6,33 +6,40 @@ the same in every list of the app, and cost the same at ten rows and at a millio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from rich.console import Console
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from typing_extensions import override
+
+from arc_tui.widgets.ink import Inked
 
 CONSOLE = Console(color_system="truecolor", force_terminal=True)
 """Only resolves styles; nothing is printed to it."""
 
 ROW = Binding.Group("row", compact=True)
 
+QUIET = "$quiet"
+CURSOR = "on $cursor | reverse"
+CURSOR_DIM = "on $cursor-dim | bold underline"
 
-class RowList(ScrollView, can_focus=True, inherit_bindings=False):
+
+class RowList(ScrollView, Inked, can_focus=True, inherit_bindings=False):
     """Rows with a cursor. `HEAD` lines stay above the rows and are drawn by `draw_head`."""
 
     ALLOW_SELECT = False
     HELP = "a list"
     HEAD = 0
-
-    COMPONENT_CLASSES = {"rows--cursor", "rows--head", "rows--nothing"}
 
     BINDINGS = [
         Binding("j,down", "move(1)", "next row", id="row.next", group=ROW,
@@ -52,6 +59,9 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
     cursor: reactive[int] = reactive(0, repaint=False)
     nothing: reactive[str] = reactive("")
     """What stands where the rows would, if there are none."""
+
+    _paper = Style.null()
+    """What all lines of one repaint are drawn on."""
 
     class Moved(Message):
         """The cursor stands on another row."""
@@ -79,10 +89,6 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         """Line `line` of what stays above the rows."""
         raise NotImplementedError
 
-    def ink(self, component: str) -> Style:
-        """The style of a component class, without a background of its own unless it has one."""
-        return self.get_component_rich_style(component, partial=True)
-
     @property
     def row_width(self) -> int:
         return self.scrollable_content_region.width
@@ -94,9 +100,13 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def rows_changed(self) -> None:
         """To be called when the rows are others: sizes, cursor and picture follow."""
-        self.virtual_size = Size(self.row_width, self.row_count + self.HEAD)
+        self.measure()
         self.cursor = self.validate_cursor(self.cursor)
         self.refresh()
+
+    def measure(self) -> None:
+        """What the scroll bar shows follows the number of rows."""
+        self.virtual_size = Size(self.row_width, self.row_count + self.HEAD)
 
     def validate_cursor(self, cursor: int) -> int:
         return max(0, min(cursor, self.row_count - 1))
@@ -118,23 +128,29 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         elif self.cursor >= top + self.page_rows:
             self.scroll_to(y=self.cursor - self.page_rows + 1, animate=False)
 
+    @override
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._paper = self.rich_style
+        return super().render_lines(crop)
+
+    @override
     def render_line(self, y: int) -> Strip:
         width = self.row_width
         if y < self.HEAD:
-            return self._strip(self.draw_head(y, width), width, self.ink("rows--head"))
+            return self._strip(self.draw_head(y, width), width, self.look(QUIET))
         index = self.scroll_offset.y + y - self.HEAD
         if index >= self.row_count:
             return self._below(index, width)
         on_cursor = index == self.cursor and self.has_cursor
-        style = self.ink("rows--cursor") if on_cursor else Style.null()
+        style = self.look(CURSOR if self.has_focus else CURSOR_DIM) if on_cursor else Style.null()
         return self._strip(self.draw(index, width), width, style)
 
     def _below(self, line: int, width: int) -> Strip:
         """A line below the rows: blank, or what is said where there are none."""
         said = self.nothing.split("\n") if self.nothing and self.row_count == 0 else []
         if 0 < line <= len(said):
-            return self._strip(Text(f"  {said[line - 1]}"), width, self.ink("rows--nothing"))
-        return Strip.blank(width, self.rich_style)
+            return self._strip(Text(f"  {said[line - 1]}"), width, self.look(QUIET))
+        return Strip.blank(width, self._paper)
 
     @property
     def has_cursor(self) -> bool:
@@ -142,7 +158,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         return True
 
     def _strip(self, line: Text, width: int, style: Style) -> Strip:
-        return strip(line, width, self.rich_style + style)
+        return strip(line, width, self._paper + style)
 
     def row_at(self, y: int) -> int | None:
         """The row at a line of the widget, None where there is none."""
@@ -173,9 +189,34 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
 def strip(line: Text, width: int, style: Style) -> Strip:
     """A line of text as a strip of exactly `width` cells on a style."""
-    if not line.spans:  # Rich leaves out the style of a text that has nothing else
-        line = Text.assemble(line)
-    return Strip(line.render(CONSOLE, end="")).adjust_cell_length(width).apply_style(style)
+    if any(one.end > other.start for one, other in pairwise(line.spans)):
+        inked = list(Segment.apply_style(line.render(CONSOLE, end=""), style))
+    else:
+        inked = list(_side_by_side(line, style))
+    size = line.cell_len
+    if size > width:
+        return Strip(inked, size).adjust_cell_length(width)
+    if size < width:
+        inked.append(Segment(" " * (width - size), style))
+    return Strip(inked, width)
+
+
+def _side_by_side(line: Text, style: Style) -> Iterator[Segment]:
+    """The segments of a line whose inks do not overlap: what Rich makes of it, sooner."""
+    words, at = line.plain, 0
+    style = style + _style(line.style)
+    for start, end, ink in line.spans:
+        if start > at:
+            yield Segment(words[at:start], style)
+        if end > start:
+            yield Segment(words[start:end], style + _style(ink))
+        at = max(end, at)
+    if at < len(words):
+        yield Segment(words[at:], style)
+
+
+def _style(ink: str | Style) -> Style:
+    return ink if isinstance(ink, Style) else CONSOLE.get_style(ink)
 
 
 class TextRows(RowList):

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from textual.app import App
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
 from arc_tui.screens.base import ArcScreen
+from arc_tui.themes import DARK
 from tests.screen import matches_golden, settle, text
 
 SIZES = ((80, 24), (120, 40))
+WIDE = (160, 48)
 PATIENCE_S = 300.0
 """For what a worker or another process has to say first."""
+
+
+class Bare(App[None]):
+    """An app with our theme, for a widget alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_theme(DARK)
+        self.theme = DARK.name
 
 
 @asynccontextmanager
@@ -24,7 +36,7 @@ async def opened(
     """The screen alone, settled; with the list of runs `below` it where a key may leave it."""
     app = ArcApp(screen.path)
     if not below:
-        app.get_default_screen = lambda: screen  # type: ignore[method-assign, assignment, return-value]
+        app.get_default_screen = lambda: app.dressed(screen)  # type: ignore[method-assign]
     async with app.run_test(size=size, notifications=True) as pilot:
         if below:
             app.push_screen(screen)
@@ -32,10 +44,12 @@ async def opened(
         yield pilot
 
 
-async def looks_like(pilot: Pilot[None], name: str) -> None:
-    """The screen is its golden at every size; it is left at the size that it had."""
+async def looks_like(
+    pilot: Pilot[None], name: str, sizes: Sequence[tuple[int, int]] = SIZES
+) -> None:
+    """The screen is its golden at those sizes; it is left at the size that it had."""
     had = pilot.app.size
-    for width, height in sorted(SIZES, key=lambda size: size != had):
+    for width, height in sorted(sizes, key=lambda size: size != had):
         await pilot.resize_terminal(width, height)
         await settle(pilot)
         matches_golden(pilot.app, f"{name}_{width}x{height}")

@@ -87,7 +87,7 @@ def test_the_caption_explains_only_the_marks_that_are_there() -> None:
 
 
 def page(found: ReplayRow, broken: BreakTest | None = None) -> str:
-    rows = lay_out(step_page(found, broken), 400, ())
+    rows = list(lay_out(step_page(found, broken), 400, ()))
     lines = []
     for each in rows:
         label = each.item.label if isinstance(each.item, Block) else ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len, get_character_cell_size
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 
 from arc_tui.views.trace.view import Lane
 from arc_tui.widgets import document
@@ -17,13 +19,14 @@ from arc_tui.widgets.rows import RowList
 from arc_tui.widgets.tagging.picker import sub_label
 from arc_tui.widgets.trace.binning import DROP, draw, fit_steps, notes, spikes
 from arc_tui.widgets.trace.json_ink import tokens
+from tests.arc_tui.opening import Bare
 
 TEXTS = st.text(alphabet=st.sampled_from("ab  é漢字\n-"), max_size=200)
 
 
 @given(TEXTS, st.integers(1, 30))
 def test_wrapped_text_fits_and_loses_nothing_but_the_breaks(text: str, width: int) -> None:
-    rows = wrap(text, width)
+    rows = list(wrap(text, width))
     assert all(cell_len(text[a:b]) <= max(width, 2) for a, b in rows)
     kept = "".join(text[a:b] for a, b in rows)
     assert kept.replace(" ", "") == text.replace("\n", "").replace(" ", "")
@@ -43,7 +46,7 @@ def test_text_of_any_letters_is_wrapped_as_it_is_letter_by_letter(text: str, wid
         used += get_character_cell_size(letter)
     rows.append((start, len(text)))
     if cell_len(text) > width and not text.isascii():
-        assert wrap(text, width) == rows
+        assert list(wrap(text, width)) == rows
 
 
 @given(st.text(alphabet="ab漢é", max_size=30), st.integers(0, 20))
@@ -160,7 +163,7 @@ def test_recorded_json_is_laid_out_and_other_text_left_as_it_is() -> None:
 )
 def test_the_value_on_a_line_of_json_is_found(line: str, expected: object) -> None:
     block = Block(text="{\n" + line + "\n}", json=True)
-    assert document.value_at(lay_out((block,), 80, ())[1]) == expected
+    assert document.value_at(list(lay_out((block,), 80, ()))[1]) == expected
 
 
 def test_json_is_coloured_by_what_it_is_also_after_a_string_was_wrapped() -> None:
@@ -170,6 +173,17 @@ def test_json_is_coloured_by_what_it_is_also_after_a_string_was_wrapped() -> Non
     assert kinds[-1] == ("true", "word")
     half = text.index("Lee")
     assert [kind for *_, kind in tokens(text, half, half + 4)] == ["string"]
+
+
+def test_a_string_of_very_many_rows_is_a_string_on_every_one() -> None:
+    said = {"short": 1, "long": 'so, "they" say ' * 900, "next": "x"}
+    text = value(json.dumps(said), key="said").text
+    first, after = text.index("so, "), text.index(' ",') + 2
+    for start in range(first, after, 60):
+        end = min(start + 60, after)
+        assert next(tokens(text, start, end))[2] == "string", text[start:end]
+    assert list(tokens(text, after, after + 1)) == []
+    assert [kind for *_, kind in tokens(text, after + 2, len(text))] == ["key", "string"]
 
 
 def test_a_sub_label_is_a_number_or_own_words() -> None:
@@ -195,7 +209,7 @@ class Many(RowList):
         return Text(f"row {index}"[:width])
 
 
-class ManyApp(App[None]):
+class ManyApp(Bare):
     CSS = "RowList { height: 1fr; }"
 
     def compose(self) -> ComposeResult:

@@ -12,6 +12,10 @@ _TOKEN = re.compile(
     r"|(?P<word>true|false|null)"
 )
 _REST_OF_STRING = re.compile(r'(?:[^"\\]|\\.)*"?')
+_OVER = re.compile(r",?(?:\n|\Z)")
+
+FAR = 4000
+"""Characters of a line that only a string has: with a member a line, nothing else is so long."""
 
 
 def tokens(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
@@ -29,7 +33,11 @@ def tokens(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
 
 
 def inside_string(text: str, place: int) -> bool:
-    """Does a place stand inside a string? Counts the quotes since the line began."""
-    line = text.rfind("\n", 0, place) + 1
+    """Does a place stand inside a string? Counts the quotes since the line began, where it has
+    not begun too far from there."""
+    near = max(place - FAR, 0)
+    line = text.rfind("\n", near, place) + 1
+    if near and not line:
+        return _OVER.match(text, place) is None
     quotes = text.count('"', line, place) - text.count('\\"', line, place)
     return quotes % 2 == 1

@@ -177,7 +177,8 @@ def _took(seen: Seen) -> str:
 
 def raw_page(_: TraceView, step: StepView) -> Document:
     """The spans of the step as they are stored."""
-    return (value(step.raw, key=f"{step.row.span} raw", indent=0),)
+    raw = format.plain(step.raw)  # laid out already, and it may be long
+    return (Block(text=raw, key=f"{step.row.span} raw", json=True),)
 
 
 Maker = Callable[[TraceView, StepView], Document]
