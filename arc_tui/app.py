@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.binding import Binding
 from textual.notifications import SeverityLevel
+from textual.screen import Screen
 from typing_extensions import override
 
 from arc_tui import ending
 from arc_tui.palette import Keys
-from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.routing import Below
 from arc_tui.screens.tour.touring import Touring
+from arc_tui.screens.typing_ahead import TypingAhead
 from arc_tui.settings import BY_DEFAULT, Settings
+from arc_tui.sheets import Sheets
 from arc_tui.themes import DARK, LIGHT, OURS, chosen, roles
 
 if TYPE_CHECKING:
+    from arc_tui.screens.runs.screen import RunsScreen
     from arc_tui.screens.settings.screen import SettingsScreen
 
 HERE = Path(__file__).parent
@@ -28,14 +32,14 @@ FEW_COLOURS = {"standard", "windows", None}
 """Terminals that know sixteen colours or none, as Rich calls what they know."""
 
 
-class ArcApp(Touring):
+class ArcApp(TypingAhead, Sheets, Touring):
     """The debugger over one database."""
 
     TITLE = "arc"
     # as whole paths: those of a subclass would be looked for beside its file
     CSS_PATH = [
         HERE / "arc.tcss",
-        *sorted((HERE / "screens").rglob("*.tcss")),
+        HERE / "screens" / "tour" / "strip.tcss",
         HERE / "plain.tcss",
     ]
     COMMANDS = {Keys}
@@ -63,10 +67,12 @@ class ArcApp(Touring):
         self,
         path: Path,
         imports: tuple[Path, ...] = (),
+        trace: str | None = None,
         demo: bool = False,
         tour: bool = False,
         settings: Settings = BY_DEFAULT,
     ) -> None:
+        """Opens on the list of runs, else on one `trace`."""
         # Without colours: Textual would turn ours into shades of grey, which are colours too.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self.path = path
@@ -74,6 +80,7 @@ class ArcApp(Touring):
         self.picked_theme: str | None = None
         self.broke = False
         self._imports = imports
+        self._trace = trace
         self._tour = tour
         for theme in OURS.values():
             self.register_theme(theme)
@@ -86,13 +93,19 @@ class ArcApp(Touring):
         stays, unless the one that was set is another now."""
         if settings.theme != self.settings.theme:
             self.picked_theme = None
-        for screen in self.screen_stack:
-            if isinstance(screen, RunsScreen) and settings.columns != self.settings.columns:
-                screen.table.columns = settings.columns
+        if settings.columns != self.settings.columns:
+            self._arrange(settings.columns)
         self.settings = settings
         if self.picked_theme is None:
             self.theme = self.home_theme
         self.set_keymap(settings.keymap)
+
+    def _arrange(self, columns: str) -> None:
+        from arc_tui.screens.runs.screen import RunsScreen
+
+        for screen in self.screen_stack:
+            if isinstance(screen, RunsScreen):
+                screen.table.columns = columns
 
     @property
     def home_theme(self) -> str:
@@ -107,7 +120,17 @@ class ArcApp(Touring):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return roles(self.current_theme)
 
-    def get_default_screen(self) -> RunsScreen:
+    def get_default_screen(self) -> Screen[None]:
+        if self._trace is None:
+            return self.dressed(self.runs())
+        from arc_tui.screens.trace.screen import TraceScreen
+
+        return Below(TraceScreen(self.path, self._trace), self.runs)
+
+    @override
+    def runs(self) -> RunsScreen:
+        from arc_tui.screens.runs.screen import RunsScreen
+
         return RunsScreen(self.path, self._imports, columns=self.settings.columns)
 
     def on_mount(self) -> None:

@@ -6,14 +6,14 @@ these, pushes what shows it. A screen is imported when it is first wanted.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.app import App
+from textual.screen import Screen
 
 from arc_tui.screens.base import ArcScreen
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.widgets.runs.table import RunTable
 
 if TYPE_CHECKING:
     from arc_tui.screens.compare import CompareScreen
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from arc_tui.screens.queue import Queueing
     from arc_tui.screens.replay.screen import ReplayScreen
     from arc_tui.screens.runs.marking import Marking
+    from arc_tui.screens.runs.screen import RunsScreen
     from arc_tui.screens.trace.finding import Finding
     from arc_tui.screens.trace.leaving import Leaving
     from arc_tui.screens.trace.screen import TraceScreen
@@ -30,9 +31,23 @@ if TYPE_CHECKING:
     from arc_tui.views.runs.queue import Visit
     from arc_tui.widgets.calibration.worst import CalibrationWorst
     from arc_tui.widgets.failures.runs import FailureRuns
+    from arc_tui.widgets.runs.table import RunTable
     from arc_tui.widgets.steps.rows import StepsList
     from arc_tui.widgets.trying.rows import TryList
     from replay.edit import Edit
+
+
+class Below(Screen[None]):
+    """Below a run that the app was opened on: nothing, until somebody goes back to the list."""
+
+    def __init__(self, run: TraceScreen, runs: Callable[[], RunsScreen]) -> None:
+        super().__init__()
+        self._run: TraceScreen | None = run
+        self._runs = runs
+
+    def on_screen_resume(self) -> None:
+        self.app.push_screen(self._run or self._runs())
+        self._run = None
 
 
 class Routing(App[None]):
@@ -52,12 +67,17 @@ class Routing(App[None]):
         if isinstance(self.screen, ArcScreen):
             self.screen.stop_reading()
 
+    def runs(self) -> RunsScreen:
+        """The list of runs, as it is first shown."""
+        raise NotImplementedError
+
     def on_run_table_opened(self, event: RunTable.Opened) -> None:
         self._open(event.trace)
 
     def on_opening_demo_wanted(self) -> None:
         """The bundled runs in a database of their own, imported where that is new."""
         from arc_tui.places import demo_database, fixtures
+        from arc_tui.screens.runs.screen import RunsScreen
 
         self.path, self.demo, self.marked = demo_database(None), True, ""
         new = () if self.path.exists() else (fixtures() / "traces",)
@@ -128,15 +148,22 @@ class Routing(App[None]):
 
         self.push_screen(FailuresScreen(self.path))
 
-    def on_finding_everywhere_wanted(self, event: Finding.EverywhereWanted) -> None:
-        """Back to the list, which shows the runs that say it."""
-        while len(self.screen_stack) > 1 and not isinstance(self.screen, RunsScreen):
-            self.pop_screen()
-        if isinstance(self.screen, RunsScreen):
-            self.screen.show_saying(event.words)
+    async def on_finding_everywhere_wanted(self, event: Finding.EverywhereWanted) -> None:
+        """Back to the list, which shows the runs that say it. Where the app was opened on a run,
+        the list takes its place."""
+        from arc_tui.screens.runs.screen import RunsScreen
+
+        while not isinstance(self.screen, RunsScreen):
+            if isinstance(self.screen_stack[-2], Below):
+                await self.switch_screen(self.runs())
+            else:
+                self.pop_screen()
+        self.screen.show_saying(event.words)
 
     def on_failures_screen_runs_wanted(self, event: FailuresScreen.RunsWanted) -> None:
         """Back to the list, which shows just these."""
+        from arc_tui.screens.runs.screen import RunsScreen
+
         self.pop_screen()
         if isinstance(self.screen, RunsScreen):
             self.screen.show_only(event.label, event.traces)

@@ -8,6 +8,7 @@ with its traceback. A question that takes longer than a moment can be stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -28,6 +29,9 @@ from taxonomy.ledger import open_ledger
 
 T = TypeVar("T")
 
+AT_ONCE_S = 0.1
+"""Before so long no empty screen is drawn: most are filled sooner, and would only flash up."""
+
 MOMENT_S = 0.5
 """What takes longer is said to be under way."""
 
@@ -45,11 +49,42 @@ class ArcScreen(Screen[None], inherit_bindings=False):
     reading: reactive[bool] = reactive(False, repaint=False)
     """Has the answer to a question been waited for longer than a moment?"""
 
+    class Missed(Message):
+        """What the screen was opened for will not come."""
+
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path
         self._questions: dict[str, Question] = {}
+        self._awaited: set[Worker[None]] = set()
         self._answered = False
+        self._undrawn = ExitStack()
+
+    @property
+    def awaits(self) -> bool:
+        """Is something about to be shown that the next key is meant for?
+
+        Until the first answer that is what the screen was opened for; later an answer that keys
+        are held for, and the dialogs of a worker that asks a person.
+        """
+        if not self._answered and (self._questions or not self.is_mounted):
+            return True
+        held = any(question.worker in self._awaited for question in self._questions.values())
+        return held or any(
+            worker.node is self
+            and not (worker.is_finished or worker.is_cancelled or worker._thread_worker)
+            for worker in self.workers
+        )
+
+    @property
+    def expects(self) -> bool:
+        """Is something about to be shown that keys pressed before the first answer are for?"""
+        return False
+
+    def hold_keys(self, worker: Worker[None]) -> None:
+        """The next key is meant for the answer to a question that was just asked."""
+        self._awaited &= {question.worker for question in self._questions.values()}
+        self._awaited.add(worker)
 
     def ask(
         self, question: Callable[[Store], T], answer: Callable[[T], Message], *, group: str
@@ -60,6 +95,9 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         dropped.
         """
         over = Event()
+        if not (self._answered or self._questions):
+            self._undrawn.enter_context(self.app.batch_update())
+            self.set_timer(AT_ONCE_S, self._draw)
 
         def work() -> None:
             worker = get_current_worker()
@@ -82,6 +120,14 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         self.set_timer(MOMENT_S, partial(self._moment_over, worker))
         return worker
 
+    def _draw(self) -> None:
+        """Draw, from now on: the first answer is there, or is worth waiting for no longer."""
+        self._undrawn.close()
+        self.refresh()
+
+    def on_unmount(self) -> None:
+        self._undrawn.close()
+
     def _moment_over(self, worker: Worker[None]) -> None:
         if any(question.worker is worker for question in self._questions.values()):
             self.reading = True
@@ -96,6 +142,7 @@ class ArcScreen(Screen[None], inherit_bindings=False):
             question.worker.cancel()
         self._questions.clear()
         self.reading = False
+        self.miss()
         self.stopped()
 
     def stopped(self) -> None:
@@ -107,14 +154,23 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         asked = self._questions.get(event.worker.group)
         if asked is not None and asked.worker is event.worker and event.worker.is_finished:
             del self._questions[event.worker.group]
+            if not self._answered:
+                self._draw()
             self._answered = self._answered or event.state is WorkerState.SUCCESS
             self.reading = self.reading and bool(self._questions)
+            if not self._questions:
+                self.miss()
         error = event.worker.error
         if event.state is not WorkerState.ERROR or error is None:
             return
         if not isinstance(error, ArcError):
             raise error
         self.tell(error)
+
+    def miss(self) -> None:
+        """Say so where nothing was told: what was typed for it is for nothing else."""
+        if not self._answered and self.is_current:
+            self.app.post_message(self.Missed())
 
     def key_of(self, name: str, otherwise: str = "") -> str:
         """How the key of a binding is written, by its id; for a sentence."""

@@ -165,6 +165,25 @@ def test_a_file_is_imported_opened_tagged_and_replayed_and_the_terminal_is_as_it
         terminal.close()
 
 
+@needs_tmux
+@pytest.mark.parametrize("opens", ["demo", str(RUN)], ids=["demo", "file"])
+def test_what_is_typed_before_the_app_is_there_opens_and_tags_a_run(
+    tmp_path: Path, opens: str
+) -> None:
+    terminal = Terminal(tmp_path, 100, 30)
+    try:
+        terminal.wait(at_prompt)
+        terminal.type(f"{command()} {opens}", "Enter")
+        terminal.wait(lambda screen: "╭" in screen)
+        terminal.type("Enter", "t", "h", "q")
+        terminal.wait(at_prompt)
+        database = "demo.db" if opens == "demo" else "arc.db"
+        terminal.type(f"clear; {command()} --db {database} tags", "Enter")
+        assert "halluc" in terminal.wait(lambda screen: "tag  " in screen)
+    finally:
+        terminal.close()
+
+
 def sent(folder: Path, *words: str, keys: bytes) -> bytes:
     """Every byte that the command sends to a terminal, when those keys are pressed one by one, each
     once it has nothing more to say."""

@@ -44,6 +44,12 @@ class ImportEnded(Message):
         return traces[0] if len(traces) == 1 else None
 
     @property
+    def fruitless(self) -> bool:
+        """Were runs asked for, and none came?"""
+        files = self.report.files if self.report else ()
+        return self.report is None or (bool(files) and not any(file.traces for file in files))
+
+    @property
     def errors(self) -> tuple[str, ...]:
         files = self.report.files if self.report else ()
         return tuple(file.error for file in files if file.error is not None)
@@ -73,6 +79,11 @@ class Importing:
         self._worker: Worker[None] = screen.run_worker(
             self._work, group="import", thread=True, exit_on_error=False
         )
+
+    @property
+    def asked(self) -> bool:
+        """Did a person ask for it? Else only the rules look at what is there."""
+        return bool(self._imports)
 
     def stop(self) -> None:
         """Stop at the next trace. What is finished stays, what is half read is dropped."""

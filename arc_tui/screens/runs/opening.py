@@ -41,7 +41,7 @@ class Opening(ArcScreen):
     def action_here(self) -> None:
         """Offer what is here, once it is known."""
         folder = Path.cwd()
-        self.ask(lambda _: _found(folder), self.OffersFound, group="offers")
+        self.hold_keys(self.ask(lambda _: _found(folder), self.OffersFound, group="offers"))
 
     def on_opening_offers_found(self, event: OffersFound) -> None:
         if not self.is_current:  # someone went on meanwhile

@@ -43,6 +43,7 @@ NARROW = 100
 class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
     """Runs at the left, failures at the right."""
 
+    CSS_PATH = "screen.tcss"
     HELP = "runs"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-wide")]
 
@@ -121,6 +122,7 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
         self._imports = imports
         self._offered = bool(imports)
         self._importing: Importing | None = None
+        self._left = False
         self._loading = False
         self._stale = False
         self._with_held_out: HeldOut = False
@@ -145,10 +147,35 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
         if self.is_current and self.view is not EMPTY:
             self.load()
 
+    def on_run_table_opened(self, event: RunTable.Opened) -> None:
+        """Not by a person and by an import at once: the screen is left for the first of the two."""
+        if self._left:
+            event.stop()
+        self._left = True
+
     def on_screen_resume(self) -> None:
         """Tags may have been given meanwhile."""
+        self._left = False
         if self.view is not EMPTY:
             self.load()
+
+    @property
+    @override
+    def awaits(self) -> bool:
+        coming = self._loading or self._one_may_come
+        return super().awaits or (coming and not self.table.row_count)
+
+    @property
+    @override
+    def expects(self) -> bool:
+        """The run that is imported may be the only one, which is opened: who names it and types
+        on means no other."""
+        return self._one_may_come or "seek" in self._questions
+
+    @property
+    def _one_may_come(self) -> bool:
+        going = self._importing
+        return going is not None and going.asked and self.bar.traces < 2
 
     def load(self) -> None:
         """Read the runs; asked while that is under way, once more after it."""
@@ -156,7 +183,7 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
         if not self._loading:
             self._read()
 
-    def _read(self) -> None:
+    def _read(self) -> Worker[None]:
         """Read the runs that are wanted now: what is under way for others is dropped."""
         self._loading, self._stale = True, False
         wanted, shown, near = self.arrangement, self._with_held_out, self.table.at
@@ -167,7 +194,7 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
             except BadQuery as refused:
                 return refused
 
-        self.ask(read, self.Loaded, group="load")
+        return self.ask(read, self.Loaded, group="load")
 
     def on_runs_screen_loaded(self, event: Loaded) -> None:
         self._loading = False
@@ -204,7 +231,7 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
             "no runs yet, the import goes on" if going else nothing(view, self.key_of)
         )
         self.table.border_title = title(view.wanted)
-        self.query_one("#head", Headline).left = headline(view)
+        self.query_one("#head", Headline).left = headline(view, self.key_of)
         if not (view.runs or view.apart.runs or self._offered):
             self._offered = True
             self.action_here()
@@ -238,6 +265,7 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
         look at what waits for them."""
         self._importing = Importing(self, self.path, self._imports)
         self._imports = ()
+        self.bar.traces = 0
         self.bar.display = True
 
     @override
@@ -258,7 +286,7 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
     def watch_arrangement(self) -> None:
         if self._loading or self.view is not EMPTY:
             self.table.sorted_by = self.arrangement.order
-            self._read()
+            self.hold_keys(self._read())
 
     def on_import_moved(self, event: ImportMoved) -> None:
         bar, now = self.bar, event.progress
@@ -276,7 +304,9 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
         for words in event.errors:
             self.say(words, severity="error")
         self.say(event.summary)
-        if event.only is not None:
+        if event.fruitless and self.is_current:
+            self.app.post_message(self.Missed())
+        if event.only is not None and self.is_current:  # else someone went on meanwhile
             self.post_message(RunTable.Opened(event.only))
 
     def action_columns(self) -> None:

@@ -20,7 +20,6 @@ from textual.widgets import Input, TextArea
 from typing_extensions import override
 
 from arc_tui.routing import Routing
-from arc_tui.screens.runs.screen import RunsScreen
 from arc_tui.screens.tour.stops import START, STOPS, Move
 from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.key_bar import KeyBar
@@ -63,6 +62,8 @@ class Touring(Routing):
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
+        from arc_tui.screens.runs.screen import RunsScreen
+
         lists = [screen for screen in self.screen_stack if isinstance(screen, RunsScreen)]
         lists[-1].stand_on(START)
         self._tell()

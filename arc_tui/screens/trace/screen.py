@@ -15,6 +15,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
 from textual.reactive import reactive
+from textual.worker import Worker
 from typing_extensions import override
 
 from arc_tui.screens.trace.keys import KEYS
@@ -25,7 +26,7 @@ from arc_tui.screens.watching import Watching
 from arc_tui.views.trace import step as steps
 from arc_tui.views.trace import view as traces
 from arc_tui.views.trace.step import StepView, build_step
-from arc_tui.views.trace.view import TraceView, build_trace
+from arc_tui.views.trace.view import TraceView, build_beginning, build_trace
 from arc_tui.widgets.key_bar import KeyBar
 from arc_tui.widgets.placed_page import PlacedPage
 from arc_tui.widgets.prompt_line import PromptLine
@@ -35,6 +36,7 @@ from arc_tui.widgets.trace.head import TraceHead
 from arc_tui.widgets.trace.lanes import Lanes
 from arc_tui.widgets.trace.span_tree import SpanTree
 from arc_tui.widgets.trace.timeline import has_times
+from replay.store import Store
 from replay.store.rows import StepRow
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ FILTER_HINT = 'tool:bash is:error tag:loop "said" -is:repeat'
 class TraceScreen(Watching, Looking, Leaving, Walking):
     """One run, from its shape down to the words of one step."""
 
+    CSS_PATH = "screen.tcss"
     HELP = "a run"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
@@ -115,24 +118,34 @@ class TraceScreen(Watching, Looking, Leaving, Walking):
     def on_mount(self) -> None:
         self.entitle()
         self.spans.focus()
-        self.ask(lambda store: build_trace(store, self.trace), self.Loaded, group="trace")
+        self.ask(
+            lambda store: build_beginning(store, self.trace, self._at), self.Loaded, group="trace"
+        )
 
     def on_trace_screen_loaded(self, event: Loaded) -> None:
-        """A failed run opens at its first candidate with the reasons in front."""
+        """A failed run opens at its first candidate with the reasons in front; of a long one the
+        rest follows."""
         view = self.view = self.shown(event.view)
         self.refresh_bindings()
-        opens_at = view.marked[0] if view.run.outcome == "failed" and view.marked else 0
-        opens_at = self._at if self._at is not None else opens_at
+        opens_at = view.opens_at if self._at is None else self._at
         self.tab = WHY if view.marked else NAMES.index("Response")
         self.call_later(self.spans.go_to, opens_at)
+        if view.partial:
+            self.hold_keys(self._read_all())
 
     def on_changed(self) -> None:
         if self.view is not traces.EMPTY:
-            self.ask(lambda store: build_trace(store, self.trace), self.Grown, group="trace")
+            self._read_all()
+
+    def _read_all(self) -> Worker[None]:
+        def read(store: Store) -> TraceView:
+            return build_trace(store, self.trace, drawn=True)
+
+        return self.ask(read, self.Grown, group="trace")
 
     def on_trace_screen_grown(self, event: Grown) -> None:
         """More of the run is there: it fills in, and the cursor stays on its row."""
-        if event.view.run == self._whole.run:
+        if event.view.run == self._whole.run and not self._whole.partial:
             return
         self.view = self.shown(event.view)
         self.forget_grounds()

@@ -6,15 +6,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 from textual.reactive import reactive
+from typing_extensions import override
 
 from arc_tui.places import author
 from arc_tui.screens.base import ArcScreen
 from arc_tui.views.runs.queue import Deed, deed_words
 from arc_tui.views.trace.view import TraceView, build_tags
-from arc_tui.widgets.tagging.picker import Choice, NothingWrong, TagPicker
 from replay.errors import StoreUnusable
 from replay.store import Store
 from replay.store.rows import StepRow
@@ -23,6 +24,9 @@ from taxonomy import ledger
 from taxonomy.findings import Finding
 from taxonomy.ledger import Clearance, Tag, open_ledger
 from taxonomy.query import TagRow
+
+if TYPE_CHECKING:
+    from arc_tui.widgets.tagging.picker import Choice, NothingWrong
 
 
 class Tagging(ArcScreen):
@@ -58,6 +62,17 @@ class Tagging(ArcScreen):
         raise NotImplementedError
 
     @property
+    @override
+    def awaits(self) -> bool:
+        """A word is kept before a key typed behind it may leave."""
+        return super().awaits or any(
+            worker.group == "tags"
+            and worker.node is self
+            and not (worker.is_finished or worker.is_cancelled)
+            for worker in self.workers
+        )
+
+    @property
     def hidden(self) -> bool:
         """Is what others say kept from the person who tags?"""
         return self.view.blind
@@ -74,6 +89,7 @@ class Tagging(ArcScreen):
         row = self.step_here()
         if row is None:
             return
+        from arc_tui.widgets.tagging.picker import NothingWrong, TagPicker
 
         def chosen(choice: Choice | NothingWrong | None) -> None:
             if isinstance(choice, NothingWrong):
