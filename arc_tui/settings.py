@@ -9,7 +9,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from arc_tui.config import BadConfig, config_file, read_config, read_owners, read_redaction
+from arc_tui.config import (
+    BadConfig,
+    RedactConfig,
+    config_file,
+    read_config,
+    read_owners,
+    read_redaction,
+)
 from arc_tui.themes import DARK, NAMES
 from arc_tui.widgets.runs.columns import SETS
 
@@ -34,7 +41,8 @@ def read_settings(file: Path | None = None) -> Settings:
     file = file or config_file()
     found = read_config(file)
     read_owners(file)
-    read_redaction(file)
+    if found.redact != RedactConfig():
+        read_redaction(file)  # compiles every rule there is
     _one_of(file, "theme", found.app.theme, NAMES)
     _one_of(file, "columns", found.app.columns, SETS)
     keymap = found.keymap

@@ -18,7 +18,7 @@ from arc_tui.cli.lazy import Lazy
 from replay.errors import ArcError, Stopped
 
 COMMANDS: dict[str, str] = {
-    "open": "arc_tui.cli.opening:open_files",
+    "open": "arc_tui.cli.opening:open_",
     "demo": "arc_tui.cli.opening:demo",
     "import": "arc_tui.cli.importing:import_",
     "record": "arc_tui.cli.recording:record",
@@ -63,9 +63,6 @@ USER_ERROR, BUG, INTERRUPTED = 2, 3, 130
 class Commands(Lazy):
     """A word that is no command may be a file."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in super().list_commands(ctx) if name != "open"]
-
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -80,7 +77,7 @@ class Commands(Lazy):
 def _no_command(word: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, [name for name in COMMANDS if name != "open"], n=1, cutoff=0.5)
+    near = get_close_matches(word, COMMANDS, n=1, cutoff=0.5)
     hint = f"did you mean `arc {near[0]}`?" if near else "`arc --help` lists the commands"
     return f"{word!r} is neither a command nor a file; {hint}"
 

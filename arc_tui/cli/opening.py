@@ -14,15 +14,23 @@ from arc_tui.cli.unlocking import unlock
 from arc_tui.config import read_owners
 from arc_tui.places import database, demo_database
 from replay.errors import ArcError
+from replay.store.rows import trace_row
+from taxonomy.ledger import open_ledger
 
 NO_SCREEN = {"", "dumb", "unknown"}
 """What `TERM` says of a terminal on which nothing can be drawn."""
 
 
 def run_app(
-    path: Path, *, imports: tuple[Path, ...] = (), demo: bool = False, tour: bool = False
+    path: Path,
+    *,
+    imports: tuple[Path, ...] = (),
+    run: str | None = None,
+    demo: bool = False,
+    tour: bool = False,
 ) -> None:
-    """Open the app on a database; needs a terminal, and settings without a mistake.
+    """Open the app on a database, or on one `run` of it; needs a terminal, and settings without a
+    mistake.
 
     Leaves with 128 and the signal where it was told to end, and as from a bug after one.
     """
@@ -44,18 +52,33 @@ def run_app(
     from arc_tui.settings import read_settings
 
     settings = read_settings()
-    app = ArcApp(path, imports=imports, demo=demo, tour=tour, settings=settings)
+    trace = _trace(path, run) if run is not None else None
+    app = ArcApp(path, imports, trace, demo=demo, tour=tour, settings=settings)
     app.run(mouse=settings.mouse)
     sys.exit(BUG if app.broke else app.return_code or 0)
 
 
-@click.command("open", hidden=True)
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+def _trace(path: Path, run: str) -> str:
+    """Raises NotFound with what is near."""
+    with open_ledger(path) as store:
+        return trace_row(store, run).trace
+
+
+@click.command("open")
+@click.argument("names", metavar="[RUN | FILE…]", nargs=-1)
 @db_option
 @click.pass_context
-def open_files(ctx: click.Context, files: tuple[Path, ...], db: Path | None) -> None:
-    """Import FILES and open the app."""
-    run_app(database(db or ctx.find_root().obj), imports=files)
+def open_(ctx: click.Context, names: tuple[str, ...], db: Path | None) -> None:
+    """The app on one run, or on the files that it imports first.
+
+    RUN is an id or its beginning, task/trial, or `last`. `arc FILE…` is short for `arc open FILE…`.
+    """
+    path = database(db or ctx.find_root().obj)
+    files = [name for name in names if name == "-" or Path(name).exists()]
+    if len(names) == 1 and not files:
+        run_app(path, run=names[0])
+    else:
+        run_app(path, imports=tuple(map(Path, names)))
 
 
 @click.command("demo")

@@ -30,6 +30,7 @@ from arc_tui.views.calibration.view import EMPTY as NO_FIGURES
 from arc_tui.views.calibration.view import KEPT
 from arc_tui.views.calibration.words import ALL_AGREE, basis, sentence
 from arc_tui.widgets.ask_box import AskBox, Option
+from arc_tui.widgets.bound import keyed
 from arc_tui.widgets.calibration.breaks import break_page
 from arc_tui.widgets.calibration.classes import classes_page
 from arc_tui.widgets.calibration.head import (
@@ -64,6 +65,7 @@ READING = "holding the judgements against the labels …"
 class CalibrationScreen(ArcScreen):
     """Judgements against labels, a page a question."""
 
+    CSS_PATH = "calibration.tcss"
     HELP = "calibration"
 
     BINDINGS = [
@@ -189,8 +191,8 @@ class CalibrationScreen(ArcScreen):
         if not self.is_mounted or self.stage is EMPTY:
             return
         drawn = self.drawn
-        self.head.sentence = sentence(self.stage, drawn)
-        self.head.basis = basis(self.stage, drawn)
+        self.head.sentence = keyed(self, sentence(self.stage, drawn))
+        self.head.basis = keyed(self, basis(self.stage, drawn))
         self.tabs.worst = len(drawn.worst) if drawn is not None else 0
         listed = self.tab == WORST and drawn is not None
         self.set_class(listed, "-listed")
@@ -203,17 +205,16 @@ class CalibrationScreen(ArcScreen):
 
     def _drawing(self, width: int, height: int) -> list[Line]:
         """The lines of the page in front."""
-        drawn = self.drawn
-        if drawn is None:
-            meaning = self.tab == NOTES
-            return (notes_page if meaning else missing_page)(self.stage, width)
+        drawn, said = self.drawn, partial(keyed, self)
+        if drawn is None and self.tab != NOTES:
+            return missing_page(self.stage, width, said)
         match self.tab:
+            case tab if tab == NOTES or drawn is None:
+                return notes_page(self.stage, width, said)
             case tab if tab == CLASSES:
-                return classes_page(self.stage, drawn, width)
+                return classes_page(self.stage, drawn, width, said)
             case tab if tab == SCORES:
-                return scores_page(self.stage, drawn, self.chosen_source, width, height)
-            case tab if tab == NOTES:
-                return notes_page(self.stage, width)
+                return scores_page(self.stage, drawn, self.chosen_source, width, height, said)
             case _:
                 return break_page(drawn.part.figures, width)
 

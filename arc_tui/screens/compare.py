@@ -38,6 +38,7 @@ READING = "reading both and laying them side by side"
 class CompareScreen(ArcScreen):
     """A at the left, B at the right."""
 
+    CSS_PATH = "compare.tcss"
     HELP = "two runs compared"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 

@@ -49,6 +49,7 @@ SPLITS: tuple[By | None, ...] = (None, *BYS)
 class FailuresScreen(ArcScreen):
     """Why the runs of a database fail."""
 
+    CSS_PATH = "failures.tcss"
     HELP = "failures"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
 
@@ -143,7 +144,8 @@ class FailuresScreen(ArcScreen):
         if not self.is_mounted:
             return
         head = self.query_one("#head", Headline)
-        held = f"{apart_words(view.apart)} (H)" if view.apart.runs else ""
+        shows = self.key_of("failures.held_out")
+        held = f"{apart_words(view.apart)} ({shows})" if view.apart.runs else ""
         how = ", ".join(filter(None, [chosen(view), held]))
         head.left = Text.assemble((f" failures {how}", "bold"), f"  {sentence(view)}")
         head.right = Text(f"{format.one_line(view.database)} ")

@@ -43,6 +43,7 @@ _WHERE: dict[str, Where] = {"": "all", "all": "all", "short": "short", "read-onl
 class MoneyScreen(ArcScreen):
     """The money of one run."""
 
+    CSS_PATH = "money.tcss"
     HELP = "the money of a run"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 

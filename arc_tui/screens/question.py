@@ -41,5 +41,5 @@ async def answered(
 
 async def allowed(app: App[None], price: str) -> Limits | None:
     """What may be spent; None to ask nobody, so that only stored answers are used."""
-    hint = "USD, as 0.50, or 20 calls; escape asks nobody"
+    hint = "USD, as 0.50, or 20 calls; ‹ask.leave› asks nobody"
     return await answered(app, "what may it cost?", limits_of, price, hint=hint)

@@ -50,7 +50,7 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
     def sentence(self) -> str:
         """The prospect in one line."""
         if self.estimate is None:
-            return "Which model answered was not recorded: f3 chooses one to ask."
+            return "Which model answered was not recorded: ‹replay.model› chooses one to ask."
         return f"{self._extent}: {'; '.join(_clauses(self, self.estimate))}"
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rich.text import Text
@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from arc_tui import format
-from arc_tui.widgets.bound import key_of
+from arc_tui.widgets.bound import key_of, keyed
 from arc_tui.widgets.rows import RowList
 
 
@@ -74,6 +74,7 @@ class Choices(RowList):
 class AskBox(ModalScreen[str | None]):
     """What is typed or chosen; None where it is left. Choices without a hint have no line."""
 
+    CSS_PATH = "dialogs.tcss"
     HELP = "a question"
 
     BINDINGS = [
@@ -107,10 +108,18 @@ class AskBox(ModalScreen[str | None]):
                 yield Static(Text(format.plain(self._words)), id="words")
             typed = bool(self._hint) or not self._choices
             if typed:
-                yield Input(self._answer, placeholder=self._hint, compact=True)
-            leave = key_of(self, "ask.leave")
-            both = "   tab goes to the line" if typed and self._choices else ""
-            yield Static(Text(f"enter answers{both}   {leave} leaves"), id="keys")
+                hint = keyed(self, self._hint)
+                yield Input(self._answer, placeholder=hint, compact=True)
+            yield Static(Text("   ".join(self._keys(typed))), id="keys")
+
+    def _keys(self, typed: bool) -> Iterator[str]:
+        """What the keys do: a line is answered by enter, whatever key chooses above it."""
+        line = key_of(self, "", "enter")
+        chooses = key_of(self, "ask.choose", "enter") if self._choices else line
+        yield f"{chooses} answers"
+        if typed and self._choices:
+            yield "tab goes to the line" + (f", {line} answers it" if chooses != line else "")
+        yield f"{key_of(self, 'ask.leave')} leaves"
 
     def on_mount(self) -> None:
         self.query_one("#ask").border_title = Text(format.one_line(self._title))

@@ -54,6 +54,7 @@ class Tick(Checkbox):
 class AttachBox(ModalScreen[Attachment | None]):
     """One line a thing that is missing; None where it is left."""
 
+    CSS_PATH = "dialogs.tcss"
     HELP = "attach"
 
     BINDINGS = [
@@ -72,7 +73,8 @@ class AttachBox(ModalScreen[Attachment | None]):
             yield Static(WORDS, markup=False)
             yield from self._lines()
             yield Static(id="trouble", markup=False)
-            keys = f"tab next line   enter attaches   {key_of(self, 'attach.leave')} leaves"
+            take, leave = key_of(self, "", "enter"), key_of(self, "attach.leave")
+            keys = f"tab next line   {take} attaches   {leave} leaves"
             yield Static(keys, id="keys", markup=False)
 
     def _lines(self) -> Iterator[Static | Input | Tick]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rich.style import Style
 from rich.text import Text
 from textual.geometry import Size
-from textual.widget import Widget
 from typing_extensions import override
 
 from arc_tui import format
 from arc_tui.widgets.cells import fit, wrap
+from arc_tui.widgets.ink import Inked
 
 MOST = 3
 """Lines that a sentence, or all notices together, may take."""
@@ -20,11 +19,10 @@ TALL = 30
 """Rows of a terminal from which on what a sentence rests on stands under it."""
 
 
-class FewLines(Widget):
-    """As high as its lines. A subclass says them; `INK` begins the names of its inks."""
+class FewLines(Inked):
+    """As high as its lines. A subclass says them."""
 
     ALLOW_SELECT = False
-    INK = ""
 
     @override
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -42,10 +40,6 @@ class FewLines(Widget):
     def inked(self, said: Iterable[tuple[str, list[str]]]) -> list[Text]:
         """Lines by the name of their ink."""
         return [Text(line, self.ink(name)) for name, lines in said for line in lines]
-
-    def ink(self, name: str) -> Style | str:
-        """The ink of that name; "" is the plain one."""
-        return self.get_component_rich_style(f"{self.INK}--{name}", partial=True) if name else ""
 
 
 def folded(said: str, width: int) -> list[str]:

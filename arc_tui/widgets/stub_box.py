@@ -14,14 +14,14 @@ from textual.widgets import Static
 
 from arc_tui import format
 from arc_tui.widgets.attach_box import Tick
-from arc_tui.widgets.bound import key_of
+from arc_tui.widgets.bound import key_of, keyed
 from arc_tui.widgets.document import laid_out_json
 from arc_tui.widgets.replay.prompt_area import PromptArea, as_edited
 from replay.free.stub import Stub
 
 UNHEARD = "This tool was never answered in the recording: write what it would have said."
 STILL = "This is still all from"
-AGAIN = "ctrl+s again takes it as it is."
+AGAIN = "‹stub.take› again takes it as it is."
 
 
 class StubBox(ModalScreen[Stub | None]):
@@ -31,6 +31,7 @@ class StubBox(ModalScreen[Stub | None]):
     tells that it is a stub written before.
     """
 
+    CSS_PATH = "dialogs.tcss"
     HELP = "a stub"
 
     BINDINGS = [
@@ -87,7 +88,8 @@ class StubBox(ModalScreen[Stub | None]):
         as_it_is = self.area.text == as_edited(self._stub.result)
         if as_it_is and self._origin and not self._warned:
             self._warned = True
-            self.whence.update(Text(f"{STILL} {format.one_line(self._origin)}: {AGAIN}"))
+            again = keyed(self, AGAIN)
+            self.whence.update(Text(f"{STILL} {format.one_line(self._origin)}: {again}"))
             return
         result = self._stub.result if as_it_is else self.area.text
         self.dismiss(structs.replace(self._stub, result=result, is_error=self.tick.value))

@@ -42,7 +42,7 @@ BROKE = 4
 class Opener(ArcApp):
     """The app over a blank screen."""
 
-    def get_default_screen(self) -> Screen[None]:  # type: ignore[override]
+    def get_default_screen(self) -> Screen[None]:
         return Screen()
 
 

@@ -59,7 +59,7 @@ Opened = tuple[Pilot[None], CalibrationScreen]
 class CalibrationApp(ArcApp):
     """The app over a blank screen."""
 
-    def get_default_screen(self) -> Screen[None]:  # type: ignore[override]
+    def get_default_screen(self) -> Screen[None]:
         return Screen()
 
 
@@ -235,16 +235,16 @@ def test_the_first_line_is_what_a_person_in_a_hurry_needs(db: Path, labels: Path
     said = sentence(stage, stage.parts[0])
     assert re.match(r"The first candidate is the very step in \d+ of 16 labelled runs, \.\d", said)
     assert "the best blind guess does .50 and .94." in said
-    assert re.search(r"Judge claude-x \(step\): r \.8\d \(\.\d\d–\.\d\d\), passes: w", said)
+    assert re.search(r"Judge claude-x \(step\): r \.8\d \(\.\d\d–\.\d\d\), passes: ‹cal", said)
 
 
 def test_people_s_labels_and_a_rule_s_are_never_in_one_figure(db: Path, labels: Path) -> None:
     stage = stage_of(db, labels)
     people, rule = stage.parts
-    assert "per run · by rule · 24 runs" in page(classes_page(stage, people, 100))
-    assert "per run · by rule · 3 runs" in page(classes_page(stage, rule, 100))
+    assert "per run · by rule · 24 runs" in page(classes_page(stage, people, 100, str))
+    assert "per run · by rule · 3 runs" in page(classes_page(stage, rule, 100, str))
     assert sentence(stage, rule).startswith("Conformance to a rule's labels, not accuracy.")
-    assert "by people · l shows a rule's" in basis(stage, people)
+    assert "by people · ‹calibration.part› shows a rule's" in basis(stage, people)
 
 
 def test_scores_given_in_the_database_are_labels_like_a_file_s(db: Path) -> None:
@@ -258,9 +258,9 @@ def test_scores_given_in_the_database_are_labels_like_a_file_s(db: Path) -> None
                 ))  # fmt: skip
     stage = stage_of(db, None)
     [part] = stage.parts
-    assert "6 scores of both" in page(scores_page(stage, part, 0, 100, 30))
+    assert "6 scores of both" in page(scores_page(stage, part, 0, 100, 30, str))
     assert "No label names the step" in page(break_page(part.part.figures, 100))
-    assert "No label names a class" in page(classes_page(stage, part, 100))
+    assert "No label names a class" in page(classes_page(stage, part, 100, str))
 
 
 def test_rubric_items_have_figures_and_a_verdict_of_their_own(db: Path, tmp_path: Path) -> None:
@@ -276,12 +276,11 @@ def test_rubric_items_have_figures_and_a_verdict_of_their_own(db: Path, tmp_path
             answers.append({"trace": name, "at": {"step": 0}, "items": said})
     stage = stage_of(db, written(tmp_path / "items.jsonl", answers))
     [part] = stage.parts
-    assert "Judge claude-x (window): 1 of 1 rubric item through, passes: w trusts it." in sentence(
-        stage, part
-    )
-    shown = page(scores_page(stage, part, 0, 120, 30))
+    through = "Judge claude-x (window): 1 of 1 rubric item through, passes: ‹calibration.keep›"
+    assert f"{through} trusts it." in sentence(stage, part)
+    shown = page(scores_page(stage, part, 0, 120, 30, str))
     assert "scored no step that people did" in shown
-    assert "arguments grounded: passes: w trusts it for 30 days" in shown
+    assert "arguments grounded: passes: ‹calibration.keep› trusts it" in shown
 
 
 def test_a_judge_of_another_version_stands_beside_the_one_before(db: Path, labels: Path) -> None:
@@ -290,7 +289,7 @@ def test_a_judge_of_another_version_stands_beside_the_one_before(db: Path, label
         for name in FAILED[:9]:
             put_judge(store, name, newer, milder=0.2)
     stage = stage_of(db, labels)
-    said = page(scores_page(stage, stage.parts[0], 0, 120, 30))
+    said = page(scores_page(stage, stage.parts[0], 0, 120, 30, str))
     assert "source 1 of 3" in said
     assert f"changed: {JUDGE} → {newer}" in said
     assert f"! {newer}: never calibrated; its scores are not used" in said
@@ -304,14 +303,14 @@ def test_people_s_agreement_stands_beside_that_of_the_rules(db: Path) -> None:
                 ledger.tag(store, ledger.Tag(trace=row.trace, span=row.span, step=0,
                                              failure=FailureClass.LOOP, by=by))  # fmt: skip
     stage = stage_of(db, None)
-    assert "agreement of people" in page(classes_page(stage, stage.parts[0], 120))
+    assert "agreement of people" in page(classes_page(stage, stage.parts[0], 120, str))
 
 
 def test_labels_that_point_nowhere_are_told_with_their_reasons(db: Path, tmp_path: Path) -> None:
     other = written(tmp_path / "other.jsonl", [{"trace": "else\x1b[31mwhere", "class": []}])
     stage = stage_of(db, other)
     assert sentence(stage, None) == "None of the 1 label of other.jsonl points at a run here."
-    said = page(missing_page(stage, 80))
+    said = page(missing_page(stage, 80, str))
     assert "where names no trace of this database" in said
     assert "\x1b" not in said
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, structs
 from rich.text import Text
 from textual.actions import parse
 from textual.binding import Binding
@@ -23,10 +23,19 @@ from arc_tui.jobs.importing import import_paths
 from arc_tui.keymap import places
 from arc_tui.palette import Keys
 from arc_tui.places import fixtures
+from arc_tui.screens.question import allowed
+from arc_tui.screens.runs.screen import RunsScreen
 from arc_tui.settings import Settings
+from arc_tui.widgets.ask_box import Choices
 from arc_tui.widgets.key_bar import MORE, KeyBar
 from arc_tui.widgets.rows import RowList
+from replay.store.edits import save
+from replay.trace import NO_SYSTEM, NO_TOOLS, Fidelity, Level, ModelCall, Outcome
 from taxonomy.ledger import open_ledger
+from tests.arc_tui import sample
+from tests.arc_tui.free_case import V4
+from tests.arc_tui.opening import until
+from tests.build import trace
 from tests.screen import GOLDENS, matches_golden, rows, settle, text
 
 SMALL, LARGE, WIDE = (80, 24), (120, 40), (160, 48)
@@ -34,14 +43,16 @@ RUNS = ("many-wishes-v5-0", "many-wishes-v5-1", "stock-v4-0", "refund-v8-0")
 
 
 class Row(Struct, frozen=True):
-    """A screen by its class, the screen it is reached from, the id of the key that opens it, and
-    the beginning of the names of its goldens."""
+    """A screen by its class, the one of WAYS it is reached from, the ids of the keys that open it,
+    a dialog's among them, and the beginning of the names of its goldens."""
 
     screen: str
     parent: str
-    id: str
+    ids: str
     golden: str
 
+
+CHOOSE_EDIT = "replay.stored row.next ask.choose"
 
 TABLE = (
     Row("FailuresScreen", "RunsScreen", "runs.failures", "failures"),
@@ -50,6 +61,7 @@ TABLE = (
     Row("TraceScreen", "RunsScreen", "runs.queue", "screen_queue"),
     Row("AskBox", "RunsScreen", "runs.here", ""),
     Row("AskBox", "RunsScreen", "runs.compare", "compare_with"),
+    Row("CompareScreen", "RunsScreen", "runs.compare ask.choose", "compare"),
     Row("SettingsScreen", "RunsScreen", "app.settings", "settings"),
     Row("HelpScreen", "RunsScreen", "app.help", "screen_help"),
     Row("TryScreen", "FailuresScreen", "failures.try", "trying"),
@@ -57,30 +69,31 @@ TABLE = (
     Row("ReplayScreen", "TraceScreen", "trace.replay", "replay_before"),
     Row("FreeScreen", "TraceScreen", "trace.free", "free_finished"),
     Row("AskBox", "TraceScreen", "trace.bisect", "bisect_open"),
+    Row("BisectScreen", "TraceScreen", "trace.bisect ask.choose", "bisect_ready"),
     Row("StepsScreen", "TraceScreen", "trace.bisect_steps", "steps"),
     Row("ProbeScreen", "TraceScreen", "trace.probes", "probes"),
     Row("MoneyScreen", "TraceScreen", "trace.money", "money"),
     Row("AskBox", "TraceScreen", "trace.compare", "compare_with"),
     Row("OriginsBox", "TraceScreen", "trace.origins", "screen_origins"),
+    Row("SamplesBox", "ReplayScreen", "replay.samples", "screen_samples"),
+    Row("AskBox", "ReplayScreen", "replay.model", "screen_model"),
+    Row("AskBox", "ReplayScreen", "replay.stored", "screen_edits"),
+    Row("StubBox", "ReplayScreen", f"{CHOOSE_EDIT} replay.free free.stub", "free_stub"),
+    Row("AskBox", "BisectScreen", "bisect.expect", "screen_expect"),
+    Row("AskBox", "BisectScreen", "bisect.step", "screen_step"),
+    Row("AttachBox", "a run without a prompt", "trace.edit", "screen_attach"),
 )
-"""Every screen but the first, and the dialogs that a key opens at once."""
-
-DRAWN_HERE = {row.id: row.golden for row in TABLE if row.golden.startswith("screen_")}
-
-SPECIAL = {
-    "RunsScreen": "the app opens with it",
-    "CompareScreen": "it asks for the other run first, in a dialog",
-    "BisectScreen": "it asks for versions first, in a dialog",
-    "AttachBox": "where a run has no system prompt", "StubBox": "at a miss of a free replay",
-    "SamplesBox": "on the screens that ask a model",
-}  # fmt: skip
-"""What is in no row by its own name, and where it is met."""
+"""Every screen but the first, and the dialogs."""
 
 WAYS = {
     "RunsScreen": (),
     "FailuresScreen": ("runs.failures",),
     "TraceScreen": ("runs.open",),
+    "ReplayScreen": ("runs.open", "trace.replay"),
+    "BisectScreen": ("runs.open", "trace.bisect", "ask.choose"),
+    "a run without a prompt": ("runs.open",),
 }
+"""Where a walk begins, and the ids of the keys that lead there."""
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +103,19 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
         files = [fixtures() / "traces" / f"shop-{each}.jsonl" for each in RUNS]
         for _ in import_paths(store, files):
             pass
+        save(store, V4)
+    return path
+
+
+@pytest.fixture(scope="module")
+def unprompted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("unprompted") / "arc.db"
+    silent = Fidelity(level=Level.PARTIAL, reasons=(NO_SYSTEM, NO_TOOLS))
+    made = [
+        structs.replace(span, fidelity=silent) if isinstance(span, ModelCall) else span
+        for span in trace(sample.PARTS).spans
+    ]
+    sample.put(path, sample.header("26", "1", Outcome(status="failed")), made)
     return path
 
 
@@ -136,10 +162,16 @@ async def by_palette(pilot: Pilot[None], name: str) -> None:
 
 
 async def by_mouse(pilot: Pilot[None], name: str) -> None:
-    """A click on the bar, a double one on a row; else on `…`, which lists the rest."""
+    """A click on the bar, a double one on a row, one on a choice; else on `…`, which lists the
+    rest. In a dialog the cursor is moved by key."""
     wanted = offered(pilot, name)
     if name == "runs.open":
         await pilot.click("#runs", offset=(4, 2), times=2)
+    elif name == "ask.choose":
+        choices = pilot.app.screen.query_one(Choices)
+        await pilot.click(choices, offset=(4, choices.cursor))
+    elif not pilot.app.screen.query(KeyBar):
+        await pilot.press(wanted.key)
     else:
         bar = pilot.app.screen.query_one(KeyBar)
         placed = {hint.key: at for hint, at in bar._placed()}
@@ -220,37 +252,74 @@ def test_every_screen_is_in_the_table() -> None:
     screens = {
         each.__name__ for each in found if not any(each in other.__bases__ for other in found)
     }
-    assert screens == {row.screen for row in TABLE} | SPECIAL.keys()
+    assert screens == {row.screen for row in TABLE} | {"RunsScreen"}
 
 
 def test_every_screen_has_its_goldens() -> None:
     wanted = {f"{row.golden}_{w}x{h}" for row in TABLE if row.golden for w, h in (SMALL, LARGE)}
-    wanted |= {f"runs_{w}x{h}" for w, h in (SMALL, LARGE)}
-    wanted |= {"trace_160x48", "replay_before_160x48"}
+    pages = ("request", "response", "observations", "raw")
+    others = ("runs", "screen_limit", *(f"trace_{name}" for name in pages))
+    wanted |= {f"{name}_{w}x{h}" for name in others for w, h in (SMALL, LARGE)}
+    replays = (f"replay_{when}" for when in ("before", "during", "after"))
+    wide = ("trace", *(f"trace_{name}" for name in pages), *replays)
+    wanted |= {f"{name}_160x48" for name in wide}
     assert wanted <= {path.stem for path in GOLDENS.glob("*.txt")}
 
 
 @pytest.mark.parametrize("parent", WAYS)
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
 async def test_each_is_reached_three_ways_is_whole_and_is_left_by_escape(
-    parent: str, size: tuple[int, int], demo: Path
+    parent: str, size: tuple[int, int], demo: Path, unprompted: Path
 ) -> None:
     """By key and mouse in a small terminal, from the palette in a large one."""
-    async with at(demo, WAYS[parent], size) as pilot:
+    db = unprompted if parent == "a run without a prompt" else demo
+    async with at(db, WAYS[parent], size) as pilot:
         home = pilot.app.screen
         for row in (each for each in TABLE if each.parent == parent):
             for reach in (by_key, by_mouse) if size == SMALL else (by_palette,):
                 pilot.app.clear_notifications()
-                await reach(pilot, row.id)
+                for name in row.ids.split():
+                    await reach(pilot, name)
                 here = pilot.app.screen
-                assert type(here).__name__ == row.screen, (row.id, reach.__name__)
+                assert type(here).__name__ == row.screen, (row.ids, reach.__name__)
                 if reach is not by_mouse:
-                    assert not without_action(here), row.id
-                    assert not cut_silently(here), row.id
-                    if row.id in DRAWN_HERE:
-                        width, height = size
-                        matches_golden(pilot.app, f"{DRAWN_HERE[row.id]}_{width}x{height}")
+                    assert not without_action(here), row.ids
+                    assert not cut_silently(here), row.ids
+                    if row.golden.startswith("screen_"):
+                        matches_golden(pilot.app, f"{row.golden}_{size[0]}x{size[1]}")
                 await back(pilot, home)
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
+async def test_the_first_screen_is_come_back_to_three_ways_and_stays(
+    size: tuple[int, int], demo: Path
+) -> None:
+    async with at(demo, (), size) as pilot:
+        home = pilot.app.screen
+        assert isinstance(home, RunsScreen)
+        for reach in (by_key, by_mouse) if size == SMALL else (by_palette,):
+            await by_key(pilot, "runs.open")
+            assert pilot.app.screen is not home
+            await reach(pilot, "trace.back")
+            assert pilot.app.screen is home
+            assert not without_action(home)
+            assert not cut_silently(home)
+        await pilot.press("escape")
+        assert pilot.app.screen is home
+        assert pilot.app.is_running
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
+async def test_a_limit_is_asked_for_like_this(size: tuple[int, int], demo: Path) -> None:
+    price = (
+        "68 calls to a model: 90k tokens in, 5k out at first, about $0.50.\nThey go to a server."
+    )
+    async with at(demo, (), size) as pilot:
+        pilot.app.run_worker(allowed(pilot.app, price))
+        await until(pilot, "what may it cost?")
+        assert not cut_silently(pilot.app.screen)
+        matches_golden(pilot.app, f"screen_limit_{size[0]}x{size[1]}")
+        await pilot.press("escape")
 
 
 async def test_a_replay_fills_a_large_terminal(demo: Path) -> None:
@@ -270,6 +339,7 @@ class TestEmpty:
             home = pilot.app.screen
             assert not cut_silently(home)
             assert "opens what is here" in text(pilot.app)
+            matches_golden(pilot.app, f"screen_empty_runs_{size[0]}x{size[1]}")
             for name, next_step in (
                 ("runs.failures", "esc               goes back: T there walks"),
                 ("runs.calibration", "o                      reads a file of labels"),

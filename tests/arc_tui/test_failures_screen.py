@@ -24,7 +24,7 @@ from tests.screen import text as drawn
 class Opener(ArcApp):
     """The app over a blank screen."""
 
-    def get_default_screen(self) -> Screen[None]:  # type: ignore[override]
+    def get_default_screen(self) -> Screen[None]:
         return Screen()
 
 

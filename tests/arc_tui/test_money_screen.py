@@ -29,9 +29,9 @@ Opened = tuple[Pilot[None], MoneyScreen]
 class MoneyApp(ArcApp):
     """The app, begun at one run."""
 
-    def get_default_screen(self) -> TraceScreen:  # type: ignore[override]
+    def get_default_screen(self) -> TraceScreen:
         with closing(open_ledger(self.path)) as store:
-            return TraceScreen(self.path, trace_row(store, "last").trace)
+            return self.dressed(TraceScreen(self.path, trace_row(store, "last").trace))
 
 
 @asynccontextmanager

@@ -26,7 +26,7 @@ from taxonomy.probes import log
 from taxonomy.probes.log import LogLine
 from taxonomy.probes.table import PROBES
 from tests.arc_tui import sample, try_case
-from tests.arc_tui.opening import until
+from tests.arc_tui.opening import looks_like, until
 from tests.messages_api import Body, MessagesApi, message, text
 from tests.replay.live_case import MODEL, clean_environment
 from tests.screen import matches_golden, settle
@@ -41,7 +41,7 @@ TODAY = "2026-03-14"
 class Opener(ArcApp):
     """The app over a blank screen."""
 
-    def get_default_screen(self) -> Screen[None]:  # type: ignore[override]
+    def get_default_screen(self) -> Screen[None]:
         return Screen()
 
 
@@ -319,7 +319,7 @@ async def test_the_reasons_of_the_break_have_its_probes_and_then_the_last_one(
         await settle(pilot)
         assert app.screen is screen
         shown = drawn(app)
-        matches_golden(app, "why_probed_120x40")
+        await looks_like(pilot, "why_probed")
         assert f"probed {TODAY}: goal misread → clarification prompt" in shown
         assert "the failure in 0/8 with" in shown
         await press(pilot, "j")

@@ -22,13 +22,14 @@ from taxonomy.classes import FailureClass, Fault
 from taxonomy.ledger import open_ledger
 from taxonomy.queue import queue
 from tests.arc_tui import sample
+from tests.arc_tui.opening import looks_like
 from tests.screen import matches_golden, rows, settle, text
 
 
 class QueueApp(ArcApp):
     """The app over an empty first screen."""
 
-    def get_default_screen(self) -> ArcScreen:  # type: ignore[override]
+    def get_default_screen(self) -> ArcScreen:
         return ArcScreen(self.path)
 
 
@@ -154,7 +155,7 @@ class TestBlind:
 
     async def test_nothing_that_others_or_rules_say_is_shown(self, db: Path) -> None:
         async with walking(db, (80, 24), blind=True) as pilot:
-            matches_golden(pilot.app, "queue_blind_80x24")
+            await looks_like(pilot, "queue_blind")
             assert here(pilot).step == 0
             for step in (3, 5):  # the first candidate, and where Ada's tag stands
                 here(pilot).spans.go_to(step)
@@ -175,7 +176,7 @@ class TestBlind:
             here(pilot).spans.go_to(3)
             await press(pilot, "t", "l")
             assert kept(db) == [("ada", 5, "bad args", False), ("mei", 3, "loop", True)]
-            matches_golden(pilot.app, "queue_revealed_120x40")
+            await looks_like(pilot, "queue_revealed")
             second = rows(pilot.app)[1]
             assert "you: loop at step 3 · ada: bad args at step 5" in second
             assert "another class, 2 steps apart" in second

@@ -16,6 +16,7 @@ from arc_tui.screens.trace.screen import TraceScreen
 from arc_tui.widgets.trace.detail import NAMES
 from arc_tui.widgets.trace.lanes import GUTTER, Lanes
 from tests.arc_tui import opening, sample
+from tests.arc_tui.opening import looks_like
 from tests.build import call, step, tool, trace
 from tests.screen import matches_golden, settle, text
 
@@ -175,7 +176,7 @@ async def test_n_counts_the_steps_and_in_the_detail_goes_from_line_to_line(
         assert "“NQNU5R” 1 of 4 steps" in text(pilot.app)
         await press(pilot, "n")
         assert (screen.step, NAMES[screen.tab]) == (8, "Response")
-        matches_golden(pilot.app, "trace_found_120x40")
+        await looks_like(pilot, "trace_found")
         await press(pilot, "n", "enter", "1", "2", "n")
         assert screen.step == 9
         before = screen.page.cursor
@@ -278,7 +279,7 @@ def test_a_reader_gets_a_private_file_that_it_cannot_change(tmp_path: Path) -> N
 async def test_lanes_are_drawn_over_time_where_times_are_known(db: Path, key: str) -> None:
     async with opened(db, key, at=3) as (pilot, screen):
         await press(pilot, "a")
-        matches_golden(pilot.app, "trace_time_120x40")
+        await looks_like(pilot, "trace_time")
         await pilot.click(Lanes, offset=(1 + GUTTER + 97, 0))
         await settle(pilot)
         assert screen.step == 11

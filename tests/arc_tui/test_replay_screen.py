@@ -21,6 +21,7 @@ from arc_tui.screens.replay.asking import ReplayEnded, ReplayMoved
 from arc_tui.screens.replay.screen import ReplayScreen
 from arc_tui.views.replay.view import ReplayView
 from arc_tui.views.wish import levels_of, limits_of
+from arc_tui.widgets.bound import keyed
 from arc_tui.widgets.replay.diff import StepDiff
 from replay.budget import Limits
 from replay.edit import (
@@ -40,7 +41,7 @@ from replay.trace import NO_SYSTEM, NO_TOOLS, Fidelity, Level, ModelCall, Outcom
 from taxonomy.ledger import open_ledger
 from tests import build
 from tests.arc_tui import opening, sample
-from tests.arc_tui.opening import looks_like, until
+from tests.arc_tui.opening import SIZES, WIDE, looks_like, until
 from tests.messages_api import MessagesApi, message, text
 from tests.screen import rows, settle
 from tests.screen import text as drawn
@@ -117,13 +118,13 @@ async def test_it_looks_like_this_before_anything_is_asked_and_while_it_asks(db:
         await pilot.press("tab")
         screen.post_message(ReplayMoved(under_way(posted, 5)))
         await settle(pilot)
-        await looks_like(pilot, "replay_during")
+        await looks_like(pilot, "replay_during", (*SIZES, WIDE))
 
 
 async def test_it_looks_like_this_afterwards_in_any_theme_and_width(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await ask(pilot, screen)
-        await looks_like(pilot, "replay_after")
+        await looks_like(pilot, "replay_after", (*SIZES, WIDE))
         pilot.app.theme = "arc-light"
         await pilot.resize_terminal(160, 48)
         await settle(pilot)
@@ -663,7 +664,8 @@ async def test_a_hostile_trace_is_shown_and_never_obeyed(tmp_path: Path) -> None
         assert "and more" in drawn(pilot.app)
         assert not obeyed(pilot)
         assert screen.stage.prospect is not None
-        assert screen.stage.prospect.sentence == rows(pilot.app)[0].strip()
+        sentence = keyed(screen, screen.stage.prospect.sentence, typing=True)
+        assert sentence == rows(pilot.app)[0].strip()
         await choose(pilot, "demo")
         await pilot.press("f5")
         await until(pilot, NAME)

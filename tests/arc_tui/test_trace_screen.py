@@ -25,6 +25,7 @@ from taxonomy.classes import FailureClass
 from taxonomy.ledger import open_ledger
 from taxonomy.query import TagRow, tag_rows
 from tests.arc_tui import opening, sample
+from tests.arc_tui.opening import SIZES, WIDE, looks_like
 from tests.build import trace
 from tests.screen import matches_golden, rows, settle, text
 
@@ -59,11 +60,12 @@ async def test_the_screen_looks_like_this(db: Path, key: str, size: tuple[int, i
         matches_golden(pilot.app, f"trace_{size[0]}x{size[1]}")
 
 
-async def test_what_the_model_saw_looks_like_this(db: Path, key: str) -> None:
+async def test_the_pages_of_a_step_look_like_this(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         screen.spans.go_to(4)
-        await press(pilot, "2")
-        matches_golden(pilot.app, "trace_request_120x40")
+        for digit, name in ("2", "request"), ("3", "response"), ("4", "observations"), ("5", "raw"):
+            await press(pilot, digit)
+            await looks_like(pilot, f"trace_{name}", (*SIZES, WIDE))
 
 
 async def test_a_failed_run_opens_at_its_first_candidate_with_the_reasons_in_front(

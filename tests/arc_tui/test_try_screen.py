@@ -40,7 +40,7 @@ LABEL = "hallucinated state"
 class Opener(ArcApp):
     """The app over a blank screen."""
 
-    def get_default_screen(self) -> Screen[None]:  # type: ignore[override]
+    def get_default_screen(self) -> Screen[None]:
         return Screen()
 
 

@@ -38,6 +38,7 @@ from arc_tui.widgets.bisect.head import BisectHead
 from arc_tui.widgets.bisect.page import bisect_page
 from arc_tui.widgets.bisect.versions import BisectList
 from arc_tui.widgets.key_bar import KeyBar
+from arc_tui.widgets.keyed import with_keys
 from arc_tui.widgets.page import Page
 from arc_tui.widgets.rows import RowList
 from replay.edit import Edit
@@ -49,6 +50,7 @@ from taxonomy.expectations import NothingExpected
 class BisectScreen(BisectChoosing):
     """One search over versions."""
 
+    CSS_PATH = "screen.tcss"
     HELP = "a bisection"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (150, "-wide")]
 
@@ -169,9 +171,9 @@ class BisectScreen(BisectChoosing):
         self._unsaid = isinstance(error, (NothingExpected, BadPredicate))
         hint = here(error.hint)
         if self._missed:
-            hint = "ask again (r), and say what it may cost"
+            hint = "ask again (‹bisect.run›), and say what it may cost"
         elif self._unsaid:
-            hint = "w says what a good answer does"
+            hint = "‹bisect.expect› says what a good answer does"
         self._move(at="failed", trouble=ArcError(error.message, hint))
 
     # --- asking
@@ -226,7 +228,8 @@ class BisectScreen(BisectChoosing):
 
     def on_row_list_moved(self, event: RowList.Moved) -> None:
         if event.rows is self.versions:
-            self.behind.document = bisect_page(self.stage, self.versions.row)
+            page = bisect_page(self.stage, self.versions.row)
+            self.behind.document = with_keys(self, page)
             self.refresh_bindings()
 
     def on_bisect_list_chosen(self) -> None:

@@ -24,9 +24,9 @@ from arc_tui.jobs.freeing import FreeWanted, Outlook, outlook
 from arc_tui.screens.base import ArcScreen
 from arc_tui.screens.free.going import FreeEnded, FreeMoved, free_going
 from arc_tui.screens.going import Going
+from arc_tui.screens.question import allowed
 from arc_tui.views.free.stage import EMPTY, FreeStage, left_of, price
 from arc_tui.views.free.view import FreeRow, FreeView
-from arc_tui.views.wish import limits_of
 from arc_tui.widgets.ask_box import AskBox, Option
 from arc_tui.widgets.free.foot import FreeFoot
 from arc_tui.widgets.free.head import FreeHead
@@ -39,7 +39,7 @@ from arc_tui.widgets.rows import RowList
 from arc_tui.widgets.stub_box import StubBox
 from replay.budget import Limits
 from replay.edit import Edit
-from replay.errors import ArcError, BadEdit, OfflineMiss
+from replay.errors import ArcError, OfflineMiss
 from replay.free.stub import Stub
 from replay.models.choose import DEMO
 from replay.store import Store, stubs
@@ -56,6 +56,7 @@ STALE_WORDS = (
 class FreeScreen(ArcScreen):
     """One free run of one trace."""
 
+    CSS_PATH = "screen.tcss"
     HELP = "a free run"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 

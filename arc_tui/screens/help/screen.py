@@ -13,7 +13,7 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 
 from arc_tui.screens.help.subjects import grouped
-from arc_tui.widgets.bound import key_of
+from arc_tui.widgets.bound import key_of, keyed
 from arc_tui.widgets.cells import wrap
 from arc_tui.widgets.prompt_line import PromptLine
 from arc_tui.widgets.rows import TextRows
@@ -22,10 +22,10 @@ MARKS = (
     ("✗  ✓  ·", "a run that failed, passed, or whose outcome is not known"),
     ("✓!", "passed, but something went wrong on the way"),
     ("◆", "a step that may be where the run broke"),
-    ("'", "a step that you marked; ' goes to it"),
+    ("'", "a step that you marked; ‹trace.marked:apostrophe› goes to it"),
     ("┃", "a step where samples show that the arms differ, beyond chance"),
     ("╎", "a step after the edited agent left the road: it would not have been here"),
-    ("×3", "three steps in a row that made the same call; space unfolds them"),
+    ("×3", "three steps in a row that made the same call; ‹tree.fold:space› unfolds them"),
     ("█  ▒", "tagged by a person, suggested by a rule"),
     ("–", "not known; never guessed, never counted as zero"),
 )
@@ -59,6 +59,7 @@ class HelpScreen(ModalScreen[None]):
     """The keys of the screen below, by where they work and what they are about, and what the marks
     mean; words find some of them."""
 
+    CSS_PATH = "screen.tcss"
     HELP = "help"
 
     BINDINGS = [
@@ -127,7 +128,7 @@ class HelpScreen(ModalScreen[None]):
                 actions.setdefault(binding.action, []).append(binding)
         for place, actions in by_place.items():
             yield place, list(self._of_place(actions))
-        yield "marks", [Entry(mark, meaning) for mark, meaning in MARKS]
+        yield "marks", [Entry(mark, keyed(self, meaning)) for mark, meaning in MARKS]
 
     def _of_place(self, actions: dict[str, list[Binding]]) -> Iterator[Entry]:
         for subject, of in grouped(list(actions.items())):

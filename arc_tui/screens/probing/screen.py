@@ -26,6 +26,7 @@ from arc_tui.views.probing.stage import ProbeStage
 from arc_tui.views.probing.view import ProbeView
 from arc_tui.views.prospect import asking_price
 from arc_tui.widgets.key_bar import KeyBar
+from arc_tui.widgets.keyed import with_keys
 from arc_tui.widgets.page import Page
 from arc_tui.widgets.probing.head import ProbeHead
 from arc_tui.widgets.probing.page import probe_page
@@ -45,6 +46,7 @@ SUMMARIES = ("summary", "midpoint")
 class ProbeScreen(Wishing, ModalScreen[None]):
     """What can be probed at one step, and what came of it."""
 
+    CSS_PATH = "screen.tcss"
     HELP = "probes"
 
     BINDINGS = [
@@ -153,7 +155,7 @@ class ProbeScreen(Wishing, ModalScreen[None]):
         if not self.is_mounted:
             return
         self.query_one("#probes").border_title = Text(stage.title)
-        self.page.document = probe_page(stage)
+        self.page.document = with_keys(self, probe_page(stage))
         before_keys, keys = ((each.at, each.chosen, each.listed) for each in (before, stage))
         if before_keys != keys:
             self.refresh_bindings()

@@ -44,6 +44,7 @@ TICK_S = 0.5
 class ReplayScreen(Choosing, Panes):
     """One trace asked again, as recorded and with an edit."""
 
+    CSS_PATH = "screen.tcss"
     HELP = "a replay"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
@@ -204,7 +205,7 @@ class ReplayScreen(Choosing, Panes):
         """What goes wrong stands where the verdict would."""
         if isinstance(error, OfflineMiss):
             self._submission.missed = True
-            hint = "ask again, and say what it may cost, or ask for fewer samples (f6)"
+            hint = "ask again, and say what it may cost, or for fewer samples (‹replay.samples›)"
             error = OfflineMiss(error.message, hint)
         self._move(at="failed" if self.stage.running else self.stage.at, trouble=error)
 
@@ -300,7 +301,8 @@ class ReplayScreen(Choosing, Panes):
             self.go_to(self.steps)
         elif not self._warned and self._edited not in {None, self._ran, *self.draft.names}:
             self._warned = True
-            self.say("this edit was never asked about; escape again leaves without it")
+            again = self.key_of("replay.back")
+            self.say(f"this edit was never asked about; {again} again leaves without it")
         else:
             self.dismiss()
 

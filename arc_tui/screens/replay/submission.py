@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from arc_tui.jobs.replaying import Wanted, estimated
+from arc_tui.screens.question import allowed
 from arc_tui.views.prospect import asking_price
 from arc_tui.views.replay.draft import Draft, edit_of
-from arc_tui.views.wish import Wish, asked_models, is_local, limits_of
+from arc_tui.views.wish import Wish, asked_models, is_local
 from arc_tui.widgets.ask_box import AskBox
-from replay.budget import Limits
 from replay.edit import Edit
-from replay.errors import BadEdit
 from replay.locked.estimate import Estimate
 from taxonomy.ledger import open_ledger
 
@@ -60,7 +59,7 @@ class Submission:
         if not estimate.calls and not self.missed:
             return wanted
         self.missed = False
-        limits = await self._limits(asking_price(models, estimate))
+        limits = await allowed(self._screen.app, asking_price(models, estimate))
         return wanted if limits is None else structs.replace(wanted, live=True, limits=limits)
 
     def _known(self, draft: Draft) -> Draft:
@@ -70,19 +69,6 @@ class Submission:
     def _estimated(self, wanted: Wanted) -> Estimate:
         with open_ledger(self._screen.path) as store:
             return estimated(store, wanted)
-
-    async def _limits(self, price: str) -> Limits | None:
-        """What may be spent; None to ask nobody, so that only stored answers are used."""
-        words = price
-        while True:
-            hint = "USD, as 0.50, or 20 calls; escape asks nobody"
-            said = await self._asked(AskBox("what may it cost?", words, hint=hint))
-            if said is None:
-                return None
-            try:
-                return limits_of(said)
-            except BadEdit as error:
-                words = f"{error}\n\n{price}"
 
     async def _asked(self, box: AskBox) -> str | None:
         return await self._screen.app.push_screen_wait(box)

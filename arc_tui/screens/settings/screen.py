@@ -40,6 +40,7 @@ THEMES = tuple(name for name in NAMES if name != AUTO)
 class SettingsScreen(ArcScreen):
     """Settings or keys at the left, themes at the right."""
 
+    CSS_PATH = "screen.tcss"
     HELP = "settings"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
 
@@ -174,7 +175,8 @@ class SettingsScreen(ArcScreen):
         self.app.theme = event.name
         self._use(event.name)
         self.post_message(self.ThemePicked(event.name))
-        self.say(f"{event.name} until you leave; y copies the lines that keep it")
+        copies = self.key_of("settings.copy")
+        self.say(f"{event.name} until you leave; {copies} copies the lines that keep it")
         self._build()
 
     def action_keys(self, every: bool) -> None:

@@ -37,6 +37,7 @@ from arc_tui.views.steps.words import price
 from arc_tui.views.trace.step import StepView, build_step
 from arc_tui.widgets.attach_box import AttachBox, Attachment
 from arc_tui.widgets.key_bar import KeyBar
+from arc_tui.widgets.keyed import with_keys
 from arc_tui.widgets.placed_page import PlacedPage
 from arc_tui.widgets.rows import RowList
 from arc_tui.widgets.steps.foot import StepsFoot
@@ -52,6 +53,7 @@ ASKS_NOBODY = "contradiction"
 class StepsScreen(StepsWishing):
     """The steps of one run, held against what they had been shown."""
 
+    CSS_PATH = "screen.tcss"
     HELP = "the step where belief left the world"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
 
@@ -194,7 +196,8 @@ class StepsScreen(StepsWishing):
         """What keeps the search from going on stands where its sentence would."""
         if isinstance(error, OfflineMiss):
             self._missed = True
-            error = OfflineMiss(error.message, "ask again (r), and say what it may cost")
+            hint = "ask again (‹steps.run›), and say what it may cost"
+            error = OfflineMiss(error.message, hint)
         if self.stage.running or self.stage.at == "looking":
             self._move(at="failed", trouble=error)
         else:
@@ -296,7 +299,8 @@ class StepsScreen(StepsWishing):
         row, detail = self.rows.row, self._detail
         here = detail if row is not None and detail and detail.row.step == row.step else None
         self.page.border_title = f"step {row.step}" if row is not None else ""
-        self.page.show(steps_page(self.stage.view, row, here), again=again)
+        page = steps_page(self.stage.view, row, here)
+        self.page.show(with_keys(self, page), again=again)
 
     def on_placed_page_followed(self, event: PlacedPage.Followed) -> None:
         """A source leads to the step that it is from."""

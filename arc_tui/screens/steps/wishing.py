@@ -83,7 +83,8 @@ class StepsWishing(ArcScreen):
         self.ask(lambda store: tuple(listed(store)), self.EditsListed, group="edits")
 
     def on_steps_wishing_edits_listed(self, event: EditsListed) -> None:
-        made = [] if self.wanted.oracle == "savable" else [Option(MADE, "what v tries by itself")]
+        own = Option(MADE, f"what {self.key_of('steps.validate')} tries by itself")
+        made = [] if self.wanted.oracle == "savable" else [own]
         hint = "or a file: a system prompt (.md, .txt) or changes (.toml)"
         box = AskBox("which fix?", hint=hint, choices=[*made, *map(_option, event.kept)])
         self.app.push_screen(box, self._take)

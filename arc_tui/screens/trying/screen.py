@@ -42,6 +42,7 @@ from replay.store.edits import KeptEdit, listed, short
 class TryScreen(ArcScreen):
     """One edit tried on the runs behind a bar."""
 
+    CSS_PATH = "screen.tcss"
     HELP = "a tried edit"
 
     BINDINGS = [
@@ -130,7 +131,8 @@ class TryScreen(ArcScreen):
         """What goes wrong stands where the rates would."""
         if isinstance(error, OfflineMiss):
             self._missed = True
-            error = OfflineMiss(error.message, "ask again (r), and say what it may cost")
+            hint = "ask again (‹try.run›), and say what it may cost"
+            error = OfflineMiss(error.message, hint)
         self._move(at="failed", trouble=error)
 
     def action_choose(self) -> None:

@@ -20,12 +20,17 @@ from replay.models.choose import DEMO, label
 from replay.statistics import rate
 from replay.store import Store
 
-NOTHING = "Nothing is searched yet: e names prompt versions, an edit, or a range of git."
+NOTHING = (
+    "Nothing is searched yet: ‹bisect.choose› names prompt versions, an edit, or a range of git."
+)
 
 Diffs = Mapping[str, tuple[str, ...]]
 """What each version changes of the one before it, by its name."""
 
-HERE = {"--most N": "s", "--free": "F", "--model": "m", "--at STEP": "a"}
+HERE = {
+    "--most N": "‹bisect.most›", "--free": "‹bisect.whole›", "--model": "‹bisect.model›",
+    "--at STEP": "‹bisect.step›",
+}  # fmt: skip
 """Options that a sentence names, and the keys of the screen that do the same."""
 
 
@@ -132,7 +137,7 @@ class BisectStage(Struct, frozen=True, eq=False, kw_only=True):
             case "ready":
                 return (self._said_before,)
             case "stopped":
-                return "Stopped; r goes on, and asks only the rest.", *self._likeliest
+                return "Stopped; ‹bisect.run› goes on, and asks only the rest.", *self._likeliest
             case "done":
                 return f"{here(self.view.sentence)}.", *self._next
             case _ if not self.view.rounds:
@@ -145,7 +150,7 @@ class BisectStage(Struct, frozen=True, eq=False, kw_only=True):
         if self.prospect is None:
             return NOTHING
         price = "free" if self.prospect.local else f"{_cost(self.prospect.outlook)}, limit first"
-        return f"r asks {extent(self.prospect.outlook)}, {price}."
+        return f"‹bisect.run› asks {extent(self.prospect.outlook)}, {price}."
 
     @property
     def _likeliest(self) -> tuple[str, ...]:
@@ -166,7 +171,7 @@ class BisectStage(Struct, frozen=True, eq=False, kw_only=True):
         if self.view.status == "found" and self.view.verified is None:
             return ("No fresh answers confirmed it.",)
         if self.view.status == "non-monotone" and len(self.wanted.sources) > 2:
-            return ("f leaves out the versions before the one under the cursor.",)
+            return ("‹bisect.from_here› leaves out the versions before the one under the cursor.",)
         return ()
 
     @property

@@ -15,10 +15,11 @@ from taxonomy.calibration.report import Calibration
 
 NO_LABELS = """Nobody has said yet what is right.
 
-t in a run             tags a step with its class: that is a label
+{tag:<21}  tags a step with its class: that is a label
 arc label TRACE 3 0.4  scores step 3, to hold a judge against
-o                      reads a file of labels, a line each:
-
+{labels:<21}  reads a file of labels, a line each:
+"""
+LABEL_LINES = """
   {"trace": "run-17", "at": {"step": 3}, "decisive": true, "by": "mei"}
   {"trace": "run-17", "class": ["loop"], "by": "mei"}
   {"trace": "run-18", "class": [], "by": "mei"}
@@ -29,7 +30,9 @@ MAKE_DECISIVE = (
     'No label names the step where a run broke. A line of a label file does: {"trace": …,'
     ' "at": {"step": 3}, "decisive": true}. A tag alone says what went wrong, not where.'
 )
-MAKE_CLASSES = 'No label names a class. t in a run tags a step; a label file has "class": […].'
+MAKE_CLASSES = (
+    'No label names a class. ‹trace.tag:t› in a run tags a step; a label file has "class": […].'
+)
 MAKE_SCORES = (
     "No step has a score of a person's and another one. arc label TRACE STEP SCORE gives yours,"
     " --item NAME=yes answers a rubric item; arc score TRACE asks a judge; rules score by"
@@ -114,7 +117,7 @@ def _trusted(scorer: Scorer) -> str:
         return ""
     if scorer.trust.state == "trusted" or scorer.trust.state == "expired":
         return stands(scorer.trust)
-    return "passes: w trusts it" if may_pass(scorer) else "not to be trusted"
+    return "passes: ‹calibration.keep› trusts it" if may_pass(scorer) else "not to be trusted"
 
 
 def may_pass(scorer: Scorer) -> bool:
@@ -136,11 +139,12 @@ def trust_lines(scorer: Scorer) -> Iterator[str]:
         return
     passed = [each.category for each in gate.categories if each.passed]
     if gate.passed:
-        yield "these labels let it through: w trusts it for 30 days"
+        yield "these labels let it through: ‹calibration.keep› trusts it for 30 days"
     elif passed:
         tasks = ", ".join(map(format.one_line, passed))
         missing = "; ".join(gate.missing)
-        yield f"these labels let it through on {tasks}: w trusts it there. {missing}"
+        let = f"these labels let it through on {tasks}"
+        yield f"{let}: ‹calibration.keep› trusts it there. {missing}"
     else:
         yield f"these labels do not let it through: {'; '.join(gate.missing)}"
 
@@ -161,7 +165,7 @@ def basis(stage: CalibrationStage, drawn: PartDrawn | None) -> str:
     facts.append("by people" if drawn.made_by == "people" else "by a rule")
     if len(stage.parts) > 1:
         other = "a rule's" if drawn.made_by == "people" else "people's"
-        facts.append(f"l shows {other}")
+        facts.append(f"‹calibration.part› shows {other}")
     return " · ".join(facts)
 
 
@@ -191,7 +195,8 @@ def meanings() -> tuple[tuple[str, str], ...]:
         ("TPR, TNR", "of what people call done, how much the other does; of what they do not, how "
          "much it also does not. A judge that says yes to everything has TNR 0."),
         ("bias", "mean of theirs − people's: above 0 it is milder than people."),
-        ("shape", "noisy scores and short runs blur it: n counts by how much, in seconds."),
+        ("shape", "noisy scores and short runs blur it: ‹calibration.noise› counts by how much, in "
+         "seconds."),
         ("strong, weak", "how sure the maker of a label was; each counts like any other."),
         ("beside suggestions", "a tag given after the rules' word was seen makes the rules look "
          "better than they are; one given blind does not."),

@@ -64,7 +64,7 @@ class FreeStage(Struct, frozen=True, eq=False, kw_only=True):
         if self.trouble is not None and self.trouble.hint and not self.running:
             yield self.trouble.hint
         if self.wanted.allow_stale:
-            yield "Answers of another moment are allowed (A takes that back)."
+            yield "Answers of another moment are allowed (‹free.stale› takes that back)."
         yield from self.view.notices
 
 
@@ -77,22 +77,25 @@ def next_steps(stage: FreeStage) -> Iterator[str]:
     if stop is None:
         return
     if stage.view.missed is not None:
-        yield "s writes what it would have got, in a stub; the run goes on at once"
+        yield "‹free.stub› writes what it would have got, in a stub; the run goes on at once"
     elif stop.missed:
         yield "no stub answers this: the recorded road has this call, and the edit forbids it"
     if stop.status == "stale":
-        yield "A takes what was recorded at another moment, marked as stale"
+        yield "‹free.stale› takes what was recorded at another moment, marked as stale"
     if stop.passing:
-        yield "r runs again, and asks what that may cost"
+        yield "‹free.run› runs again, and asks what that may cost"
     match stop.status:
         case "finished" if stage.view.left is None:
-            yield "m lets another model act; the replay screen (e on a run) tries an edit"
+            yield (
+                "‹free.model› lets another model act;"
+                " the replay screen (‹trace.edit:e› on a run) tries an edit"
+            )
         case "user":
             yield "what the user would have said to this, only a new run of the agent tells"
         case "cap":
             yield "arc replay --free --max-steps N lets it go further"
         case "cut" | "refused" if not stop.passing:
-            yield "r comes to the same: the answer is kept; another edit may go further"
+            yield "‹free.run› comes to the same: the answer is kept; another edit may go further"
         case _:
             pass
     yield "one run is a look: arc replay --free -k 5 makes five"

@@ -15,7 +15,7 @@ from arc_tui.views.replay.view import ReplayRow, ReplayView
 from replay.budget import Limits
 from replay.errors import ArcError
 
-CHANGED = "the edit was changed since: this is of the one asked before; f5 asks again"
+CHANGED = "the edit was changed since: this is of the one asked before; ‹replay.run› asks again"
 
 
 class Stage(Struct, frozen=True, eq=False, kw_only=True):
@@ -89,7 +89,9 @@ class Stage(Struct, frozen=True, eq=False, kw_only=True):
         if self.draft.notice is not None and self.draft.notice not in said:
             said.append(self.draft.notice)
         if self.draft.missing:
-            said.append(f"{' and '.join(self.draft.missing)}: f8 attaches what you have")
+            said.append(
+                f"{' and '.join(self.draft.missing)}: ‹replay.attach› attaches what you have"
+            )
         if self.trouble is not None and self.trouble.hint:
             said.insert(0, self.trouble.hint)
         return tuple(said)

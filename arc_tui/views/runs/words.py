@@ -22,7 +22,7 @@ KeyOf: TypeAlias = Callable[[str], str]
 """How the key of a binding is written, by its id."""
 
 
-def headline(view: RunsView) -> Text:
+def headline(view: RunsView, key_of: KeyOf) -> Text:
     """The database, and sums over the runs that are listed."""
     totals = view.totals
     cost = format.usd(totals.cost_usd, complete=totals.cost_complete)
@@ -30,7 +30,7 @@ def headline(view: RunsView) -> Text:
         counted(view),
         f"{format.number(totals.failed)} failed",
         f"cost {cost if totals.cost_usd is not None else 'unknown'}",
-        f"{apart_words(view.apart)} (H)" if view.apart.runs else "",
+        f"{apart_words(view.apart)} ({key_of('runs.held_out')})" if view.apart.runs else "",
     ]
     database = f"  {format.one_line(view.database)}   "
     return Text.assemble((" arc ", "bold"), database, " · ".join(filter(None, facts)))

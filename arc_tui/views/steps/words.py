@@ -26,17 +26,17 @@ ORACLES = {
 """What each oracle goes by; one that is not here says so by its name alone."""
 
 _KEYS = (
-    ("--ask QUESTION --world VALUE", "f"),
-    ("--fix EDIT", "e"),
-    ("--expect", "w"),
-    ("`arc attach`", "a"),
-    ("--judge NAME", "J"),
-    ("--judge demo", "J, demo"),
-    ("--model", "m"),
-    ("--validate", "v"),
-    ("--allow-stale", "A"),
+    ("--ask QUESTION --world VALUE", "‹steps.fact›"),
+    ("--fix EDIT", "‹steps.fix›"),
+    ("--expect", "‹steps.expect›"),
+    ("`arc attach`", "‹steps.attach›"),
+    ("--judge NAME", "‹steps.judge›"),
+    ("--judge demo", "‹steps.judge›, demo"),
+    ("--model", "‹steps.model›"),
+    ("--validate", "‹steps.validate›"),
+    ("--allow-stale", "‹steps.stale›"),
     ("more of them (--most) go on from here", "ask again"),
-    ("(-k)", "(s)"),
+    ("(-k)", "(‹steps.samples›)"),
 )
 
 
@@ -61,8 +61,8 @@ def lacking(wanted: StepsWanted) -> str:
     needs = [
         words
         for given, words in (
-            (wanted.fix, "e chooses the fix"),
-            (wanted.expect, "w says what a saved run does"),
+            (wanted.fix, "‹steps.fix› chooses the fix"),
+            (wanted.expect, "‹steps.expect› says what a saved run does"),
         )
         if given is None
     ]
@@ -80,14 +80,15 @@ def before(found: Prospect) -> str:
     if bill.runs is not None:
         runs = format.count(bill.runs.each, "run")
         return (
-            f"r lets {whom} go on with the fix, {runs} from each of about {bill.runs.steps} of"
-            f" {steps}: about {calls}, at most {format.number(bill.most)}{_price(bill)}."
+            f"‹steps.run› lets {whom} go on with the fix, {runs} from each of about"
+            f" {bill.runs.steps} of {steps}: about {calls}, at most {format.number(bill.most)}"
+            f"{_price(bill)}."
         )
     if bill.model is None:
         return "The rules judge each step; nobody is asked."
     facts = format.count(len(found.view.facts), "fact")
     about = f"about {facts} at {steps}" if found.view.facts else f"at {steps}"
-    return f"r asks {whom}, {about}: {calls}{_stored(bill)}{_price(bill)}."
+    return f"‹steps.run› asks {whom}, {about}: {calls}{_stored(bill)}{_price(bill)}."
 
 
 def _whom(bill: Bill) -> str:
@@ -137,7 +138,7 @@ def testing(found: TrialProspect) -> str:
     extent = f"{'at most ' if runs else ''}{format.count(calls, 'call')}{_stored(bill)}"
     each = f"{format.number(found.samples)}{' runs' if runs else ''}"
     return (
-        f"v tests it: {each} as recorded, {each} with the fix · {_whom(bill)},"
+        f"‹steps.validate› tests it: {each} as recorded, {each} with the fix · {_whom(bill)},"
         f" {extent}{_price(bill)}"
     )
 
@@ -149,22 +150,31 @@ def after_trial(view: StepsView) -> str:
     fix = format.one_line(view.fix.name)
     match view.trial.status:
         case "validated":
-            return f"The fix is kept as {fix!r}: r on the run, then o, asks every step with it."
+            return (
+                f"The fix is kept as {fix!r}: ‹trace.replay:r› on the run, then"
+                " ‹replay.stored:o›, asks every step with it."
+            )
         case "refuted":
-            return "e tries another fix there; o lets another oracle name the step."
+            return (
+                "‹steps.fix› tries another fix there;"
+                " ‹steps.oracle› lets another oracle name the step."
+            )
         case _ if view.trial.control.n and view.trial.fixed.n:
-            return "s asks more often; e tries another fix."
+            return "‹steps.samples› asks more often; ‹steps.fix› tries another fix."
         case _:
-            return "e tries another fix; o goes by another oracle."
+            return "‹steps.fix› tries another fix; ‹steps.oracle› goes by another oracle."
 
 
 def elsewhere(wanted: StepsWanted) -> str:
     """What to try where no step was found."""
     if wanted.oracle == "contradiction":
-        return "o asks the model what it believes at each step; f names the fact to ask about."
+        return (
+            "‹steps.oracle› asks the model what it believes at each step;"
+            " ‹steps.fact› names the fact to ask about."
+        )
     if wanted.oracle == "belief":
-        return "f asks about another fact; o goes by another oracle."
-    return "o goes by another oracle."
+        return "‹steps.fact› asks about another fact; ‹steps.oracle› goes by another oracle."
+    return "‹steps.oracle› goes by another oracle."
 
 
 def rate_words(given: Rate, lost: int) -> str:

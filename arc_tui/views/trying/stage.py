@@ -21,7 +21,10 @@ from replay.locked.estimate import Estimate
 from replay.models.choose import label
 from replay.store import Store
 
-NO_EDIT = "Nothing is tried yet: e chooses an edit or a file with a prompt, E writes one."
+NO_EDIT = (
+    "Nothing is tried yet: ‹try.choose› chooses an edit or a file with a prompt,"
+    " ‹try.editor› writes one."
+)
 
 
 class Prospect(Struct, frozen=True, eq=False, kw_only=True):
@@ -116,7 +119,7 @@ class TryStage(Struct, frozen=True, eq=False, kw_only=True):
             return NO_EDIT
         estimate, models = self.prospect.estimate, self.prospect.models
         whom = ", ".join(format.one_line(label(name)) for name in models)
-        what = f"r asks {whom}: {extent(self.prospect.view, estimate)}"
+        what = f"‹try.run› asks {whom}: {extent(self.prospect.view, estimate)}"
         if not estimate.calls:
             return f"{what}."
         limited = f"{cost(estimate)}, within a limit asked for first"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from arc_tui import format
 from arc_tui.views.bisect.stage import EMPTY, BisectStage
 from arc_tui.views.bisect.view import BisectView
+from arc_tui.widgets.bound import stops
 from arc_tui.widgets.cells import spread
+from arc_tui.widgets.ink import Inked
 from arc_tui.widgets.replay.foot import BAR, packed
 from replay.budget import Limits
 
@@ -20,11 +20,11 @@ WIDE = 100
 """Cells from which on the bar is a long one."""
 
 
-class BisectFoot(Widget):
+class BisectFoot(Inked):
     """Progress or figures."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"bisect-foot--done", "bisect-foot--left", "bisect-foot--figures"}
+    INKS = {"done": "$primary", "left": "$line", "figures": "$quiet"}
 
     stage: reactive[BisectStage] = reactive(EMPTY)
 
@@ -32,26 +32,23 @@ class BisectFoot(Widget):
         stage, view = self.stage, self.stage.view
         if not stage.running:
             first = packed(_figures(view), self._width)[:1]
-            return Text("".join(first), self._ink("figures"))
+            return Text("".join(first), self.ink("figures"))
         outlook = stage.prospect.outlook if stage.prospect is not None else None
         about = max(outlook.samples if outlook is not None else 0, view.samples, 1)
         room = BAR if self._width >= WIDE else BAR // 2
         full = round(room * view.samples / about)
         line = Text.assemble(
-            ("━" * full, self._ink("done")),
-            ("─" * (room - full), self._ink("left")),
+            ("━" * full, self.ink("done")),
+            ("─" * (room - full), self.ink("left")),
             f"  {view.samples} of about {format.count(about, 'answer')}",
             f" · {_spent(view)}{_allowed(stage.wanted.limits)}",
         )
-        ends = "stopping" if stage.at == "stopping" else "x stops"
+        ends = stops(self.screen, "bisect.stop", stopping=stage.at == "stopping")
         return spread(line, Text(ends), self._width)
 
     @property
     def _width(self) -> int:
         return self.content_size.width
-
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"bisect-foot--{name}", partial=True)
 
 
 def _figures(view: BisectView) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from arc_tui import format
 from arc_tui.views.bisect.stage import BisectStage
 from arc_tui.views.bisect.view import RoundLine, VersionRow
-from arc_tui.widgets.document import Block, Document, Item
+from arc_tui.widgets.document import Block, Document, Item, Keyed
 from arc_tui.widgets.replay.pages import diff_page
 
 BLANK = Block(text="")
@@ -42,7 +42,8 @@ def _changes(stage: BisectStage, row: VersionRow | None) -> Iterator[Item]:
     elif row.likely is None and stage.view.rows[0] is row:
         yield Block(text="the first: the others are held against it", style="quiet")
     else:
-        yield Block(text="its text is not at hand: e names the versions again", style="quiet")
+        words = "its text is not at hand: ‹bisect.choose› names the versions again"
+        yield Keyed(text=words, style="quiet")
 
 
 def _heading(diff: Sequence[str]) -> str:

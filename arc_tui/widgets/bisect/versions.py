@@ -34,14 +34,17 @@ class BisectList(RowList):
 
     HELP = "the versions"
     HEAD = 1
-    COMPONENT_CLASSES = {
-        "bisect-list--named", "bisect-list--misfit", "bisect-list--next", "bisect-list--quiet",
-        "bisect-list--bar",
-    }  # fmt: skip
+    INKS = {
+        "named": "bold $bad",
+        "misfit": "bold $secondary",
+        "next": "bold $warning",
+        "quiet": "$quiet",
+        "bar": "$primary",
+    }
 
     BINDINGS = [
         Binding("enter", "choose", "diff", id="bisect.diff",
-                tooltip="Go to what the version changes; escape comes back"),
+                tooltip="Go to what the version changes"),
     ]  # fmt: skip
 
     stage: reactive[BisectStage] = reactive(EMPTY, repaint=False)
@@ -106,7 +109,7 @@ class BisectList(RowList):
         )
         self._append_likely(line, row.likely, width)
         if row.next:
-            line.append(f"next ×{row.next}  ", self.ink("bisect-list--next"))
+            line.append(f"next ×{row.next}  ", self.ink("next"))
         line.append(" · ".join(_beside(row)), self._quiet)
         line.truncate(width, overflow="ellipsis")
         return line
@@ -124,15 +127,15 @@ class BisectList(RowList):
         shown = likely is not None and likely >= SEEN
         line.append(fit(said, LIKELY, right=True) + " ")
         bar = format.bar(likely or 0.0, room) if shown else ""
-        line.append(fit(bar, room) + "  ", self.ink("bisect-list--bar"))
+        line.append(fit(bar, room) + "  ", self.ink("bar"))
 
     @property
     def _quiet(self) -> Style:
-        return self.ink("bisect-list--quiet")
+        return self.ink("quiet")
 
     def _ink(self, row: VersionRow) -> Style | str:
         name = "named" if row.among else "misfit" if row.misfit else ""
-        return self.ink(f"bisect-list--{name}") if name else ""
+        return self.ink(name) if name else ""
 
     def _room(self, width: int) -> int:
         """Cells of a version's name: a third of the line at most."""

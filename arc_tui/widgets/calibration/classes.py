@@ -14,7 +14,17 @@ from arc_tui.views.calibration import raters
 from arc_tui.views.calibration.stage import CalibrationStage, PartDrawn
 from arc_tui.views.calibration.tables import estimate, share, short
 from arc_tui.views.calibration.words import MAKE_CLASSES
-from arc_tui.widgets.calibration.ink import BLANK, Column, Line, beside, folded, shown, table, title
+from arc_tui.widgets.calibration.ink import (
+    BLANK,
+    Column,
+    KeyedWords,
+    Line,
+    beside,
+    folded,
+    shown,
+    table,
+    title,
+)
 from taxonomy.calibration.agreement import Confusion
 from taxonomy.calibration.confusions import NOTHING
 from taxonomy.calibration.report import ClassTable
@@ -32,17 +42,19 @@ COLUMNS = (
 )
 
 
-def classes_page(stage: CalibrationStage, drawn: PartDrawn, width: int) -> list[Line]:
+def classes_page(
+    stage: CalibrationStage, drawn: PartDrawn, width: int, keyed: KeyedWords
+) -> list[Line]:
     """The page, or what would make one; then how well people agree, which no rule can beat."""
-    lines = _found(drawn, width)
+    lines = _found(drawn, width, keyed)
     for each in raters.tables(stage.people):
         lines += [BLANK, *shown(each, width)]
     return lines
 
 
-def _found(drawn: PartDrawn, width: int) -> list[Line]:
+def _found(drawn: PartDrawn, width: int, keyed: KeyedWords) -> list[Line]:
     if drawn.part.taken_for is None:
-        return folded(MAKE_CLASSES, width)
+        return folded(keyed(MAKE_CLASSES), width)
     first, *others = drawn.part.figures.classes
     matrix = list(_taken_for(drawn.part.taken_for, first.n, width))
     lines = beside(list(_table(first, width)), matrix, width)

@@ -8,11 +8,12 @@ from rich.text import Text
 from textual import events
 from textual.message import Message
 from textual.reactive import reactive
-from textual.widget import Widget
 from typing_extensions import override
 
+from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.cells import fit
 from arc_tui.widgets.few_lines import FewLines, folded
+from arc_tui.widgets.ink import Inked
 
 PAGES = ("Break point", "Classes", "Scores", "Disagreements", "What it means")
 BREAK, CLASSES, SCORES, WORST, NOTES = range(len(PAGES))
@@ -21,8 +22,7 @@ BREAK, CLASSES, SCORES, WORST, NOTES = range(len(PAGES))
 class CalibrationHead(FewLines):
     """The sentence in bold, what it rests on under it."""
 
-    INK = "calibration-head"
-    COMPONENT_CLASSES = {"calibration-head--sentence", "calibration-head--basis"}
+    INKS = {"sentence": "bold", "basis": "$quiet"}
 
     sentence: reactive[str] = reactive("", layout=True)
     basis: reactive[str] = reactive("", layout=True)
@@ -37,11 +37,11 @@ class CalibrationHead(FewLines):
         return lines
 
 
-class CalibrationTabs(Widget):
+class CalibrationTabs(Inked):
     """The names of the pages with their digits on one line, the one in front marked."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"calibration-tabs--tab", "calibration-tabs--front"}
+    INKS = {"tab": "$quiet", "front": "bold $primary"}
 
     tab: reactive[int] = reactive(0)
     worst: reactive[int] = reactive(0)
@@ -55,8 +55,8 @@ class CalibrationTabs(Widget):
             self.tab = tab
 
     def render(self) -> Text:
-        front = self.get_component_rich_style("calibration-tabs--front", partial=True)
-        behind = self.get_component_rich_style("calibration-tabs--tab", partial=True)
+        front = self.ink("front")
+        behind = self.ink("tab")
         line = Text()
         for index, _, shown in self._tabs():
             line.append(shown, front if index == self.tab else behind)
@@ -67,7 +67,8 @@ class CalibrationTabs(Widget):
         at = 0
         for index, name in enumerate(PAGES):
             many = f" {self.worst}" if index == WORST and self.worst else ""
-            words = f"{index + 1} {name}{many}"
+            key = key_of(self.screen, f"calibration.page_{index + 1}")
+            words = f"{key} {name}{many}"
             shown = f"[{words}]" if index == self.tab else f" {words} "
             yield index, at, shown
             at += len(shown)

@@ -5,7 +5,7 @@ A widget gives the names their colours; nothing here means anything by colour al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -19,6 +19,9 @@ Word: TypeAlias = tuple[str, str]
 """Some text and the name of its ink, "" for none."""
 
 Line: TypeAlias = tuple[Word, ...]
+
+KeyedWords: TypeAlias = Callable[[str], str]
+"""Words with the keys in them that they name by ids."""
 
 BLANK: Line = ()
 GAP = 2

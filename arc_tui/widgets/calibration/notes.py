@@ -8,8 +8,8 @@ from itertools import groupby
 from arc_tui import format
 from arc_tui.views.calibration.stage import CalibrationStage
 from arc_tui.views.calibration.tables import short
-from arc_tui.views.calibration.words import NO_LABELS, meanings
-from arc_tui.widgets.calibration.ink import BLANK, Line, folded, title
+from arc_tui.views.calibration.words import LABEL_LINES, NO_LABELS, meanings
+from arc_tui.widgets.calibration.ink import BLANK, KeyedWords, Line, folded, title
 from taxonomy.calibration.labels import Unusable
 from taxonomy.calibration.noise import Cell
 
@@ -20,14 +20,14 @@ READ = 100
 """Cells of a line that is still easy to read."""
 
 
-def notes_page(stage: CalibrationStage, width: int) -> list[Line]:
+def notes_page(stage: CalibrationStage, width: int, keyed: KeyedWords) -> list[Line]:
     """Labels that did not count, the noise where it was counted, then the meanings."""
     room = min(width, READ)
     lines = unusable_lines(stage, room)
     lines += noise_lines(stage.noise) if stage.noise else []
     lines += [title("what the figures mean, and when to distrust them")]
     for figure, words in meanings():
-        lines += folded(words, room, "", figure, LABEL)
+        lines += folded(keyed(words), room, "", figure, LABEL)
     return lines
 
 
@@ -55,13 +55,17 @@ def noise_lines(cells: Sequence[Cell]) -> Iterator[Line]:
     yield BLANK
 
 
-def missing_page(stage: CalibrationStage, width: int) -> list[Line]:
+def missing_page(stage: CalibrationStage, width: int, keyed: KeyedWords) -> list[Line]:
     """What stands everywhere while no label points at a run."""
     lines = unusable_lines(stage, min(width, READ))
     if stage.view.read:
-        hint = "arc import PATH brings the runs in; o reads another file of labels"
-        return [*lines, *folded(hint, width, "")]
-    return [((line, ""),) for line in NO_LABELS.split("\n")]
+        hint = (
+            "arc import PATH brings the runs in; ‹calibration.labels› reads another file of labels"
+        )
+        return [*lines, *folded(keyed(hint), width, "")]
+    tag, labels = keyed("‹trace.tag:t› in a run"), keyed("‹calibration.labels›")
+    said = NO_LABELS.format(tag=tag, labels=labels) + LABEL_LINES
+    return [((line, ""),) for line in said.split("\n")]
 
 
 def unusable_lines(stage: CalibrationStage, width: int) -> list[Line]:

@@ -19,10 +19,15 @@ class CalibrationPage(RowList):
     """Draws what it is given, anew for every size."""
 
     HELP = "a page of figures"
-    COMPONENT_CLASSES = {
-        "calibration--title", "calibration--quiet", "calibration--faint", "calibration--strong",
-        "calibration--good", "calibration--warn", "calibration--bad",
-    }  # fmt: skip
+    INKS = {
+        "title": "bold $primary",
+        "quiet": "$quiet",
+        "faint": "$faint",
+        "strong": "bold",
+        "good": "$good",
+        "warn": "$warning",
+        "bad": "bold $bad",
+    }
 
     drawing: reactive[Drawing | None] = reactive(None, repaint=False, always_update=True)
 
@@ -56,7 +61,7 @@ class CalibrationPage(RowList):
     def draw(self, index: int, width: int) -> Text:
         line = Text()
         for words, ink in self._lines[index]:
-            line.append(words, self.ink(f"calibration--{ink}") if ink else None)
+            line.append(words, self.ink(ink) if ink else None)
         line.truncate(width, overflow="ellipsis")
         return line
 

@@ -13,7 +13,17 @@ from arc_tui.views.calibration.stage import CalibrationStage, PartDrawn, Scorer
 from arc_tui.views.calibration.tables import counted, estimate, share
 from arc_tui.views.calibration.words import MAKE_SCORES, trust_lines
 from arc_tui.widgets.calibration.classes import matrix
-from arc_tui.widgets.calibration.ink import BLANK, Column, Line, beside, folded, shown, table, title
+from arc_tui.widgets.calibration.ink import (
+    BLANK,
+    Column,
+    KeyedWords,
+    Line,
+    beside,
+    folded,
+    shown,
+    table,
+    title,
+)
 from arc_tui.widgets.calibration.scatter import AXIS, LEGEND, scatter
 from taxonomy.calibration.confusions import Scatter
 from taxonomy.calibration.report import ScoreAgreement
@@ -51,14 +61,20 @@ ITEMS = (
 
 
 def scores_page(
-    stage: CalibrationStage, drawn: PartDrawn, chosen: int, width: int, height: int
+    stage: CalibrationStage,
+    drawn: PartDrawn,
+    chosen: int,
+    width: int,
+    height: int,
+    keyed: KeyedWords,
 ) -> list[Line]:
     """The page of one of the sources, or what would make one; then how judges changed."""
     by = None
     if drawn.scorers:
         scorer = drawn.scorers[chosen % len(drawn.scorers)]
         by = scorer.by
-        lines = _source(scorer, chosen, len(drawn.scorers), width, height)
+        place = _place(chosen, len(drawn.scorers), keyed)
+        lines = _source(scorer, place, width, height, keyed)
     else:
         lines = folded(MAKE_SCORES, width)
     for each in (each for each in stage.view.unchecked if each.trust.by != by):
@@ -69,19 +85,25 @@ def scores_page(
     return lines
 
 
-def _source(scorer: Scorer, chosen: int, sources: int, width: int, height: int) -> list[Line]:
-    more = f" · s: source {chosen % sources + 1} of {sources}" if sources > 1 else ""
+def _place(chosen: int, sources: int, keyed: KeyedWords) -> str:
+    """Which of several sources it is, with the key of the next."""
+    if sources < 2:
+        return ""
+    return f" · {keyed('‹calibration.source›')}: source {chosen % sources + 1} of {sources}"
+
+
+def _source(scorer: Scorer, place: str, width: int, height: int, keyed: KeyedWords) -> list[Line]:
     name = format.one_line(scorer.name)
     if scorer.scatter is None:
-        lines = [(*title(name), (f"  scored no step that people did{more}", "quiet"))]
-        lines += _trust(scorer, width)
-        return [*lines, BLANK, *_items(scorer, width)]
+        lines = [(*title(name), (f"  scored no step that people did{place}", "quiet"))]
+        lines += _trust(scorer, width, keyed)
+        return [*lines, BLANK, *_items(scorer, width, keyed)]
     many = format.count(len(scorer.scatter.pairs), "score")
-    lines = [(*title(f"{name} ↑ over people →"), (f"  {many} of both{more}", "quiet"))]
-    facts = [*_facts(scorer), BLANK, *_bands(scorer.scatter)]
+    lines = [(*title(f"{name} ↑ over people →"), (f"  {many} of both{place}", "quiet"))]
+    facts = [*_facts(scorer, keyed), BLANK, *_bands(scorer.scatter)]
     lines += beside(_picture(scorer.scatter, width, height), facts, width)
     if scorer.items:
-        lines += [BLANK, *_items(scorer, width)]
+        lines += [BLANK, *_items(scorer, width, keyed)]
     if len(scorer.agreements) > 1:
         lines += [BLANK, title("by category of task"), *_categories(scorer, width)]
     return [*lines, BLANK, *folded(LEGEND, width)]
@@ -93,16 +115,16 @@ def _picture(found: Scatter, width: int, height: int) -> list[Line]:
     return scatter(found.pairs, columns, rows)
 
 
-def _facts(scorer: Scorer) -> Iterator[Line]:
+def _facts(scorer: Scorer, keyed: KeyedWords) -> Iterator[Line]:
     for label, value in figures(scorer.agreements[0]):
         yield ((f"{label:<6}", "strong"), (value, ""))
-    yield from _trust(scorer, FACTS)
+    yield from _trust(scorer, FACTS, keyed)
 
 
-def _trust(scorer: Scorer, width: int) -> Iterator[Line]:
+def _trust(scorer: Scorer, width: int, keyed: KeyedWords) -> Iterator[Line]:
     trusted = scorer.trust is None or scorer.trust.state == "trusted"
     for words in trust_lines(scorer):
-        yield from folded(format.one_line(words), width, "good" if trusted else "warn")
+        yield from folded(keyed(format.one_line(words)), width, "good" if trusted else "warn")
 
 
 def figures(found: ScoreAgreement) -> Iterator[tuple[str, str]]:
@@ -120,7 +142,7 @@ def _bands(found: Scatter) -> Iterator[Line]:
     yield from matrix(found.bands, RANGES)
 
 
-def _items(scorer: Scorer, width: int) -> Iterator[Line]:
+def _items(scorer: Scorer, width: int, keyed: KeyedWords) -> Iterator[Line]:
     """A rubric item a row, and of a judge what these labels say of its trust."""
     yield title("rubric items: as people answered them?")
     verdicts = {each.item: each for each in scorer.item_gates}
@@ -139,7 +161,8 @@ def _items(scorer: Scorer, width: int) -> Iterator[Line]:
     ]
     yield from table(ITEMS, rows, width)
     for name, verdict in verdicts.items():
-        said = "passes: w trusts it for 30 days" if verdict.passed else "; ".join(verdict.missing)
+        lets = keyed("passes: ‹calibration.keep› trusts it for 30 days")
+        said = lets if verdict.passed else "; ".join(verdict.missing)
         yield from folded(f"{name}: {said}", width, "good" if verdict.passed else "warn")
 
 

@@ -27,7 +27,7 @@ class CalibrationWorst(RowList):
 
     HELP = "the disagreements"
     HEAD = 1
-    COMPONENT_CLASSES = {"calibration-worst--about", "calibration-worst--quiet"}
+    INKS = {"about": "$primary", "quiet": "$quiet"}
 
     BINDINGS = [
         Binding("enter", "open", "open", id="calibration.open",
@@ -75,9 +75,9 @@ class CalibrationWorst(RowList):
         spare = width - ABOUT - STEP - OFF - 5 * len(GAP)
         wide_run, wide_labelled = min(MOST_RUN, spare // 3), min(MOST_LABELLED, spare // 4)
         rest = spare - wide_run - wide_labelled
-        quiet = self.ink("calibration-worst--quiet")
+        quiet = self.ink("quiet")
         return Text.assemble(
-            (fit(about, ABOUT) + GAP, self.ink("calibration-worst--about")),
+            (fit(about, ABOUT) + GAP, self.ink("about")),
             fit(run, wide_run) + GAP,
             (fit(step, STEP, right=True) + GAP, quiet),
             fit(labelled, wide_labelled) + GAP,

@@ -21,10 +21,7 @@ MOST_FIGURES, FEWEST_FIGURES = 3, 2
 class CompareHead(FewLines):
     """The sentence in bold, a line each for A and B, the figures."""
 
-    INK = "compare-head"
-    COMPONENT_CLASSES = {
-        "compare-head--sentence", "compare-head--letter", "compare-head--quiet",
-    }  # fmt: skip
+    INKS = {"sentence": "bold", "letter": "bold $primary", "quiet": "$quiet"}
 
     view: reactive[CompareView | None] = reactive(None, layout=True)
     waiting: reactive[str] = reactive("", layout=True)

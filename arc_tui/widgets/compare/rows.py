@@ -40,11 +40,16 @@ class CompareList(RowList):
 
     HELP = "the steps of both"
     HEAD = 1
-    COMPONENT_CLASSES = {
-        "compare-list--same", "compare-list--regrouped", "compare-list--differs",
-        "compare-list--unclear", "compare-list--only_a", "compare-list--only_b",
-        "compare-list--fold", "compare-list--step",
-    }  # fmt: skip
+    INKS = {
+        "same": "$quiet",
+        "only_a": "$secondary",
+        "only_b": "$primary",
+        "regrouped": "$foreground",
+        "differs": "$warning",
+        "unclear": "$foreground",
+        "fold": "italic $quiet",
+        "step": "$quiet",
+    }
 
     BINDINGS = [
         Binding("J", "hunk(1)", "next difference", id="compare.next", group=HUNK,
@@ -164,7 +169,7 @@ class CompareList(RowList):
         if line.kind != "row":
             sign = {"fold": "⋯", "prompts": "≠", "threads": " "}[line.kind]
             style = "differs" if line.kind == "prompts" else "fold"
-            return Text(fit(f"  {sign}  {line.text}", width), self.ink(f"compare-list--{style}"))
+            return Text(fit(f"  {sign}  {line.text}", width), self.ink(style))
         row = self._row(line)
         if side == "both" and self._wide:
             return self._beside(line, row, width)
@@ -172,10 +177,10 @@ class CompareList(RowList):
 
     def _sign(self, line: Line, row: CompareRow) -> Text:
         parts = self.view is not None and line.first == self.view.departure
-        ink = self.ink(f"compare-list--{row.mark}")
+        ink = self.ink(row.mark)
         changed = "*" if row.results is False else " "
         return Text.assemble(
-            ("◆" if parts else " ", self.ink("compare-list--differs")),
+            ("◆" if parts else " ", self.ink("differs")),
             (f" {MARKS[row.mark]}{changed} ", ink),
         )
 
@@ -188,16 +193,16 @@ class CompareList(RowList):
     def _cell(self, row: CompareRow, step: int | None, did: str, width: int) -> Text:
         if step is None:
             return Text(" " * width)
-        number = Text(f"{step:>{STEP}}  ", self.ink("compare-list--step"))
-        return number.append(fit(did, width - STEP - 2), self.ink(f"compare-list--{row.mark}"))
+        number = Text(f"{step:>{STEP}}  ", self.ink("step"))
+        return number.append(fit(did, width - STEP - 2), self.ink(row.mark))
 
     def _under(self, line: Line, row: CompareRow, side: str, width: int) -> Text:
         text = self._sign(line, row) if side != "b" else Text("     ")
         a, b = (None if side == other else step for other, step in (("b", row.a), ("a", row.b)))
         steps = "  ".join(f"{'' if each is None else each:>{STEP}}" for each in (a, b))
-        text.append(f"{steps}  ", self.ink("compare-list--step"))
+        text.append(f"{steps}  ", self.ink("step"))
         did = row.did_b if a is None else row.did_a
-        return text.append(fit(did, width - text.cell_len), self.ink(f"compare-list--{row.mark}"))
+        return text.append(fit(did, width - text.cell_len), self.ink(row.mark))
 
     # --- moving
 

@@ -25,10 +25,13 @@ class FailureBars(RowList):
     """Full blocks are tagged by a person, hatched ones suggested, dotted ones nobody named."""
 
     HELP = "the classes of failure"
-    COMPONENT_CLASSES = {
-        "failure-bars--tagged", "failure-bars--suggested", "failure-bars--apart",
-        "failure-bars--quiet", "failure-bars--owner",
-    }  # fmt: skip
+    INKS = {
+        "tagged": "$primary",
+        "suggested": "$primary",
+        "apart": "$secondary",
+        "quiet": "$quiet",
+        "owner": "$secondary",
+    }
 
     BINDINGS = [
         Binding("enter", "choose", "its runs", id="failures.choose",
@@ -77,7 +80,7 @@ class FailureBars(RowList):
     def draw(self, index: int, width: int) -> Text:
         row = self.bars[index]
         if row.of == "heading":
-            return Text(f" {row.label}", self.ink("failure-bars--quiet"))
+            return Text(f" {row.label}", self.ink("quiet"))
         owners = min(self._owner, OWNER)
         left = width - self._digits - owners - (7 if owners else 5)
         label = min(self._label, max(left - LEAST, LEAST))
@@ -85,14 +88,14 @@ class FailureBars(RowList):
         whole = len(format.bar(row.count / self._most, room))
         line = Text(f" {fit(_label(row), label)}  ")
         if row.of == "untagged":
-            line.append("░" * whole, self.ink("failure-bars--quiet"))
+            line.append("░" * whole, self.ink("quiet"))
         else:
             tagged = min(len(format.bar(row.tagged / self._most, room)), whole)
             strong = "apart" if row.of == "apart" else "tagged"
-            line.append("█" * tagged, self.ink(f"failure-bars--{strong}"))
-            line.append("▒" * (whole - tagged), self.ink("failure-bars--suggested"))
+            line.append("█" * tagged, self.ink(strong))
+            line.append("▒" * (whole - tagged), self.ink("suggested"))
         line.append(f"{' ' * (room - whole)} {row.count:>{self._digits}}")
-        return line.append(f"  {fit(_owner(row), owners)}", self.ink("failure-bars--owner"))
+        return line.append(f"  {fit(_owner(row), owners)}", self.ink("owner"))
 
     def action_choose(self) -> None:
         self.post_message(self.Chosen())

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from rich.text import Text
 from textual.geometry import Size
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from arc_tui import format
 from arc_tui.views.failures.words import Labelled
 from arc_tui.widgets.cells import fit, wrap
+from arc_tui.widgets.ink import Inked
 
 LEAST = 10
 """Cells that the labels take at least."""
 
 
-class FailureCard(Widget):
+class FailureCard(Inked):
     """Labels in a column of their own, what they label wrapped beside it."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"failure-card--label"}
+    INKS = {"label": "$quiet"}
 
     said: reactive[tuple[Labelled, ...]] = reactive((), layout=True)
 
@@ -34,7 +34,7 @@ class FailureCard(Widget):
 
     def _lines(self, width: int) -> Iterator[Text]:
         column = max([len(label) for label, _ in self.said] + [LEAST]) + 2
-        quiet = self.get_component_rich_style("failure-card--label", partial=True)
+        quiet = self.ink("label")
         for label, words in self.said:
             text = format.plain(words)
             for place, (start, end) in enumerate(wrap(text, width - column)):

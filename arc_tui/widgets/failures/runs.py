@@ -29,9 +29,7 @@ class FailureRuns(RowList):
 
     HELP = "the runs behind a bar"
     HEAD = 1
-    COMPONENT_CLASSES = {
-        "failure-runs--tagged", "failure-runs--suggested", "failure-runs--quiet",
-    }  # fmt: skip
+    INKS = {"tagged": "$primary", "suggested": "$primary", "quiet": "$quiet"}
 
     BINDINGS = [
         Binding("enter", "open", "open", id="failures.open",
@@ -111,11 +109,11 @@ class FailureRuns(RowList):
         run = self.runs[index]
         style = "tagged" if run.accepted else "suggested" if run.source else "quiet"
         mark = "█" if run.accepted else "▒" if run.source else "░"
-        start = Text.assemble((f" {mark} ", self.ink(f"failure-runs--{style}")))
+        start = Text.assemble((f" {mark} ", self.ink(style)))
         return self._line(start, self._cells(run), width)
 
     def _line(self, line: Text, cells: dict[str, str], width: int) -> Text:
-        quiet = self.ink("failure-runs--quiet")
+        quiet = self.ink("quiet")
         for name, room in self._widths.items():
             if width >= ROOM or name in ("run", "step"):
                 text = fit(cells[name], room, right=name == "step")

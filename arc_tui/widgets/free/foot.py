@@ -13,6 +13,7 @@ from arc_tui import format
 from arc_tui.views.free.stage import EMPTY, FreeStage
 from arc_tui.views.free.view import FreeView
 from arc_tui.views.free.words import UNCHECKED
+from arc_tui.widgets.bound import stops
 from arc_tui.widgets.cells import spread
 from arc_tui.widgets.few_lines import FewLines
 from arc_tui.widgets.replay.foot import DIGITS, packed
@@ -21,8 +22,7 @@ from arc_tui.widgets.replay.foot import DIGITS, packed
 class FreeFoot(FewLines):
     """Progress or figures, and the sentence that stands under every free run."""
 
-    INK = "free-foot"
-    COMPONENT_CLASSES = {"free-foot--figures", "free-foot--unchecked"}
+    INKS = {"figures": "$quiet", "unchecked": "italic $quiet"}
 
     stage: reactive[FreeStage] = reactive(EMPTY, layout=True)
 
@@ -31,7 +31,7 @@ class FreeFoot(FewLines):
         figures = self.ink("figures")
         unchecked = self.ink("unchecked")
         if self.stage.running:
-            ends = "stopping" if self.stage.at == "stopping" else "esc stops"
+            ends = stops(self.screen, "free.back", stopping=self.stage.at == "stopping")
             lines = [spread(Text(progress(self.stage)), Text(ends), width)]
         else:
             lines = [Text(line, figures) for line in packed(_figures(self.stage), width)]

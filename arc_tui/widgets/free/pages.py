@@ -10,7 +10,7 @@ from arc_tui import format
 from arc_tui.views.free.stage import FreeStage, next_steps
 from arc_tui.views.free.view import MARKS, FreeRow, Got, Missed, NearCall, got_words
 from arc_tui.views.free.words import BY, RANKS
-from arc_tui.widgets.document import INDENT, Block, Document, Fold, Item, value
+from arc_tui.widgets.document import INDENT, Block, Document, Fold, Item, Keyed, value
 from replay.action import Act
 from replay.free.result import Status
 
@@ -138,8 +138,8 @@ def _stop(stage: FreeStage) -> Iterator[Item]:
     if stop is None:
         return
     style = "role" if stop.status == "finished" else "candidate"
-    can = "s writes what it would have got" if stage.view.missed is not None else ""
-    yield Block(text=_TITLES[stop.status], style=style, aside=can)
+    can = "‹free.stub› writes what it would have got" if stage.view.missed is not None else ""
+    yield Keyed(text=_TITLES[stop.status], style=style, aside=can)
     if not stop.missed:
         yield Block(text=format.plain(stop.sentence), indent=INDENT)
     for number, missed in enumerate(stop.missed):
@@ -148,7 +148,7 @@ def _stop(stage: FreeStage) -> Iterator[Item]:
     yield BLANK
     yield Block(text="what next", style="role")
     for said in next_steps(stage):
-        yield Block(text=f"› {said}", indent=INDENT, style="quiet")
+        yield Keyed(text=f"› {said}", indent=INDENT, style="quiet")
 
 
 def _missed(missed: Missed, number: int) -> Iterator[Item]:

@@ -30,11 +30,17 @@ class FreePath(RowList):
 
     HELP = "the path"
     HEAD = 1
-    COMPONENT_CLASSES = {
-        "free-path--same", "free-path--left", "free-path--unclear", "free-path--own",
-        "free-path--stopped", "free-path--ended", "free-path--number", "free-path--quiet",
-        "free-path--unanswered",
-    }  # fmt: skip
+    INKS = {
+        "same": "$quiet",
+        "left": "bold $warning",
+        "unclear": "bold $secondary",
+        "own": "$primary",
+        "stopped": "bold $bad",
+        "ended": "bold $good",
+        "number": "$quiet",
+        "quiet": "$quiet",
+        "unanswered": "$bad",
+    }
 
     BINDINGS = [
         Binding("enter", "choose", "in full", id="free.full", tooltip="Show this answer in full"),
@@ -90,12 +96,12 @@ class FreePath(RowList):
         got = _got(row)
         unanswered = any(each.text is None for each in row.got)
         return Text.assemble(
-            (fit(MARKS[row.mark], MARK), self.ink(f"free-path--{row.mark}")),
-            (f" {step:>3}  ", self.ink("free-path--number")),
+            (fit(MARKS[row.mark], MARK), self.ink(row.mark)),
+            (f" {step:>3}  ", self.ink("number")),
             fit(did_words(row), self._did_width(width)) + " " * GAP,
             (
                 fit(got, self._got_width),
-                self.ink(f"free-path--{'unanswered' if unanswered else 'quiet'}"),
+                self.ink("unanswered" if unanswered else "quiet"),
             ),
         )
 
@@ -103,7 +109,7 @@ class FreePath(RowList):
         ended = stop.status == "finished"
         mark, ink = (ENDED, "ended") if ended else (STOPPED, "stopped")
         return Text.assemble(
-            (fit(mark, MARK), self.ink(f"free-path--{ink}")),
+            (fit(mark, MARK), self.ink(ink)),
             " " * (STEP + 1),
             fit(format.one_line(stop.sentence), width - MARK - STEP - 1),
         )

@@ -15,8 +15,7 @@ from taxonomy.routing import WhatIf
 class MoneyHead(FewLines):
     """The sentence in bold; under it what the run would have cost at another model's price."""
 
-    INK = "money-head"
-    COMPONENT_CLASSES = {"money-head--sentence", "money-head--route"}
+    INKS = {"sentence": "bold", "route": "$primary"}
 
     found: reactive[MoneyRows | None] = reactive(None, layout=True)
     route: reactive[WhatIf | None] = reactive(None, layout=True)

@@ -21,7 +21,7 @@ class MoneyList(RowList):
 
     HELP = "the costs"
     HEAD = 1
-    COMPONENT_CLASSES = {"money-list--waste", "money-list--quiet"}
+    INKS = {"waste": "$warning", "quiet": "$quiet"}
 
     BINDINGS = [
         Binding("enter", "choose", "go to step", id="money.go",
@@ -62,9 +62,9 @@ class MoneyList(RowList):
         waste = "quiet" if row.kind == "dear step" else "waste"
         known = row.usd is not None
         line = Text.assemble(
-            (_amount(row), self.ink("money-list--quiet") if not known else ""),
+            (_amount(row), self.ink("quiet") if not known else ""),
             "  ",
-            (fit(row.kind, KIND), self.ink(f"money-list--{waste}")),
+            (fit(row.kind, KIND), self.ink(waste)),
             f"  {row.step:>{STEP}}  ",
         )
         return line.append(fit(row.what, width - line.cell_len))

@@ -3,25 +3,30 @@ against it."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from rich.text import Text
 from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.views.probing.stage import EMPTY, ProbeStage
+from arc_tui.widgets.bound import keyed
 from arc_tui.widgets.few_lines import FewLines, folded, noticed
 
 
 class ProbeHead(FewLines):
     """The sentence in bold, the notices under it."""
 
-    INK = "probe-head"
-    COMPONENT_CLASSES = {"probe-head--first", "probe-head--trouble", "probe-head--notice"}
+    INKS = {"first": "bold", "trouble": "bold $bad", "notice": "$warning"}
 
     stage: reactive[ProbeStage] = reactive(EMPTY, layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
-        stage = self.stage
+        stage, said = self.stage, partial(keyed, self.screen)
         style = "trouble" if stage.trouble is not None else "first"
-        said = [(style, folded(stage.first, width)), ("notice", noticed(stage.notices, width))]
-        return self.inked(said)
+        lines = [
+            (style, folded(said(stage.first), width)),
+            ("notice", noticed(map(said, stage.notices), width)),
+        ]
+        return self.inked(lines)

@@ -10,13 +10,13 @@ from arc_tui import format
 from arc_tui.views.probing.stage import ProbeStage
 from arc_tui.views.probing.view import ProbeOffer, ProbeView
 from arc_tui.views.probing.words import arms, readings, spent
-from arc_tui.widgets.document import EMPTY, Block, Document, Item
+from arc_tui.widgets.document import EMPTY, Block, Document, Item, Keyed
 
 TEXT = 400
 """Characters of what is put in that are shown before it is opened."""
 
-MORE = "n asks more often; another probe, or your own words (w), may tell"
-YOUR_WORDS = "w writes it here"
+MORE = "‹probe.samples› asks more often; another probe, or your own words (‹probe.words›), may tell"
+YOUR_WORDS = "‹probe.words› writes it here"
 
 
 def probe_page(stage: ProbeStage) -> Document:
@@ -33,7 +33,7 @@ def _offer(offer: ProbeOffer, stage: ProbeStage) -> Iterator[Item]:
         yield Block(text=unseen, label="symptom", style="candidate")
     if offer.why_not is not None:
         aside = YOUR_WORDS if offer.name == "constraint" else ""
-        yield Block(text=format.plain(offer.why_not), label="cannot", style="error", aside=aside)
+        yield Keyed(text=format.plain(offer.why_not), label="cannot", style="error", aside=aside)
         return
     for shown in readings(offer):
         yield Block(text=shown, label="would mean")
@@ -54,7 +54,7 @@ def _result(view: ProbeView) -> Iterator[Item]:
     for arm, shown in arms(view):
         yield Block(text=shown, label=arm, style="head")
     if view.done and view.classification is None:
-        yield Block(text=MORE, label="then")
+        yield Keyed(text=MORE, label="then")
     if view.classification is not None:
         yield Block(text=format.plain(view.why), label="because")
     if view.test is not None:

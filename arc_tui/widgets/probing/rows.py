@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from arc_tui import format
 from arc_tui.views.probing.stage import EMPTY, ProbeStage
 from arc_tui.views.probing.view import ProbeOffer
 from arc_tui.views.probing.words import between, price
+from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.cells import spread
+from arc_tui.widgets.ink import KEY_CAP, Inked
 
 NAME = 12
 """Cells of a probe's name."""
@@ -31,17 +31,20 @@ TALL = 30
 """Rows of a terminal from which on what a probe changes has a line of its own here."""
 
 
-class ProbeRows(Widget):
+class ProbeRows(Inked):
     """The probes of a step: `●` where its symptom was seen; one that cannot be made says why.
 
     A click looks at one; only its letter runs it.
     """
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {
-        "probe-rows--key", "probe-rows--off", "probe-rows--name", "probe-rows--quiet",
-        "probe-rows--chosen",
-    }  # fmt: skip
+    INKS = {
+        "key": KEY_CAP,
+        "off": "$quiet",
+        "name": "bold",
+        "quiet": "$quiet",
+        "chosen": "on $cursor-dim",
+    }
 
     stage: reactive[ProbeStage] = reactive(EMPTY, layout=True)
 
@@ -68,28 +71,28 @@ class ProbeRows(Widget):
         for offer in self.stage.listed.offers:
             yield self._line(offer, width)
             if self._each > 1:
-                words = Text(f"{' ' * INDENT}{offer.why_not or offer.change}", self._ink("quiet"))
+                words = Text(f"{' ' * INDENT}{offer.why_not or offer.change}", self.ink("quiet"))
                 words.truncate(width, overflow="ellipsis")
                 yield words
 
     def _line(self, offer: ProbeOffer, width: int) -> Text:
         chosen = offer is self.stage.offer
         off = offer.why_not is not None
-        style = self._ink("name" if offer.fits and not off else "quiet")
+        style = self.ink("name" if offer.fits and not off else "quiet")
         named = f"{offer.name:<{NAME}}" if width >= WIDE else ""
         left = Text.assemble(
             ("▸" if chosen else " "),
-            (f" {offer.key} ", self._ink("off" if off else "key")),
+            (
+                f" {key_of(self.screen, f'probe.{offer.name}', offer.key)} ",
+                self.ink("off" if off else "key"),
+            ),
             (f" {'●' if offer.fits else '○'} {named}{format.one_line(between(offer))}", style),
         )
-        right = Text(_aside(offer, self.stage.listed.model), self._ink("quiet"))
+        right = Text(_aside(offer, self.stage.listed.model), self.ink("quiet"))
         line = spread(left, right, width)
         if chosen:
-            line.stylize(self._ink("chosen"))
+            line.stylize(self.ink("chosen"))
         return line
-
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"probe-rows--{name}", partial=True)
 
     def on_click(self, event: events.Click) -> None:
         place = (event.y - self.gutter.top) // self._each

@@ -63,15 +63,22 @@ class StepDiff(RowList):
     HELP = "the steps"
     HEAD = 1
 
-    COMPONENT_CLASSES = {
-        "step-diff--fixed", "step-diff--broke", "step-diff--changed", "step-diff--same",
-        "step-diff--unclear", "step-diff--refused", "step-diff--break", "step-diff--number",
-        "step-diff--dimmed", "step-diff--quiet",
-    }  # fmt: skip
+    INKS = {
+        "fixed": "$good",
+        "broke": "$bad",
+        "changed": "$warning",
+        "same": "$quiet",
+        "unclear": "$secondary",
+        "refused": "$bad",
+        "break": "bold $warning",
+        "number": "$quiet",
+        "dimmed": "$calm",
+        "quiet": "$quiet",
+    }
 
     BINDINGS = [
         Binding("enter", "choose", "in full", id="steps.choose", show=False,
-                tooltip="Go to the step in full; escape comes back"),
+                tooltip="Go to the step in full"),
     ]  # fmt: skip
 
     stage: reactive[Stage] = reactive(EMPTY, repaint=False)
@@ -151,8 +158,8 @@ class StepDiff(RowList):
 
     def _ink(self, name: str, row: ReplayRow) -> Style:
         if row.dimmed:
-            return self.ink("step-diff--dimmed")
-        return self.ink(f"step-diff--{name}") if name else Style.null()
+            return self.ink("dimmed")
+        return self.ink(name) if name else Style.null()
 
     def action_choose(self) -> None:
         self.post_message(self.Chosen())

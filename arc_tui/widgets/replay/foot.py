@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
-from rich.style import Style
 from rich.text import Text
 from textual.geometry import Size
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from arc_tui import format
 from arc_tui.views.replay.stage import EMPTY, Stage
 from arc_tui.views.replay.view import ReplayView
+from arc_tui.widgets.bound import stops
 from arc_tui.widgets.cells import spread
+from arc_tui.widgets.ink import Inked
 from replay.budget import Limits
 
 BAR = 20
@@ -23,11 +23,11 @@ DIGITS = 12
 """Shown of the digest; `arc replay` prints all of it."""
 
 
-class ReplayFoot(Widget):
+class ReplayFoot(Inked):
     """Progress or figures; the figures take a second line where one is too short."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"replay-foot--done", "replay-foot--left", "replay-foot--figures"}
+    INKS = {"done": "$primary", "left": "$faint", "figures": "$quiet"}
 
     stage: reactive[Stage] = reactive(EMPTY, layout=True)
 
@@ -43,22 +43,19 @@ class ReplayFoot(Widget):
         if self.stage.running:
             return self._progress()
         lines = packed(figures(self.stage.view, self.stage.limits), self.content_size.width)
-        return Text("\n".join(lines), self._ink("figures"))
+        return Text("\n".join(lines), self.ink("figures"))
 
     def _progress(self) -> Text:
         view = self.stage.view
         total = view.total or len(self.stage.draft.rows)
         full = round(BAR * view.done / total) if total else 0
         line = Text.assemble(
-            ("━" * full, self._ink("done")),
-            ("─" * (BAR - full), self._ink("left")),
+            ("━" * full, self.ink("done")),
+            ("─" * (BAR - full), self.ink("left")),
             f"  {_progress(view, total)} · {', '.join(asked(view, self.stage.limits))}",
         )
-        ends = "stopping" if self.stage.at == "stopping" else "esc stops"
+        ends = stops(self.screen, "replay.back", stopping=self.stage.at == "stopping")
         return spread(line, Text(ends), self.content_size.width)
-
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"replay-foot--{name}", partial=True)
 
 
 def _progress(view: ReplayView, total: int) -> str:

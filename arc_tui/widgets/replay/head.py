@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rich.text import Text
 from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.views.replay.stage import EMPTY, Stage
+from arc_tui.widgets.bound import keyed
 from arc_tui.widgets.few_lines import TALL, FewLines, folded, noticed
 
 
 class ReplayHead(FewLines):
     """The sentence in bold, what it rests on, the notices under it."""
 
-    INK = "replay-head"
-    COMPONENT_CLASSES = {
-        "replay-head--sentence", "replay-head--trouble", "replay-head--basis",
-        "replay-head--notice",
-    }  # fmt: skip
+    INKS = {"sentence": "bold", "trouble": "bold $bad", "basis": "$quiet", "notice": "$warning"}
 
     stage: reactive[Stage] = reactive(EMPTY, layout=True)
 
@@ -25,12 +24,13 @@ class ReplayHead(FewLines):
     def lines(self, width: int) -> list[Text]:
         style = "trouble" if self.stage.trouble is not None else "sentence"
         basis = folded("; ".join(self._basis), width) if self._basis else []
-        said = [
-            (style, folded(self.stage.sentence, width)),
+        said = partial(keyed, self.screen, typing=True)
+        lines = [
+            (style, folded(said(self.stage.sentence), width)),
             ("basis", basis),
-            ("notice", noticed(self.stage.notices, width)),
+            ("notice", noticed(map(said, self.stage.notices), width)),
         ]
-        return self.inked(said)
+        return self.inked(lines)
 
     @property
     def _basis(self) -> tuple[str, ...]:

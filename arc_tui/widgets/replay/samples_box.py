@@ -28,6 +28,7 @@ SCHEDULES: dict[Schedule, str] = {
 class SamplesBox(ModalScreen[Wish | None]):
     """The wish with other samples; None where it is left. `live` offers the order of the calls."""
 
+    CSS_PATH = "../dialogs.tcss"
     HELP = "samples"
 
     BINDINGS = [

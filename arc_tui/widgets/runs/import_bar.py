@@ -6,19 +6,20 @@ from pathlib import PurePath
 
 from rich.text import Text
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from arc_tui import format
+from arc_tui.widgets.bound import stops
 from arc_tui.widgets.cells import spread
+from arc_tui.widgets.ink import Inked
 
 BAR = 20
 
 
-class ImportBar(Widget):
+class ImportBar(Inked):
     """One line at the foot of the list, there only while an import runs."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"import-bar--done", "import-bar--left"}
+    INKS = {"done": "$primary", "left": "$faint"}
 
     done: reactive[int] = reactive(0)
     total: reactive[int] = reactive(0)
@@ -29,11 +30,12 @@ class ImportBar(Widget):
     def render(self) -> Text:
         full = round(BAR * self.done / self.total) if self.total else 0
         line = Text.assemble(
-            ("━" * full, self.get_component_rich_style("import-bar--done", partial=True)),
-            ("━" * (BAR - full), self.get_component_rich_style("import-bar--left", partial=True)),
+            ("━" * full, self.ink("done")),
+            ("━" * (BAR - full), self.ink("left")),
             f"  {self._what()} · {format.count(self.traces, 'trace')} so far",
         )
-        return spread(line, Text("stopping" if self.stopping else "esc stops"), self.size.width)
+        ends = stops(self.screen, "runs.back", stopping=self.stopping)
+        return spread(line, Text(ends), self.size.width)
 
     def _what(self) -> str:
         if self.path == "diagnosis":

@@ -13,17 +13,18 @@ from arc_tui import format
 from arc_tui.views.failures.view import NOT_AGENTS
 from arc_tui.views.runs.view import EMPTY
 from arc_tui.widgets.cells import fit
+from arc_tui.widgets.ink import Inked
 from taxonomy.pareto import UNTAGGED, Bar, Pareto
 
 LABEL = 20
 """The widest label at a usual width of the panel; a longer one is cut with `…`."""
 
 
-class ParetoPanel(VerticalScroll, can_focus=False):
+class ParetoPanel(VerticalScroll, Inked, can_focus=False):
     """The Pareto: full blocks for tags, hatched ones for suggestions nobody accepted yet."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"pareto--tagged", "pareto--suggested", "pareto--apart", "pareto--quiet"}
+    INKS = {"tagged": "$primary", "suggested": "$primary", "apart": "$secondary", "quiet": "$quiet"}
 
     pareto: reactive[Pareto] = reactive(EMPTY.pareto, repaint=False)
 
@@ -45,7 +46,7 @@ class ParetoPanel(VerticalScroll, can_focus=False):
     def lines(self, width: int) -> list[Text]:
         """The panel's lines at a width."""
         counted = self.pareto
-        quiet = self._ink("quiet")
+        quiet = self.ink("quiet")
         if not counted.failed:
             return [Text("no failed runs", quiet)]
         bars = counted.all_bars
@@ -67,12 +68,9 @@ class ParetoPanel(VerticalScroll, can_focus=False):
     def _bar(self, bar: Bar, most: int, label: int, room: int, style: str) -> Text:
         whole = len(format.bar(bar.count / most, room))
         tagged = min(len(format.bar(bar.tagged / most, room)), whole)
-        line = _line(bar.label, label, ("█" * tagged, self._ink(style)), None)
-        line.append("▒" * (whole - tagged), self._ink("suggested"))
+        line = _line(bar.label, label, ("█" * tagged, self.ink(style)), None)
+        line.append("▒" * (whole - tagged), self.ink("suggested"))
         return line.append(f" {bar.count}")
-
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"pareto--{name}", partial=True)
 
 
 def _line(label: str, width: int, blocks: tuple[str, Style], runs: int | None) -> Text:

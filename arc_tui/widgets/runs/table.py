@@ -29,10 +29,14 @@ class RunTable(RowList):
     HELP = "the list of runs"
     HEAD = 1
 
-    COMPONENT_CLASSES = {
-        "run-table--passed", "run-table--warned", "run-table--failed", "run-table--unknown",
-        "run-table--quiet", "run-table--marked",
-    }  # fmt: skip
+    INKS = {
+        "passed": "$good",
+        "warned": "$warning",
+        "failed": "$bad",
+        "unknown": "$quiet",
+        "quiet": "$quiet",
+        "marked": "bold $primary",
+    }
 
     BINDINGS = [
         Binding("enter", "open", "open", id="runs.open", tooltip="Open the run under the cursor"),
@@ -131,10 +135,10 @@ class RunTable(RowList):
             return Text(" " * MARK + NOT_READ)
         warned = "warned" if row.outcome == "passed" and row.warnings else row.outcome
         text = Text.assemble(
-            (MARKED if row.trace == self.marked else " ", self.ink("run-table--marked")),
-            (f"{mark(row):<{MARK - 1}}", self.ink(f"run-table--{warned}")),
+            (MARKED if row.trace == self.marked else " ", self.ink("marked")),
+            (f"{mark(row):<{MARK - 1}}", self.ink(warned)),
         )
-        quiet = self.ink("run-table--quiet")
+        quiet = self.ink("quiet")
         for column, cell in self._columns.cells(row, width - MARK):
             strong = (column is WHY and row.outcome == "failed") or column.title == "task"
             text.append(cell, "" if strong else quiet).append(" " * GAP)

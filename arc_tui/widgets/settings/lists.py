@@ -27,7 +27,7 @@ class SettingList(RowList):
     HELP = "the settings"
     HEAD = 1
 
-    COMPONENT_CLASSES = {"setting-list--name", "setting-list--set", "setting-list--quiet"}
+    INKS = {"name": "$foreground", "set": "bold $primary", "quiet": "$quiet"}
 
     head: reactive[Sequence[str]] = reactive((), repaint=False)
     table: reactive[Sequence[Sequence[str]]] = reactive((), repaint=False)
@@ -50,7 +50,7 @@ class SettingList(RowList):
         first, *rest = self._cells(self.table[index], width)
         mark = "● " if index in self.marked else "  "
         style = "set" if index in self.marked else "name"
-        line = Text.assemble(mark, (first, self.ink(f"setting-list--{style}")))
+        line = Text.assemble(mark, (first, self.ink(style)))
         for cell in rest:
             line.append(" " * GAP + cell)
         return line
@@ -82,7 +82,7 @@ class ThemeList(RowList):
 
     HELP = "the themes"
 
-    COMPONENT_CLASSES = {"theme-list--used"}
+    INKS = {"used": "bold $primary"}
 
     BINDINGS = [
         Binding("enter", "use", "use it", id="settings.theme",
@@ -114,7 +114,7 @@ class ThemeList(RowList):
     def draw(self, index: int, width: int) -> Text:
         name = self.names[index]
         if name == self.used:
-            return Text(fit(f"● {name}", width), self.ink("theme-list--used"))
+            return Text(fit(f"● {name}", width), self.ink("used"))
         return Text(fit(f"  {name}", width))
 
     def action_use(self) -> None:

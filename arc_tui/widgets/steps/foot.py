@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from arc_tui import format
 from arc_tui.views.steps.stage import EMPTY, StepsStage
 from arc_tui.views.steps.words import figures, spent
+from arc_tui.widgets.bound import stops
 from arc_tui.widgets.cells import spread
+from arc_tui.widgets.ink import Inked
 from arc_tui.widgets.replay.foot import BAR
 from replay.budget import Limits
 
 
-class StepsFoot(Widget):
+class StepsFoot(Inked):
     """Progress or figures."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"steps-foot--done", "steps-foot--left", "steps-foot--figures"}
+    INKS = {"done": "$primary", "left": "$line", "figures": "$quiet"}
 
     stage: reactive[StepsStage] = reactive(EMPTY)
 
     def render(self) -> Text:
         stage, width = self.stage, self.content_size.width
         if stage.running:
-            ends = "stopping" if stage.at == "stopping" else "x stops"
+            ends = stops(self.screen, "steps.stop", stopping=stage.at == "stopping")
             return spread(self._progress(), Text(ends), width)
         said = figures(stage.view) if any(row.asked for row in stage.view.rows) else ""
-        return spread(Text(said, self._ink("figures")), Text(), width)
+        return spread(Text(said, self.ink("figures")), Text(), width)
 
     def _progress(self) -> Text:
         view = self.stage.view
@@ -37,13 +37,10 @@ class StepsFoot(Widget):
         full = round(BAR * done / total) if total else 0
         allowed = _allowed(self.stage.wanted.limits)
         return Text.assemble(
-            ("━" * full, self._ink("done")),
-            ("─" * (BAR - full), self._ink("left")),
+            ("━" * full, self.ink("done")),
+            ("─" * (BAR - full), self.ink("left")),
             f"  {done} of {format.count(total, 'step')} · {spent(view)}{allowed}",
         )
-
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"steps-foot--{name}", partial=True)
 
 
 def _allowed(limits: Limits) -> str:

@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import get_args
 
 from rich.text import Text
@@ -11,6 +12,7 @@ from typing_extensions import override
 
 from arc_tui.jobs.bisect.step_plan import OracleName
 from arc_tui.views.steps.stage import EMPTY, StepsStage
+from arc_tui.widgets.bound import keyed
 from arc_tui.widgets.cells import spread
 from arc_tui.widgets.few_lines import FewLines, folded, noticed
 
@@ -18,28 +20,32 @@ from arc_tui.widgets.few_lines import FewLines, folded, noticed
 class StepsHead(FewLines):
     """The run and the oracles, the sentence in bold, the test of it, the notices, what to do."""
 
-    INK = "steps-head"
-    COMPONENT_CLASSES = {
-        "steps-head--title", "steps-head--oracle", "steps-head--sentence", "steps-head--trouble",
-        "steps-head--validated", "steps-head--refuted", "steps-head--inconclusive",
-        "steps-head--notice", "steps-head--doing",
-    }  # fmt: skip
+    INKS = {
+        "title": "$quiet",
+        "oracle": "bold $primary",
+        "sentence": "bold",
+        "trouble": "bold $bad",
+        "validated": "bold $good",
+        "refuted": "bold $bad",
+        "inconclusive": "bold",
+        "notice": "$warning",
+        "doing": "$primary",
+    }
 
     stage: reactive[StepsStage] = reactive(EMPTY, layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
-        stage = self.stage
-        first, *more = stage.lines
+        stage, said = self.stage, partial(keyed, self.screen)
+        first, *more = map(said, stage.lines)
         trial = stage.view.trial
-        said = [
+        parts = [
             ("sentence" if stage.trouble is None else "trouble", folded(first, width)),
             *((trial.status if trial is not None else "", folded(each, width)) for each in more),
-            ("notice", noticed(stage.notices, width)),
-            ("doing", folded(stage.doing, width) if stage.doing else []),
+            ("notice", noticed(map(said, stage.notices), width)),
+            ("doing", folded(said(stage.doing), width) if stage.doing else []),
         ]
-        lines = [Text(line, self.ink(name)) for name, texts in said for line in texts]
-        return [self._title(width), *lines]
+        return [self._title(width), *self.inked(parts)]
 
     def _title(self, width: int) -> Text:
         """The run, and the oracles with the one that is asked marked."""

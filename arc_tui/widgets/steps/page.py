@@ -12,7 +12,7 @@ from arc_tui.views.steps.view import FixView, SourceRow, StepRow, StepsView, Tri
 from arc_tui.views.steps.words import rate_words
 from arc_tui.views.trace import view as traces
 from arc_tui.views.trace.step import StepView
-from arc_tui.widgets.document import INDENT, Block, Document, Item
+from arc_tui.widgets.document import INDENT, Block, Document, Item, Keyed
 from arc_tui.widgets.placed import Placed
 from arc_tui.widgets.trace.pages import observations_page, response_page
 
@@ -75,8 +75,8 @@ def _trial(trial: TrialView) -> Iterator[Item]:
 
 
 def _fix(fix: FixView, *, tried: bool) -> Iterator[Item]:
-    name = "the fix that was tried" if tried else "the fix that v tries"
-    yield Block(text=name, style="role", aside=format.one_line(fix.name))
+    name = "the fix that was tried" if tried else "the fix that ‹steps.validate› tries"
+    yield Keyed(text=name, style="role", aside=format.one_line(fix.name))
     for change in fix.changes:
         yield Block(text=format.plain(change), indent=INDENT)
 

@@ -25,9 +25,7 @@ class StepsList(RowList):
 
     HELP = "the steps"
     HEAD = 1
-    COMPONENT_CLASSES = {
-        "steps-list--decisive", "steps-list--bad", "steps-list--open", "steps-list--quiet",
-    }  # fmt: skip
+    INKS = {"decisive": "bold $warning", "bad": "$bad", "open": "$secondary", "quiet": "$quiet"}
 
     BINDINGS = [
         Binding("enter", "open", "open", id="steps.open",
@@ -87,12 +85,12 @@ class StepsList(RowList):
         places = (fit(str(row.step), STEP, right=True), fit(message, MESSAGE, right=True))
         line = Text.assemble(
             " ",
-            (_mark(row), self.ink(f"steps-list--{_ink(row)}")),
-            (f"{GAP}{GAP.join(places)}{GAP}", self.ink("steps-list--quiet")),
+            (_mark(row), self.ink(_ink(row))),
+            (f"{GAP}{GAP.join(places)}{GAP}", self.ink("quiet")),
             fit(format.one_line(row.did), self._room(width)) + GAP,
         )
         said = fit(_phrase(row), width - line.cell_len).rstrip()
-        return line.append(said, self.ink(f"steps-list--{_ink(row)}"))
+        return line.append(said, self.ink(_ink(row)))
 
     def _room(self, width: int) -> int:
         """Cells of what a step did: half of the line, and what the oracle's words leave."""

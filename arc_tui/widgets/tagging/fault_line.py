@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.reactive import reactive
-from textual.widget import Widget
 
+from arc_tui.widgets.bound import key_of
+from arc_tui.widgets.ink import KEY_CAP, Inked
 from taxonomy.classes import Fault
 
 ORDER = (Fault.AGENT, Fault.USER, Fault.HARNESS, Fault.CHECK)
@@ -20,13 +20,15 @@ MEANING = {
 }
 
 
-class FaultLine(Widget):
+class FaultLine(Inked):
     """The agent until a person turns to another; a suggestion keeps its own unless they do."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {
-        "fault-line--key", "fault-line--here", "fault-line--quiet",
-    }  # fmt: skip
+    INKS = {
+        "key": KEY_CAP,
+        "here": "bold",
+        "quiet": "$quiet",
+    }
 
     suggested: reactive[Fault | None] = reactive(None)
     turned: reactive[Fault | None] = reactive(None)
@@ -46,11 +48,13 @@ class FaultLine(Widget):
         self.turned = ORDER[(ORDER.index(self.said) + 1) % len(ORDER)]
 
     def render(self) -> Text:
-        quiet = self._ink("quiet")
-        line = Text.assemble((" f ", self._ink("key")), " whose doing  ")
+        quiet = self.ink("quiet")
+        line = Text.assemble(
+            (f" {key_of(self.screen, 'tag.fault')} ", self.ink("key")), " whose doing  "
+        )
         for fault in ORDER:
             if fault is self.said:
-                line.append(f"[{fault.value}]", self._ink("here"))
+                line.append(f"[{fault.value}]", self.ink("here"))
             else:
                 line.append(f" {fault.value} ", quiet)
         line.append(f"  {self._meaning()}", quiet)
@@ -59,11 +63,9 @@ class FaultLine(Widget):
 
     def _meaning(self) -> str:
         if self.accepted is not self.said:
-            return f"enter keeps the suggestion's: {self.accepted.value}"
+            key = key_of(self.screen, "tag.accept")
+            return f"{key} keeps the suggestion's: {self.accepted.value}"
         return MEANING[self.said]
-
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"fault-line--{name}", partial=True)
 
     def on_click(self, _: events.Click) -> None:
         self.turn()

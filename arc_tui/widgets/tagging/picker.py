@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
-from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -20,12 +19,13 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import ModalScreen
-from textual.widget import Widget
 from textual.widgets import Input, Static
 from typing_extensions import override
 
 from arc_tui import format
+from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.cells import fit
+from arc_tui.widgets.ink import KEY_CAP, Inked
 from arc_tui.widgets.tagging.fault_line import FaultLine
 from arc_tui.widgets.tagging.suggestions import SuggestionList
 from taxonomy.classes import CLASSES, SUB_LABELS, ClassEntry, FailureClass, Fault
@@ -55,7 +55,7 @@ class NothingWrong(Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-class ClassRow(Widget):
+class ClassRow(Inked):
     """A class with its letter, definition, signature and first fix, and who else says it here.
 
     A click chooses it. Where there is one line below the definition, it is the signature or the
@@ -63,9 +63,12 @@ class ClassRow(Widget):
     """
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {
-        "class-row--key", "class-row--name", "class-row--quiet", "class-row--said",
-    }  # fmt: skip
+    INKS = {
+        "key": KEY_CAP,
+        "name": "bold",
+        "quiet": "$quiet",
+        "said": "$secondary",
+    }
 
     signature: reactive[bool] = reactive(False)
 
@@ -85,13 +88,13 @@ class ClassRow(Widget):
         entry, room = self._entry, self.content_size.width - INDENT
         said = f"  {self._said}" if self._said else ""
         line = Text.assemble(
-            (f" {entry.key} ", self._ink("key")),
-            (f" {entry.name.value:<{INDENT - 4}}", self._ink("name")),
+            (f" {key_of(self.screen, f'tag.{entry.key}')} ", self.ink("key")),
+            (f" {entry.name.value:<{INDENT - 4}}", self.ink("name")),
             fit(entry.definition, room - len(said)),
-            (said, self._ink("said")),
+            (said, self.ink("said")),
         )
         for words in self._below():
-            line.append(f"\n{' ' * INDENT}").append(fit(words, room), self._ink("quiet"))
+            line.append(f"\n{' ' * INDENT}").append(fit(words, room), self.ink("quiet"))
         return line
 
     def _below(self) -> Sequence[str]:
@@ -107,28 +110,30 @@ class ClassRow(Widget):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return 1 + len(self._below())
 
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"class-row--{name}", partial=True)
-
     def on_click(self, _: events.Click) -> None:
         self.post_message(self.Picked(self._entry.key))
 
 
-class NothingRow(Widget):
+class NothingRow(Inked):
     """That nothing is wrong, said of the whole run."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"nothing-row--key", "nothing-row--name"}
+    INKS = {
+        "key": KEY_CAP,
+        "name": "bold",
+    }
 
     class Picked(Message):
         """The row was clicked."""
 
     def render(self) -> Text:
-        key = self.get_component_rich_style("nothing-row--key", partial=True)
-        name = self.get_component_rich_style("nothing-row--name", partial=True)
+        key = self.ink("key")
+        name = self.ink("name")
         room = self.content_size.width - INDENT
         words = fit("said of the whole run: no failure is to be seen in it", room)
-        return Text.assemble((" n ", key), (f" {'nothing wrong':<{INDENT - 4}}", name), words)
+        letter = key_of(self.screen, "tag.nothing")
+        said = f" {'nothing wrong':<{INDENT - 4}}"
+        return Text.assemble((f" {letter} ", key), (said, name), words)
 
     def on_click(self, _: events.Click) -> None:
         self.post_message(self.Picked())
@@ -140,6 +145,7 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
     Nobody else's word is shown where `suggested` and `tags` are empty, as in a blind pass.
     """
 
+    CSS_PATH = "picker.tcss"
     HELP = "tag a step"
 
     BINDINGS = [
@@ -193,7 +199,8 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
                 yield ClassRow(entry, self._said.get(entry.name, ""))
             yield NothingRow()
             yield FaultLine()
-            yield Input(placeholder="a note to keep with it (tab, then a letter)", id="note",
+            note = key_of(self, "tag.note")
+            yield Input(placeholder=f"a note to keep with it ({note}, then a letter)", id="note",
                         compact=True)  # fmt: skip
             yield Static(sub_labels(), id="labels", markup=False)
             yield Input(placeholder="a number, or your own words, then enter", id="sub",
@@ -205,7 +212,8 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
         tall = self.app.size.height >= TALL
         self.set_class(tall, "-tall")
         if not tall:
-            box.border_subtitle = "space: signs or fixes"
+            signs = key_of(self, "tag.signs")
+            box.border_subtitle = Text(f"{signs}: signs or fixes")
         self._show_fault()
         self._ask_sub(False)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from rich.style import Style
 from rich.text import Text
 from textual.geometry import Size
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.cells import spread
+from arc_tui.widgets.ink import Inked
 
 TAG, NONE, SKIP = "trace.tag", "queue.clear", "queue.skip"
 UNDO, TURN, LEAVE = "trace.undo", "queue.blind", "trace.back"
@@ -26,12 +25,11 @@ GO_ON = (
 """The keys before a blind word was given or without one, and after it; shorter for less room."""
 
 
-class QueueLine(Widget):
+class QueueLine(Inked):
     """Place and reason; once a blind word was given, what others said beside it."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"queue-line--place", "queue-line--quiet", "queue-line--same",
-                         "queue-line--other"}  # fmt: skip
+    INKS = {"place": "bold $primary", "quiet": "$quiet", "same": "$good", "other": "$warning"}
 
     place: reactive[str] = reactive("")
     blind: reactive[bool] = reactive(False)
@@ -44,12 +42,12 @@ class QueueLine(Widget):
 
     def render(self) -> Text:
         width = self.content_size.width
-        place = Text(f" {self.place}", self._ink("place"))
+        place = Text(f" {self.place}", self.ink("place"))
         lines = [
-            spread(place, Text(self._keys(width - place.cell_len - 2), self._ink("quiet")), width)
+            spread(place, Text(self._keys(width - place.cell_len - 2), self.ink("quiet")), width)
         ]
         for words in self.compared:
-            line = Text(f" {words}", self._ink("same" if self.agreed else "other"))
+            line = Text(f" {words}", self.ink("same" if self.agreed else "other"))
             line.truncate(width, overflow="ellipsis")
             lines.append(line)
         return Text("\n").join(lines)
@@ -63,6 +61,3 @@ class QueueLine(Widget):
             if len(said) <= room:
                 return said
         return ""
-
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"queue-line--{name}", partial=True)

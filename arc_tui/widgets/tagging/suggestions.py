@@ -8,11 +8,12 @@ from rich.text import Text
 from textual import events
 from textual.geometry import Size
 from textual.reactive import reactive
-from textual.widget import Widget
 from typing_extensions import override
 
 from arc_tui import format
+from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.cells import fit
+from arc_tui.widgets.ink import Inked
 from taxonomy.classes import Fault, class_label
 from taxonomy.findings import Evidence, Finding
 
@@ -24,11 +25,11 @@ MEANT = 0.5
 """A finding that states a lower confidence is a hint, and says so."""
 
 
-class SuggestionList(Widget):
-    """No line where nothing is suggested. `enter` stands before the one it would accept."""
+class SuggestionList(Inked):
+    """No line where nothing is suggested. The key that accepts stands before the one it would."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"suggestion-list--key", "suggestion-list--quiet"}
+    INKS = {"key": "bold", "quiet": "$quiet"}
 
     place: reactive[int] = reactive(0, layout=True)
 
@@ -57,13 +58,14 @@ class SuggestionList(Widget):
         return Text("\n").join(self._lines(self.content_size.width))
 
     def _lines(self, width: int) -> Iterator[Text]:
-        key = self.get_component_rich_style("suggestion-list--key", partial=True)
-        quiet = self.get_component_rich_style("suggestion-list--quiet", partial=True)
+        key = self.ink("key")
+        quiet = self.ink("quiet")
         several = len(self._found) > 1
+        accept = key_of(self.screen, "tag.accept")
         for place, found in enumerate(self._found):
             here = place == self.place
             number = f"{place + 1} " if several and place < 9 else ""
-            head = f"{'enter' if here else '':<7}{number}"
+            head = f"{accept if here else '':<7}{number}"
             line = Text.assemble((head, key), suggestion(found))
             line.truncate(width, overflow="ellipsis")
             yield line

@@ -12,7 +12,6 @@ from textual.containers import Vertical
 from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from arc_tui import format
 from arc_tui.views.trace import step as steps
@@ -20,6 +19,8 @@ from arc_tui.views.trace import view as traces
 from arc_tui.views.trace.step import StepView
 from arc_tui.views.trace.view import TraceView
 from arc_tui.widgets.document import EMPTY
+from arc_tui.widgets.ink import Inked
+from arc_tui.widgets.keyed import with_keys
 from arc_tui.widgets.placed_page import PlacedPage
 from arc_tui.widgets.trace.pages import PAGES
 
@@ -29,11 +30,15 @@ AGENT = 24
 """Cells of the name of who took a step."""
 
 
-class Tabs(Widget):
+class Tabs(Inked):
     """The names of the pages on one line, the one in front marked, each with its digit."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"tabs--tab", "tabs--front", "tabs--place"}
+    INKS = {
+        "tab": "$quiet",
+        "front": "bold $foreground on $cursor | bold reverse",
+        "place": "$quiet",
+    }
 
     step: reactive[StepView] = reactive(steps.EMPTY)
     tab: reactive[int] = reactive(0)
@@ -46,11 +51,9 @@ class Tabs(Widget):
             self.tab = tab
 
     def render(self) -> Text:
-        line = Text.assemble(
-            (self._place(), self.get_component_rich_style("tabs--place", partial=True))
-        )
-        front = self.get_component_rich_style("tabs--front", partial=True)
-        behind = self.get_component_rich_style("tabs--tab", partial=True)
+        line = Text.assemble((self._place(), self.ink("place")))
+        front = self.ink("front")
+        behind = self.ink("tab")
         for index, _, shown in self._tabs():
             line.append(shown, front if index == self.tab else behind)
         return line
@@ -111,6 +114,6 @@ class Detail(Vertical):
             self.page.document = EMPTY
             return
         shown = (self.step.trace, self.step.row.step, self.tab)
-        made = PAGES[NAMES[self.tab]](self.view, self.step)
+        made = with_keys(self.screen, PAGES[NAMES[self.tab]](self.view, self.step))
         self.page.show(made, again=shown == self._shown)
         self._shown = shown

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 
-from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from arc_tui import format
 from arc_tui.views.trace.view import EMPTY, TraceView
 from arc_tui.widgets.cells import spread
+from arc_tui.widgets.ink import Inked
 from taxonomy.query.listing import RunRow
 
 _PROVIDER = re.compile(r"[^\s,/]+/(?=[^\s,])")
@@ -21,14 +20,18 @@ REST, SHORTEST = 70, 28
 """Cells kept for outcome, size and model beside a long title, and those a title keeps."""
 
 
-class TraceHead(Widget):
+class TraceHead(Inked):
     """Name, outcome, size, model; candidates with the evidence of the first."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {
-        "trace-head--passed", "trace-head--warned", "trace-head--failed", "trace-head--unknown",
-        "trace-head--quiet", "trace-head--candidate",
-    }  # fmt: skip
+    INKS = {
+        "passed": "bold $good",
+        "warned": "bold $warning",
+        "failed": "bold $bad",
+        "unknown": "$quiet",
+        "quiet": "$quiet",
+        "candidate": "bold $warning",
+    }
 
     view: reactive[TraceView] = reactive(EMPTY)
 
@@ -36,7 +39,7 @@ class TraceHead(Widget):
         if self.view is EMPTY:
             return Text()
         width = self.content_size.width
-        quiet = self._ink("quiet")
+        quiet = self.ink("quiet")
         row = self.view.run
         return Text("\n").join(
             [
@@ -55,7 +58,7 @@ class TraceHead(Widget):
             " ",
             (format.cut(title(row), max(self.content_size.width - REST, SHORTEST)), "bold"),
             " · ",
-            (ended, self._ink(warned)),
+            (ended, self.ink(warned)),
             f" · {format.count(row.steps, 'step')}",
             f" · {_PROVIDER.sub('', format.one_line(row.models)) or 'model unknown'}",
         )
@@ -63,17 +66,14 @@ class TraceHead(Widget):
     def _break(self) -> Text:
         marked = self.view.marked
         if not marked:
-            return Text(f" {nothing(self.view)}", self._ink("quiet"))
+            return Text(f" {nothing(self.view)}", self.ink("quiet"))
         also = f" (also {', '.join(map(str, marked[1:]))})" if marked[1:] else ""
         return Text.assemble(
             " ",
-            (f"break? {marked[0]}", self._ink("candidate")),
+            (f"break? {marked[0]}", self.ink("candidate")),
             also,
             f" · {format.one_line(self.view.run.why)}",
         )
-
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"trace-head--{name}", partial=True)
 
 
 def title(row: RunRow) -> str:

@@ -23,7 +23,7 @@ class ValueList(RowList):
     """A value a line with what is known of its origin in short."""
 
     HELP = "values of the step's calls"
-    COMPONENT_CLASSES = {"value-list--path", "value-list--nowhere", "value-list--place"}
+    INKS = {"path": "$primary", "nowhere": "$bad", "place": "$quiet"}
 
     values: reactive[tuple[ValueRow, ...]] = reactive((), repaint=False)
 
@@ -36,12 +36,12 @@ class ValueList(RowList):
 
     def draw(self, index: int, width: int) -> Text:
         row = self.values[index]
-        path = Text(fit(format.one_line(row.path), 24) + "  ", self.ink("value-list--path"))
+        path = Text(fit(format.one_line(row.path), 24) + "  ", self.ink("path"))
         line = Text.assemble(path, fit(format.one_line(str(row.value)), max(width // 3, 12)), "  ")
         if row.known == "nowhere":
-            line.append(f"✗ {row.where}", self.ink("value-list--nowhere"))
+            line.append(f"✗ {row.where}", self.ink("nowhere"))
         else:
-            line.append(format.one_line(row.where), self.ink("value-list--place"))
+            line.append(format.one_line(row.where), self.ink("place"))
         line.truncate(width, overflow="ellipsis")
         return line
 
@@ -49,6 +49,7 @@ class ValueList(RowList):
 class OriginsBox(ModalScreen[int | None]):
     """The values of a step; enter goes to the step that first held the one under the cursor."""
 
+    CSS_PATH = "origins_box.tcss"
     HELP = "where from"
 
     BINDINGS = [

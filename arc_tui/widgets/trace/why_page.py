@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from arc_tui import format
 from arc_tui.views.trace.step import StepView, is_hint
 from arc_tui.views.trace.view import TraceView
-from arc_tui.widgets.document import INDENT, Block, Document, Item
+from arc_tui.widgets.document import INDENT, Block, Document, Item, Keyed
 from arc_tui.widgets.placed import Placed
 from arc_tui.widgets.trace.why_grounds import goal_blocks, value_blocks
 from arc_tui.widgets.trace.why_scores import score_blocks
@@ -44,7 +44,7 @@ def why_page(trace: TraceView, step: StepView) -> Document:
         tuple(_run(trace)),
     ]  # fmt: skip
     if not any(against):
-        parts.insert(0, (Block(text=_nothing(trace, hints=bool(hints)), style="quiet"),))
+        parts.insert(0, (Keyed(text=_nothing(trace, hints=bool(hints)), style="quiet"),))
     return tuple(item for part in parts if part for item in (*part, BLANK))[:-1]
 
 
@@ -77,8 +77,8 @@ def _nothing(trace: TraceView, *, hints: bool) -> str:
     only = ", but a hint" if hints else ""
     if trace.marked:
         return (
-            f"nothing stands out at this step{only}; c goes to the candidate at step"
-            f" {trace.marked[0]}"
+            f"nothing stands out at this step{only}; ‹trace.candidate_next› goes to the"
+            f" candidate at step {trace.marked[0]}"
         )
     return f"nothing the rules know stands out at this step{only}"
 

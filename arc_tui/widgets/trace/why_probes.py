@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from arc_tui import format
 from arc_tui.views.probing.reasons import WhyProbes
 from arc_tui.views.probing.words import between, last_basis, last_words, price
-from arc_tui.widgets.document import INDENT, Block, Item
+from arc_tui.widgets.document import INDENT, Block, Item, Keyed
 
 
 def last_blocks(probes: WhyProbes) -> Iterator[Item]:
@@ -27,8 +27,10 @@ def offer_blocks(probes: WhyProbes) -> Iterator[Item]:
     listed = probes.listed
     if listed is None or not listed.offers:
         return
-    yield Block(text="probes", style="head", aside="P, then a letter, tells two causes apart")
+    aside = "‹trace.probes›, then a letter, tells two causes apart"
+    yield Keyed(text="probes", style="head", aside=aside)
     for offer in listed.offers:
         aside = price(offer, listed.model)
-        yield Block(text=f"{between(offer)}?", label=f"P {offer.key}", aside=aside, indent=INDENT)
+        label = f"‹trace.probes› ‹probe.{offer.name}:{offer.key}›"
+        yield Keyed(text=f"{between(offer)}?", label=label, aside=aside, indent=INDENT)
         yield Block(text=offer.why_not or offer.change, label=" ", indent=INDENT, style="quiet")

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from arc_tui import format
 from arc_tui.views.trying.stage import EMPTY, TryStage
 from arc_tui.views.trying.words import spent, whom
+from arc_tui.widgets.bound import stops
 from arc_tui.widgets.cells import spread
+from arc_tui.widgets.ink import Inked
 from arc_tui.widgets.replay.foot import BAR
 
 
-class TryFoot(Widget):
+class TryFoot(Inked):
     """Progress or figures."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {"try-foot--done", "try-foot--left", "try-foot--figures"}
+    INKS = {"done": "$primary", "left": "$line", "figures": "$quiet"}
 
     stage: reactive[TryStage] = reactive(EMPTY)
 
@@ -26,19 +26,16 @@ class TryFoot(Widget):
         stage, view = self.stage, self.stage.view
         if not stage.running:
             figures = " · ".join(filter(None, (whom(view), spent(view)))) if view.done else ""
-            return spread(Text(figures, self._ink("figures")), Text(""), self.content_size.width)
+            return spread(Text(figures, self.ink("figures")), Text(""), self.content_size.width)
         full = round(BAR * view.done / view.total) if view.total else 0
         allowed = _allowed(stage)
         line = Text.assemble(
-            ("━" * full, self._ink("done")),
-            ("─" * (BAR - full), self._ink("left")),
+            ("━" * full, self.ink("done")),
+            ("─" * (BAR - full), self.ink("left")),
             f"  {view.done} of {format.count(view.total, 'step')} · {spent(view)}{allowed}",
         )
-        ends = "stopping" if stage.at == "stopping" else "x stops"
+        ends = stops(self.screen, "try.stop", stopping=stage.at == "stopping")
         return spread(line, Text(ends), self.content_size.width)
-
-    def _ink(self, name: str) -> Style:
-        return self.get_component_rich_style(f"try-foot--{name}", partial=True)
 
 
 def _allowed(stage: TryStage) -> str:

@@ -32,9 +32,13 @@ class TryList(RowList):
 
     HELP = "the runs tried"
     HEAD = 1
-    COMPONENT_CLASSES = {
-        "try-list--good", "try-list--bad", "try-list--open", "try-list--quiet", "try-list--heading",
-    }  # fmt: skip
+    INKS = {
+        "good": "bold $good",
+        "bad": "bold $bad",
+        "open": "$secondary",
+        "quiet": "$quiet",
+        "heading": "$quiet",
+    }
 
     BINDINGS = [
         Binding("enter", "open", "open", id="try.open",
@@ -99,16 +103,16 @@ class TryList(RowList):
     def draw(self, index: int, width: int) -> Text:
         row = self._rows[index]
         if isinstance(row, str):
-            return Text(fit(f" {row}", width).rstrip(), self.ink("try-list--heading"))
+            return Text(fit(f" {row}", width).rstrip(), self.ink("heading"))
         control, edited = arms(row)
         line = Text.assemble(
             " ",
-            (fit(mark(row), MARK), self.ink(f"try-list--{_ink(row)}")),
+            (fit(mark(row), MARK), self.ink(_ink(row))),
             f"  {fit(row.run, self._room(width))}  ",
-            (f"{row.step:>{STEP}}", self.ink("try-list--quiet")),
+            (f"{row.step:>{STEP}}", self.ink("quiet")),
             f"  {control:>{ARM}}  {edited:>{ARM}}  ",
         )
-        style = self.ink("try-list--quiet") if row.why else ""
+        style = self.ink("quiet") if row.why else ""
         return line.append(_did(row, width - line.cell_len, wide=width >= WIDE).rstrip(), style)
 
     def _room(self, width: int) -> int:

@@ -1,0 +1,57 @@
+"""The app opened on one run: no list is read or drawn before somebody goes back to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from arc_tui.app import ArcApp
+from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.screens.trace.screen import TraceScreen
+from tests.arc_tui import sample
+from tests.screen import settle, text
+
+
+@asynccontextmanager
+async def on_a_run(tmp_path: Path) -> AsyncIterator[Pilot[None]]:
+    path = tmp_path / "arc.db"
+    app = ArcApp(path, trace=sample.put_failed(path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        yield pilot
+
+
+async def test_no_list_is_made_and_it_stands_at_the_break(tmp_path: Path) -> None:
+    async with on_a_run(tmp_path) as pilot:
+        screen = pilot.app.screen
+        assert isinstance(screen, TraceScreen)
+        assert not any(isinstance(each, RunsScreen) for each in pilot.app.screen_stack)
+        assert screen.step == screen.view.marked[0]
+
+
+async def test_escape_goes_to_the_list_and_enter_back(tmp_path: Path) -> None:
+    async with on_a_run(tmp_path) as pilot:
+        await pilot.press("escape")
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, RunsScreen)
+        assert "26" in text(pilot.app)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, TraceScreen)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, RunsScreen)
+        assert len(pilot.app.screen_stack) == 2
+
+
+async def test_what_is_looked_for_in_all_runs_is_shown_in_the_list(tmp_path: Path) -> None:
+    async with on_a_run(tmp_path) as pilot:
+        await pilot.press("slash", *"IFOYYZ", "enter")
+        await settle(pilot)
+        await pilot.press("A")
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, RunsScreen)
+        assert pilot.app.screen.arrangement.words == '"IFOYYZ"'

@@ -1,0 +1,142 @@
+"""Whatever keys a person sets, every sentence names those: none of another key stays on a screen,
+and none is written into the source."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from textual.app import App
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+import arc_tui
+from arc_tui.keymap import bound, checked, named
+from arc_tui.settings import Settings
+from arc_tui.widgets.bound import NAMED
+from tests.arc_tui.test_every_screen import (
+    LARGE,
+    TABLE,
+    WAYS,
+    at,
+    by_key,
+    demo,
+    environment,
+    unprompted,
+)
+from tests.screen import rows, text
+
+__all__ = ["demo", "environment", "unprompted"]
+
+KEY = r"enter|⏎|esc|escape|tab|space|\^[a-z]|ctrl\+\w|f\d{1,2}"
+"""Keys that are called by a name."""
+
+SAYS = re.compile(
+    rf"(?<![\w'\"./│-])(?:(?P<name>‹|(?:{KEY})(?!\w))|(?P<letter>[b-zA-Z?/,.=]) (?=[a-z]+s\b))"
+)
+"""A key by its name anywhere; a letter, where a word follows that may be what it does."""
+
+SENTENCE = re.compile(
+    rf"(?:^|[;:,(] ?|\b(?:then|and|or) )(?:{KEY}|[b-zA-Z])(?= [a-z]+s\b|\)| again\b|, then\b)"
+)
+
+FIXED = re.compile(
+    r"tab (goes to the line|next( line)?)|⏎ (answers|attaches)|space: [a-z ]+|\(enter( unfolds)?\)"
+)
+"""What is said of keys in a dialog's lines and ticks, which are Textual's own, and of folds."""
+
+OURS = Path(arc_tui.__file__).parent
+
+
+def sources() -> Iterator[Path]:
+    for part in ("screens", "widgets", "views"):
+        yield from (OURS / part).rglob("*.py")
+
+
+@pytest.fixture(scope="module")
+def other_keys() -> dict[str, str]:
+    """For everything that can be bound another key, which no line that is typed in takes."""
+    letters = (char for char in map(chr, range(0x100, 0x600)) if char.isalpha())
+    narrow = (char for char in letters if cell_len(char) == 1 and named(char) == (char,))
+    return checked({name: f"alt+{next(narrow)}" for name in bound()})
+
+
+async def leave(pilot: Pilot[None], to: Screen[object]) -> None:
+    """Back from where a key led, by the key that was set for it."""
+    for _ in range(4):
+        if pilot.app.screen is to:
+            return
+        active = pilot.app.screen.active_bindings.values()
+        name = next(
+            each.binding.id
+            for each in active
+            if each.binding.id and each.binding.id.endswith((".back", ".leave"))
+        )
+        await by_key(pilot, name)
+    raise AssertionError(f"no key leads back to {to}: {text(pilot.app)}")
+
+
+def old_keys(app: App[None]) -> list[str]:
+    """The lines of the screen that name a key nobody has set."""
+    said = (FIXED.sub("", line) for line in rows(app))
+    return [f"{found[0]!r} in {line.strip()}" for line in said if (found := SAYS.search(line))]
+
+
+@pytest.mark.parametrize("parent", WAYS)
+async def test_no_screen_names_a_key_that_is_not_set(
+    parent: str,
+    demo: Path,
+    unprompted: Path,
+    other_keys: dict[str, str],
+) -> None:
+    using = Settings(keymap=other_keys)
+    db = unprompted if parent == "a run without a prompt" else demo
+    async with at(db, WAYS[parent], LARGE, using) as pilot:
+        home = pilot.app.screen
+        assert not old_keys(pilot.app)
+        for row in (each for each in TABLE if each.parent == parent):
+            pilot.app.clear_notifications()
+            for name in row.ids.split():
+                await by_key(pilot, name)
+                assert not old_keys(pilot.app), name
+            await leave(pilot, home)
+
+
+# --- in the source
+
+
+def test_every_key_that_a_sentence_names_is_one() -> None:
+    known = bound()
+    for path in sources():
+        for found in NAMED.finditer(path.read_text()):
+            name, otherwise = found["id"], found["otherwise"]
+            assert name in known, (path, name)
+            assert otherwise in (None, known[name].keys[0]), (path, name)
+
+
+def test_no_sentence_names_a_key_by_itself() -> None:
+    """Also where no walk comes by: at its beginning, after a mark or a word that joins."""
+    found = [
+        f"{path.relative_to(OURS)}: {said}"
+        for path in sources()
+        for said in sentences(ast.parse(path.read_text()))
+        if SENTENCE.search(FIXED.sub("", said))
+    ]
+    assert not found
+
+
+def sentences(tree: ast.AST) -> Iterator[str]:
+    """The strings of a module but its docstrings, its bindings and its patterns."""
+    apart: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            apart.add(node.value)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("Binding", "re.compile"):
+            apart.update(ast.walk(node))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in apart:
+            yield node.value
