@@ -32,17 +32,7 @@ class Empty(App):
 Empty().run()
 """
 
-OPENED = """
-import pathlib, sys
-from arc_tui.app import ArcApp
-from arc_tui.screens.trace.screen import TraceScreen
-class Opened(ArcApp):
-    def on_mount(self):
-        self.push_screen(TraceScreen(self.path, sys.argv[2]))
-Opened(pathlib.Path(sys.argv[1])).run()
-"""
-"""The app on a run without the list that one comes from."""
-
+ARC = ("-m", "arc_tui", "--db")
 MOST = 100_000
 SPANS, RUNS, MEGABYTES = (1_000, 10_000, 100_000), (10_000, 100_000), (1, 5)
 PRESSES, STARTS = 25, 5
@@ -64,7 +54,7 @@ def traces(lengths: Sequence[int]) -> Iterator[Row]:
     for count in lengths:
         path = long_trace(count)
         key = _only_trace(path)
-        shown, empty = _in_turn((OPENED, str(path), key), A_ROW, (EMPTY,), "nothing else")
+        shown, empty = _in_turn((*ARC, str(path), "open", key), A_ROW, (EMPTY,), "nothing else")
         yield Row(
             f"first frame with span rows, {count:,} spans",
             f"{ms(shown)} against {ms(empty)}: {shown / empty:.2f}×",
@@ -92,7 +82,7 @@ def runs(lengths: Sequence[int]) -> Iterator[Row]:
     moves = {}
     for count in lengths:
         path = many_runs(count)
-        shown, empty = _in_turn(("-m", "arc_tui", "--db", str(path)), A_RUN, (EMPTY,), "nothing")
+        shown, empty = _in_turn((*ARC, str(path)), A_RUN, (EMPTY,), "nothing")
         yield Row(
             f"first frame with rows, {count:,} runs",
             f"{ms(shown)} against {ms(empty)}: {shown / empty:.2f}×",
@@ -133,7 +123,7 @@ def message(megabytes: int) -> Iterator[Row]:
 
 
 def _arc(path: Path) -> Terminal:
-    return Terminal("-m", "arc_tui", "--db", str(path))
+    return Terminal(*ARC, str(path))
 
 
 def _only_trace(path: Path) -> str:
