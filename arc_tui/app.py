@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -30,6 +31,16 @@ HERE = Path(__file__).parent
 
 FEW_COLOURS = {"standard", "windows", None}
 """Terminals that know sixteen colours or none, as Rich calls what they know."""
+
+
+UNDER_WAY_S = 1.0
+"""By then a start is over."""
+
+
+def collect_from_now_on() -> None:
+    """Look for garbage, but not among what was made by now."""
+    gc.freeze()
+    gc.enable()
 
 
 class ArcApp(TypingAhead, Sheets, Touring):
@@ -136,6 +147,8 @@ class ArcApp(TypingAhead, Sheets, Touring):
     def on_mount(self) -> None:
         if not (self.is_headless or self.is_web):
             ending.when_told(lambda code: self.exit(return_code=code))
+        if not gc.isenabled():
+            self.set_timer(UNDER_WAY_S, collect_from_now_on)
         if self._tour:
             self.begin_tour()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -48,6 +49,7 @@ def run_app(
             "export TERM=xterm-256color where it can; `arc ls` and `arc show` need none",
         )  # fmt: skip
     unlock(path)
+    gc.disable()  # what a start makes stays: the app looks for garbage once it is under way
     from arc_tui.app import ArcApp
     from arc_tui.settings import read_settings
 

@@ -8,7 +8,6 @@ with its traceback. A question that takes longer than a moment can be stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -19,6 +18,7 @@ from textual.notifications import SeverityLevel
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState, get_current_worker
+from typing_extensions import override
 
 from arc_tui import format
 from arc_tui.widgets.bound import key_of
@@ -58,7 +58,7 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         self._questions: dict[str, Question] = {}
         self._awaited: set[Worker[None]] = set()
         self._answered = False
-        self._undrawn = ExitStack()
+        self._undrawn = False
 
     @property
     def awaits(self) -> bool:
@@ -96,7 +96,7 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         """
         over = Event()
         if not (self._answered or self._questions):
-            self._undrawn.enter_context(self.app.batch_update())
+            self._undrawn = True
             self.set_timer(AT_ONCE_S, self._draw)
 
         def work() -> None:
@@ -122,11 +122,13 @@ class ArcScreen(Screen[None], inherit_bindings=False):
 
     def _draw(self) -> None:
         """Draw, from now on: the first answer is there, or is worth waiting for no longer."""
-        self._undrawn.close()
+        self._undrawn = False
         self.refresh()
 
-    def on_unmount(self) -> None:
-        self._undrawn.close()
+    @override
+    def _compositor_refresh(self) -> None:
+        if not self._undrawn:
+            super()._compositor_refresh()
 
     def _moment_over(self, worker: Worker[None]) -> None:
         if any(question.worker is worker for question in self._questions.values()):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
@@ -55,3 +57,18 @@ async def test_what_is_looked_for_in_all_runs_is_shown_in_the_list(tmp_path: Pat
         await settle(pilot)
         assert isinstance(pilot.app.screen, RunsScreen)
         assert pilot.app.screen.arrangement.words == '"IFOYYZ"'
+
+
+async def test_garbage_is_looked_for_once_the_app_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arc_tui.app.UNDER_WAY_S", 0.01)
+    gc.disable()
+    try:
+        async with on_a_run(tmp_path) as pilot:
+            while not gc.isenabled():
+                await pilot.pause(0.01)
+            assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()
+        gc.enable()

@@ -42,6 +42,9 @@ from replay.store.rows import StepRow
 if TYPE_CHECKING:
     from arc_tui.views.runs.queue import Visit
 
+DRAWN_S = 0.05
+"""The beginning of a long run is drawn before the rest is read, which would hold it up."""
+
 FILTER_HINT = 'tool:bash is:error tag:loop "said" -is:repeat'
 
 
@@ -91,6 +94,7 @@ class TraceScreen(Watching, Looking, Leaving, Walking):
         """
         super().__init__(path, trace)
         self.visit = visit
+        self._more = False
         self._at = at
 
     def compose(self) -> ComposeResult:
@@ -131,11 +135,21 @@ class TraceScreen(Watching, Looking, Leaving, Walking):
         self.tab = WHY if view.marked else NAMES.index("Response")
         self.call_later(self.spans.go_to, opens_at)
         if view.partial:
-            self.hold_keys(self._read_all())
+            self._more = True
+            self.set_timer(DRAWN_S, self._read_on)
 
     def on_changed(self) -> None:
         if self.view is not traces.EMPTY:
             self._read_all()
+
+    def _read_on(self) -> None:
+        self._more = False
+        self.hold_keys(self._read_all())
+
+    @property
+    @override
+    def awaits(self) -> bool:
+        return super().awaits or self._more
 
     def _read_all(self) -> Worker[None]:
         def read(store: Store) -> TraceView:
