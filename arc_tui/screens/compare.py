@@ -135,7 +135,10 @@ class CompareScreen(ArcScreen):
         """Offer what it can be compared with, once that is known."""
         if self.view is None:
             self._wait(LOOKING)
-        self.ask(lambda store: build_siblings(store, self.a), self.SiblingsFound, group="siblings")
+        looking = self.ask(
+            lambda store: build_siblings(store, self.a), self.SiblingsFound, group="siblings"
+        )
+        self.hold_keys(looking)
 
     def on_compare_screen_siblings_found(self, event: SiblingsFound) -> None:
         if not self.is_current:

@@ -29,7 +29,10 @@ class Queueing(ArcScreen):
 
     def action_queue(self, blind: bool) -> None:
         by = author()
-        self.ask(lambda store: queue(store, by, blind=blind), self.QueueRead, group="queue")
+        reading = self.ask(
+            lambda store: queue(store, by, blind=blind), self.QueueRead, group="queue"
+        )
+        self.hold_keys(reading)
 
     def on_queueing_queue_read(self, event: QueueRead) -> None:
         if event.queue.waiting:

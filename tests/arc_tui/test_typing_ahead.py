@@ -162,6 +162,22 @@ async def test_every_key_of_a_long_burst_has_its_turn(db: Path) -> None:
     assert second.note == "why so"
 
 
+async def test_what_is_found_is_gone_to_before_the_key_behind_it(db: Path) -> None:
+    async with opened(db) as pilot:
+        await settle(pilot)
+        for key in ("enter", "/", *"reservation", "enter", "n"):
+            await pilot.press(key)
+            await settle(pilot)
+        assert isinstance(pilot.app.screen, TraceScreen)
+        there = pilot.app.screen.spans.step
+    async with opened(db) as pilot:
+        await settle(pilot)
+        burst(app_of(pilot), "enter", "/", *"reservation", "enter", *"nth")
+        await settle(pilot)
+    with open_ledger(db) as store:
+        assert [tag.step for tag in ledger.human_tags(store)] == [there]
+
+
 async def test_what_is_typed_behind_slash_arrives_whole_and_its_list_is_waited_for(
     db: Path,
 ) -> None:

@@ -99,7 +99,8 @@ class Choosing(ArcScreen):
     # --- a kept edit
 
     def action_stored(self) -> None:
-        self.ask(lambda store: tuple(listed(store)), self.EditsListed, group="edits")
+        listing = self.ask(lambda store: tuple(listed(store)), self.EditsListed, group="edits")
+        self.hold_keys(listing)
 
     def on_choosing_edits_listed(self, event: EditsListed) -> None:
         if not event.kept:

@@ -68,7 +68,8 @@ class Filtering(Jumping):
 
             return meant(view, asked, lambda words: steps_saying(store, self.trace, words))
 
-        self.ask(find, lambda steps: self.Sifted(typed, steps), group="sift")
+        sifting = self.ask(find, lambda steps: self.Sifted(typed, steps), group="sift")
+        self.hold_keys(sifting)
 
     def on_filtering_sifted(self, event: Sifted) -> None:
         if event.typed == self._typed:

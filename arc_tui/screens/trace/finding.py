@@ -96,11 +96,12 @@ class Finding(Filtering):
         if self._words:
             words = self._words
             shown = labelled(self.view.tree, words)
-            self.ask(
+            finding = self.ask(
                 lambda store: shown | steps_saying(store, self.trace, words),
                 self.Found,
                 group="find",
             )
+            self.hold_keys(finding)
 
     def on_finding_found(self, event: Found) -> None:
         self.found = event.steps

@@ -68,11 +68,13 @@ class Looking(Probed):
                 self._ground = Ground(store, self.trace)
             return self._ground.under(step)
 
-        self.ask(
+        finding = self.ask(
             find,
             lambda found: self.GroundsKnown(found, asked=asked),
             group="asked grounds" if asked else "grounds",
         )
+        if asked:
+            self.hold_keys(finding)
 
     def on_looking_grounds_known(self, event: GroundsKnown) -> None:
         if event.asked:
