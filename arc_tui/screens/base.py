@@ -122,8 +122,9 @@ class ArcScreen(Screen[None], inherit_bindings=False):
 
     def _draw(self) -> None:
         """Draw, from now on: the first answer is there, or is worth waiting for no longer."""
-        self._undrawn = False
-        self.refresh()
+        if self._undrawn:
+            self._undrawn = False
+            self.refresh()
 
     @override
     def _compositor_refresh(self) -> None:
@@ -156,8 +157,7 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         asked = self._questions.get(event.worker.group)
         if asked is not None and asked.worker is event.worker and event.worker.is_finished:
             del self._questions[event.worker.group]
-            if not self._answered:
-                self._draw()
+            self._draw()
             self._answered = self._answered or event.state is WorkerState.SUCCESS
             self.reading = self.reading and bool(self._questions)
             if not self._questions:
