@@ -12,10 +12,11 @@ from arc_tui.screens.runs.screen import RunsScreen
 from arc_tui.screens.trace.screen import TraceScreen
 from arc_tui.widgets.ask_box import AskBox
 from arc_tui.widgets.attach_box import AttachBox
+from arc_tui.widgets.failures.runs import FailureRuns
 from arc_tui.widgets.replay.prompt_area import PromptArea
 from arc_tui.widgets.replay.target_list import TargetList
 from tests.arc_tui.test_every_screen import LARGE, RUNS, at, by_key, demo, environment, unprompted
-from tests.screen import settle
+from tests.screen import settle, text
 
 __all__ = ["demo", "environment", "unprompted"]
 
@@ -93,3 +94,25 @@ async def test_a_key_that_asks_asks_and_changes_nothing_when_it_is_left(
         assert isinstance(pilot.app.screen, AskBox)
         await by_key(pilot, "ask.leave")
         assert pilot.app.screen is screen
+
+
+@pytest.mark.parametrize(
+    ("way", "name"),
+    [("runs.calibration", "calibration.copy"), ("runs.open trace.money", "money.copy")],
+)
+async def test_what_is_shown_is_copied(way: str, name: str, demo: Path) -> None:
+    async with at(demo, tuple(way.split()), LARGE) as pilot:
+        await by_key(pilot, name)
+        copied = pilot.app.clipboard.split("\n")
+        shown = text(pilot.app)
+        assert any(line.strip() and line.strip() in shown for line in copied)
+
+
+async def test_tab_goes_from_the_bars_to_the_runs_behind_one_and_back(demo: Path) -> None:
+    async with at(demo, ("runs.failures",), LARGE) as pilot:
+        first = pilot.app.screen.focused
+        await by_key(pilot, "failures.pane")
+        second = pilot.app.screen.focused
+        assert isinstance(second, FailureRuns)
+        await by_key(pilot, "failures.pane")
+        assert pilot.app.screen.focused is first
