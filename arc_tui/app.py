@@ -24,7 +24,6 @@ from arc_tui.sheets import Sheets
 from arc_tui.themes import DARK, LIGHT, OURS, chosen, roles
 
 if TYPE_CHECKING:
-    from arc_tui.screens.runs.screen import RunsScreen
     from arc_tui.screens.settings.screen import SettingsScreen
 
 HERE = Path(__file__).parent
@@ -90,7 +89,7 @@ class ArcApp(TypingAhead, Sheets, Touring):
         self.demo = demo
         self.picked_theme: str | None = None
         self.broke = False
-        self._imports = imports
+        self.imports = imports
         self._trace = trace
         self._tour = tour
         for theme in OURS.values():
@@ -137,12 +136,6 @@ class ArcApp(TypingAhead, Sheets, Touring):
         from arc_tui.screens.trace.screen import TraceScreen
 
         return Below(TraceScreen(self.path, self._trace), self.runs)
-
-    @override
-    def runs(self) -> RunsScreen:
-        from arc_tui.screens.runs.screen import RunsScreen
-
-        return RunsScreen(self.path, self._imports, columns=self.settings.columns)
 
     def on_mount(self) -> None:
         if not (self.is_headless or self.is_web):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from arc_tui.screens.trace.leaving import Leaving
     from arc_tui.screens.trace.screen import TraceScreen
     from arc_tui.screens.trace.walking import Walking
+    from arc_tui.settings import Settings
     from arc_tui.views.runs.queue import Visit
     from arc_tui.widgets.calibration.worst import CalibrationWorst
     from arc_tui.widgets.failures.runs import FailureRuns
@@ -54,7 +55,11 @@ class Routing(App[None]):
     """An app over one database that goes from screen to screen."""
 
     path: Path
+    imports: tuple[Path, ...]
+    """What the list reads first."""
+
     demo: bool
+    settings: Settings
     marked: str = ""
     """The run that another is to be compared with, "" for none."""
 
@@ -69,7 +74,9 @@ class Routing(App[None]):
 
     def runs(self) -> RunsScreen:
         """The list of runs, as it is first shown."""
-        raise NotImplementedError
+        from arc_tui.screens.runs.screen import RunsScreen
+
+        return RunsScreen(self.path, self.imports, columns=self.settings.columns)
 
     def on_run_table_opened(self, event: RunTable.Opened) -> None:
         self._open(event.trace)
@@ -77,12 +84,11 @@ class Routing(App[None]):
     def on_opening_demo_wanted(self) -> None:
         """The bundled runs in a database of their own, imported where that is new."""
         from arc_tui.places import demo_database, fixtures
-        from arc_tui.screens.runs.screen import RunsScreen
 
         self.path, self.demo, self.marked = demo_database(None), True, ""
-        new = () if self.path.exists() else (fixtures() / "traces",)
-        self.push_screen(RunsScreen(self.path, new))
-        if new:
+        self.imports = () if self.path.exists() else (fixtures() / "traces",)
+        self.push_screen(self.runs())
+        if self.imports:
             self.begin_tour()
 
     def begin_tour(self) -> None:

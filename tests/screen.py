@@ -38,6 +38,13 @@ async def settle(pilot: Pilot[None]) -> None:
             return
 
 
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    """Press keys, each once everything the one before led to is done and drawn."""
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
 async def handled(pilot: Pilot[None]) -> None:
     """Wait until every message is handled, and those that handling them posted; an app that a bug
     ended handles none any more."""

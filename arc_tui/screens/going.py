@@ -44,7 +44,7 @@ class Moved(Message, Generic[View]):
 
     @override
     def can_replace(self, message: Message) -> bool:
-        return isinstance(message, type(self))
+        return isinstance(message, Moved)
 
 
 class Ended(Message):
@@ -58,15 +58,13 @@ class Ended(Message):
 
 
 class Going(Generic[View]):
-    """Work whose views are posted as `moved` messages, and its end as an `ended` one."""
+    """Work whose views are posted as `Moved` messages, and its end as an `Ended` one."""
 
     def __init__(
         self,
         screen: ArcScreen,
         work: Work[View],
         *,
-        moved: type[Moved[View]],
-        ended: type[Ended],
         group: str,
         cut_short: Callable[[View], bool] = lambda _: False,
     ) -> None:
@@ -74,8 +72,6 @@ class Going(Generic[View]):
         `cut_short` is the last one."""
         self._screen = screen
         self._views = work
-        self._moved = moved
-        self._ended = ended
         self._cut_short = cut_short
         self._held: Stoppable | None = None
         self._worker: Worker[None] = screen.run_worker(
@@ -91,10 +87,10 @@ class Going(Generic[View]):
     def _work(self) -> None:
         worker = get_current_worker()
         try:
-            ended = self._ended(stopped=not self._drained(worker))
+            ended = Ended(stopped=not self._drained(worker))
         except ArcError as error:
             stopped = worker.is_cancelled
-            ended = self._ended(stopped=stopped, trouble=None if stopped else error)
+            ended = Ended(stopped=stopped, trouble=None if stopped else error)
         self._screen.post_message(ended)
 
     def _drained(self, worker: Worker[None]) -> bool:
@@ -104,7 +100,7 @@ class Going(Generic[View]):
             closing(self._views(store, self._hold)) as going,
         ):
             for view in going:
-                self._screen.post_message(self._moved(view))
+                self._screen.post_message(Moved(view))
                 if worker.is_cancelled or self._cut_short(view):
                     return False
         return True

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.arc_tui import quick
+from tests.arc_tui import quick, sample
 from tests.arc_tui.free_case import put_tour
 
 
@@ -23,6 +23,14 @@ def no_sessions(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tour") / "arc.db"
     put_tour(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def six_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One run of every kind, to be read only."""
+    path = tmp_path_factory.mktemp("runs") / "arc.db"
+    sample.put_runs(path)
     return path
 
 

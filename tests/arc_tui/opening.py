@@ -29,14 +29,19 @@ class Bare(App[None]):
         self.theme = DARK.name
 
 
+def begun_at(screen: ArcScreen) -> ArcApp:
+    """An app with that screen at its bottom."""
+    app = ArcApp(screen.path)
+    app.get_default_screen = lambda: app.dressed(screen)  # type: ignore[method-assign]
+    return app
+
+
 @asynccontextmanager
 async def opened(
     screen: ArcScreen, size: tuple[int, int] = SIZES[1], *, below: bool = False
 ) -> AsyncIterator[Pilot[None]]:
     """The screen alone, settled; with the list of runs `below` it where a key may leave it."""
-    app = ArcApp(screen.path)
-    if not below:
-        app.get_default_screen = lambda: app.dressed(screen)  # type: ignore[method-assign]
+    app = ArcApp(screen.path) if below else begun_at(screen)
     async with app.run_test(size=size, notifications=True) as pilot:
         if below:
             app.push_screen(screen)

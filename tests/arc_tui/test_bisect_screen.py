@@ -17,8 +17,8 @@ from arc_tui.app import ArcApp
 from arc_tui.jobs.bisect.bisecting import bisecting
 from arc_tui.jobs.bisect.plan import Wanted
 from arc_tui.jobs.bisect.versions import of_files
-from arc_tui.screens.bisect.going import BisectMoved
 from arc_tui.screens.bisect.screen import BisectScreen
+from arc_tui.screens.going import Moved
 from arc_tui.views.bisect.view import BisectView
 from arc_tui.views.bisect.ways import named
 from arc_tui.widgets.ask_box import AskBox
@@ -32,7 +32,7 @@ from taxonomy.ledger import open_ledger
 from tests.arc_tui.bisect_case import TOUR, prompt, put_runs, repository
 from tests.messages_api import Body, MessagesApi
 from tests.replay.live_case import MODEL, clean_environment
-from tests.screen import matches_golden, rows, settle
+from tests.screen import matches_golden, press, rows, settle
 from tests.screen import text as drawn
 
 BROKE = 4
@@ -85,12 +85,6 @@ def key(db: Path, trace: str) -> str:
         return trace_row(store, trace).trace
 
 
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    for each in keys:
-        await pilot.press(each)
-        await settle(pilot)
-
-
 async def answer(pilot: Pilot[None], words: str) -> None:
     """Type an answer into the box that is open."""
     assert isinstance(pilot.app.screen, AskBox)
@@ -135,7 +129,7 @@ async def test_while_it_runs_it_says_what_is_asked_and_why(db: Path, size: tuple
     async with opened(db, size=size) as (pilot, screen):
         await press(pilot, "j", "enter")
         screen.stage = structs.replace(screen.stage, at="asking")
-        screen.post_message(BisectMoved(halfway))
+        screen.post_message(Moved(halfway))
         await settle(pilot)
         said = drawn(pilot.app)
         assert "Asking v5 ×4: an answer there is expected to leave the least open." in said

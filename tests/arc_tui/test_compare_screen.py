@@ -22,7 +22,7 @@ from tests.arc_tui.sample import header, put
 from tests.arc_tui.test_escapes import drawn
 from tests.build import call, step, trace
 from tests.faults import hostile
-from tests.screen import matches_golden, settle, text
+from tests.screen import matches_golden, press, settle, text
 
 SIZES = [(80, 24), (120, 40)]
 
@@ -53,12 +53,6 @@ async def opened(
         app.push_screen(screen)
         await settle(pilot)
         yield pilot, screen
-
-
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settle(pilot)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -17,7 +17,7 @@ from arc_tui.screens.trace.screen import TraceScreen
 from taxonomy.classes import FailureClass
 from taxonomy.ledger import open_ledger
 from tests.arc_tui import failures_case
-from tests.screen import matches_golden, rows, settle
+from tests.screen import matches_golden, press, rows, settle
 from tests.screen import text as drawn
 
 
@@ -53,12 +53,6 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARC_CONFIG_DIR", failures_case.configured(tmp_path / "settings"))
-
-
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settle(pilot)
 
 
 def here(screen: FailuresScreen) -> str:

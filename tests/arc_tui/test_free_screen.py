@@ -15,8 +15,8 @@ from textual.widgets import Input
 
 from arc_tui.app import ArcApp
 from arc_tui.jobs.freeing import FreeWanted, freeing
-from arc_tui.screens.free.going import FreeMoved
 from arc_tui.screens.free.screen import FreeScreen
+from arc_tui.screens.going import Moved
 from arc_tui.screens.replay.screen import ReplayScreen
 from arc_tui.screens.trace.screen import TraceScreen
 from arc_tui.views.free.stage import left_of
@@ -33,7 +33,7 @@ from tests.arc_tui.free_case import READ, REFUND, TOUR, V4, WITHDRAWN, put_accou
 from tests.arc_tui.opening import looks_like, until
 from tests.messages_api import MessagesApi, demo_policy
 from tests.replay.live_case import clean_environment
-from tests.screen import rows, settle
+from tests.screen import press, rows, settle
 from tests.screen import text as drawn
 
 Opened = tuple[Pilot[None], FreeScreen]
@@ -59,12 +59,6 @@ def keep(db: Path, *written: Stub, trace: str = TOUR) -> str:
     with open_ledger(db) as store:
         wanted = FreeWanted(trace=trace, model="demo", stubs=written, max_steps=1)
         return [view.trace for view in freeing(store, wanted)][-1]
-
-
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settle(pilot)
 
 
 def focused(screen: FreeScreen) -> str | None:
@@ -93,7 +87,7 @@ async def test_it_looks_like_this_at_a_miss_where_a_stub_is_written_and_while_it
         await press(pilot, "escape")
         screen.stage = structs.replace(screen.stage, at="asking")
         await settle(pilot)
-        screen.post_message(FreeMoved(first))
+        screen.post_message(Moved(first))
         await settle(pilot)
         await settle(pilot)
         await looks_like(pilot, "free_going")

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from textual import events
 
-from arc_tui.app import ArcApp
 from arc_tui.screens.trace.screen import TraceScreen
 from arc_tui.views.trace import view as traces
 from arc_tui.views.trace.tree import visible
@@ -20,7 +19,7 @@ from replay.store import Store
 from replay.store.rows import span_rows, step_rows
 from taxonomy.ledger import open_ledger
 from tests.arc_tui import sample
-from tests.arc_tui.opening import PATIENCE_S, until
+from tests.arc_tui.opening import PATIENCE_S, begun_at, until
 from tests.screen import handled, settle, text
 
 BROKE = 3
@@ -106,8 +105,8 @@ async def test_the_rest_follows_and_keys_wait_for_it(
     monkeypatch.setattr(traces, "AHEAD", 2)
     monkeypatch.setattr("arc_tui.screens.trace.screen.build_trace", slow)
     key = sample.put_failed(tmp_path / "arc.db")
-    app, screen = ArcApp(tmp_path / "arc.db"), TraceScreen(tmp_path / "arc.db", key)
-    app.get_default_screen = lambda: app.dressed(screen)  # type: ignore[method-assign]
+    screen = TraceScreen(tmp_path / "arc.db", key)
+    app = begun_at(screen)
     async with app.run_test(size=(120, 40)) as pilot:
         try:
             await until(pilot, "says: IFOYYZ was booked")

@@ -29,7 +29,7 @@ from tests.arc_tui import sample, try_case
 from tests.arc_tui.opening import looks_like, until
 from tests.messages_api import Body, MessagesApi, message, text
 from tests.replay.live_case import MODEL, clean_environment
-from tests.screen import matches_golden, settle
+from tests.screen import matches_golden, press, settle
 from tests.screen import text as drawn
 
 START = "shop-refund-v1-0"
@@ -85,11 +85,6 @@ async def opened(
 
 def at(screen: ProbeScreen) -> str:
     return screen.stage.at
-
-
-async def press(pilot: Pilot[None], key: str) -> None:
-    await pilot.press(key)
-    await settle(pilot)
 
 
 async def answer(pilot: Pilot[None], words: str) -> None:

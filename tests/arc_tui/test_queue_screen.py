@@ -23,7 +23,10 @@ from taxonomy.ledger import open_ledger
 from taxonomy.queue import queue
 from tests.arc_tui import sample
 from tests.arc_tui.opening import looks_like
-from tests.screen import matches_golden, rows, settle, text
+from tests.arc_tui.six_runs import db
+from tests.screen import matches_golden, press, rows, settle, text
+
+__all__ = ["db"]
 
 
 class QueueApp(ArcApp):
@@ -34,23 +37,6 @@ class QueueApp(ArcApp):
 
 
 Walk = Pilot[None]
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six runs, three of them failed and one that passed with a warning."""
-    path = tmp_path_factory.mktemp("db") / "arc.db"
-    sample.put_runs(path)
-    return path
-
-
-@pytest.fixture
-def db(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of it; at the keyboard sits Mei."""
-    monkeypatch.setenv("ARC_USER", "mei")
-    copy = tmp_path / "arc.db"
-    copy.write_bytes(made.read_bytes())
-    return copy
 
 
 def tag(db: Path, place: int, by: str, failure: FailureClass, step: int) -> None:
@@ -75,11 +61,6 @@ async def walking(
         app.post_message(Queueing.Entered(visit))
         await settle(pilot)
         yield pilot
-
-
-async def press(pilot: Walk, *keys: str) -> None:
-    await pilot.press(*keys)
-    await settle(pilot)
 
 
 def here(pilot: Walk) -> TraceScreen:

@@ -18,7 +18,7 @@ from arc_tui.widgets.trace.lanes import GUTTER, Lanes
 from tests.arc_tui import opening, sample
 from tests.arc_tui.opening import looks_like
 from tests.build import call, step, tool, trace
-from tests.screen import matches_golden, settle, text
+from tests.screen import matches_golden, press, settle, text
 
 Opened = tuple[Pilot[None], TraceScreen]
 
@@ -42,11 +42,6 @@ async def opened(
     screen = TraceScreen(db, key, at)
     async with opening.opened(screen, size) as pilot:
         yield pilot, screen
-
-
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    await pilot.press(*keys)
-    await settle(pilot)
 
 
 # --- jumps

@@ -17,7 +17,7 @@ from arc_tui.app import ArcApp
 from arc_tui.jobs.replaying import Wanted, replaying
 from arc_tui.places import fixtures
 from arc_tui.screens.editing import edit
-from arc_tui.screens.replay.asking import ReplayEnded, ReplayMoved
+from arc_tui.screens.going import Ended, Moved
 from arc_tui.screens.replay.screen import ReplayScreen
 from arc_tui.views.replay.view import ReplayView
 from arc_tui.views.wish import levels_of, limits_of
@@ -116,7 +116,7 @@ async def test_it_looks_like_this_before_anything_is_asked_and_while_it_asks(db:
         posted = views(db, Edit(name="v4", changes=(SetSystem(V4),)))
         screen.edit_pane.put(V4)
         await pilot.press("tab")
-        screen.post_message(ReplayMoved(under_way(posted, 5)))
+        screen.post_message(Moved(under_way(posted, 5)))
         await settle(pilot)
         await looks_like(pilot, "replay_during", (*SIZES, WIDE))
 
@@ -285,11 +285,11 @@ async def test_figures_that_move_do_not_lay_the_steps_out_again(
 ) -> None:
     posted = views(db, None, LOOK)
     async with opened(db) as (pilot, screen):
-        screen.post_message(ReplayMoved(posted[-1]))
+        screen.post_message(Moved(posted[-1]))
         await pilot.pause()
         laid_out: list[StepDiff] = []
         monkeypatch.setattr(StepDiff, "rows_changed", laid_out.append)
-        screen.post_message(ReplayMoved(structs.replace(posted[-1], asked=99)))
+        screen.post_message(Moved(structs.replace(posted[-1], asked=99)))
         await pilot.pause()
         assert "99 asked" in drawn(pilot.app)
         assert not laid_out
@@ -322,10 +322,10 @@ async def test_without_a_budget_a_missing_answer_is_one_sentence(db: Path) -> No
 async def test_what_a_worker_posts_after_a_stop_does_not_start_it_again(db: Path) -> None:
     posted = views(db, None, LOOK)
     async with opened(db) as (pilot, screen):
-        screen.post_message(ReplayMoved(under_way(posted, 2)))
+        screen.post_message(Moved(under_way(posted, 2)))
         await pilot.pause()
         assert screen.stage.at == "asking"
-        screen.post_message(ReplayEnded(stopped=True))
+        screen.post_message(Ended(stopped=True))
         await pilot.pause()
         assert "Stopped at 2 of 8 steps." in rows(pilot.app)[0]
 

@@ -17,7 +17,6 @@ from arc_tui.views.runs.arrangement import Arrangement
 from arc_tui.widgets.runs.table import RunTable
 from taxonomy.ledger import open_ledger
 from taxonomy.query.listing import RunRow
-from tests.arc_tui import sample
 from tests.screen import matches_golden, rows, settle, text
 
 Opened = tuple[Pilot[None], RunsScreen]
@@ -33,16 +32,9 @@ async def opened(db: Path, size: tuple[int, int] = (120, 24)) -> AsyncIterator[O
         yield pilot, screen
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runs") / "arc.db"
-    sample.put_runs(path)
-    return path
-
-
 @pytest.fixture
-def db(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(made, tmp_path / "arc.db"))
+def db(six_runs: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(six_runs, tmp_path / "arc.db"))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

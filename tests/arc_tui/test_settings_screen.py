@@ -17,16 +17,8 @@ from arc_tui.screens.runs.screen import RunsScreen
 from arc_tui.screens.settings.screen import SettingsScreen
 from arc_tui.settings import Settings, read_settings
 from arc_tui.themes import DARK, LIGHT
-from tests.arc_tui import sample
 from tests.arc_tui.opening import looks_like
 from tests.screen import rows, settle, text
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("settings") / "arc.db"
-    sample.put_runs(path)
-    return path
 
 
 @pytest.fixture(autouse=True)
@@ -58,10 +50,10 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @asynccontextmanager
 async def settings(
-    runs: Path, size: tuple[int, int] = (120, 40), using: Settings | None = None
+    six_runs: Path, size: tuple[int, int] = (120, 40), using: Settings | None = None
 ) -> AsyncIterator[Pilot[None]]:
     """The screen over the list of runs."""
-    app = ArcApp(runs, settings=using or Settings())
+    app = ArcApp(six_runs, settings=using or Settings())
     async with app.run_test(size=size, notifications=True) as pilot:
         await settle(pilot)
         await pilot.press("comma")
@@ -75,14 +67,14 @@ def screen_of(pilot: Pilot[None]) -> SettingsScreen:
     return pilot.app.screen
 
 
-async def test_settings_look(runs: Path, environment: Path) -> None:
+async def test_settings_look(six_runs: Path, environment: Path) -> None:
     environment.write_text('[app]\ntheme = "arc-dark"\n[keys]\ntrace.tag = "ctrl+k"\n')
-    async with settings(runs, using=read_settings()) as pilot:
+    async with settings(six_runs, using=read_settings()) as pilot:
         await looks_like(pilot, "settings")
 
 
-async def test_a_theme_is_tried_while_the_cursor_is_on_it_and_used_by_enter(runs: Path) -> None:
-    async with settings(runs) as pilot:
+async def test_a_theme_is_tried_while_the_cursor_is_on_it_and_used_by_enter(six_runs: Path) -> None:
+    async with settings(six_runs) as pilot:
         app = pilot.app
         await pilot.press("tab", "j")
         await settle(pilot)
@@ -100,14 +92,14 @@ async def test_a_theme_is_tried_while_the_cursor_is_on_it_and_used_by_enter(runs
         assert "session" in next(row for row in rows(app) if "app.theme" in row)
 
 
-async def test_y_copies_what_keeps_the_theme(runs: Path) -> None:
-    async with settings(runs) as pilot:
+async def test_y_copies_what_keeps_the_theme(six_runs: Path) -> None:
+    async with settings(six_runs) as pilot:
         await pilot.press("tab", "j", "enter", "y")
         assert pilot.app.clipboard == '[app]\ntheme = "arc-light"'
 
 
-async def test_d_shows_every_key_with_its_id(runs: Path) -> None:
-    async with settings(runs) as pilot:
+async def test_d_shows_every_key_with_its_id(six_runs: Path) -> None:
+    async with settings(six_runs) as pilot:
         await pilot.press("d")
         await settle(pilot)
         assert "app.settings" in text(pilot.app)
@@ -116,8 +108,8 @@ async def test_d_shows_every_key_with_its_id(runs: Path) -> None:
         assert "app.columns" in text(pilot.app)
 
 
-async def test_i_makes_the_file_once(runs: Path, environment: Path) -> None:
-    async with settings(runs) as pilot:
+async def test_i_makes_the_file_once(six_runs: Path, environment: Path) -> None:
+    async with settings(six_runs) as pilot:
         assert "is not there yet" in rows(pilot.app)[0]
         await pilot.press("e")
         assert not environment.exists()
@@ -130,8 +122,8 @@ async def test_i_makes_the_file_once(runs: Path, environment: Path) -> None:
         assert environment.read_text() == "# mine"
 
 
-async def test_what_the_file_says_then_holds_at_once(runs: Path, environment: Path) -> None:
-    async with settings(runs) as pilot:
+async def test_what_the_file_says_then_holds_at_once(six_runs: Path, environment: Path) -> None:
+    async with settings(six_runs) as pilot:
         app = pilot.app
         assert isinstance(app, ArcApp)
         environment.write_text(
@@ -148,10 +140,10 @@ async def test_what_the_file_says_then_holds_at_once(runs: Path, environment: Pa
 
 
 async def test_a_file_that_cannot_be_used_is_told_and_what_was_set_stays(
-    runs: Path, environment: Path
+    six_runs: Path, environment: Path
 ) -> None:
     environment.write_text('[app]\ntheme = "nord"\n')
-    async with settings(runs, using=read_settings()) as pilot:
+    async with settings(six_runs, using=read_settings()) as pilot:
         environment.write_text('[app]\ntheme = "nrod"\n')
         await pilot.press("r")
         await settle(pilot)
@@ -162,16 +154,16 @@ async def test_a_file_that_cannot_be_used_is_told_and_what_was_set_stays(
         ]
 
 
-async def test_a_terminal_that_cannot_be_lent_is_said(runs: Path, environment: Path) -> None:
+async def test_a_terminal_that_cannot_be_lent_is_said(six_runs: Path, environment: Path) -> None:
     environment.write_text("")
-    async with settings(runs) as pilot:
+    async with settings(six_runs) as pilot:
         await pilot.press("e")
         await settle(pilot)
         assert "cannot be lent to an editor" in " ".join(text(pilot.app).split())
 
 
-async def test_every_theme_can_be_used(runs: Path) -> None:
-    async with settings(runs) as pilot:
+async def test_every_theme_can_be_used(six_runs: Path) -> None:
+    async with settings(six_runs) as pilot:
         themes = screen_of(pilot).themes
         themes.focus()
         for at in range(themes.row_count):
@@ -183,8 +175,8 @@ async def test_every_theme_can_be_used(runs: Path) -> None:
 # --- keys that were set
 
 
-async def test_bar_help_and_palette_show_the_keys_that_were_set(runs: Path) -> None:
-    app = ArcApp(runs, settings=Settings(keymap={"runs.sort": "f7", "app.help": "f11"}))
+async def test_bar_help_and_palette_show_the_keys_that_were_set(six_runs: Path) -> None:
+    app = ArcApp(six_runs, settings=Settings(keymap={"runs.sort": "f7", "app.help": "f11"}))
     async with app.run_test(size=(160, 40)) as pilot:
         await settle(pilot)
         assert "f7 sort" in rows(app)[-1]
@@ -200,8 +192,8 @@ async def test_bar_help_and_palette_show_the_keys_that_were_set(runs: Path) -> N
         assert "f7              Sort by outcome" in text(app)
 
 
-async def test_a_letter_that_was_set_can_still_be_typed(runs: Path) -> None:
-    app = ArcApp(runs, settings=Settings(keymap={"runs.sort": "w"}))
+async def test_a_letter_that_was_set_can_still_be_typed(six_runs: Path) -> None:
+    app = ArcApp(six_runs, settings=Settings(keymap={"runs.sort": "w"}))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         await pilot.press("slash", "w")

@@ -19,7 +19,7 @@ from arc_tui.jobs import importing
 from arc_tui.jobs.bisect.bisecting_steps import bisecting_steps
 from arc_tui.jobs.bisect.step_plan import StepsWanted
 from arc_tui.places import fixtures
-from arc_tui.screens.steps.going import StepsMoved
+from arc_tui.screens.going import Moved
 from arc_tui.screens.steps.screen import StepsScreen
 from arc_tui.screens.trace.screen import TraceScreen
 from arc_tui.views.steps.view import StepsView
@@ -255,7 +255,7 @@ async def test_while_it_runs_it_says_how_far_it_is_and_stops(db: Path) -> None:
     halfway = views(db)[7]
     async with opened(db, LONG) as (pilot, screen):
         screen.stage = structs.replace(screen.stage, at="asking")
-        screen.post_message(StepsMoved(halfway))
+        screen.post_message(Moved(halfway))
         await settle(pilot)
         assert rows(pilot.app)[1].startswith(" So far: Nothing found in ")
         assert " of 22 steps · " in rows(pilot.app)[-2]

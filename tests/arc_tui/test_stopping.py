@@ -15,19 +15,11 @@ from arc_tui.screens import base
 from arc_tui.screens.failures import FailuresScreen
 from arc_tui.screens.runs.screen import RunsScreen
 from replay.store import Store
-from tests.arc_tui import sample
 from tests.arc_tui.opening import PATIENCE_S, until
 from tests.screen import settle, text
 
 SAID = "esc stop reading…"
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("stopping") / "arc.db"
-    sample.put_runs(path)
-    return path
 
 
 @pytest.fixture(autouse=True)
@@ -67,10 +59,10 @@ async def stopped(pilot: Pilot[None], question: Endless) -> None:
 
 
 async def test_a_screen_that_was_not_told_anything_yet_is_left(
-    runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
+    six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arc_tui.screens.failures.build_failures", endless)
-    async with ArcApp(runs).run_test(size=(80, 24)) as pilot:
+    async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("P")
         await until(pilot, SAID)
@@ -81,9 +73,9 @@ async def test_a_screen_that_was_not_told_anything_yet_is_left(
 
 
 async def test_what_was_shown_stays_where_another_question_is_stopped(
-    runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
+    six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with ArcApp(runs).run_test(size=(80, 24)) as pilot:
+    async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("P")
         await settle(pilot)
@@ -100,11 +92,11 @@ async def test_what_was_shown_stays_where_another_question_is_stopped(
 
 
 async def test_the_list_of_runs_stays_and_can_be_read_again(
-    runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
+    six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr("arc_tui.screens.runs.screen.build_runs", endless)
-        async with ArcApp(runs).run_test(size=(80, 24)) as pilot:
+        async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
             await until(pilot, SAID)
             await stopped(pilot, endless)
             assert isinstance(pilot.app.screen, RunsScreen)
@@ -116,10 +108,10 @@ async def test_the_list_of_runs_stays_and_can_be_read_again(
 
 
 async def test_what_is_answered_in_time_says_nothing(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
+    six_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "MOMENT_S", PATIENCE_S)
-    async with ArcApp(runs).run_test(size=(80, 24)) as pilot:
+    async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         assert not pilot.app.screen._questions  # type: ignore[attr-defined]
         await pilot.press("P")
@@ -128,10 +120,10 @@ async def test_what_is_answered_in_time_says_nothing(
 
 
 async def test_a_click_on_it_stops_too(
-    runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
+    six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arc_tui.screens.failures.build_failures", endless)
-    async with ArcApp(runs).run_test(size=(80, 24)) as pilot:
+    async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("P")
         await until(pilot, SAID)

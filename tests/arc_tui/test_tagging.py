@@ -18,23 +18,9 @@ from taxonomy import ledger
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.ledger import open_ledger
 from taxonomy.queue import queue
-from tests.arc_tui import sample
+from tests.arc_tui.six_runs import db
 
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("db") / "arc.db"
-    sample.put_runs(path)
-    return path
-
-
-@pytest.fixture
-def db(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Six runs, three of them failed; at the keyboard sits Mei."""
-    monkeypatch.setenv("ARC_USER", "mei")
-    copy = tmp_path / "arc.db"
-    copy.write_bytes(made.read_bytes())
-    return copy
+__all__ = ["db"]
 
 
 def run(db: Path, command: click.Command, *arguments: str, by: str = "mei") -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.segment import Segment
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
@@ -12,7 +13,7 @@ from arc_tui.app import ArcApp
 from arc_tui.settings import Settings
 from arc_tui.themes import AUTO, DARK, LIGHT, OURS, PLAIN, READABLE, chosen, contrast, roles
 from tests.arc_tui import sample
-from tests.screen import settle
+from tests.screen import press, settle
 
 TEXTS = ("good", "bad", "quiet", "focus-line")
 """The roles that a text may have."""
@@ -108,3 +109,30 @@ async def test_ctrl_t_goes_to_the_other_ground_and_back_to_what_was_set(tmp_path
         assert app.theme == LIGHT.name
         await pilot.press("ctrl+t")
         assert app.theme == "nord"
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "", "v", "P", "c", "m j equals_sign", "enter", "enter 2", "enter a", "enter r", "enter B",
+        "enter F", "enter M", "enter p", "T", "enter CHANGE escape", "enter r CHANGE escape",
+    ],
+)  # fmt: skip
+async def test_after_a_change_of_theme_nothing_keeps_the_colours_of_the_one_before(
+    way: str, six_runs: Path
+) -> None:
+    there, _, back = way.partition("CHANGE")
+    changed, begun = ArcApp(six_runs), ArcApp(six_runs, settings=Settings(theme=LIGHT.name))
+    async with changed.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, *there.split(), "ctrl+t", *back.split())
+        under = styled(changed)
+    async with begun.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, *there.split(), *back.split())
+        assert under == styled(begun)
+
+
+def styled(app: ArcApp) -> list[list[Segment]]:
+    """The screen's lines as they would be written."""
+    return [list(strip.simplify()) for strip in app.screen._compositor.render_strips()]

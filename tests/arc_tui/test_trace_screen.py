@@ -27,7 +27,7 @@ from taxonomy.query import TagRow, tag_rows
 from tests.arc_tui import opening, sample
 from tests.arc_tui.opening import SIZES, WIDE, looks_like
 from tests.build import trace
-from tests.screen import matches_golden, rows, settle, text
+from tests.screen import matches_golden, press, rows, settle, text
 
 Opened = tuple[Pilot[None], TraceScreen]
 
@@ -37,11 +37,6 @@ async def opened(db: Path, key: str, size: tuple[int, int] = (120, 40)) -> Async
     screen = TraceScreen(db, key)
     async with opening.opened(screen, size) as pilot:
         yield pilot, screen
-
-
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    await pilot.press(*keys)
-    await settle(pilot)
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from arc_tui.jobs.tryout.kept import KEPT, kept_tries
 from arc_tui.jobs.tryout.trying import trying
 from arc_tui.jobs.tryout.wish import Wanted
 from arc_tui.screens.failures import FailuresScreen
+from arc_tui.screens.going import Moved
 from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.screens.trying.going import TryMoved
 from arc_tui.screens.trying.screen import TryScreen
 from arc_tui.views.trying.view import TryView
 from arc_tui.widgets.ask_box import AskBox
@@ -31,7 +31,7 @@ from tests.arc_tui import try_case
 from tests.arc_tui.try_case import V4, V4_EDIT
 from tests.messages_api import Body, MessagesApi
 from tests.replay.live_case import MODEL, clean_environment
-from tests.screen import matches_golden, rows, settle
+from tests.screen import matches_golden, press, rows, settle
 from tests.screen import text as drawn
 
 LABEL = "hallucinated state"
@@ -83,12 +83,6 @@ async def opened(
 
 def at(screen: TryScreen) -> str:
     return screen.stage.at
-
-
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await settle(pilot)
 
 
 async def answer(pilot: Pilot[None], words: str) -> None:
@@ -229,7 +223,7 @@ async def test_while_it_runs_it_says_how_far_it_is_and_x_stops_it(db: Path) -> N
     assert 0 < halfway.done < halfway.total
     async with opened(db) as (pilot, screen):
         screen.stage = structs.replace(screen.stage, at="asking")
-        screen.post_message(TryMoved(halfway))
+        screen.post_message(Moved(halfway))
         await settle(pilot)
         assert "So far: fixed" in drawn(pilot.app)
         assert rows(pilot.app)[-2].endswith("x stops")

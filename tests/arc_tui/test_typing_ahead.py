@@ -32,28 +32,16 @@ from replay.store import Store
 from taxonomy import ledger
 from taxonomy.classes import FailureClass
 from taxonomy.ledger import open_ledger
-from tests.arc_tui import opening, sample
+from tests.arc_tui import opening
 from tests.arc_tui.opening import PATIENCE_S, until
+from tests.arc_tui.six_runs import db
 from tests.arc_tui.test_app import tau_file
 from tests.screen import handled, settle, text
 
+__all__ = ["db"]
+
 H = FailureClass.HALLUCINATED_STATE
 RUN = fixtures() / "traces" / "shop-many-wishes-v5-0.jsonl"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("typed") / "arc.db"
-    sample.put_runs(path)
-    return path
-
-
-@pytest.fixture
-def db(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ARC_USER", "mei")
-    copy = tmp_path / "arc.db"
-    copy.write_bytes(made.read_bytes())
-    return copy
 
 
 def key(name: str) -> events.Key:
@@ -330,11 +318,15 @@ async def test_a_bug_ends_the_app_with_keys_waiting(
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("arc_tui.screens.trace.screen.build_beginning", broken)
-    with pytest.raises(RuntimeError, match="a bug"):  # noqa: PT012
+
+    async def typed() -> None:
         async with opened(db) as pilot:
             await settle(pilot)
             burst(app_of(pilot), "enter", "t", "h")
             await settle(pilot)
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        await typed()
 
 
 async def test_a_screen_that_is_never_told_anything_lets_keys_through_in_the_end(

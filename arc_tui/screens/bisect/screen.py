@@ -17,11 +17,11 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 
+from arc_tui.jobs.bisect.bisecting import bisecting
 from arc_tui.jobs.bisect.plan import Wanted
 from arc_tui.jobs.bisect.versions import merged
 from arc_tui.screens.bisect.choosing import BisectChoosing, is_search
-from arc_tui.screens.bisect.going import BisectEnded, BisectMoved, bisect_going
-from arc_tui.screens.going import Going
+from arc_tui.screens.going import Ended, Going, Moved
 from arc_tui.screens.question import allowed
 from arc_tui.views.bisect.stage import (
     EMPTY,
@@ -201,12 +201,16 @@ class BisectScreen(BisectChoosing):
 
     def _start(self, wanted: Wanted) -> None:
         self._move(at="asking", wanted=wanted, trouble=None)
-        self._going = bisect_going(self, wanted)
+        self._going = Going(
+            self,
+            lambda store, hold: bisecting(store, wanted, hold=hold),
+            group="bisect",
+        )
 
-    def on_bisect_moved(self, event: BisectMoved) -> None:
+    def on_moved(self, event: Moved[BisectView]) -> None:
         self._move(view=event.view)
 
-    def on_bisect_ended(self, event: BisectEnded) -> None:
+    def on_ended(self, event: Ended) -> None:
         self._going = None
         if event.trouble is not None:
             self.tell(event.trouble)

@@ -20,10 +20,9 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 
-from arc_tui.jobs.freeing import FreeWanted, Outlook, outlook
+from arc_tui.jobs.freeing import FreeWanted, Outlook, freeing, outlook
 from arc_tui.screens.base import ArcScreen
-from arc_tui.screens.free.going import FreeEnded, FreeMoved, free_going
-from arc_tui.screens.going import Going
+from arc_tui.screens.going import Ended, Going, Moved
 from arc_tui.screens.question import allowed
 from arc_tui.views.free.stage import EMPTY, FreeStage, left_of, price
 from arc_tui.views.free.view import FreeRow, FreeView
@@ -128,12 +127,16 @@ class FreeScreen(ArcScreen):
 
     def _ask(self, wanted: FreeWanted) -> None:
         self.stage = FreeStage(at="asking", wanted=wanted)
-        self._going = free_going(self, wanted)
+        self._going = Going(
+            self,
+            lambda store, hold: freeing(store, wanted, hold=hold),
+            group="free",
+        )
 
-    def on_free_moved(self, event: FreeMoved) -> None:
+    def on_moved(self, event: Moved[FreeView]) -> None:
         self._move(view=event.view)
 
-    def on_free_ended(self, event: FreeEnded) -> None:
+    def on_ended(self, event: Ended) -> None:
         self._going = None
         wanted, view = self.stage.wanted, self.stage.view
         if wanted.live:

@@ -18,8 +18,8 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 
 from arc_tui.jobs.probe.plan import Wanted
-from arc_tui.screens.going import Going
-from arc_tui.screens.probing.going import ProbeEnded, ProbeMoved, probe_going
+from arc_tui.jobs.probe.probing import probing
+from arc_tui.screens.going import Ended, Going, Moved
 from arc_tui.screens.probing.wish import Wishing
 from arc_tui.screens.question import allowed
 from arc_tui.views.probing.stage import ProbeStage
@@ -131,12 +131,17 @@ class ProbeScreen(Wishing, ModalScreen[None]):
             if limits is not None:
                 wanted = structs.replace(wanted, live=True, limits=limits)
         self.move(at="asking", view=None, trouble=None)
-        self._going = probe_going(self, wanted)
+        self._going = Going(
+            self,
+            lambda store, hold: probing(store, wanted, hold=hold),
+            group="probe",
+            cut_short=lambda view: view.ended is not None,
+        )
 
-    def on_probe_moved(self, event: ProbeMoved) -> None:
+    def on_moved(self, event: Moved[ProbeView]) -> None:
         self.move(view=event.view)
 
-    def on_probe_ended(self, event: ProbeEnded) -> None:
+    def on_ended(self, event: Ended) -> None:
         self._going = None
         if event.trouble is not None:
             self.tell(event.trouble)

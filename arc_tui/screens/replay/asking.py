@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from replay.locked.row import Models
 
 
-class ReplayMoved(Moved[ReplayView]):
-    """More is known of a step."""
-
-
-class ReplayEnded(Ended):
-    """Nothing more will be asked."""
-
-
 class Asking:
     """A running replay."""
 
@@ -68,10 +60,10 @@ class Asking:
     def _work(self) -> None:
         worker = get_current_worker()
         try:
-            ended = ReplayEnded(stopped=not self._asked(worker))
+            ended = Ended(stopped=not self._asked(worker))
         except ArcError as error:
             stopped = worker.is_cancelled
-            ended = ReplayEnded(stopped=stopped, trouble=None if stopped else error)
+            ended = Ended(stopped=stopped, trouble=None if stopped else error)
         self._screen.post_message(ended)
 
     def _asked(self, worker: Worker[None]) -> bool:
@@ -81,7 +73,7 @@ class Asking:
             closing(replaying(store, self._wanted, hold=self._hold)) as going,
         ):
             for view in going:
-                self._screen.post_message(ReplayMoved(view))
+                self._screen.post_message(Moved(view))
                 if view.digest is not None:
                     return True
                 if worker.is_cancelled:

@@ -19,7 +19,8 @@ from textual.reactive import reactive
 
 from arc_tui.jobs.replaying import Wanted
 from arc_tui.screens.attach import attach
-from arc_tui.screens.replay.asking import Asking, ReplayEnded, ReplayMoved
+from arc_tui.screens.going import Ended, Moved
+from arc_tui.screens.replay.asking import Asking
 from arc_tui.screens.replay.choosing import Choosing
 from arc_tui.screens.replay.panes import Panes
 from arc_tui.screens.replay.submission import Submission
@@ -27,6 +28,7 @@ from arc_tui.views.prospect import Prospect, build_prospect
 from arc_tui.views.replay import view as replays
 from arc_tui.views.replay.draft import Draft, build_draft, edit_of
 from arc_tui.views.replay.stage import EMPTY, Stage
+from arc_tui.views.replay.view import ReplayView
 from arc_tui.widgets.attach_box import AttachBox, Attachment
 from arc_tui.widgets.key_bar import KeyBar
 from arc_tui.widgets.page import Page
@@ -233,7 +235,7 @@ class ReplayScreen(Choosing, Panes):
         self._asking = Asking(self, wanted)
         self.go_to(self.steps)
 
-    def on_replay_moved(self, event: ReplayMoved) -> None:
+    def on_moved(self, event: Moved[ReplayView]) -> None:
         at = "stopping" if self.stage.at == "stopping" else "asking"
         self._move(at=at, view=event.view)
 
@@ -244,7 +246,7 @@ class ReplayScreen(Choosing, Panes):
             if view is not self.stage.view:
                 self._move(view=view)
 
-    def on_replay_ended(self, event: ReplayEnded) -> None:
+    def on_ended(self, event: Ended) -> None:
         self._asking = None
         if event.trouble is not None:
             self.tell(event.trouble)

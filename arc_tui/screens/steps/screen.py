@@ -18,11 +18,11 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
+from arc_tui.jobs.bisect.bisecting_steps import bisecting_steps
 from arc_tui.jobs.bisect.step_plan import StepsWanted
 from arc_tui.screens.attach import attach
-from arc_tui.screens.going import Going
+from arc_tui.screens.going import Ended, Going, Moved
 from arc_tui.screens.question import allowed
-from arc_tui.screens.steps.going import StepsEnded, StepsMoved, steps_going
 from arc_tui.screens.steps.wishing import StepsWishing
 from arc_tui.views.steps.prospect import (
     Bill,
@@ -234,12 +234,16 @@ class StepsScreen(StepsWishing):
 
     def _start(self, wanted: StepsWanted) -> None:
         self._move(at="asking", wanted=wanted, trouble=None)
-        self._going = steps_going(self, wanted)
+        self._going = Going(
+            self,
+            lambda store, hold: bisecting_steps(store, wanted, hold=hold),
+            group="steps",
+        )
 
-    def on_steps_moved(self, event: StepsMoved) -> None:
+    def on_moved(self, event: Moved[StepsView]) -> None:
         self._move(view=event.view)
 
-    def on_steps_ended(self, event: StepsEnded) -> None:
+    def on_ended(self, event: Ended) -> None:
         self._going = None
         if event.trouble is not None:
             self.tell(event.trouble)

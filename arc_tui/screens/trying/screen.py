@@ -19,12 +19,12 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from arc_tui import format
+from arc_tui.jobs.tryout.trying import trying
 from arc_tui.jobs.tryout.wish import Wanted, edit_named
 from arc_tui.screens.base import ArcScreen
 from arc_tui.screens.editing import edited
-from arc_tui.screens.going import Going
+from arc_tui.screens.going import Ended, Going, Moved
 from arc_tui.screens.question import allowed
-from arc_tui.screens.trying.going import TryEnded, TryMoved, try_going
 from arc_tui.views.prospect import asking_price
 from arc_tui.views.trying.stage import EMPTY, Prospect, TryStage, build_prospect
 from arc_tui.views.trying.view import TryView
@@ -213,12 +213,17 @@ class TryScreen(ArcScreen):
         assert prospect is not None
         view = prospect.view if self.stage.at == "ready" else self.stage.view
         self._move(at="asking", wanted=wanted, view=view, trouble=None)
-        self._going = try_going(self, wanted)
+        self._going = Going(
+            self,
+            lambda store, hold: trying(store, wanted, hold=hold),
+            group="try",
+            cut_short=lambda view: view.ended is not None,
+        )
 
-    def on_try_moved(self, event: TryMoved) -> None:
+    def on_moved(self, event: Moved[TryView]) -> None:
         self._move(view=event.view)
 
-    def on_try_ended(self, event: TryEnded) -> None:
+    def on_ended(self, event: Ended) -> None:
         self._going = None
         if event.trouble is not None:
             self.tell(event.trouble)

@@ -31,6 +31,7 @@ class ParetoPanel(VerticalScroll, Inked, can_focus=False):
     def on_mount(self) -> None:
         self.mount(Static(markup=False))
         self.border_title = "failures"
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._redraw())
         self._redraw()
 
     def watch_pareto(self) -> None:
