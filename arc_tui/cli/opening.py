@@ -14,7 +14,7 @@ from arc_tui.cli.common import db_option
 from arc_tui.cli.unlocking import unlock
 from arc_tui.config import read_owners
 from arc_tui.places import database, demo_database
-from replay.errors import ArcError
+from replay.errors import ArcError, NotFound
 from replay.store.rows import trace_row
 from taxonomy.ledger import open_ledger
 
@@ -54,16 +54,19 @@ def run_app(
     from arc_tui.settings import read_settings
 
     settings = read_settings()
-    trace = _trace(path, run) if run is not None else None
+    trace = trace_of(path, run) if run is not None else None
     app = ArcApp(path, imports, trace, demo=demo, tour=tour, settings=settings)
     app.run(mouse=settings.mouse)
     sys.exit(BUG if app.broke else app.return_code or 0)
 
 
-def _trace(path: Path, run: str) -> str:
-    """Raises NotFound with what is near."""
-    with open_ledger(path) as store:
-        return trace_row(store, run).trace
+def trace_of(path: Path, run: str) -> str:
+    """The trace of a run that somebody named where they may have meant a file. Raises ArcError."""
+    try:
+        with open_ledger(path) as store:
+            return trace_row(store, run).trace
+    except NotFound as error:
+        raise ArcError(f"{run!r} is neither a file nor a run", error.hint) from error
 
 
 @click.command("open")

@@ -16,6 +16,7 @@ from replay.trace import Level, Status, Stop, TimeQuality
 T = TypeVar("T", bound=Struct)
 
 _SHOWN = 5
+_NONE_YET = "there are no runs yet: `arc import` reads some"
 
 _ALL = (1 << 63) - 1
 """More rows than any trace has."""
@@ -161,7 +162,7 @@ def trace_row(store: Store, name: str) -> TraceRow:
     if len(found) == 1:
         return found[0]
     near = found or _alike(store, name) or trace_rows(store)[-3:]
-    raise NotFound("trace", name, [_shown(row) for row in near[:3]])
+    raise NotFound("trace", name, [_shown(row) for row in near[:3]], hint=_NONE_YET)
 
 
 def _called(store: Store, name: str) -> list[TraceRow]:

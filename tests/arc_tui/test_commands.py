@@ -288,7 +288,7 @@ def test_a_word_that_is_nothing_gets_a_hint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["show", "nothing"], "no trace 'nothing'"),
+        (["show", "nothing"], "there are no runs yet: `arc import` reads some"),
         (["import", "absent.json"], "absent.json: cannot be read: no such file"),
         (["import", "--format", "xml", "x"], "no format 'xml'"),
         (["tag", "last", "0", "sloop"], "no trace 'last'"),

@@ -11,8 +11,10 @@ import pytest
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
+from arc_tui.cli.opening import trace_of
 from arc_tui.screens.runs.screen import RunsScreen
 from arc_tui.screens.trace.screen import TraceScreen
+from replay.errors import ArcError
 from tests.arc_tui import sample
 from tests.screen import settle, text
 
@@ -24,6 +26,17 @@ async def on_a_run(tmp_path: Path) -> AsyncIterator[Pilot[None]]:
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         yield pilot
+
+
+def test_what_is_neither_a_file_nor_a_run_is_said_with_what_is_near(tmp_path: Path) -> None:
+    path = tmp_path / "arc.db"
+    none = "'gone.jsonl' is neither a file nor a run; there are no runs yet: `arc import` reads"
+    with pytest.raises(ArcError, match=none):
+        trace_of(path, "gone.jsonl")
+    key = sample.put_failed(path)
+    with pytest.raises(ArcError, match=rf"neither a file nor a run; did you mean {key[:8]} \(26\)"):
+        trace_of(path, "gone.jsonl")
+    assert trace_of(path, "26/1") == key
 
 
 async def test_no_list_is_made_and_it_stands_at_the_break(tmp_path: Path) -> None:
