@@ -108,7 +108,11 @@ def part(store: Store, key: str, indexes: Collection[int]) -> dict[int, Step]:
         elif isinstance(span, ToolCall):
             acts.setdefault(each["step"], []).append(span)
     threads = dict(
-        store.db.execute("SELECT step, thread FROM step WHERE trace = ?", row).fetchall()
+        store.db.execute(
+            "SELECT step, thread FROM step WHERE trace = ?"
+            " AND step IN (SELECT value FROM json_each(?))",
+            (row[0], wanted),
+        ).fetchall()
     )
     return {
         index: Step(
@@ -141,28 +145,33 @@ def _one(store: Store, sql: str, values: tuple[Any, ...]) -> Row | None:
 
 
 def _span_rows(store: Store, trace: int, some: str | None) -> Iterator[Row]:
+    # the plus: SQLite would read all spans in their order rather than sort those of some steps
+    order = "s.seq" if some is None else "+s.seq"
     return _dicts(
         store.db.execute(
             "SELECT s.*, m.*, t.*, s.id AS id, s.trace AS trace"
             " FROM span s LEFT JOIN model_call m ON m.span = s.id"
-            " LEFT JOIN tool_call t ON t.span = s.id WHERE s.trace = :trace"
-            " AND (:some IS NULL OR s.step IN (SELECT value FROM json_each(:some)))"
-            " ORDER BY s.seq",
+            f" LEFT JOIN tool_call t ON t.span = s.id WHERE {_spans_of(some)}"
+            f" ORDER BY {order}",
             {"trace": trace, "some": some},
         )
     )
 
 
-_MESSAGES = """
-WITH RECURSIVE
-  mine(id) AS (
-    SELECT id FROM span WHERE trace = :trace
-      AND (:some IS NULL OR step IN (SELECT value FROM json_each(:some)))),
-  chain(id, parent, message) AS (
-    SELECT id, parent, message FROM context
-    WHERE id IN (SELECT context FROM model_call WHERE span IN mine)
-    UNION
-    SELECT c.id, c.parent, c.message FROM context c JOIN chain ON c.id = chain.parent)
+def _spans_of(some: str | None) -> str:
+    """The condition on spans, two and not one with an OR: SQLite takes no index for that."""
+    of_steps = " AND step IN (SELECT value FROM json_each(:some))"
+    return "trace = :trace" + (of_steps if some is not None else "")
+
+
+_CHAIN = """
+WITH RECURSIVE chain(id, parent, message) AS (
+  SELECT id, parent, message FROM context
+  WHERE id IN (SELECT context FROM model_call WHERE span IN {spans})
+  UNION
+  SELECT c.id, c.parent, c.message FROM context c JOIN chain ON c.id = chain.parent)
+SELECT chain.id, parent, message, dialect, body FROM chain JOIN message ON message.id = message
+ORDER BY chain.id
 """
 
 
@@ -171,31 +180,35 @@ class _Content:
 
     def __init__(self, db: sqlite3.Connection, trace: int, some: str | None) -> None:
         mine = {"trace": trace, "some": some}
+        spans = f"(SELECT id FROM span WHERE {_spans_of(some)})"
         self._messages: dict[int, Message] = {}
         self._contexts: dict[int, Context] = {}
         self._toolsets: dict[int, tuple[Tool, ...]] = {}
-        wanted = (
-            _MESSAGES
-            + "SELECT id, dialect, body FROM message WHERE id IN (SELECT message FROM chain"
-            " UNION SELECT system FROM model_call WHERE span IN mine"
-            " UNION SELECT response FROM model_call WHERE span IN mine"
-            " UNION SELECT observation FROM tool_call WHERE span IN mine)"
-        )
-        for row, dialect, body in db.execute(wanted, mine):
-            self._messages[row] = Message(dialect=cast(Dialect, dialect), body=_json(body))
+        named = " UNION ".join(
+            f"SELECT {column} FROM {table} WHERE span IN {spans}"
+            for table, column in (
+                ("model_call", "system"), ("model_call", "response"), ("tool_call", "observation"),
+            )
+        )  # fmt: skip
+        for row, dialect, body in db.execute(
+            f"SELECT id, dialect, body FROM message WHERE id IN ({named})", mine
+        ):
+            self._add(row, dialect, body)
         # A parent is always written before its child, so ascending ids build the chains.
-        nodes = _MESSAGES + "SELECT id, parent, message FROM chain ORDER BY id"
-        for row, parent, message in db.execute(nodes, mine):
+        for row, parent, message, dialect, body in db.execute(_CHAIN.format(spans=spans), mine):
+            self._add(message, dialect, body)
             above = self._contexts[parent] if parent is not None else None
             node = extend(above, (self._messages[message],))
             assert node is not None
             self._contexts[row] = node
-        sets = (
-            _MESSAGES + "SELECT id, body FROM toolset"
-            " WHERE id IN (SELECT toolset FROM model_call WHERE span IN mine)"
-        )
-        for row, body in db.execute(sets, mine):
+        sets = f"SELECT toolset FROM model_call WHERE span IN {spans}"
+        for row, body in db.execute(f"SELECT id, body FROM toolset WHERE id IN ({sets})", mine):
             self._toolsets[row] = msgspec.json.decode(body, type=tuple[Tool, ...])
+
+    def _add(self, row: int, dialect: str, body: str) -> None:
+        """Once: what stands in two places is one message."""
+        if row not in self._messages:
+            self._messages[row] = Message(dialect=cast(Dialect, dialect), body=_json(body))
 
     def message(self, row: int | None) -> Message | None:
         return None if row is None else self._messages[row]

@@ -429,3 +429,8 @@ WHERE t.complete
 """
 """With the number of the row, by which spans name their trace: what asks for spans need not look up
 the key of each."""
+
+
+@migrations("0008_step")
+def _step(db: sqlite3.Connection) -> None:
+    db.execute("CREATE INDEX span_step ON span(trace, step) WHERE step IS NOT NULL")

@@ -20,6 +20,7 @@ from replay.store.search import runs_saying, steps_saying, traces_saying
 from replay.store.write import Writer
 from replay.trace import Batch, Json, Message, ToolCall, Trace
 from tests.build import Part, call, error, heard, step, trace
+from tests.planned import ways
 from tests.tries import often
 
 RUN = trace(
@@ -228,12 +229,7 @@ def test_a_search_over_all_runs_is_answered_by_the_indices() -> None:
     """Neither the messages nor the spans of other runs are read."""
     with Store.open(":memory:") as store:
         written(store, [step("I refund it.", call("look_up"))], 1)
-        asked: list[str] = []
-        store.db.set_trace_callback(asked.append)
-        runs_saying(store, "refund it")
-        store.db.set_trace_callback(None)
-        plans = [row[3] for sql in asked if "SELECT" in sql and not sql.startswith("--")
-                 for row in store.db.execute(f"EXPLAIN QUERY PLAN {sql}")]  # fmt: skip
+        plans = ways(store, lambda: runs_saying(store, "refund it"))
         scanned = {plan for plan in plans if plan.startswith("SCAN")}
         assert all("VIRTUAL TABLE INDEX" in plan for plan in scanned)
         assert any("message_step_message" in plan for plan in plans)

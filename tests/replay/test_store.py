@@ -33,6 +33,7 @@ from replay.trace import (
     Usage,
     extend,
 )
+from tests.planned import ways
 
 
 def said(role: str, content: object) -> Message:
@@ -137,6 +138,14 @@ def test_a_trace_comes_back_as_it_went_in(store: Store) -> None:
     assert first.acts[0].observation.message == RESULT
     assert trace.header.task == "orders"
     assert read.part(store, trace.id, [1])[1].ask.response.message == ENDS
+
+
+def test_some_steps_are_read_without_looking_at_the_other_spans(store: Store) -> None:
+    add(store, batch(*spans()))
+    key = only(store).trace
+    plans = ways(store, lambda: read.part(store, key, [1]))
+    assert any("INDEX span_step (trace=? AND step=?)" in plan for plan in plans)
+    assert not any("span_order" in plan or plan.startswith("SCAN span") for plan in plans)
 
 
 def test_unknown_sums_say_so_and_known_ones_are_priced(store: Store) -> None:

@@ -29,6 +29,7 @@ from taxonomy.query.listing import (
     runs_at,
 )
 from tests.build import step, trace
+from tests.planned import planned
 from tests.taxonomy.pareto_case import empty
 from tests.tries import often
 
@@ -209,19 +210,6 @@ def test_runs_that_ended_alike_are_sorted_without_their_rows() -> None:
         for order in ("", "steps", "cost", "time"):
             ((_, plan), _) = planned(store, lambda: run_page(store, failed, order=order))  # noqa: B023
             assert "COVERING INDEX trace_ending (outcome=?)" in plan[0]
-
-
-def planned(store: Store, *asked: Callable[[], object]) -> list[tuple[str, list[str]]]:
-    """Each statement that is run, and how."""
-    statements: list[str] = []
-    store.db.set_trace_callback(statements.append)
-    for each in asked:
-        each()
-    store.db.set_trace_callback(None)
-    return [
-        (sql, [row[3] for row in store.db.execute(f"EXPLAIN QUERY PLAN {sql}")])
-        for sql in statements
-    ]
 
 
 def test_sums_of_all_runs_are_read_from_an_index_alone() -> None:

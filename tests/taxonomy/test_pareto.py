@@ -19,6 +19,7 @@ from taxonomy.findings import Diagnosis, Finding
 from taxonomy.owners import owners_from
 from taxonomy.pareto import Bar, By, Pareto, iso_week, pareto, tally, untagged_runs
 from taxonomy.query import TagRow, first_words, run_heads, tag_rows
+from tests.planned import ways
 from tests.taxonomy.pareto_case import (
     BAD,
     GAVE_UP,
@@ -217,11 +218,7 @@ def plain(bars: Sequence[Bar]) -> list[tuple[object, ...]]:
 def test_the_runs_of_a_tally_are_counted_by_index() -> None:
     """A list of thirty thousand runs is no place to read their rows."""
     store = empty()
-    asked: list[str] = []
-    store.db.set_trace_callback(asked.append)
-    tally(store)
-    store.db.set_trace_callback(None)
-    plans = [row[3] for sql in asked for row in store.db.execute(f"EXPLAIN QUERY PLAN {sql}")]
+    plans = ways(store, lambda: tally(store))
     assert any("SEARCH t USING COVERING INDEX trace_ending" in plan for plan in plans)
     assert any("suggestion USING COVERING INDEX suggestion_first" in plan for plan in plans)
     assert not any("SCAN suggestion" in plan for plan in plans)
