@@ -113,11 +113,8 @@ async def test_ctrl_t_goes_to_the_other_ground_and_back_to_what_was_set(tmp_path
 
 @pytest.mark.parametrize(
     "way",
-    [
-        "", "v", "P", "c", "m j equals_sign", "enter", "enter 2", "enter a", "enter r", "enter B",
-        "enter F", "enter M", "enter p", "T", "enter CHANGE escape", "enter r CHANGE escape",
-    ],
-)  # fmt: skip
+    ["", "P", "c", "m j equals_sign", "enter", "enter r", "enter B", "enter CHANGE escape"],
+)
 async def test_after_a_change_of_theme_nothing_keeps_the_colours_of_the_one_before(
     way: str, six_runs: Path
 ) -> None:

@@ -1,12 +1,18 @@
-"""What keys do that lead through a screen: rows, steps, pages, texts, and what they ask first."""
+"""What keys do that lead through a screen: rows, steps, pages, texts, and what they ask first; and
+those that lead out of the app."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
 from arc_tui.screens.calibration import CalibrationScreen
+from arc_tui.screens.failures import FailuresScreen
 from arc_tui.screens.replay.screen import ReplayScreen
 from arc_tui.screens.runs.screen import RunsScreen
 from arc_tui.screens.trace.screen import TraceScreen
@@ -15,10 +21,28 @@ from arc_tui.widgets.attach_box import AttachBox
 from arc_tui.widgets.failures.runs import FailureRuns
 from arc_tui.widgets.replay.prompt_area import PromptArea
 from arc_tui.widgets.replay.target_list import TargetList
-from tests.arc_tui.test_every_screen import LARGE, RUNS, at, by_key, demo, environment, unprompted
-from tests.screen import settle, text
+from replay.store.rows import step_rows, trace_row
+from taxonomy import ledger
+from taxonomy.classes import FailureClass
+from tests.arc_tui.test_ending import app, running
+from tests.arc_tui.test_every_screen import (
+    LARGE,
+    RUNS,
+    SMALL,
+    at,
+    by_key,
+    demo,
+    environment,
+    unprompted,
+)
+from tests.arc_tui.test_held_out import made as held_out
+from tests.screen import press, rows, settle, text
 
-__all__ = ["demo", "environment", "unprompted"]
+__all__ = ["demo", "environment", "held_out", "unprompted"]
+
+LAST_ON, LAST_OFF = b"\x1b[?2004h", b"\x1b[?1004l"
+"""What a terminal is told when keys are listened to: to mark what is pasted; and last before it is
+left: to say no more whether it has the focus."""
 
 
 async def test_a_page_down_and_up_go_to_the_ends_of_a_short_list(demo: Path) -> None:
@@ -51,6 +75,61 @@ async def test_every_page_of_a_calibration_has_its_digit(demo: Path) -> None:
             assert screen.tab == page - 1
 
 
+async def test_n_counts_how_noise_blurs_a_shape_and_is_then_done(demo: Path) -> None:
+    async with at(demo, ("runs.calibration", "calibration.page_5"), SMALL) as pilot:
+        assert "noise" not in text(pilot.app)
+        await by_key(pilot, "calibration.noise")
+        shown = text(pilot.app)
+        assert "shape by the binned rule: how often it is told rightly" in shown
+        assert "6 steps  12 steps  24 steps  48 steps  96 steps" in shown
+        assert "calibration.noise" not in offered_here(pilot), "the figures stay the same"
+
+
+async def test_r_reads_what_was_labelled_meanwhile(demo: Path, tmp_path: Path) -> None:
+    db = Path(shutil.copy(demo, tmp_path / "arc.db"))
+    async with at(db, ("runs.calibration",), LARGE) as pilot:
+        assert "No labels yet" in text(pilot.app)
+        tagged(db)
+        assert "No labels yet" in text(pilot.app)
+        await by_key(pilot, "calibration.refresh")
+        assert "tags and scores kept here: 1 label on 1 run" in text(pilot.app)
+
+
+def tagged(db: Path) -> None:
+    """A run of it tagged by somebody, elsewhere."""
+    with ledger.open_ledger(db) as store:
+        trace = trace_row(store, f"shop-{RUNS[0]}").trace
+        span = step_rows(store, trace)[4].span
+        loop = ledger.Tag(trace=trace, span=span, step=4, failure=FailureClass.LOOP, by="ann")
+        ledger.tag(store, loop)
+
+
+def offered_here(pilot: Pilot[None]) -> set[str | None]:
+    """The ids of the keys that do something now."""
+    active = pilot.app.screen.active_bindings.values()
+    return {each.binding.id for each in active if each.enabled}
+
+
+async def test_runs_of_held_out_tasks_are_listed_and_hidden_again(held_out: Path) -> None:
+    async with at(held_out, (), LARGE) as pilot:
+        for runs, said in ((11, "shown"), (9, "hidden")):
+            await by_key(pilot, "runs.held_out")
+            head = rows(pilot.app)[0]
+            assert f" {runs} runs · {runs} failed" in head
+            assert f"2 runs of held-out tasks {said} (H)" in head
+
+
+async def test_runs_of_held_out_tasks_are_counted_and_left_out_again(held_out: Path) -> None:
+    async with at(held_out, ("runs.failures",), LARGE) as pilot:
+        screen = pilot.app.screen
+        assert isinstance(screen, FailuresScreen)
+        for runs, said in ((11, "shown"), (9, "hidden")):
+            await by_key(pilot, "failures.held_out")
+            head = rows(pilot.app)[0]
+            assert f"2 runs of held-out tasks {said} (H)" in head
+            assert f"  {runs} failed runs · {runs} not yet tagged" in head
+
+
 async def test_texts_to_edit_are_chosen_by_arrow_and_digit(demo: Path) -> None:
     async with at(demo, ("runs.open", "trace.edit"), LARGE) as pilot:
         screen = pilot.app.screen
@@ -61,6 +140,9 @@ async def test_texts_to_edit_are_chosen_by_arrow_and_digit(demo: Path) -> None:
         for name, place in (("next", 1), ("next", 2), ("before", 1), ("5", 4), ("1", 0)):
             await by_key(pilot, f"targets.{name}")
             assert texts.cursor == place
+        for digit in (2, 3, 4, 6, 7, 8, 9):
+            await by_key(pilot, f"targets.{digit}")
+            assert screen.query_one(PromptArea).text == texts.draft.targets[digit - 1].text
         await by_key(pilot, "targets.choose")
         assert isinstance(screen.focused, PromptArea)
         await by_key(pilot, "replay.pane_before")
@@ -116,3 +198,49 @@ async def test_tab_goes_from_the_bars_to_the_runs_behind_one_and_back(demo: Path
         assert isinstance(second, FailureRuns)
         await by_key(pilot, "failures.pane")
         assert pilot.app.screen.focused is first
+
+
+# --- out of the app
+
+
+async def test_q_leaves_and_in_a_line_it_is_a_letter(demo: Path) -> None:
+    async with at(demo, ("runs.filter",), LARGE) as pilot:
+        await press(pilot, "q")
+        assert pilot.app.is_running
+        assert " filter q" in rows(pilot.app)
+        await press(pilot, "escape")
+        await by_key(pilot, "app.quit")
+        assert not pilot.app.is_running
+        assert pilot.app.return_code == 0
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["", "runs.filter", "runs.open trace.tag", "runs.compare", "runs.open trace.edit", "app.help"],
+    ids=["the list", "a line", "a picker", "a question", "an editor", "the help"],
+)
+async def test_ctrl_q_leaves_from_anywhere(way: str, demo: Path) -> None:
+    async with at(demo, tuple(way.split()), SMALL) as pilot:
+        assert pilot.app.is_running
+        await press(pilot, "ctrl+q")
+        assert not pilot.app.is_running
+        assert pilot.app.return_code == 0
+
+
+def test_ctrl_z_gives_the_terminal_back_until_the_app_is_called_to_the_front(
+    demo: Path, tmp_path: Path
+) -> None:
+    with running(tmp_path, *app(demo)) as terminal:
+        terminal.until(b"many-wishes")
+        terminal.type(b"\x1a")
+        terminal.until(LAST_OFF)
+        _, status = os.waitpid(terminal.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        assert terminal.is_as_it_was
+        os.kill(terminal.pid, signal.SIGCONT)  # as `fg` does
+        terminal.until(LAST_ON)
+        terminal.type(b"P")
+        terminal.until(b"hallucinated state")
+        terminal.type(b"q")
+        assert terminal.left() == 0
+        assert terminal.is_as_it_was
