@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
+from textual.app import App
 from textual.binding import Binding
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
@@ -140,10 +141,15 @@ class ArcApp(TypingAhead, Sheets, Touring):
     def on_mount(self) -> None:
         if not (self.is_headless or self.is_web):
             ending.when_told(lambda code: self.exit(return_code=code))
+        self.app_resume_signal.subscribe(self, self._redraw)
         if not gc.isenabled():
             self.set_timer(UNDER_WAY_S, collect_from_now_on)
         if self._tour:
             self.begin_tour()
+
+    def _redraw(self, _: App[None]) -> None:
+        """All of it: a terminal that is come back to is empty, and as large as it was."""
+        self.refresh(layout=True)
 
     @override
     def _fatal_error(self) -> None:
