@@ -9,7 +9,7 @@ none. Two things that never meet may have the same key.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -123,6 +123,11 @@ def bound() -> Mapping[str, Bound]:
             if binding.id not in found or not found[binding.id].where:
                 found[binding.id] = made
     return found
+
+
+def by_place(every: Iterable[Bound]) -> list[Bound]:
+    """Those that hold everywhere first, then by the first words of their ids."""
+    return sorted(every, key=lambda each: (each.where != "everywhere", each.id.partition(".")[0]))
 
 
 def _owner(cls: type[DOMNode], binding: Binding) -> type[DOMNode]:

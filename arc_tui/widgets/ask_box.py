@@ -101,7 +101,7 @@ class AskBox(ModalScreen[str | None]):
         self._choices = tuple(choices)
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="ask"):
+        with Vertical(id="ask", classes="-choices" if self._choices else ""):
             if self._choices:
                 yield Choices(self._choices)
             if self._words:

@@ -39,6 +39,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
 class Tick(Checkbox):
     """A tick that is there or not: no colour says it alone."""
 
+    HELP = "a tick"
     BUTTON_INNER = " "
 
     BINDINGS = [

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from replay.store.edits import save
+from taxonomy.ledger import open_ledger
 from tests.arc_tui import quick, sample
-from tests.arc_tui.free_case import put_tour
+from tests.arc_tui.free_case import FEW, V4, put_bundled
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +24,17 @@ def no_sessions(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 @pytest.fixture(scope="session")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tour") / "arc.db"
-    put_tour(path)
+    put_bundled(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def few_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some of the bundled runs and an edit of their prompt, to be read only."""
+    path = tmp_path_factory.mktemp("few") / "arc.db"
+    put_bundled(path, *FEW)
+    with open_ledger(path) as store:
+        save(store, V4)
     return path
 
 

@@ -22,6 +22,7 @@ from tests.messages_api import Body
 from tests.replay.free_case import Script, says, uses
 
 TOUR = "shop-many-wishes-v5-0"
+FEW = (TOUR, "shop-many-wishes-v5-1", "shop-stock-v4-0", "shop-refund-v8-0")
 V4 = Edit(name="v4", changes=(SetSystem((fixtures() / "demo/prompts/v4.md").read_text()),))
 
 READ = Stub(
@@ -53,10 +54,11 @@ MORE = (uses(BALANCE), uses(WITHDRAW), uses(BALANCE), says("You have 20."))
 """What withdraws more than was recorded, and reads the balance after it."""
 
 
-def put_tour(path: Path) -> None:
-    """A database with the trace of the tour."""
+def put_bundled(path: Path, *names: str) -> None:
+    """A database with bundled traces of those names; with that of the tour, if none is given."""
+    files = [fixtures() / "traces" / f"{name}.jsonl" for name in names or [TOUR]]
     with open_ledger(path) as store:
-        for _ in importing.import_paths(store, [fixtures() / "traces" / f"{TOUR}.jsonl"]):
+        for _ in importing.import_paths(store, files):
             pass
 
 

@@ -225,10 +225,14 @@ async def test_reads_of_another_moment_answer_once_they_are_allowed_and_no_longe
         await expecting(pilot, SAVED)
         await by_key(pilot, "steps.run")
         assert "From no step did enough runs come to an end that tells" in text(pilot.app)
+        assert "A lets what was read at another moment answer" in text(pilot.app)
         await by_key(pilot, "steps.stale")
+        assert "Answers of another moment are allowed (A takes that back)." in text(pilot.app)
+        assert "questions ran out" not in text(pilot.app)
         await by_key(pilot, "steps.run")
         assert "The fix saves most runs from every step whose runs came" in text(pilot.app)
         await by_key(pilot, "steps.stale")
+        assert "Answers of another moment" not in text(pilot.app)
         await by_key(pilot, "steps.run")
         assert "From no step did enough runs come to an end that tells" in text(pilot.app)
 
@@ -300,6 +304,7 @@ async def test_x_stops_the_search_for_a_step_and_what_was_answered_is_asked_no_s
         await stop(pilot, "steps.stop")
         stopped = " Stopped; what was answered is kept. Nothing found in 2 steps; the rest is open."
         assert rows(pilot.app)[1] == stopped
+        assert " One sample a step: a look." in text(pilot.app)
         await ask_for_the_rest(pilot, server, "steps.run")
         assert rows(pilot.app)[1].startswith(" Belief left the world at step 15")
         assert " 2 kept, " in rows(pilot.app)[-2]
@@ -314,6 +319,8 @@ async def test_x_stops_a_try_and_what_was_answered_is_asked_no_second_time(
     async with opening.opened(screen) as pilot:
         await ask_until_held(pilot, server, "try.run")
         await stop(pilot, "try.stop")
+        stopped = " Stopped; what was answered is kept. fixed 3/3 "
+        assert any(row.startswith(stopped) for row in rows(pilot.app))
         assert text(pilot.app).count("  waiting ") == 1, "the healthy step"
         assert " 2 asked, 0 kept, " in rows(pilot.app)[-2]
         await ask_for_the_rest(pilot, server, "try.run")

@@ -4,6 +4,7 @@ to do next. A new screen is a row of the table."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,27 +20,21 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from arc_tui.app import ArcApp
-from arc_tui.jobs.importing import import_paths
 from arc_tui.keymap import places
 from arc_tui.palette import Keys
-from arc_tui.places import fixtures
 from arc_tui.screens.question import allowed
 from arc_tui.screens.runs.screen import RunsScreen
 from arc_tui.settings import Settings
 from arc_tui.widgets.ask_box import Choices
 from arc_tui.widgets.key_bar import MORE, KeyBar
 from arc_tui.widgets.rows import RowList
-from replay.store.edits import save
 from replay.trace import NO_SYSTEM, NO_TOOLS, Fidelity, Level, ModelCall, Outcome
-from taxonomy.ledger import open_ledger
 from tests.arc_tui import sample
-from tests.arc_tui.free_case import V4
 from tests.arc_tui.opening import until
 from tests.build import trace
 from tests.screen import GOLDENS, matches_golden, rows, settle, text
 
 SMALL, LARGE, WIDE = (80, 24), (120, 40), (160, 48)
-RUNS = ("many-wishes-v5-0", "many-wishes-v5-1", "stock-v4-0", "refund-v8-0")
 
 
 class Row(Struct, frozen=True):
@@ -96,15 +91,10 @@ WAYS = {
 """Where a walk begins, and the ids of the keys that lead there."""
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("screens") / "arc.db"
-    with open_ledger(path) as store:
-        files = [fixtures() / "traces" / f"shop-{each}.jsonl" for each in RUNS]
-        for _ in import_paths(store, files):
-            pass
-        save(store, V4)
-    return path
+@pytest.fixture
+def demo(few_runs: Path, tmp_path: Path) -> Path:
+    """A few runs and an edit, in a copy that a test may change: what was answered stays in it."""
+    return Path(shutil.copy(few_runs, tmp_path / "arc.db"))
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ async def test_what_can_be_opened_here_looks_like_this(tmp_path: Path) -> None:
 STOPS = {
     2: ("f", "enter"),
     3: ("c", "C"),
-    4: ("1",),
+    4: ("2", "1"),
     5: ("e", "ctrl+s", "escape"),
     6: ("t", "h", "escape"),
     "end": ("P",),

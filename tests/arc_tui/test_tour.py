@@ -68,7 +68,8 @@ async def test_whoever_does_what_it_says_comes_through_the_whole_loop(db: Path) 
         assert (await press(pilot, "f")).startswith("tour 1/6  ⏎ opens")
         assert (await press(pilot, "enter")).startswith("tour 2/6  c goes to another step")
         assert (await press(pilot, "c")).startswith("tour 2/6  C goes back to the first")
-        assert (await press(pilot, "C")).startswith("tour 3/6  1 shows why")
+        assert (await press(pilot, "C")).startswith("tour 3/6  2 shows the request")
+        assert (await press(pilot, "2")).startswith("tour 3/6  1 shows why")
         assert (await press(pilot, "1")).startswith("tour 4/6  e edits")
         assert (await press(pilot, "e")).startswith("tour 4/6  ^s asks the demo model")
         assert await press(pilot, "ctrl+s") == "tour 5/6  esc goes back to the run"
@@ -108,7 +109,7 @@ async def test_another_key_does_what_it_does_and_the_line_waits(db: Path) -> Non
 
 async def test_who_leaves_in_the_middle_of_a_stop_is_led_back_into_it(db: Path) -> None:
     async with touring(db) as pilot:
-        await press(pilot, "f", "enter", "c", "C", "1", "e")
+        await press(pilot, "f", "enter", "c", "C", "2", "1", "e")
         assert said(pilot).startswith("tour 4/6  ^s")
         assert (await press(pilot, "escape")).startswith("tour 4/6  e edits")
         assert (await press(pilot, "e")).startswith("tour 4/6  ^s")

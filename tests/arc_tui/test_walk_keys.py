@@ -4,7 +4,6 @@ those that lead out of the app."""
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from pathlib import Path
 
@@ -24,10 +23,10 @@ from arc_tui.widgets.replay.target_list import TargetList
 from replay.store.rows import step_rows, trace_row
 from taxonomy import ledger
 from taxonomy.classes import FailureClass
+from tests.arc_tui.free_case import FEW, TOUR
 from tests.arc_tui.test_ending import app, running
 from tests.arc_tui.test_every_screen import (
     LARGE,
-    RUNS,
     SMALL,
     at,
     by_key,
@@ -50,7 +49,7 @@ async def test_a_page_down_and_up_go_to_the_ends_of_a_short_list(demo: Path) -> 
         screen = pilot.app.screen
         assert isinstance(screen, RunsScreen)
         await by_key(pilot, "row.page_down")
-        assert screen.table.cursor == len(RUNS) - 1
+        assert screen.table.cursor == len(FEW) - 1
         await by_key(pilot, "row.page_up")
         assert screen.table.cursor == 0
 
@@ -85,11 +84,10 @@ async def test_n_counts_how_noise_blurs_a_shape_and_is_then_done(demo: Path) -> 
         assert "calibration.noise" not in offered_here(pilot), "the figures stay the same"
 
 
-async def test_r_reads_what_was_labelled_meanwhile(demo: Path, tmp_path: Path) -> None:
-    db = Path(shutil.copy(demo, tmp_path / "arc.db"))
-    async with at(db, ("runs.calibration",), LARGE) as pilot:
+async def test_r_reads_what_was_labelled_meanwhile(demo: Path) -> None:
+    async with at(demo, ("runs.calibration",), LARGE) as pilot:
         assert "No labels yet" in text(pilot.app)
-        tagged(db)
+        tagged(demo)
         assert "No labels yet" in text(pilot.app)
         await by_key(pilot, "calibration.refresh")
         assert "tags and scores kept here: 1 label on 1 run" in text(pilot.app)
@@ -98,7 +96,7 @@ async def test_r_reads_what_was_labelled_meanwhile(demo: Path, tmp_path: Path) -
 def tagged(db: Path) -> None:
     """A run of it tagged by somebody, elsewhere."""
     with ledger.open_ledger(db) as store:
-        trace = trace_row(store, f"shop-{RUNS[0]}").trace
+        trace = trace_row(store, TOUR).trace
         span = step_rows(store, trace)[4].span
         loop = ledger.Tag(trace=trace, span=span, step=4, failure=FailureClass.LOOP, by="ann")
         ledger.tag(store, loop)

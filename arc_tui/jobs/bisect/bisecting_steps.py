@@ -157,7 +157,9 @@ class _Work:
             if self.plan.trace.header.outcome.status == "passed":
                 yield "The run passed: most rules say nothing of a run that did."
         if isinstance(oracle, BeliefOracle):
-            yield "One sample a step: a look; --validate asks the step found again."
+            found = decisive is not None and self._trial is None
+            again = "; --validate asks the step found again" if found else ""
+            yield f"One sample a step: a look{again}."
         if isinstance(oracle, JudgedOracle):
             yield from self._of_judge(oracle)
         lowest = oracle.lowest if isinstance(oracle, JudgedOracle) and decisive is None else None

@@ -71,7 +71,7 @@ def options(offers: tuple[Offer, ...], folder: Path) -> list[Option]:
     now = now_ns()
     words = [offer_words(offer, folder, now) for offer in offers]
     rows = [
-        (offer.path, offer.format, said.age, f"{said.title} · {said.file} · {said.size}")
+        (offer.path, offer.format, said.age, f"{said.title} · {said.size} · {said.file}")
         for offer, said in zip(offers, words, strict=True)
     ]
     if sum(Path(offer.path).is_relative_to(folder) for offer in offers) > 1:

@@ -49,7 +49,7 @@ class SettingsScreen(ArcScreen):
                 tooltip="Open the file in your editor, and use what it says then"),
         Binding("i", "make", "make the file", id="settings.make",
                 tooltip="Make the file of settings, with all it may say as comments"),
-        Binding("s", "keys(False)", "settings", id="settings.settings", show=False,
+        Binding("s", "keys(False)", "settings", id="settings.settings",
                 tooltip="Show what is set, and what holds where nothing is"),
         Binding("d", "keys(True)", "all keys", id="settings.keys",
                 tooltip="Show the keys of every screen, with the ids to set them by"),
@@ -123,18 +123,19 @@ class SettingsScreen(ArcScreen):
     def watch_all_keys(self) -> None:
         if self.view is not EMPTY:
             self._list()
+            self.refresh_bindings()
 
     def _list(self) -> None:
         rows = self.settings
         if self.all_keys:
-            from arc_tui.keymap import bound
+            from arc_tui.keymap import bound, by_place
 
             rows.border_title = "keys"
-            rows.head = ("id", "keys", "where", "does")
+            rows.head = ("id", "keys", "does", "where")
             own = {name: tuple(keys.split(",")) for name, keys in self._using.keymap.items()}
             rows.table = [
-                (each.id, " ".join(own.get(each.id, each.keys)), each.where, each.does)
-                for each in bound().values()
+                (each.id, " ".join(own.get(each.id, each.keys)), each.does, each.where)
+                for each in by_place(bound().values())
             ]
             rows.marked = frozenset(at for at, row in enumerate(rows.table) if row[0] in own)
         else:
@@ -146,10 +147,15 @@ class SettingsScreen(ArcScreen):
         self._tell_all()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        del parameters
-        if action == "edit":
-            return self.view.exists
-        return not self.view.exists if action == "make" else True
+        match action:
+            case "edit":
+                return self.view.exists
+            case "make":
+                return not self.view.exists
+            case "keys":
+                return parameters != (self.all_keys,)
+            case _:
+                return True
 
     def on_row_list_moved(self, event: RowList.Moved) -> None:
         """The theme under the cursor is tried at once, on everything."""
@@ -161,7 +167,8 @@ class SettingsScreen(ArcScreen):
     def _tell_all(self) -> None:
         """Below the list, the row under the cursor as long as it is."""
         row = self.settings.row
-        words = f"{row[0]} = {row[1]}\n{row[-1]}" if row else ""
+        means = row[2:] if self.all_keys else row[-1:]
+        words = f"{row[0]} = {row[1]}\n{' · '.join(means)}" if row else ""
         self.query_one("#foot", Static).update(Text(format.plain(words)))
 
     def on_descendant_blur(self, event: events.DescendantBlur) -> None:

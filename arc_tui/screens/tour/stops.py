@@ -39,8 +39,8 @@ STOPS: tuple[tuple[Move, ...], ...] = (
              words="goes back to the first of them, the likeliest"),
     ),
     (
-        Move(place=RUN, key="trace.tab_1",
-             words="shows why: what it said, and what it had been told"),
+        Move(place=RUN, key="trace.tab_2", words="shows the request: all that it had been told"),
+        Move(place=RUN, key="trace.tab_1", words="shows why: what it said against what it saw"),
     ),
     (
         Move(place=RUN, key="trace.edit", words="edits what the agent was told"),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MOVES = tuple((number, move) for number, stop in enumerate(STOPS, 1) for move in stop)
 
-DONE = "that is the loop: break, cause, another prompt, tag"
+DONE = "that is the loop: break, cause, new prompt, tag"
 
 
 class Touring(Routing):

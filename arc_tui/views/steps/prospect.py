@@ -85,7 +85,15 @@ def build_prospect(store: Store, wanted: StepsWanted) -> Prospect:
     return Prospect(
         wanted=wanted,
         view=build_steps(
-            plan.trace, oracle, {}, NOT_YET, None, facts=seen.facts, fix=fix, about=wanted.oracle
+            plan.trace,
+            oracle,
+            {},
+            NOT_YET,
+            None,
+            facts=seen.facts,
+            fix=fix,
+            about=wanted.oracle,
+            going=True,
         ),
         steps=len(oracle.steps),
         bill=bill,

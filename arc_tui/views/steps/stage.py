@@ -126,6 +126,8 @@ class StepsStage(Struct, frozen=True, eq=False, kw_only=True):
             yield words.by_keys(format.one_line(self.trouble.hint))
         if self.found is not None and self._open:
             yield words.HYPOTHESIS
+        if self.wanted.oracle == "savable" and self.wanted.allow_stale:
+            yield "Answers of another moment are allowed (‹steps.stale› takes that back)."
         shown = self.view.notices if self.at not in ("looking", "ready") else ()
         said_else = (words.HYPOTHESIS, words.READ_OFF)
         yield from (words.by_keys(said) for said in shown if said not in said_else)

@@ -174,7 +174,10 @@ def elsewhere(wanted: StepsWanted) -> str:
         )
     if wanted.oracle == "belief":
         return "‹steps.fact› asks about another fact; ‹steps.oracle› goes by another oracle."
-    return "‹steps.oracle› goes by another oracle."
+    other = "‹steps.oracle› goes by another oracle."
+    if wanted.oracle == "savable" and not wanted.allow_stale:
+        return f"‹steps.stale› lets what was read at another moment answer; {other}"
+    return other
 
 
 def rate_words(given: Rate, lost: int) -> str:

@@ -98,11 +98,13 @@ class TryStage(Struct, frozen=True, eq=False, kw_only=True):
             return ("Looking which runs and steps that is.",)
         if self.at == "ready":
             return (*self._tried_before, self._said_before)
-        if not self.view.done:
-            return ("Asking the first run.",)
         if self.running:
-            return (f"So far: {headline(self.view)}",)
-        return headline(self.view), sentence(self.view)
+            so_far = f"So far: {headline(self.view)}" if self.view.done else ""
+            return (so_far or "Asking the first run.",)
+        stopped = "Stopped; what was answered is kept." if self.at == "stopped" else ""
+        if not self.view.done:
+            return (stopped or "No step was asked.",)
+        return f"{stopped} {headline(self.view)}".lstrip(), sentence(self.view)
 
     @property
     def _tried_before(self) -> tuple[str, ...]:

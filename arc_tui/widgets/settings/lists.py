@@ -64,17 +64,23 @@ class SettingList(RowList):
         return [fit(format.one_line(text), cells) for text, cells in zip(row, wide, strict=False)]
 
     def _widths(self, width: int) -> list[int]:
-        """Of the columns, as far as there is room: the widest gives way."""
+        """Of the columns, as far as there is room: the widest but the last gives way."""
         columns = zip(self.head, *self.table, strict=True)
         needed = [max(map(len, column)) for column in columns]
-        if sum(needed[:-1]) + GAP * len(needed) + LEAST > width:
+        while len(needed) > 2 and _left(needed, width, give_way=True) < min(needed[-1], LEAST):
             needed.pop()
-        widest = needed.index(max(needed[:-1]))
-        short = sum(needed[:-1]) + GAP * (len(needed) - 1) + min(needed[-1], LEAST) - width
+        fixed = needed[:-1]
+        short = min(needed[-1], LEAST) - _left(needed, width)
         if short > 0:
-            needed[widest] = max(needed[widest] - short, LEAST)
-        used = sum(needed[:-1]) + GAP * (len(needed) - 1)
-        return [*needed[:-1], max(width - used, 0)]
+            fixed[fixed.index(max(fixed))] = max(max(fixed) - short, LEAST)
+        return [*fixed, max(_left([*fixed, 0], width), 0)]
+
+
+def _left(needed: Sequence[int], width: int, *, give_way: bool = False) -> int:
+    """Cells for the last column beside the others, of which the widest may `give_way`."""
+    fixed = needed[:-1]
+    spare = max(max(fixed) - LEAST, 0) if give_way else 0
+    return width - sum(fixed) - GAP * len(fixed) + spare
 
 
 class ThemeList(RowList):
