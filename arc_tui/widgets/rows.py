@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Self
 
 from rich.console import Console
 from rich.segment import Segment
@@ -15,6 +16,7 @@ from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding
+from textual.cache import LRUCache
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -26,6 +28,9 @@ from arc_tui.widgets.ink import Inked
 
 CONSOLE = Console(color_system="truecolor", force_terminal=True)
 """Only resolves styles; nothing is printed to it."""
+
+DRAWN_ROWS = 512
+"""A few pages."""
 
 ROW = Binding.Group("row", compact=True)
 
@@ -63,6 +68,12 @@ class RowList(ScrollView, Inked, can_focus=True, inherit_bindings=False):
     _paper = Style.null()
     """What all lines of one repaint are drawn on."""
 
+    _strips: LRUCache[int, Strip]
+    """Rows as they were last drawn, by their number: what is scrolled is mostly drawn already."""
+
+    _strips_for: object = None
+    """The width and the look that they were drawn for."""
+
     class Moved(Message):
         """The cursor stands on another row."""
 
@@ -76,6 +87,10 @@ class RowList(ScrollView, Inked, can_focus=True, inherit_bindings=False):
 
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, RowList.Moved) and message.rows is self.rows
+
+    def __init__(self, *, id: str | None = None) -> None:
+        self._strips = LRUCache(DRAWN_ROWS)
+        super().__init__(id=id)
 
     @property
     def row_count(self) -> int:
@@ -118,7 +133,21 @@ class RowList(ScrollView, Inked, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved(self))
 
     def refresh_row(self, index: int) -> None:
+        self._strips.discard(index)
         self.refresh_line(index + self.HEAD)
+
+    @override
+    def refresh(
+        self,
+        *regions: Region,
+        repaint: bool = True,
+        layout: bool = False,
+        recompose: bool = False,
+    ) -> Self:
+        """Draw anew; a region alone is what was scrolled or a row that says so itself."""
+        if not regions:
+            self._strips.clear()
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def show_cursor(self) -> None:
         """Scroll as little as it takes to have the cursor in sight."""
@@ -131,6 +160,10 @@ class RowList(ScrollView, Inked, can_focus=True, inherit_bindings=False):
     @override
     def render_lines(self, crop: Region) -> list[Strip]:
         self._paper = self.rich_style
+        made_for = self.row_width, self._paper, self.app.theme, self.app.native_ansi_color
+        if made_for != self._strips_for:
+            self._strips.clear()
+            self._strips_for = made_for
         return super().render_lines(crop)
 
     @override
@@ -141,9 +174,12 @@ class RowList(ScrollView, Inked, can_focus=True, inherit_bindings=False):
         index = self.scroll_offset.y + y - self.HEAD
         if index >= self.row_count:
             return self._below(index, width)
-        on_cursor = index == self.cursor and self.has_cursor
-        style = self.look(CURSOR if self.has_focus else CURSOR_DIM) if on_cursor else Style.null()
-        return self._strip(self.draw(index, width), width, style)
+        if index == self.cursor and self.has_cursor:
+            style = self.look(CURSOR if self.has_focus else CURSOR_DIM)
+            return self._strip(self.draw(index, width), width, style)
+        if index not in self._strips:
+            self._strips[index] = self._strip(self.draw(index, width), width, Style.null())
+        return self._strips[index]
 
     def _below(self, line: int, width: int) -> Strip:
         """A line below the rows: blank, or what is said where there are none."""

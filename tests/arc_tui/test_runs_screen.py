@@ -60,7 +60,7 @@ async def test_an_empty_database_offers_what_is_here_and_else_says_what_to_do(
     async with opened(tmp_path / "new.db", (80, 24)) as (pilot, screen):
         shown = text(pilot.app)
         assert "what shall be opened?" in shown
-        assert "run.jsonl" in shown
+        assert "a leaking kettle, and a question" in shown
         await pilot.press("escape")
         await settle(pilot)
         matches_golden(pilot.app, "runs_empty_80x24")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len, get_character_cell_size
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.reactive import reactive
 
 from arc_tui.views.trace.view import Lane
 from arc_tui.widgets import document
@@ -20,6 +21,7 @@ from arc_tui.widgets.tagging.picker import sub_label
 from arc_tui.widgets.trace.binning import DROP, draw, fit_steps, notes, spikes
 from arc_tui.widgets.trace.json_ink import tokens
 from tests.arc_tui.opening import Bare
+from tests.screen import press, settle, text
 
 TEXTS = st.text(alphabet=st.sampled_from("ab  é漢字\n-"), max_size=200)
 
@@ -196,9 +198,12 @@ def test_a_sub_label_is_a_number_or_own_words() -> None:
 class Many(RowList):
     """A hundred thousand rows that remember which of them were drawn."""
 
+    word: reactive[str] = reactive("row")
+
     def __init__(self) -> None:
         super().__init__()
         self.drawn: set[int] = set()
+        self.words: dict[int, str] = {}
 
     @property
     def row_count(self) -> int:
@@ -206,7 +211,7 @@ class Many(RowList):
 
     def draw(self, index: int, width: int) -> Text:
         self.drawn.add(index)
-        return Text(f"row {index}"[:width])
+        return Text(f"{self.words.get(index, self.word)} {index}"[:width])
 
 
 class ManyApp(Bare):
@@ -226,6 +231,30 @@ async def test_a_long_list_draws_only_what_is_seen() -> None:
         assert many.cursor == 99_998
         assert max(many.drawn) == 99_999
         assert len(many.drawn) <= 30
+
+
+async def test_what_is_scrolled_is_not_drawn_again_and_what_changed_is() -> None:
+    app = ManyApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        many = app.query_one(Many)
+        await press(pilot, "G", "g")
+        await press(pilot, *"jjjjjjjjjjjj")
+        top = many.scroll_offset.y
+        many.drawn.clear()
+        await press(pilot, "j")
+        assert many.scroll_offset.y == top + 1
+        assert many.drawn <= {12, 13, 14}, (
+            "what was under the cursor, what is, what came into sight"
+        )
+        many.word = "other"
+        await settle(pilot)
+        assert "other 5" in text(app)
+        await press(pilot, "g")
+        assert "other 0" in text(app), "what was out of sight as well"
+        many.words[3] = "third"
+        many.refresh_row(3)
+        await settle(pilot)
+        assert "third 3" in text(app)
 
 
 async def test_the_cursor_stays_within_the_rows() -> None:
