@@ -61,12 +61,16 @@ class Keyed(Block, frozen=True, eq=False, kw_only=True):
 
 
 class Fold(Struct, frozen=True, eq=False, kw_only=True):
-    """One line that stands for what is `inside`, which is made when it is first opened."""
+    """One line that stands for what is `inside`, which is made when it is first opened.
+
+    `says_key`: which key unfolds it stands behind the line while it is closed.
+    """
 
     key: str
     line: str
     inside: Callable[[], Document]
     style: str = "quiet"
+    says_key: bool = False
 
 
 Item: TypeAlias = Block | Fold
@@ -166,8 +170,9 @@ def level_line(level: Level) -> str:
     return f" … {number(level.lines)} {'line' if level.lines == 1 else 'lines'} … {level.closes}"
 
 
-def rest_line(row: Row) -> str:
-    return f"… {number(row.rest)} more characters (enter)"
+def rest_line(row: Row, key: str) -> str:
+    """What stands for the end of a long value, and the key that shows it."""
+    return f"… {number(row.rest)} more characters ({key})"
 
 
 def row_text(row: Row) -> str:

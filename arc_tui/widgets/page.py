@@ -15,6 +15,7 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.widgets import document
+from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.cells import fit
 from arc_tui.widgets.document import EMPTY, LABEL, Block, Document, Fold, Row
 from arc_tui.widgets.finding import hidden_beyond, hiding
@@ -131,9 +132,8 @@ class Page(RowList):
     def draw(self, index: int, width: int) -> Text:
         row = self._rows[index]
         match row.item:
-            case Fold(key=key, line=line, style=style):
-                arrow = "▾ " if key in self._opened else "▸ "
-                return Text.assemble((arrow, self.ink("fold")), (line, self._style(style)))
+            case Fold() as fold:
+                return self._draw_fold(fold)
             case Block() as block:
                 return self._draw_block(block, row)
 
@@ -204,10 +204,21 @@ class Page(RowList):
                     yield first + place
                 last = place
 
+    def _draw_fold(self, fold: Fold) -> Text:
+        opened = fold.key in self._opened
+        says = f" ({self._unfolds} unfolds)" if fold.says_key and not opened else ""
+        arrow = "▾ " if opened else "▸ "
+        return Text.assemble((arrow, self.ink("fold")), (fold.line + says, self._style(fold.style)))
+
+    @property
+    def _unfolds(self) -> str:
+        """The key that does, as it is written."""
+        return key_of(self.screen, "page.unfold", "enter")
+
     def _draw_block(self, block: Block, row: Row) -> Text:
         line = Text.assemble((block.mark, self.ink("new")), " " * block.indent)
         if row.rest:
-            return line.append(document.rest_line(row), self.ink("fold"))
+            return line.append(document.rest_line(row, self._unfolds), self.ink("fold"))
         if block.label:
             label = block.label if row.first else ""
             line.append(fit(label, LABEL - 2) + "  ", self.ink("quiet"))

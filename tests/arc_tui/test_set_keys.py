@@ -16,6 +16,7 @@ from textual.screen import Screen
 
 import arc_tui
 from arc_tui.keymap import bound, checked, named
+from arc_tui.screens.trace.screen import TraceScreen
 from arc_tui.settings import Settings
 from arc_tui.widgets.bound import NAMED
 from tests.arc_tui.test_every_screen import (
@@ -28,7 +29,7 @@ from tests.arc_tui.test_every_screen import (
     environment,
     unprompted,
 )
-from tests.screen import rows, text
+from tests.screen import press, rows, text
 
 __all__ = ["demo", "environment", "unprompted"]
 
@@ -44,10 +45,8 @@ SENTENCE = re.compile(
     rf"(?:^|[;:,(] ?|\b(?:then|and|or) )(?:{KEY}|[b-zA-Z])(?= [a-z]+s\b|\)| again\b|, then\b)"
 )
 
-FIXED = re.compile(
-    r"tab (goes to the line|next( line)?)|⏎ (answers|attaches)|space: [a-z ]+|\(enter( unfolds)?\)"
-)
-"""What is said of keys in a dialog's lines and ticks, which are Textual's own, and of folds."""
+FIXED = re.compile(r"tab (goes to the line|next( line)?)|⏎ (answers|attaches)|space: [a-z ]+")
+"""What is said of keys in a dialog's lines and ticks, which are Textual's own."""
 
 OURS = Path(arc_tui.__file__).parent
 
@@ -104,6 +103,20 @@ async def test_no_screen_names_a_key_that_is_not_set(
                 await by_key(pilot, name)
                 assert not old_keys(pilot.app), name
             await leave(pilot, home)
+
+
+async def test_a_fold_names_the_key_that_opens_it_while_it_is_closed(demo: Path) -> None:
+    using = Settings(keymap={"page.unfold": "f7"})
+    async with at(demo, ("runs.open", "trace.tab_2"), LARGE, using) as pilot:
+        assert " as in step 3 (f7 unfolds)" in text(pilot.app)
+        screen = pilot.app.screen
+        assert isinstance(screen, TraceScreen)
+        screen.page.focus()
+        lines = (screen.page.draw(at, 100).plain for at in range(screen.page.row_count))
+        screen.page.cursor = next(at for at, line in enumerate(lines) if "(f7 unfolds)" in line)
+        await press(pilot, "f7")
+        assert "▾" in text(pilot.app)
+        assert "unfolds" not in text(pilot.app)
 
 
 # --- in the source

@@ -42,11 +42,13 @@ def db(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def picking(db: Path, *found: Finding) -> AsyncIterator[Pilot[None]]:
+async def picking(
+    db: Path, *found: Finding, size: tuple[int, int] = opening.SIZES[1]
+) -> AsyncIterator[Pilot[None]]:
     """The picker, open at a step of which that is suggested."""
     said = structs.replace(sample.SAID, findings=found)
     key = sample.put(db, sample.header("26", "1", sample.FAILED), sample.failed_run().spans, said)
-    async with opening.opened(TraceScreen(db, key)) as pilot:
+    async with opening.opened(TraceScreen(db, key), size) as pilot:
         await by_key(pilot, "trace.tag")
         assert isinstance(pilot.app.screen, TagPicker)
         yield pilot
@@ -97,3 +99,31 @@ async def test_arrows_go_through_the_suggestions_and_round_their_ends(db: Path) 
         await by_key(pilot, "tag.accept")
         with open_ledger(db) as store:
             assert [tag.sub for tag in human_tags(store)] == [SUB_LABELS[1]]
+
+
+async def test_of_many_those_about_the_chosen_one_are_shown_where_there_is_little_room(
+    db: Path,
+) -> None:
+    async with picking(db, *MANY, size=opening.SIZES[0]) as pilot:
+        for place, others in ((1, {1, 2, 3}), (5, {4, 5, 6}), (9, {7, 8, 9})):
+            await press(pilot, str(place))
+            shown = text(pilot.app)
+            assert {at for at in range(1, 10) if f"reason {at}" in shown} == others
+            assert f"words {place}" in shown
+            assert "… 6 more: ↓ goes on, a digit chooses" in shown
+            for below in ("nothing wrong", "whose doing", "a note to keep with it"):
+                assert below in shown
+        await press(pilot, "down")
+        assert chosen(pilot).startswith("1 ")
+
+
+async def test_a_click_on_one_of_them_chooses_it(db: Path) -> None:
+    async with picking(db, *MANY, size=opening.SIZES[0]) as pilot:
+        await press(pilot, "5")
+        lines = rows(pilot.app)
+        for wanted in (6, 4):
+            y = next(at for at, line in enumerate(rows(pilot.app)) if f"reason {wanted}" in line)
+            await pilot.click(offset=(20, y))
+            assert chosen(pilot).startswith(f"{wanted} ")
+            await press(pilot, "5")
+            assert rows(pilot.app) == lines

@@ -322,7 +322,7 @@ def test_a_value_from_an_observation_leads_to_its_step(tmp_path: Path) -> None:
         page = why_page(view, detail)
         placed = [item for item in page if isinstance(item, Placed)]
         assert [(item.text, item.goes) for item in placed] == [("order  ORD-9912", 0)]
-        assert "1 value its own to choose (enter)" in lines(page)
+        assert "1 value its own to choose" in lines(page)
         assert "reason  it broke on the way  the model's own to choose" in lines(page)
 
 

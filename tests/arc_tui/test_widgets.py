@@ -120,14 +120,14 @@ def test_whose_score_it_is_and_lanes_without_data_are_said_once() -> None:
 
 def shown(items: tuple[document.Item, ...], width: int, *opened: str) -> list[str]:
     return [
-        document.rest_line(row) if row.rest else row_text(row)
+        document.rest_line(row, "⏎") if row.rest else row_text(row)
         for row in lay_out(items, width, opened)
     ]
 
 
 def test_a_long_value_counts_what_it_hides_and_enter_shows_all_of_it() -> None:
     block = Block(text="x" * 52_213, key="value")
-    assert shown((block,), 100)[-1] == "… 48 213 more characters (enter)"
+    assert shown((block,), 100)[-1] == "… 48 213 more characters (⏎)"
     assert "".join(shown((block,), 100, "value")) == "x" * 52_213
 
 

@@ -18,7 +18,9 @@ from taxonomy.classes import Fault, class_label
 from taxonomy.findings import Evidence, Finding
 
 LOW = 30
-"""Rows of a terminal below which less evidence is shown."""
+"""Rows of a terminal below which less evidence is shown, and of many suggestions the nearest."""
+
+NEAREST = 3
 
 ROLE = 10
 MEANT = 0.5
@@ -54,6 +56,23 @@ class SuggestionList(Inked):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return len(list(self._lines(width)))
 
+    @property
+    def _shown(self) -> range:
+        """The places of those that are shown: where there is little room, those about the chosen
+        one."""
+        count = len(self._found)
+        if self.app.size.height >= LOW or count <= NEAREST:
+            return range(count)
+        first = min(max(self.place - NEAREST // 2, 0), count - NEAREST)
+        return range(first, first + NEAREST)
+
+    @property
+    def _most(self) -> int:
+        """How many lines of evidence are shown, or one more."""
+        if self.app.size.height >= LOW:
+            return 4
+        return 2 if len(self._found) <= NEAREST else 1
+
     def render(self) -> Text:
         return Text("\n").join(self._lines(self.content_size.width))
 
@@ -62,24 +81,28 @@ class SuggestionList(Inked):
         quiet = self.ink("quiet")
         several = len(self._found) > 1
         accept = key_of(self.screen, "tag.accept")
-        for place, found in enumerate(self._found):
-            here = place == self.place
+        for place in self._shown:
+            found, here = self._found[place], place == self.place
             number = f"{place + 1} " if several and place < 9 else ""
             head = f"{accept if here else '':<7}{number}"
             line = Text.assemble((head, key), suggestion(found))
             line.truncate(width, overflow="ellipsis")
             yield line
             if here:
-                most = 2 if self.app.size.height < LOW else 4
-                yield from (Text(words, quiet) for words in evidence(found.evidence, most, width))
+                said = evidence(found.evidence, self._most, width)
+                yield from (Text(words, quiet) for words in said)
+        if hidden := len(self._found) - len(self._shown):
+            onward = key_of(self.screen, "tag.next")
+            yield Text(f"{'':<7}… {hidden} more: {onward} goes on, a digit chooses", quiet)
 
     def on_click(self, event: events.Click) -> None:
         """A line of a suggestion chooses it; one of evidence belongs to the chosen."""
-        evidence_lines = self.content_size.height - len(self._found)
-        line = event.y - self.gutter.top
-        if line > self.place:
-            line = max(line - evidence_lines, self.place)
-        self.go_to(line)
+        below = evidence(self._found[self.place].evidence, self._most, self.content_size.width)
+        evidence_lines = sum(1 for _ in below)
+        place = self._shown.start + event.y - self.gutter.top
+        if place > self.place:
+            place = max(place - evidence_lines, self.place)
+        self.go_to(place)
 
 
 def suggestion(found: Finding) -> str:

@@ -83,7 +83,8 @@ def _earlier(step: StepView) -> Iterator[Item]:
     before = "the step before" if step.before is None else f"step {step.before}"
     yield Fold(
         key="earlier",
-        line=f"{format.count(step.shared, 'message')} as in {before} (enter unfolds)",
+        line=f"{format.count(step.shared, 'message')} as in {before}",
+        says_key=True,
         inside=lambda: tuple(
             item
             for place, said in enumerate(step.earlier)

@@ -41,8 +41,8 @@ def _folded(rows: Sequence[ValueRow], what: str, step: int) -> Iterator[Item]:
         return tuple(map(_value, rows))
 
     if rows:
-        line = f"{format.count(len(rows), 'value')} {what} (enter)"
-        yield Fold(key=f"values {what} {step}", line=line, inside=inside)
+        line = f"{format.count(len(rows), 'value')} {what}"
+        yield Fold(key=f"values {what} {step}", line=line, inside=inside, says_key=True)
 
 
 def _value(row: ValueRow) -> Placed:
