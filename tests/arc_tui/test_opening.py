@@ -11,12 +11,15 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from arc_tui.screens.runs.opening import ALL, DEMO, Opening, options
+from arc_tui.screens.runs.screen import RunsScreen
 from arc_tui.widgets.ask_box import AskBox, Choices
-from tests.arc_tui.opening import opened
-from tests.arc_tui.test_here import claude, folder, log
+from tests.arc_tui.opening import SIZES, looks_like, opened
+from tests.arc_tui.test_here import NOON_NS, aged, claude, codex, folder, log
 from tests.screen import settle, text
 
 __all__ = ["folder"]
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
 class Bare(Opening):
@@ -106,3 +109,28 @@ async def test_a_title_cannot_draw_on_the_screen(folder: Path, tmp_path: Path) -
         shown = text(pilot.app)
         assert "\x1b" not in shown
         assert "[bold]title[/bold]" in shown
+
+
+@pytest.fixture
+def found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sessions and three logs of a folder, seen at noon."""
+    monkeypatch.setattr("arc_tui.screens.runs.opening.now_ns", lambda: NOON_NS)
+    sized(claude(folder, "why does the night build fail?"), 48_200, age_s=40)
+    sized(codex(folder, "mend the tests"), 9_100, age_s=25 * MINUTE)
+    log(folder / "agent.jsonl", age_s=2 * HOUR)
+    log(folder / "logs" / "night.jsonl", age_s=DAY)
+    log(folder / "logs" / "a-run-with-a-long-name-of-the-tenth-of-march.jsonl", age_s=9 * DAY)
+
+
+def sized(path: Path, size_bytes: int, *, age_s: int) -> None:
+    """The file made that large: what it says of its folder is as long as that is."""
+    said = path.read_bytes()
+    path.write_bytes(said + b"\n" * (size_bytes - len(said)))
+    aged(path, age_s)
+
+
+@pytest.mark.usefixtures("found")
+async def test_what_can_be_opened_here_looks_like_this(tmp_path: Path) -> None:
+    async with opened(RunsScreen(tmp_path / "arc.db"), SIZES[0]) as pilot:
+        assert isinstance(pilot.app.screen, AskBox)
+        await looks_like(pilot, "screen_here")

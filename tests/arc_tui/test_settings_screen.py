@@ -73,6 +73,13 @@ async def test_settings_look(six_runs: Path, environment: Path) -> None:
         await looks_like(pilot, "settings")
 
 
+async def test_the_list_of_all_keys_looks_like_this(six_runs: Path) -> None:
+    async with settings(six_runs, (80, 24)) as pilot:
+        await pilot.press("d")
+        await settle(pilot)
+        await looks_like(pilot, "settings_keys")
+
+
 async def test_a_theme_is_tried_while_the_cursor_is_on_it_and_used_by_enter(six_runs: Path) -> None:
     async with settings(six_runs) as pilot:
         app = pilot.app

@@ -22,7 +22,7 @@ from arc_tui.settings import Settings
 from arc_tui.widgets.tour_strip import TourStrip
 from taxonomy.ledger import human_tags, open_ledger
 from tests.arc_tui.opening import looks_like
-from tests.screen import rows, settle, text
+from tests.screen import matches_golden, rows, settle, text
 
 
 @asynccontextmanager
@@ -60,6 +60,24 @@ def test_it_has_six_stops_and_every_key_of_it_is_one() -> None:
 async def test_the_line_stands_above_the_keys(db: Path) -> None:
     async with touring(db, (120, 40)) as pilot:
         await looks_like(pilot, "tour_runs")
+
+
+TO_STOPS = {
+    2: ("f", "enter"),
+    3: ("c", "C"),
+    4: ("2", "1"),
+    5: ("e", "ctrl+s", "escape"),
+    6: ("t", "h", "escape"),
+    "end": ("P",),
+}
+"""What leads to each stop from the one before."""
+
+
+async def test_each_stop_looks_like_this(db: Path) -> None:
+    async with touring(db) as pilot:
+        for stop, keys in TO_STOPS.items():
+            await press(pilot, *keys)
+            matches_golden(pilot.app, f"tour_{stop}_80x24")
 
 
 async def test_whoever_does_what_it_says_comes_through_the_whole_loop(db: Path) -> None:
