@@ -73,7 +73,8 @@ TO_STOPS = {
 """What leads to each stop from the one before."""
 
 
-async def test_each_stop_looks_like_this(db: Path) -> None:
+async def test_each_stop_looks_like_this(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARC_USER", "tester")
     async with touring(db) as pilot:
         for stop, keys in TO_STOPS.items():
             await press(pilot, *keys)
