@@ -746,7 +746,7 @@ def test_real_logs_hold_as_many_events_as_expected() -> None:
 def test_only_logs_are_claimed() -> None:
     names = [path.relative_to(DATA).as_posix() for path in real_logs()]
     assert not [name for name in names if "test_skeleton" in name or "expected" in name]
-    assert {name.split("/")[0] for name in names} == {"docent", "formats", "inspect_ai"}
+    assert {name.split("/")[0] for name in names} == {"clients", "docent", "formats", "inspect_ai"}
     assert len([name for name in names if name.startswith("inspect_ai/")]) == 21
 
 
