@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from replay.models.demo import Demo
 from replay.store.edits import save
 from taxonomy.ledger import open_ledger
 from tests.arc_tui import quick, sample
 from tests.arc_tui.free_case import FEW, V4, put_bundled
+from tests.messages_api import MessagesApi, Policy
+from tests.replay.live_case import clean_environment
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +55,21 @@ def db(bundled: Path, tmp_path: Path) -> Path:
     copy = tmp_path / "arc.db"
     copy.write_bytes(bundled.read_bytes())
     return copy
+
+
+@pytest.fixture
+def server() -> Policy:
+    """Who answers as the API: the demo model, where a module names nobody else."""
+    return lambda body: {**Demo().complete(body, 0), "model": body["model"]}
+
+
+@pytest.fixture
+def api(server: Policy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
+    """The only address there is to ask."""
+    clean_environment(monkeypatch, tmp_path)
+    with MessagesApi(server) as running:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
+        yield running
 
 
 @pytest.fixture(autouse=True, scope="session")

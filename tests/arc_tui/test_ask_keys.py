@@ -35,7 +35,7 @@ from tests.arc_tui.test_every_screen import LARGE, SMALL, at, by_key, demo, offe
 from tests.arc_tui.test_walk_keys import offered_here
 from tests.build import trace
 from tests.messages_api import Body, MessagesApi
-from tests.replay.live_case import MODEL, clean_environment
+from tests.replay.live_case import MODEL
 from tests.screen import press, rows, settle, text
 
 __all__ = ["demo"]
@@ -262,12 +262,9 @@ def server() -> Server:
 
 
 @pytest.fixture
-def api(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-    clean_environment(monkeypatch, tmp_path)
-    with MessagesApi(server) as running:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-        yield running
-        server.go_on.set()  # whoever is held would keep the server from closing
+def api(api: MessagesApi, server: Server) -> Iterator[MessagesApi]:
+    yield api
+    server.go_on.set()  # whoever is held would keep the server from closing
 
 
 async def ask_until_held(pilot: Pilot[None], server: Server, run: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ from tests.arc_tui.bisect_case import (
     run,
 )
 from tests.messages_api import Body, MessagesApi
-from tests.replay.live_case import MODEL, clean_environment
+from tests.replay.live_case import MODEL
 
 PLANTED = [
     pytest.param(TOUR, (1, 2), "hallucinated state", "+- All amounts are in cents", id="v2"),
@@ -248,17 +247,6 @@ class TestMistakes:
 
 
 class TestLive:
-    @pytest.fixture
-    def api(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-        clean_environment(monkeypatch, tmp_path)
-
-        def answer(body: Body) -> Body:
-            return {**Demo().complete(body, 0), "model": body["model"]}
-
-        with MessagesApi(answer) as running:
-            monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-            yield running
-
     def asked(self, db: Path, *more: str) -> Any:
         return run(
             bisect, db, TOUR, *prompts((3, 4, 5)), "--model", MODEL, "--expect", "tool=get_order",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from taxonomy.rubrics import RUBRICS
 from tests.arc_tui.bisect_case import LOOP, TOUR, bisected, expected, prompt, prompts, put_runs, run
 from tests.judge_policy import Judge
 from tests.messages_api import Body, MessagesApi
-from tests.replay.live_case import MODEL, clean_environment
+from tests.replay.live_case import MODEL
 
 JUDGE = "gpt-judge"
 LIVE = ("--model", MODEL, "--live", "--max-calls", "200")
@@ -58,14 +57,6 @@ class Server:
 @pytest.fixture
 def server() -> Server:
     return Server()
-
-
-@pytest.fixture
-def api(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-    clean_environment(monkeypatch, tmp_path)
-    with MessagesApi(server) as running:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-        yield running
 
 
 def steps(db: Path, trace: str, *words: str) -> Result:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from replay.store.rows import trace_row
 from taxonomy.ledger import open_ledger
 from tests.arc_tui.bisect_case import TOUR, prompt, put_runs, repository
 from tests.messages_api import Body, MessagesApi
-from tests.replay.live_case import MODEL, clean_environment
+from tests.replay.live_case import MODEL
 from tests.screen import matches_golden, press, rows, settle
 from tests.screen import text as drawn
 
@@ -388,18 +388,6 @@ async def test_what_was_found_is_copied_as_markdown(db: Path) -> None:
 
 
 # --- live
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-    clean_environment(monkeypatch, tmp_path)
-
-    def policy(body: Body) -> Body:
-        return {**Demo().complete(body, 0), "model": body["model"]}
-
-    with MessagesApi(policy) as running:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-        yield running
 
 
 async def asked_for_a_limit(pilot: Pilot[None]) -> None:

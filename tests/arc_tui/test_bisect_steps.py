@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from replay.store.rows import trace_row
 from taxonomy.belief.demo import DemoBeliefs
 from taxonomy.ledger import open_ledger
 from tests.messages_api import Body, MessagesApi
-from tests.replay.live_case import MODEL, clean_environment
+from tests.replay.live_case import MODEL
 from tests.shared import DATA, needs_shared
 
 TOUR, LONG = "shop-many-wishes-v5-0", "shop-long-v6-0"
@@ -313,14 +312,6 @@ class Server:
 @pytest.fixture
 def server() -> Server:
     return Server()
-
-
-@pytest.fixture
-def api(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-    clean_environment(monkeypatch, tmp_path)
-    with MessagesApi(server) as running:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-        yield running
 
 
 LIVE = ("--model", MODEL, "--live", "--max-calls")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,12 @@ from arc_tui.jobs.injecting import Wanted, injecting
 from arc_tui.places import fixtures
 from replay.budget import Limits
 from replay.errors import ModelRefused, NotFound, OfflineMiss
-from replay.models.demo import Demo
 from taxonomy import injected
 from taxonomy.ledger import open_ledger
 from taxonomy.stats import injections, report
 from tests.arc_tui import nameless
-from tests.messages_api import Body, MessagesApi
-from tests.replay.live_case import MODEL, clean_environment
+from tests.messages_api import MessagesApi
+from tests.replay.live_case import MODEL
 
 RUNS = ("shop-refund-v8-0", "shop-where-is-it-v8-0", "shop-cancel-v8-0")
 NO_CALLS = "shop-capitals-v4-0"
@@ -37,18 +35,6 @@ def db(tmp_path: Path) -> Path:
         for _ in importing.import_paths(store, files):
             pass
     return path
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-    clean_environment(monkeypatch, tmp_path)
-    with MessagesApi(_named) as running:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-        yield running
-
-
-def _named(body: Body) -> Body:
-    return {**Demo().complete(body, 0), "model": body["model"]}
 
 
 def run(db: Path, *arguments: str) -> Result:

@@ -4,7 +4,7 @@ step."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -27,8 +27,8 @@ from taxonomy.probes.log import LogLine
 from taxonomy.probes.table import PROBES
 from tests.arc_tui import sample, try_case
 from tests.arc_tui.opening import looks_like, until
-from tests.messages_api import Body, MessagesApi, message, text
-from tests.replay.live_case import MODEL, clean_environment
+from tests.messages_api import Body, MessagesApi, Policy, message, text
+from tests.replay.live_case import MODEL
 from tests.screen import matches_golden, press, settle
 from tests.screen import text as drawn
 
@@ -207,18 +207,15 @@ SUMMED = "The user wants a refund of order 1039."
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-    clean_environment(monkeypatch, tmp_path)
+def server() -> Policy:
+    """The demo model; asked for a summary it leaves out what was seen."""
 
-    def policy(body: Body) -> Body:
-        """The demo model; asked for a summary it leaves out what was seen."""
+    def answer(body: Body) -> Body:
         if body.get("tools"):
             return {**Demo().complete(body, 0), "model": body["model"]}
         return message(text(SUMMED), model=body["model"])
 
-    with MessagesApi(policy) as running:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-        yield running
+    return answer
 
 
 async def test_a_server_is_asked_under_a_limit_and_a_probe_cut_short_leaves_no_line(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from taxonomy.probes import log
 from tests.arc_tui import sample
 from tests.judge_policy import prompt
 from tests.messages_api import Body, MessagesApi, message, text
-from tests.replay.live_case import MODEL, clean_environment
+from tests.replay.live_case import MODEL
 
 START = "shop-refund-v1-0"
 LATE = "shop-many-wishes-v5-0"
@@ -47,14 +46,6 @@ class Server:
 @pytest.fixture
 def server() -> Server:
     return Server()
-
-
-@pytest.fixture
-def api(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-    clean_environment(monkeypatch, tmp_path)
-    with MessagesApi(server) as running:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-        yield running
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from tests.arc_tui.sample import header, put
 from tests.build import call, error, heard, step, trace
 from tests.judge_policy import Judge, prompt
 from tests.messages_api import MessagesApi, message, text
-from tests.replay.live_case import MODEL, clean_environment
+from tests.replay.live_case import MODEL
 
 GOALS = """
 [[task]]
@@ -49,11 +48,8 @@ def judge() -> Judge:
 
 
 @pytest.fixture
-def api(judge: Judge, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-    clean_environment(monkeypatch, tmp_path)
-    with MessagesApi(judge) as running:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-        yield running
+def server(judge: Judge) -> Judge:
+    return judge
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from taxonomy.belief.demo import DemoBeliefs
 from taxonomy.ledger import open_ledger
 from tests.arc_tui.opening import SIZES, looks_like, until
 from tests.messages_api import Body, MessagesApi
-from tests.replay.live_case import MODEL, clean_environment
+from tests.replay.live_case import MODEL
 from tests.screen import rows, settle
 from tests.screen import text as drawn
 from tests.shared import DATA, needs_shared
@@ -317,14 +317,6 @@ class Server:
 @pytest.fixture
 def server() -> Server:
     return Server()
-
-
-@pytest.fixture
-def api(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-    clean_environment(monkeypatch, tmp_path)
-    with MessagesApi(server) as running:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-        yield running
 
 
 async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(

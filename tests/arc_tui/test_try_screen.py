@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,13 +24,12 @@ from arc_tui.screens.trying.screen import TryScreen
 from arc_tui.views.trying.view import TryView
 from arc_tui.widgets.ask_box import AskBox
 from replay.edit import Edit
-from replay.models.demo import Demo
 from replay.store import edits, notes
 from taxonomy.ledger import open_ledger
 from tests.arc_tui import try_case
 from tests.arc_tui.try_case import V4, V4_EDIT
-from tests.messages_api import Body, MessagesApi
-from tests.replay.live_case import MODEL, clean_environment
+from tests.messages_api import MessagesApi
+from tests.replay.live_case import MODEL
 from tests.screen import matches_golden, press, rows, settle
 from tests.screen import text as drawn
 
@@ -259,18 +258,6 @@ async def test_escape_goes_back_once_nothing_runs(db: Path) -> None:
 
 
 # --- live
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-    clean_environment(monkeypatch, tmp_path)
-
-    def policy(body: Body) -> Body:
-        return {**Demo().complete(body, 0), "model": body["model"]}
-
-    with MessagesApi(policy) as running:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-        yield running
 
 
 async def asked_for_a_limit(pilot: Pilot[None]) -> None:

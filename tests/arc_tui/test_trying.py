@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from taxonomy.stats import holding
 from tests.arc_tui import try_case
 from tests.arc_tui.try_case import CLASS, V4, V4_EDIT
 from tests.messages_api import FAULTS, Body, MessagesApi
-from tests.replay.live_case import MODEL, clean_environment
+from tests.replay.live_case import MODEL
 
 MADE_UP = f"{CLASS} variant:v5"
 
@@ -348,18 +347,6 @@ def test_a_try_that_was_cut_short_is_not_kept_as_a_result(db: Path) -> None:
 
 
 # --- live
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-    clean_environment(monkeypatch, tmp_path)
-
-    def answer(body: Body) -> Body:
-        return {**Demo().complete(body, 0), "model": body["model"]}
-
-    with MessagesApi(answer) as running:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-        yield running
 
 
 LIVE = ("--model", MODEL, "--live", "--max-calls", "99", "-k", "2", "--controls", "3")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from taxonomy.wording import varied
 from tests.arc_tui import nameless
 from tests.judge_policy import Judge, prompt
 from tests.messages_api import Body, MessagesApi, message, text
-from tests.replay.live_case import MODEL, clean_environment
+from tests.replay.live_case import MODEL
 
 TASK = "find-and-refund"
 RUN = "shop-find-and-refund-v1-0"
@@ -55,14 +54,6 @@ class Server:
 @pytest.fixture
 def server() -> Server:
     return Server()
-
-
-@pytest.fixture
-def api(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MessagesApi]:
-    clean_environment(monkeypatch, tmp_path)
-    with MessagesApi(server) as running:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.base_url)
-        yield running
 
 
 @pytest.fixture
