@@ -31,10 +31,12 @@ def listen(ctx: click.Context, port: int, db: Path | None) -> int:
     """Receive traces over OTLP/HTTP while agents run, until ctrl-c.
 
     `arc` beside it shows them as they grow; `arc hook` says how an agent sends there.
+
+    Needs the extra `serve`: pip install 'arc-tui[serve]'
     """
     import asyncio
 
-    require("listening", "aiohttp")
+    require("arc listen", "aiohttp")
     path = database(db or ctx.find_root().obj)
     unlock(path)
     heard = _Heard(path)

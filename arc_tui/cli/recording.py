@@ -49,13 +49,15 @@ def record(
     It finds a proxy on 127.0.0.1 under ANTHROPIC_BASE_URL and OPENAI_BASE_URL, which passes
     everything on as it is. `arc` beside it shows the run while it grows. The exit code is the
     command's.
+
+    Needs the extra `serve`: pip install 'arc-tui[serve]'
     """
     import asyncio
 
     from arc_tui.jobs import recording
     from replay.recorder.log import About
 
-    require("recording a command", "aiohttp")
+    require("arc record", "aiohttp", "multidict", "truststore", "yarl")
     # What the server remarks of a broken connection would land in the command's own output.
     logging.getLogger("aiohttp").addHandler(logging.NullHandler())
     about = About(

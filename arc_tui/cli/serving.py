@@ -31,6 +31,8 @@ def serve(ctx: click.Context, port: int, host: str, db: Path | None) -> int:
     """The app in a browser of this machine, until ctrl-c.
 
     The address that is printed lets in one browser, once; each of its tabs is a session of its own.
+
+    Needs the extra `serve`: pip install 'arc-tui[serve]'
     """
     import asyncio
 
@@ -42,7 +44,7 @@ def serve(ctx: click.Context, port: int, host: str, db: Path | None) -> int:
             " and can spend your keys, and what passes is not encrypted",
             f"from another machine: ssh -L {port}:{LOOPBACK}:{port} this-machine",
         )
-    require("serving", "aiohttp", "textual_serve")
+    require("arc serve", "aiohttp", "textual_serve")
     path = database(db or ctx.find_root().obj)
     unlock(path)
     read_settings()  # a mistake in them is said here, not in each tab

@@ -7,11 +7,11 @@ from importlib.util import find_spec
 from replay.errors import ArcError
 
 
-def require(doing: str, *packages: str) -> None:
-    """Raises ArcError with what to install where a package is lacking."""
+def require(command: str, *packages: str) -> None:
+    """Raises ArcError with what to install where a package that a command needs is lacking."""
     for package in packages:
         if find_spec(package) is None:
             raise ArcError(
-                f"{doing} needs the package {package.replace('_', '-')}, which is not installed",
-                "install it: pip install 'arc-tui[serve]'",
+                f"{command} needs {package.replace('_', '-')}, which is not installed",
+                "Try: pip install 'arc-tui[serve]'",
             )
