@@ -38,6 +38,9 @@ _SHOWS = (
 )  # fmt: skip
 """Words of which one stands in every such announcement."""
 
+_I = re.compile(r"I['’]")
+"""How "I'll" and its like begin: capitalised, and no name."""
+
 _SHORTEST = 2
 """A name has more letters than this, a number at least as many figures."""
 
@@ -106,6 +109,7 @@ def facts(text: str) -> tuple[str, ...]:
                     is_fact = len(word) >= _SHORTEST
                 else:
                     is_fact = place > 0 and word[0].isupper() and len(word) > _SHORTEST
+                    is_fact = is_fact and _I.match(word) is None
                 if is_fact:
                     found.setdefault(word)
     return tuple(found)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.evidence.claims import assumptions
 from taxonomy.evidence.reading import Reading, Turn, mutates
-from taxonomy.evidence.replies import cut
+from taxonomy.evidence.replies import Reply, cut
 from taxonomy.findings import Finding, StepScore, most_trusted
 from taxonomy.localiser.facts import new_facts, told
 from taxonomy.localiser.features import (
@@ -126,6 +126,8 @@ def _signs(case: Case, found: Sequence[Finding], scores: Sequence[StepScore]) ->
     yield from _rubric(score for score in scores if score.source == "rule")
     yield from _errors(case.reading)
     yield from _words(case.reading)
+    if case.index.knows_task:
+        yield from _new_facts(case.reading)
     yield from (Sign(step, OBJECTION, phrase) for step, phrase in objections(case))
     if not case.reading.passed:
         yield from _course(case.reading)
@@ -171,18 +173,25 @@ def _errors(reading: Reading) -> Iterator[Sign]:
 
 def _failures(reading: Reading) -> Iterator[tuple[int, str]]:
     found = [
-        (act.step, f"{act.name} failed: {cut(act.reply.gist, 60)}")
+        (act.step, _failed(f"{act.name} failed", act.reply))
         for act in reading.acts
         if act.reply.failed
     ]
     for turn, reply in reading.reports():
         if reply.failed:
-            found.append((turn.index, f"its code failed: {cut(reply.gist, 60)}"))
+            found.append((turn.index, _failed("its code failed", reply)))
     yield from sorted(found, key=lambda failure: failure[0])
 
 
+def _failed(what: str, reply: Reply) -> str:
+    """What failed, and the line of the result that says most, where one says anything."""
+    if reply.gist:
+        return f"{what}: {cut(reply.gist, 60)}"
+    return what if reply.text.strip() else f"{what}, empty result"
+
+
 def _words(reading: Reading) -> Iterator[Sign]:
-    """What a step says: that it assumes, that it was cut off, what it cannot have read."""
+    """What a step says: that it assumes, that it was cut off."""
     heard = _Told(reading.trace.header.task or "")
     for turn, texts in told(reading):
         heard.add(texts)
@@ -198,11 +207,15 @@ def _words(reading: Reading) -> Iterator[Sign]:
         if turn.ask.response.stop in _CUT_OFF:
             phrase = f"stopped by {turn.ask.response.stop}"
             yield Sign(turn.index, BAD_END, phrase, _CUT_OFF_STRENGTH)
+
+
+def _new_facts(reading: Reading) -> Iterator[Sign]:
+    """Steps that say what no message before them holds; of a run whose task was not recorded
+    nothing can be said, because it may have stood there."""
     for turn, facts in new_facts(reading):
         if facts:
-            shown = ", ".join(facts[:3])
-            things = "thing" if len(facts) == 1 else "things"
-            phrase = f"names {len(facts)} {things} not read before: {cut(shown, 40)}"
+            values = "value" if len(facts) == 1 else "values"
+            phrase = f"{len(facts)} {values} not found in context: {cut(', '.join(facts[:3]), 40)}"
             yield Sign(turn.index, NEW_FACTS, phrase, spree(len(facts)))
 
 
@@ -234,8 +247,9 @@ def _course(reading: Reading) -> Iterator[Sign]:
     own = [turn for turn in reading.turns if not turn.observer]
     acting = [turn for turn in own if _acts(turn)]
     if acting and (acting[0] is not own[0] or len(acting) < _NEARLY_ALL * len(own)):
-        what = "action" if acting[0].acts else "code"
-        yield Sign(acting[0].index, FIRST_ACTION, f"the first {what} of the run")
+        name = next((act.name for act in acting[0].acts if mutates(act.span)), None)
+        phrase = "first code" if name is None else f"first known write: {name}"
+        yield Sign(acting[0].index, FIRST_ACTION, phrase)
     changed = [
         (turn.index, act.name)
         for turn in reading.turns
@@ -244,7 +258,7 @@ def _course(reading: Reading) -> Iterator[Sign]:
     ]
     if changed:
         step, name = changed[-1]
-        yield Sign(step, LAST_CHANCE, f"the last change: {name}")
+        yield Sign(step, LAST_CHANCE, f"last known write: {name}")
 
 
 def _acts(turn: Turn) -> bool:

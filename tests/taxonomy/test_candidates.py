@@ -198,6 +198,26 @@ class TestSubsets:
         for order in (both, both[::-1]):
             assert diagnose(made, more_scores=tuple(order)).candidates[0].step == 4
 
+    def test_without_the_task_nothing_is_said_to_be_new(self) -> None:
+        def phrases(task: str | None) -> list[str]:
+            made = trace(["It is for Meyer of Berlin, born 1892.", "Done."], task=task)
+            found = diagnose(made).candidates
+            return [signal.phrase for each in found for signal in each.signals]
+
+        assert "3 values not found in context: Meyer, Berlin, 1892" in phrases("Who is it for?")
+        assert not [phrase for phrase in phrases(None) if "not found in context" in phrase]
+
+    def test_a_failure_without_a_word_says_that_the_result_was_empty(self) -> None:
+        made = trace([step(call("run_tests", error(" "))), step("It is done.")])
+        (first, *_) = diagnose(made).candidates
+        assert "run_tests failed, empty result" in [signal.phrase for signal in first.signals]
+
+    def test_the_first_write_is_named_where_unknown_calls_came_before_it(self) -> None:
+        ran = step(call("Bash", "ok", command="mkdir out"))
+        made = trace([ran, ran, step(call("write_file", "ok", path="a.txt")), "Done."])
+        phrases = {signal.phrase for each in diagnose(made).candidates for signal in each.signals}
+        assert {"first known write: write_file", "last known write: write_file"} <= phrases
+
     def test_a_terminal_is_never_a_candidate(self) -> None:
         made = trace(
             [

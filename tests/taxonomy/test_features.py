@@ -104,6 +104,7 @@ class TestFacts:
     def test_numbers_and_names_are_facts_and_openings_numbering_and_code_are_not(self) -> None:
         said = "1. The tower in Paris is 1,083 feet high.\n```python\nLondon = 4096\n```"
         assert facts(said) == ("Paris", "1083")
+        assert facts("Now I'll see what I’ve got.") == ()
 
     def test_what_was_read_before_is_no_news(self) -> None:
         made = trace(
