@@ -1,11 +1,14 @@
 """Which versions are to be held against each other? Files in their order, or revisions of one.
 
 A version is a system prompt, or where a file is TOML, an edit. Revisions come from git, which is
-only read (`log` and `cat-file`): neither the work tree nor the index is touched.
+only read (`log` and `cat-file`): neither the work tree nor the index is touched. The repository may
+be somebody else's: no program that its configuration names is run, and nothing is fetched.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -152,7 +155,36 @@ def _source(folder: Path, revision: str, path: str, named: Change) -> Source:
     )
 
 
-_HASH, _FIELD = "\x1e", "\x1f"
+_HASH, _FIELD = (f"{mark}{secrets.token_hex(8)}" for mark in "\x1e\x1f")
+"""What separates the revisions that git lists, and their parts: no subject can hold it."""
+
+_SAFE = (
+    "--no-pager",
+    "--no-optional-locks",
+    "--no-replace-objects",
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.alternateRefsCommand=false"),
+    *("-c", "core.sshCommand=false"),
+    *("-c", "credential.helper="),
+    *("-c", "gpg.program=false"),
+    *("-c", "log.showSignature=false"),
+    *("-c", "log.mailmap=false"),
+    *("-c", "gc.auto=0"),
+    *("-c", "maintenance.auto=false"),
+)
+"""What git is told before anything else, against the configuration of the repository."""
+
+_ENVIRONMENT = {
+    "GIT_NO_LAZY_FETCH": "1",  # known from 2.45 on: an object that is missing is an error
+    "GIT_ALLOW_PROTOCOL": "none",  # for every git: no transport, no remote helper
+    "GIT_TERMINAL_PROMPT": "0",
+}
+
+_USERS = ("GIT_CONFIG_", "GIT_EXEC_PATH")
+
+_GIT_S = 60.0
+"""After so many seconds git is stopped: a configuration may include what never ends."""
 
 
 def _changes(folder: Path, name: str, span: str, *, path: str | None = None) -> list[Change]:
@@ -164,13 +196,15 @@ def _changes(folder: Path, name: str, span: str, *, path: str | None = None) -> 
     found = ["--follow"] if path is None else ["--max-count=1"]
     said = _git(
         folder,
-        "-c",
-        "log.showSignature=false",
         "log",
         *found,
         "--topo-order",
         "--no-color",
+        "--no-notes",
+        "--encoding=UTF-8",
         "--no-ext-diff",
+        "--no-textconv",
+        "--no-relative",
         "--name-status",
         "-z",
         f"--format=format:{_HASH}%H{_FIELD}%h{_FIELD}%s{_FIELD}",
@@ -193,12 +227,34 @@ def _change(record: str) -> Change:
 
 
 def _git(folder: Path, *words: str) -> bytes:
-    """What git says. Raises BadVersions with its first line where it declines."""
-    command = ["git", "-C", str(folder), "--no-pager", "--no-optional-locks", *words]
+    """What git says; the one place that calls it.
+
+    It runs none of the programs that a repository may name and fetches nothing. Variables that a
+    process around this one may have set for a git of its own (`GIT_DIR`, `GIT_SSH_COMMAND`, …) do
+    not count; where the user's own configuration lies does. Raises BadVersions with git's first
+    line where it declines.
+    """
+    command = ["git", "-C", str(folder), *_SAFE, *words]
+    around = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name.startswith(_USERS)
+    }
     try:
-        done = subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=around | _ENVIRONMENT,
+            timeout=_GIT_S,
+        )
     except OSError as error:
         raise BadVersions(f"git cannot be run: {error}", "versions may be files, too") from error
+    except subprocess.TimeoutExpired as error:
+        raise BadVersions(
+            f"git gave no answer in {_GIT_S:.0f} s and was stopped", "versions may be files, too"
+        ) from error
     if done.returncode:
         said = format.one_line(done.stderr.decode(errors="replace")) or f"code {done.returncode}"
         raise BadVersions(f"git: {said}")
