@@ -169,3 +169,9 @@ def spark(values: Sequence[float | None], *, low: float, high: float) -> str:
 def bar(share: float, width: int) -> str:
     """A bar of full blocks, at least one for anything above nothing."""
     return "█" * max(round(share * width), 1 if share > 0 else 0)
+
+
+def fidelity(level: str | None, reasons: Sequence[str] = ()) -> str:
+    """How completely a request is known, and what keeps it from being better."""
+    why = f" ({one_line('; '.join(reasons))})" if reasons else ""
+    return f"fidelity {level or UNKNOWN}{why}"

@@ -1,8 +1,9 @@
 """A recorded request as a body of the Messages API, whichever provider it was recorded from.
 
 The same policy holds in every arm of a replay, so that only the edit can make a difference:
-thinking, cache markers and sampling settings are left out, ids are renamed by their order,
-several system texts become one. What is not sent as recorded is listed, never dropped silently.
+thinking and cache markers are left out, ids are renamed by their order, several system texts become
+one; sampling settings are sent where the server of that model takes them. What is not sent as
+recorded is listed, never dropped silently, and such a request is not `exact`.
 A body never makes anyone act: a server's own tools are offered as plain tools that nobody runs.
 
 Converting the steps of a trace costs each node of their contexts once, and so do their keys.
@@ -17,13 +18,13 @@ from msgspec import Struct
 
 from replay import canon, messages
 from replay.blocks import THINKING
-from replay.trace import NO_TOOLS, Json, Message, Request, Tool
+from replay.trace import NO_TOOLS, Fidelity, Json, Level, Message, Request, Tool
 from replay.turns import OPENING, RENAMED, Conversation, Conversations, Turn, alias, turn_after
 
 API = "2026-10-21"
 """The version of the Messages API that bodies are made for; part of every key."""
 
-VERSION = 1
+VERSION = 2
 """Of how a recording is made into bodies; a change of what is sent must change it."""
 
 DEFAULT_MAX_TOKENS = 4096
@@ -33,15 +34,29 @@ JOINED = "several system texts sent as one"
 SHIMMED = "the provider's own tool, offered as a plain one"
 
 _POLICY = frozenset({THINKING, RENAMED, JOINED})
-"""Losses that follow from our rules and take nothing from what the model can know."""
+"""Losses that follow from our rules and take no message, tool or result from the model."""
+
+SAMPLING = ("temperature", "top_p", "top_k")
+"""The sampling settings that the protocol knows beside its messages."""
+
+
+def takes_sampling(model: str) -> bool:
+    """Does the server of a model of that name take `SAMPLING`?
+
+    The Messages API refuses each of them for its own models in this version, even at its default
+    value (`arc doctor --live` tries it); servers of other models that speak its protocol take them.
+    The demo model has none.
+    """
+    return "claude" not in model.lower() and model != "demo"
 
 
 class Sent(Struct, frozen=True, eq=False, kw_only=True):
     """A request as a model gets it.
 
     `params` are the fields beside system, tools and messages. `losses` say what is not as
-    recorded; `partial` are those of them that change what the model knows. `refusal` says why
-    there is nothing to ask, None where there is.
+    recorded; `partial` are those of them that change what the model knows, `unsent` the settings
+    and the thinking that were left out. `refusal` says why there is nothing to ask, None where
+    there is.
     """
 
     params: dict[str, Json]
@@ -52,7 +67,18 @@ class Sent(Struct, frozen=True, eq=False, kw_only=True):
     tools_digest: str | None
     losses: tuple[str, ...] = ()
     partial: tuple[str, ...] = ()
+    unsent: tuple[str, ...] = ()
     refusal: str | None = None
+
+    def fidelity(self, recorded: Fidelity) -> Fidelity:
+        """How completely the request is asked again, of one that is known so well: what could not
+        be sent lowers it and is a reason."""
+        if recorded.level is Level.NONE or not (self.partial or self.unsent):
+            return recorded
+        least = Level.PARTIAL if self.partial else Level.REBUILT
+        level = max(recorded.level, least, key=lambda each: each.rank)
+        reasons = dict.fromkeys((*recorded.reasons, *self.partial, *self.unsent))
+        return Fidelity(level=level, reasons=tuple(reasons))
 
     def body(self) -> dict[str, Any]:
         """The body itself. Its messages are shared with other bodies: not to be changed."""
@@ -147,6 +173,7 @@ class Converter:
             tools_digest=offered.digest,
             losses=(*content, *dropped),
             partial=tuple(loss for loss in content if loss not in _POLICY),
+            unsent=(*(loss for loss in content if loss == THINKING), *dropped),
             refusal=_refusal(request, talk),
         )
 
@@ -211,7 +238,7 @@ def _tool_losses(tool: Tool) -> Iterator[str]:
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _STOPS = ("stop_sequences", "stop_seqs", "stop")
 _UNSEEN = {"stream", "stream_options", "metadata", "user", "service_tier", "store", "timeout"}
-_UNSEEN |= {"max_connections", "max_retries", "cache_prompt", "speed", "model"}
+_UNSEEN |= {"max_connections", "max_retries", "cache_prompt", "speed", "model", "n"}
 """What a provider reads and a model does not: not sent, and no loss."""
 _READ = {*_LIMITS, *_STOPS, *_UNSEEN, "tool_choice", "parallel_tool_calls", "output_config"}
 
@@ -223,10 +250,16 @@ def _params(
     limits = (recorded.get(name) for name in _LIMITS)
     limit = next((each for each in limits if type(each) is int and each > 0), DEFAULT_MAX_TOKENS)
     params: dict[str, Json] = {"model": model, "max_tokens": limit}
+    sampling = {
+        name: recorded[name]
+        for name in SAMPLING
+        if takes_sampling(model) and type(recorded.get(name)) in {int, float}
+    }
+    params |= sampling
     lost = [
         f"`{name}` not sent"
         for name, value in recorded.items()
-        if name not in _READ and value is not None
+        if name not in _READ and name not in sampling and value is not None
     ]
     stops = [each for name in _STOPS for each in _listed(recorded.get(name))]
     kept = [each for each in stops if isinstance(each, str) and each.strip()]

@@ -75,7 +75,7 @@ def _footer(view: BisectView) -> Iterator[str]:
     yield f"bad: {format.one_line(view.oracle)}{at}"
     server = f" at {view.server}" if view.server else ""
     yield (
-        f"model {view.model}{server} · fidelity {view.fidelity or format.UNKNOWN}"
+        f"model {view.model}{server} · {format.fidelity(view.fidelity, view.fidelity_reasons)}"
         f" · {view.samples} + {view.checks} answers · {view.asked} asked, {view.kept} kept"
         f" · spent {format.usd(view.spent_usd, complete=view.spent_complete)}"
     )

@@ -177,7 +177,8 @@ def _print(out: Console, view: ExpectView) -> None:
     out.print(
         Text(
             f"{where} · bad: {format.one_line(view.oracle)} · {edit} · model {view.model}{server}"
-            f" · met by more than {view.bound:g} · fidelity {view.fidelity or format.UNKNOWN}"
+            f" · met by more than {view.bound:g}"
+            f" · {format.fidelity(view.fidelity, view.fidelity_reasons)}"
             f" · {view.asked} asked, {view.kept} kept · spent {usd}",
             "dim",
         ),

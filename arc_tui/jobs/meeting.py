@@ -213,6 +213,7 @@ class _Work:
             model=label(self.model.name),
             server=self.model.server,
             fidelity=fidelity.level.value if fidelity is not None else None,
+            fidelity_reasons=fidelity.reasons if fidelity is not None else (),
             answers=answer_rows(samples),
             reasons=reasons_of(samples),
             asked=self.everyone.asked,

@@ -112,7 +112,8 @@ class Rollouts:
         if ahead[0].refusal is not None:
             where = f"step {ahead[0].step.index} cannot be asked"
             raise CannotAsk(f"{version.name}: {where}: {ahead[0].refusal}")
-        self.fidelity = self.fidelity or ahead[0].step.ask.fidelity
+        first = ahead[0]
+        self.fidelity = self.fidelity or first.edited.sent.fidelity(first.step.ask.fidelity)
         self.versions.append(version)
         return len(self.versions) - 1
 

@@ -78,7 +78,7 @@ class Trials:
     def add(self, version: Version) -> int:
         """One more version; its number. Raises as the constructor does."""
         planned = _planned(self._trace, self.oracle.step, version, self.model.name)
-        self.fidelity = planned.step.ask.fidelity
+        self.fidelity = planned.edited.sent.fidelity(planned.step.ask.fidelity)
         self._arms.append(planned.edited)
         self.versions.append(version)
         return len(self.versions) - 1

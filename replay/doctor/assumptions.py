@@ -57,8 +57,9 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         id="sampling",
-        says="`temperature` is refused",
-        otherwise="replay leaves out a recorded temperature that this server would have obeyed",
+        says="`temperature` is refused for Claude models and taken for others",
+        otherwise="replay leaves out a recorded temperature that would have been obeyed, or is"
+        " refused at every step that was recorded with one",
     ),
     Assumption(
         id="stripped_thinking",

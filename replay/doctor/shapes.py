@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from replay.convert import takes_sampling
 from replay.doctor import requests
 from replay.doctor.desk import Desk
 from replay.doctor.found import Found, Probe, fails, holds, tried, unclear, used
@@ -38,10 +39,11 @@ def _forced(desk: Desk) -> Iterator[Found]:
 
 def _sampling(desk: Desk) -> Iterator[Found]:
     answer = tried(desk, requests.warm(desk.model))
+    expected = takes_sampling(desk.model)
     if not isinstance(answer, RequestRefused):
-        yield fails("sampling", "accepted")
+        yield (holds if expected else fails)("sampling", "accepted")
     elif "temperature" in answer.message:
-        yield holds("sampling", f"refused: {answer.message}")
+        yield (fails if expected else holds)("sampling", f"refused: {answer.message}")
     else:
         yield unclear("sampling", f"refused, perhaps for another reason: {answer.message}")
 

@@ -22,7 +22,7 @@ from replay.free.result import FreeStep, Status, Stop, Unanswered
 from replay.free.tape import Found, Head, Tape, Terms
 from replay.models.cached import Answered
 from replay.plan import Plan
-from replay.trace import Context, Fidelity, Level, Message, Tool, Trace
+from replay.trace import Context, Message, Tool, Trace
 
 
 class Wanted(NamedTuple):
@@ -70,7 +70,7 @@ class Course:
         step = FreeStep(
             index=index,
             step=plan.step.index if on_road else None,
-            fidelity=_fidelity(plan),
+            fidelity=plan.edited.sent.fidelity(plan.step.ask.fidelity),
             losses=plan.edited.sent.losses,
         )
         where = f"step {plan.step.index}" if on_road else f"answer {index} of the run"
@@ -219,15 +219,6 @@ class Course:
 
 def _context(plan: Plan) -> Context | None:
     return plan.edited.request.context
-
-
-def _fidelity(plan: Plan) -> Fidelity:
-    """How completely the request is known, what could not be sent included."""
-    fidelity, partial = plan.step.ask.fidelity, plan.edited.sent.partial
-    if not partial or fidelity.level is Level.NONE:
-        return fidelity
-    reasons = dict.fromkeys((*fidelity.reasons, *partial))
-    return Fidelity(level=Level.PARTIAL, reasons=tuple(reasons))
 
 
 def _flaws(body: dict[str, Any], sent: Sent) -> tuple[str, ...]:

@@ -19,7 +19,6 @@ from replay.locked.tally import break_test, step_test
 from replay.models.cached import Answered, Ask, Cached
 from replay.oracle import Oracle
 from replay.plan import Arm, Plan
-from replay.trace import Fidelity, Level
 
 Side: TypeAlias = Literal["control", "edited"]
 
@@ -213,17 +212,13 @@ class Row:
 def _asked_nothing(plan: Plan, model: str, touched: bool) -> StepResult:
     """What is known of a step before any answer."""
     ask, sent = plan.step.ask, plan.control.sent
-    fidelity = ask.fidelity
-    if sent.partial and fidelity.level.rank < Level.NONE.rank:
-        reasons = dict.fromkeys((*fidelity.reasons, *sent.partial))
-        fidelity = Fidelity(level=Level.PARTIAL, reasons=tuple(reasons))
     return StepResult(
         step=plan.step.index,
         thread=plan.step.thread,
         model=model,
         recorded_model=ask.response.model or ask.request.model,
         recorded=action.action(ask.response, ask.error),
-        fidelity=fidelity,
+        fidelity=sent.fidelity(ask.fidelity),
         losses=sent.losses,
         touched=touched,
     )

@@ -18,7 +18,7 @@ from replay.models import BATCH_PRICE_SHARE, Result, Sending, Unanswered
 from replay.models.call import cost
 from replay.models.line import LEAST_S, Line
 from replay.models.message import flaw
-from replay.models.received import Failed, declined, thinking_hint
+from replay.models.received import Failed, declined, request_hint
 from replay.models.wire import MESSAGES, Reply
 from replay.models.worst import worst
 
@@ -179,7 +179,7 @@ class Batches:
         said = str(inner.get("message") or "declined")
         if inner.get("type") in {"invalid_request_error", "request_too_large"}:
             where = f"{self._line.model}: {said} (in a batch)"
-            return line["custom_id"], RequestRefused(where, thinking_hint(said))
+            return line["custom_id"], RequestRefused(where, request_hint(said))
         return line["custom_id"], Unanswered(str(inner.get("type") or kind))
 
 

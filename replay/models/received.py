@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from replay.convert import SAMPLING
 from replay.errors import ModelRefused, RequestRefused
 from replay.models import stream
 from replay.models.message import flaw
@@ -93,7 +94,7 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
         error = ModelRefused(where + later, "what was answered is kept; run it again later")
         return Failed(error, again=again, billed=False, wait_s=wait_s)
     if status in {400, 413, 422}:
-        return Failed(RequestRefused(where, thinking_hint(said)), again=False, billed=False)
+        return Failed(RequestRefused(where, request_hint(said)), again=False, billed=False)
     hint = KEY_HINT if status in {401, 403} else ""
     if status == 404:
         hint = f"does {asked.address} serve a model of that name? --model names another"
@@ -110,10 +111,14 @@ def _said(reply: Reply) -> str:
     return str(said) if said else "the server failed" if reply.status >= 500 else "declined"
 
 
-def thinking_hint(said: str) -> str:
-    """What to know where a server declines a request over its thinking, else ""."""
+def request_hint(said: str) -> str:
+    """What to know where a server declines a request over a part of it that replay decides on,
+    else ""."""
     if "thinking" in said:
         return "this model wants its recorded thinking back, which an edit makes unusable"
+    named = next((name for name in SAMPLING if name in said), None)
+    if named is not None:
+        return f"the recorded `{named}` was sent: let the server drop what its model does not take"
     return ""
 
 

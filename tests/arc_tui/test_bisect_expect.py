@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pytest
 
+from arc_tui.cli.bisecting import bisect
 from arc_tui.jobs.meeting import CannotTell
 from replay.errors import Stopped
 from replay.models.demo import Demo
@@ -23,10 +24,11 @@ from tests.arc_tui.bisect_case import (
     prompt,
     prompts,
     put_runs,
+    run,
 )
 from tests.messages_api import Body, MessagesApi
 from tests.replay.live_case import MODEL, clean_environment
-from tests.replay.locked_case import spans, stored
+from tests.replay.locked_case import SYSTEM, VERIFY, request, spans, stored, think
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +176,33 @@ def test_a_limit_reached_while_asking_cannot_tell(
         assert expected(db, TOUR, *words, "2").return_value == 125
         assert expected(db, TOUR, *words, "9").return_value == 0
         assert api.asked == 3
+
+
+def test_what_was_recorded_and_is_not_sent_is_named_with_the_fidelity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean_environment(monkeypatch, tmp_path)
+    db = tmp_path / "arc.db"
+    asking = request(model=MODEL, params={"temperature": 0, "top_p": 0.9})
+    with Store.open(db) as store:
+        stored(store, spans(asking=asking, model=MODEL))
+    old, new = tmp_path / "old.md", tmp_path / "new.md"
+    old.write_text(VERIFY)
+    new.write_text(SYSTEM)
+    said = ["`temperature` not sent", "`top_p` not sent"]
+    shown = "fidelity rebuilt (`temperature` not sent; `top_p` not sent)"
+    with MessagesApi(think) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+        live = ("--live", "--max-calls", "99")
+        words = ("--system", str(old), *LOOKS, "--at", "1", *live)
+        found = met(db, *words, trace="case")
+        assert (found["fidelity"], found["fidelity_reasons"]) == ("rebuilt", said)
+        assert shown in expected(db, "case", *words).stdout
+        both = ("case", str(old), str(new), *LOOKS, "--at", "1", *live)
+        found = bisected(db, *both)
+        assert (found["fidelity"], found["fidelity_reasons"]) == ("rebuilt", said)
+        assert shown in run(bisect, db, *both).stdout
+        assert not any("temperature" in each.body for each in api.received if each.body)
 
 
 def test_without_an_expectation_its_options_and_codes_are_not_its(db: Path) -> None:

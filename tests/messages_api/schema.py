@@ -227,6 +227,14 @@ class Create(Counted, kw_only=True):
     service_tier: Literal["auto", "standard_only"] = "auto"
 
 
+class Compatible(Create, kw_only=True):
+    """The same as a server of other models takes it: sampling settings as its models know them."""
+
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    top_k: Count | None = None
+
+
 class BatchItem(Strict):
     """One request of a batch. Its params are looked at when its turn comes, not before."""
 
@@ -268,5 +276,10 @@ def _sentence(why: str, path: str) -> str:
     return f"{path}: {why}" if path else why
 
 
-for _shape in (Create, Counted, BatchCreate):  # first used by one thread: several at once crash
+for _shape in (
+    Create,
+    Compatible,
+    Counted,
+    BatchCreate,
+):  # first used by one thread: several at once crash
     msgspec.json.Decoder(_shape)

@@ -70,13 +70,18 @@ DIALOGUE: tuple[Say, ...] = (
 
 
 class Tiny:
-    """A model in three lines of thought. `asked` counts, `dies_at` kills the process there."""
+    """A model in three lines of thought. `bodies` is all it was asked, `dies_at` kills the process
+    there."""
 
     name = "tiny"
 
     def __init__(self, dies_at: int | None = None) -> None:
-        self.asked = 0
+        self.bodies: list[Body] = []
         self._dies_at = dies_at
+
+    @property
+    def asked(self) -> int:
+        return len(self.bodies)
 
     def complete(self, body: Body, sample: int) -> Body:
         if self.asked == self._dies_at:
@@ -84,7 +89,7 @@ class Tiny:
             import signal
 
             os.kill(os.getpid(), signal.SIGKILL)
-        self.asked += 1
+        self.bodies.append(body)
         return think(body)
 
 

@@ -13,7 +13,18 @@ from msgspec import structs
 from replay import blocks, convert, formats, turns
 from replay.convert import Converter, Sent, body_key
 from replay.formats.intake import Source, Tally
-from replay.trace import Context, Dialect, Json, Message, ModelCall, Request, Tool, extend
+from replay.trace import (
+    Context,
+    Dialect,
+    Fidelity,
+    Json,
+    Level,
+    Message,
+    ModelCall,
+    Request,
+    Tool,
+    extend,
+)
 from tests.messages_api import refusal
 from tests.shared import DATA, needs_shared
 
@@ -24,9 +35,11 @@ def said(*bodies: Json, dialect: Dialect = "anthropic") -> Context | None:
     return extend(None, (Message(dialect=dialect, body=body) for body in bodies))
 
 
-def sent(*bodies: Json, dialect: Dialect = "anthropic", **beside: Any) -> Sent:
+def sent(
+    *bodies: Json, dialect: Dialect = "anthropic", to: str = "claude-target", **beside: Any
+) -> Sent:
     request = Request(context=said(*bodies, dialect=dialect), **{"tools": TOOLS, **beside})
-    return Converter("target").sent(request)
+    return Converter(to).sent(request)
 
 
 def user(content: Json) -> Json:
@@ -248,12 +261,65 @@ def test_settings_the_api_does_not_take_are_listed_and_limits_translated() -> No
         },
     )  # fmt: skip
     assert made.params == {
-        "model": "target", "max_tokens": 900, "stop_sequences": ["END"],
+        "model": "claude-target", "max_tokens": 900, "stop_sequences": ["END"],
         "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
     }  # fmt: skip
     assert set(made.losses) == {
         "`temperature` not sent", "`seed` not sent", "an empty stop sequence not sent",
     }  # fmt: skip
+    assert refusal(made.body()) is None
+
+
+EXACT = Fidelity(level=Level.EXACT)
+SETTINGS = {
+    "temperature": 0.2, "top_p": 0.9, "top_k": 40, "seed": 7, "thinking": {"type": "adaptive"},
+    "reasoning_effort": "high",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_that_is_not_sent_is_named_and_its_request_is_not_exact(name: str) -> None:
+    made = sent(user("go"), params={name: SETTINGS[name]})
+    assert name not in made.body()
+    assert made.fidelity(EXACT) == Fidelity(level=Level.REBUILT, reasons=(f"`{name}` not sent",))
+    assert made.partial == ()  # the model knows all that it knew
+
+
+def test_thinking_that_is_left_out_is_named_and_its_request_is_not_exact() -> None:
+    thought = {"type": "thinking", "thinking": "…", "signature": "c2ln"}
+    made = sent(user("go"), assistant([thought, {"type": "text", "text": "Yes."}]), user("And?"))
+    assert made.fidelity(EXACT) == Fidelity(level=Level.REBUILT, reasons=(blocks.THINKING,))
+
+
+def test_what_is_not_sent_never_makes_a_request_better_known() -> None:
+    supplied = Fidelity(level=Level.SUPPLIED, reasons=("supplied by mine",))
+    unknown = Fidelity(level=Level.NONE, reasons=("truncated",))
+    made = sent(user("go"), params={"temperature": 0})
+    assert made.fidelity(supplied) == Fidelity(
+        level=Level.SUPPLIED, reasons=("supplied by mine", "`temperature` not sent")
+    )
+    assert made.fidelity(unknown) == unknown
+    assert sent(user("go"), params={"max_tokens": 9}).fidelity(EXACT) == EXACT
+
+
+def test_sampling_is_sent_where_the_server_takes_it_and_is_part_of_the_key() -> None:
+    settings = {"temperature": 0.2, "top_p": 0.9, "top_k": 40}
+    made = sent(user("go"), params=settings, to="gpt-4o")
+    assert settings.items() <= made.body().items()
+    assert refusal(made.body()) is None
+    assert made.fidelity(EXACT) == EXACT
+    plain = sent(user("go"), to="gpt-4o")
+    assert plain.key(0) != made.key(0) == body_key(made.body(), 0)
+    assert not made.asks_as(plain)
+    for model in ("claude-test", "anthropic/claude-sonnet-5-5", "anthropic.claude-x-v1:0", "demo"):
+        kept = sent(user("go"), params=settings, to=model)
+        assert not settings.keys() & kept.body().keys()
+        assert kept.key(0) == sent(user("go"), to=model).key(0)
+
+
+def test_a_setting_that_is_no_number_is_not_sent() -> None:
+    made = sent(user("go"), params={"temperature": "hot", "top_k": True}, to="gpt-4o")
+    assert made.unsent == ("`temperature` not sent", "`top_k` not sent")
     assert refusal(made.body()) is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,6 +95,25 @@ def test_an_older_model_is_made_to_think_by_a_budget(store: Store) -> None:
         assert outcomes(found_at(api, store)) == dict.fromkeys(TRIED, "holds")
         asked = [each.body.get("thinking") for each in api.received if each.path == MESSAGES]
     assert {"type": "enabled", "budget_tokens": 1024} in asked
+
+
+@pytest.mark.parametrize(("takes", "outcome"), [(True, "holds"), (False, "fails")])
+def test_whether_sampling_is_taken_is_held_against_what_replay_sends(
+    store: Store, takes: bool, outcome: str
+) -> None:
+    unknown = json.dumps({"error": {"message": "temperature: not supported"}})
+
+    def strict(received: Received) -> Received | Reply:
+        refused = not takes and "temperature" in (received.body or {})
+        return Reply(status=400, body=unknown) if refused else received
+
+    with Odd(strict) as api:
+        (found,) = [
+            each
+            for each in found_at(api, store, Limits(calls=100), model="local-model")
+            if each.check == "sampling"
+        ]
+    assert found.outcome == outcome
 
 
 def test_a_batch_that_has_ended_already_is_no_failure(store: Store) -> None:

@@ -231,6 +231,27 @@ def test_what_could_not_be_sent_lowers_the_fidelity_and_the_verdict_says_the_wea
     assert verdict.losses == ("media not sent",)
 
 
+def test_a_step_whose_sampling_is_not_sent_says_so_everywhere(store: Store) -> None:
+    asking = request(model="claude-test", params={"temperature": 0, "top_p": 0.9})
+    trace = stored(store, spans(asking=asking, model="claude-test"))
+    rows = run_with(trace, None, Cached(store, "claude-test", Tiny()))
+    said = ("`temperature` not sent", "`top_p` not sent")
+    assert {(row.fidelity.level, row.fidelity.reasons) for row in rows} == {(Level.REBUILT, said)}
+    verdict = summary(rows)
+    assert (verdict.weakest, verdict.reasons, verdict.losses) == (Level.REBUILT, said, said)
+    core = core_of(trace, None, rows)
+    assert {(row.fidelity, row.losses) for row in core.rows} == {(Level.REBUILT, said)}
+    assert verdict.control.repeated == verdict.control.of  # the control arm still is the recording
+
+
+def test_sampling_reaches_a_server_that_takes_it_and_the_step_stays_exact(store: Store) -> None:
+    trace = stored(store, spans(asking=request(params={"temperature": 0})))
+    model = Tiny()
+    rows = run(store, trace, None, model)
+    assert [body["temperature"] for body in model.bodies] == [0] * len(rows)
+    assert {row.fidelity for row in rows} == {Fidelity(level=Level.EXACT)}
+
+
 # --- models that decline
 
 

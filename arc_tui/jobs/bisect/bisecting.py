@@ -171,6 +171,7 @@ class _Work:
             model=label(model.name),
             server=model.server,
             fidelity=fidelity.level.value if fidelity is not None else None,
+            fidelity_reasons=fidelity.reasons if fidelity is not None else (),
             notices=tuple(plan.notices),
             rounds=tuple(self._rounds),
             most=plan.settings.most,

@@ -68,6 +68,7 @@ def build_prospect(store: Store, wanted: Wanted) -> Prospect:
         model=label(model.name),
         server=model.server,
         fidelity=fidelity.level.value if fidelity is not None else None,
+        fidelity_reasons=fidelity.reasons if fidelity is not None else (),
         notices=tuple(plan.notices),
         rows=tuple(_rows(plan)),
         most=plan.settings.most,

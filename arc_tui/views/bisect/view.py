@@ -56,7 +56,8 @@ class BisectView(Struct, frozen=True, eq=False, kw_only=True):
     `unchanged` is how likely nothing changed. `samples` counts the answers of the search, `checks`
     those of its checks; of all of them `asked` were asked for and `kept` were stored. `diff` is
     the named version against the one before it, or the named hunks. `says_not` are sentences that
-    bound what was found. `digest` is over the evidence, None before the end.
+    bound what was found. `fidelity` is that of the requests
+    that are asked. `digest` is over the evidence, None before the end.
     """
 
     trace: str
@@ -69,6 +70,7 @@ class BisectView(Struct, frozen=True, eq=False, kw_only=True):
     model: str
     server: str
     fidelity: str | None
+    fidelity_reasons: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     rows: tuple[VersionRow, ...] = ()
     unchanged: float | None = None

@@ -27,7 +27,8 @@ class ExpectView(Struct, frozen=True, eq=False, kw_only=True):
 
     `expected` is what the user wrote, `oracle` says what is bad. `met` is None where the samples
     leave it open whether more than `bound` of all would meet it. `share` is that of the `hits` that
-    meet it among those that could be judged; `lost` could not be, `reasons` say why.
+    meet it among those that could be judged; `lost` could not be, `reasons` say why. `fidelity` is
+    that of the requests that were asked, with its own reasons.
     """
 
     trace: str
@@ -45,6 +46,7 @@ class ExpectView(Struct, frozen=True, eq=False, kw_only=True):
     model: str
     server: str
     fidelity: str | None
+    fidelity_reasons: tuple[str, ...] = ()
     answers: tuple[AnswerRow, ...] = ()
     reasons: tuple[str, ...] = ()
     asked: int = 0

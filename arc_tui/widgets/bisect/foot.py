@@ -61,7 +61,7 @@ def _figures(view: BisectView) -> Iterator[str]:
         yield f"{format.count(view.samples, 'answer')}{checks}"
         yield _spent(view)
     if view.fidelity is not None:
-        yield f"fidelity {view.fidelity}"
+        yield format.fidelity(view.fidelity, view.fidelity_reasons)
 
 
 def _spent(view: BisectView) -> str:
