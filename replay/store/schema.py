@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 
 from replay.store.migrating import Migrations
-from replay.store.sums import LATENCIES, ORDERS, PREFER, PREFERRED
+from replay.store.sums import LATENCIES, ORDERS, PREFER, PREFERRED, PREFERRING, UNPREFERRING
 from replay.store.words import INDEX, SAID, fill
 
 migrations = Migrations("replay")
@@ -319,7 +319,7 @@ ALTER TABLE replay ADD COLUMN sample_range INTEGER NOT NULL DEFAULT 0
 
 @migrations("0003_sums")
 def _sums(db: sqlite3.Connection) -> None:
-    for statement in (*PREFERRED.split(";\n\n"), PREFER, *LATENCIES.split(";\n\n")):
+    for statement in (PREFERRED, *PREFERRING.split(";\n\n"), PREFER, *LATENCIES.split(";\n\n")):
         db.execute(statement)
     for statement in (*_SUMMARY.split(";\n\n"), *ORDERS.split(";\n\n")):
         db.execute(statement)
@@ -434,3 +434,10 @@ the key of each."""
 @migrations("0008_step")
 def _step(db: sqlite3.Connection) -> None:
     db.execute("CREATE INDEX span_step ON span(trace, step) WHERE step IS NOT NULL")
+
+
+@migrations("0009_preferred")
+def _preferred(db: sqlite3.Connection) -> None:
+    """Before, the oldest of equal recordings was preferred, which a killed import could change."""
+    for statement in (*UNPREFERRING.split(";\n\n"), *PREFERRING.split(";\n\n"), PREFER):
+        db.execute(statement)

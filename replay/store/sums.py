@@ -6,29 +6,43 @@ Triggers keep them, so that a trace counts whichever way it comes in and leaves.
 
 from __future__ import annotations
 
-PREFERRED = """
-ALTER TABLE trace ADD COLUMN preferred INTEGER NOT NULL DEFAULT 0;
+from replay.trace import Level
 
+_LEVELS = " ".join(f"WHEN '{level.value}' THEN {level.rank}" for level in Level)
+
+_BEST = f"""SELECT id FROM trace o WHERE o.run = {{run}} AND o.complete
+    ORDER BY steps DESC, CASE fidelity {_LEVELS} ELSE {len(Level)} END, key LIMIT 1"""
+"""Of several recordings of a run the one with most steps, of equals the one whose weakest step is
+known best, then the least key: nothing that depends on which was imported first, or how often, or
+whether an import was killed in between."""
+
+PREFERRED = "ALTER TABLE trace ADD COLUMN preferred INTEGER NOT NULL DEFAULT 0"
+
+PREFERRING = f"""
 CREATE TRIGGER trace_finished AFTER UPDATE OF complete ON trace WHEN new.complete
 BEGIN
   UPDATE trace SET preferred = 0 WHERE run = new.run AND preferred AND id <> (
-    SELECT id FROM trace WHERE run = new.run AND complete ORDER BY steps DESC, id LIMIT 1);
+    {_BEST.format(run="new.run")});
   UPDATE trace SET preferred = 1 WHERE NOT preferred AND id = (
-    SELECT id FROM trace WHERE run = new.run AND complete ORDER BY steps DESC, id LIMIT 1);
+    {_BEST.format(run="new.run")});
 END;
 
 CREATE TRIGGER trace_removed AFTER DELETE ON trace WHEN old.preferred
 BEGIN
   UPDATE trace SET preferred = 1 WHERE id = (
-    SELECT id FROM trace WHERE run = old.run AND complete ORDER BY steps DESC, id LIMIT 1);
+    {_BEST.format(run="old.run")});
 END
 """
-"""Of several recordings of a run the one with most steps is preferred, of equals the oldest."""
 
-PREFER = """
-UPDATE trace SET preferred = 1 WHERE complete AND NOT EXISTS (
-  SELECT 1 FROM trace o WHERE o.run = trace.run AND o.complete AND o.id <> trace.id
-    AND (o.steps > trace.steps OR (o.steps = trace.steps AND o.id < trace.id)))
+UNPREFERRING = """
+DROP TRIGGER trace_finished;
+
+DROP TRIGGER trace_removed
+"""
+
+PREFER = f"""
+UPDATE trace SET preferred = NOT preferred WHERE complete AND preferred <> (id = (
+  {_BEST.format(run="trace.run")}))
 """
 """The same, said of all traces at once: for a database that has some already."""
 

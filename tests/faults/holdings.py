@@ -85,10 +85,11 @@ def holdings(path: Path) -> Holdings:
     with open_ledger(path) as store:
         held: Holdings = {
             "trace": {
-                key: (content, outcome, task, trial, title, steps, spans, problems, run)
-                for key, content, outcome, task, trial, title, steps, spans, problems, run
+                key: (content, outcome, task, trial, title, steps, spans, problems, run, first)
+                for key, content, outcome, task, trial, title, steps, spans, problems, run, first
                 in store.db.execute(
-                    "SELECT key, content, outcome, task, trial, title, steps, spans, problems, run"
+                    "SELECT key, content, outcome, task, trial, title, steps, spans, problems, run,"
+                    " preferred"
                     " FROM trace WHERE complete"
                 )
             }

@@ -150,7 +150,7 @@ def _put_session(path: Path, messages: int) -> None:
             message |= {"id": f"msg_{number}", "model": "claude-demo", "type": "message",
                         "stop_reason": "end_turn"}  # fmt: skip
         line = {
-            "type": role, "sessionId": "s-1", "uuid": f"m-{number}",
+            "type": role, "sessionId": SESSION, "uuid": f"m-{number}",
             "parentUuid": f"m-{number - 1}" if number else None,
             "timestamp": f"2026-11-22T05:00:{number % 60:02d}.000Z", "isSidechain": False,
             "cwd": "/shop", "version": "2.1.0", "userType": "external", "message": message,
@@ -159,23 +159,51 @@ def _put_session(path: Path, messages: int) -> None:
     path.write_text("".join(lines))
 
 
+def _put_calls(path: Path, messages: int) -> None:
+    """The calls of the same session, as a log of the API has them: another recording of the run,
+    with as many steps."""
+    lines = []
+    for asked in range(1, messages, 2):
+        said = [
+            {"role": "assistant" if each % 2 else "user", "content": f"message {each}"}
+            for each in range(asked + 1)
+        ]
+        request = {
+            "model": "claude-demo", "max_tokens": 99, "messages": said[:-1],
+            "metadata": {"user_id": f"user_1_session_{SESSION}"},
+        }  # fmt: skip
+        response = {
+            "id": f"msg_{asked}", "type": "message", "role": "assistant", "model": "claude-demo",
+            "content": [{"type": "text", "text": f"message {asked}"}], "stop_reason": "end_turn",
+            "usage": {"input_tokens": 9, "output_tokens": 9},
+        }  # fmt: skip
+        lines.append(json.dumps({"request": request, "response": response}) + "\n")
+    path.write_text("".join(lines))
+
+
+SESSION, WHOLE = "shop-0001", 12
+"""The name of the session, and how many messages it comes to."""
+
+
 def imports(kills: int, folder: Path, chance: random.Random) -> Outcome:
-    """Imports of a large file and of a session that grows between them."""
+    """Imports of a large file and of two recordings of a session that grows between them, one or
+    the other first. The one that is preferred in the end is the one that always was."""
     outcome, clock = Outcome(), Clock(chance)
-    large, session = folder / "export.jsonl", folder / "session.jsonl"
-    words = ("import", str(large), str(session))
+    large, session, calls = (folder / f"{each}.jsonl" for each in ("export", "session", "calls"))
     _put_export(large)
     while outcome.kills < kills:
         name = f"import {outcome.runs}"
         db, wanted = folder / f"{outcome.runs}.db", folder / f"{outcome.runs}-whole.db"
         outcome.runs += 1
-        messages = 2
-        for _ in range(min(4, kills - outcome.kills)):
-            _put_session(session, messages)
+        words = ("import", *map(str, chance.sample([large, session, calls], 3)))
+        session_over, calls_over = chance.choices(range(1, 5), k=2)
+        for kill in range(min(4, kills - outcome.kills)):
+            _put_session(session, WHOLE if kill >= session_over else 2 + 2 * kill)
+            _put_calls(calls, WHOLE if kill >= calls_over else 2)
             clock.kill(db, words, outcome)
             _look(db, outcome, name)
-            messages += 2
-        _put_session(session, messages)
+        _put_session(session, WHOLE)
+        _put_calls(calls, WHOLE)
         arc(db, *words)
         arc(wanted, *words)
         _compare(wanted, db, outcome, name)

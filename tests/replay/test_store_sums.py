@@ -20,7 +20,9 @@ from replay.store.write import Writer
 from replay.trace import (
     AnySpan,
     Batch,
+    Fidelity,
     Header,
+    Level,
     Message,
     ModelCall,
     Observation,
@@ -43,6 +45,7 @@ class Import(NamedTuple):
     words: str = "fine"
     replace: bool = False
     broken_off: bool = False
+    level: Level = Level.EXACT
 
 
 imports = st.builds(
@@ -54,6 +57,7 @@ imports = st.builds(
     words=st.sampled_from(["fine", "other"]),
     replace=st.booleans(),
     broken_off=st.booleans(),
+    level=st.sampled_from(Level),
 )
 
 
@@ -84,6 +88,7 @@ def batch(given: Import) -> Batch:
                 end_ns=end,
                 request=Request(model="gpt-4o", context=extend(None, [asked])),
                 response=Response(message=Message(dialect="openai", body=body), stop="tool"),
+                fidelity=Fidelity(level=given.level),
             ),
             ToolCall(
                 id=f"t{number}",
@@ -105,10 +110,12 @@ def batch(given: Import) -> Batch:
     return Batch(header=head, spans=tuple(spans), last=True)
 
 
-_COMPUTED = """
-SELECT t.key FROM trace t WHERE t.complete AND NOT EXISTS (
-  SELECT 1 FROM trace o WHERE o.run = t.run AND o.complete AND o.id <> t.id
-    AND (o.steps > t.steps OR (o.steps = t.steps AND o.id < t.id)))
+_LEVELS = " ".join(f"WHEN '{each}' THEN '{each.rank}'" for each in Level)
+_COMPUTED = f"""
+WITH ranked AS (
+  SELECT key, run, printf('%09d', 999999999 - steps) || CASE fidelity {_LEVELS} ELSE '9' END || key
+    AS place FROM trace WHERE complete)
+SELECT key FROM ranked GROUP BY run HAVING place = min(place)
 """
 
 
@@ -165,6 +172,25 @@ def test_sums_are_right_after_every_import_extension_replacement_and_drop(
         assert store.db.execute("SELECT count(*) FROM latency").fetchone() == (0,)
 
 
+@settings(max_examples=often(30), deadline=None)
+@given(st.data(), st.lists(imports, max_size=5, unique_by=lambda each: (each.run, each.format)))
+def test_which_recording_is_preferred_hangs_on_no_order_of_imports(
+    data: st.DataObject, given: list[Import]
+) -> None:
+    whole = [each._replace(broken_off=False) for each in given]
+    with Store.open(":memory:") as once, Store.open(":memory:") as again:
+        for each in whole:
+            take_in(once, each)
+        broken = [each._replace(broken_off=True) for each in given]
+        earlier = [each._replace(steps=each.steps // 2) for each in whole]
+        for each in data.draw(st.permutations([*broken, *earlier])):
+            take_in(again, each)
+        for each in data.draw(st.permutations(whole)):
+            take_in(again, each._replace(replace=True))
+        assert preferred(again) == preferred(once)
+        check(again)
+
+
 def test_the_next_best_recording_is_preferred_when_the_best_one_goes() -> None:
     with Store.open(":memory:") as store:
         take_in(store, Import(0, "atif", 1, 5))
@@ -185,6 +211,18 @@ def test_a_database_of_before_gets_the_same_sums_and_the_same_index(given: list[
             check(old)
             assert latencies(old) == latencies(made)
             assert preferred(old) == preferred(made)
+
+
+def test_a_database_whose_oldest_recordings_were_preferred_prefers_as_a_new_one() -> None:
+    with Store.open(":memory:") as made:
+        take_in(made, Import(0, "atif", 2, 5, level=Level.PARTIAL))
+        take_in(made, Import(0, "chat", 2, 7, level=Level.REBUILT))
+        made.db.execute("UPDATE trace SET preferred = NOT preferred")
+        made.db.execute("DELETE FROM _sqlite_migrations WHERE name = '0009_preferred'")
+        assert [row.format for row in rows.trace_rows(made)] == ["atif"]
+        migrations.apply(made.db)
+        check(made)
+        assert [row.format for row in rows.trace_rows(made)] == ["chat"]
 
 
 def before(made: Store) -> sqlite3.Connection:
