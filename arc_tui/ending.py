@@ -8,7 +8,9 @@ run and keys of a person.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+import platform
 import signal
 import threading
 import traceback
@@ -41,6 +43,26 @@ def _end(end: Callable[[int], None], code: int) -> None:
     last.daemon = True
     last.start()
     end(code)
+
+
+def keep(error: Exception, doing: str) -> str:
+    """Keep the traceback of a bug that ended only what was being done, in `bugs` of the data
+    folder; a bug of the same places takes the place of what was kept before. Returns a sentence."""
+    from arc_tui import __version__, places
+
+    what = f"{doing}: a bug in arc ({type(error).__name__})"
+    at = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+    name = hashlib.sha256("\n".join([type(error).__name__, *at]).encode()).hexdigest()[:12]
+    path = places.data_folder() / "bugs" / f"{name}.txt"
+    about = f"arc {__version__}, Python {platform.python_version()}, {platform.system()}"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(f"{about}\n{told(error)}\n".encode())
+    except OSError as refused:
+        why = refused.strerror or type(refused).__name__
+        return f"{what}; its traceback cannot be kept in {path.parent}: {why.lower()}"
+    return f"{what}; attach its traceback to a report: {path}"
 
 
 def told(error: BaseException) -> str:

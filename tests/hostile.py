@@ -46,7 +46,8 @@ def _claude_code() -> list[Value]:
     own.user("a", "Where is order 7?")
     own.answer("b", "m1", words("I look."), call("t1", command="ls"))
     own.user("c", [result("t1", "shipped")])
-    own.answer("d", "m2", words("Shipped."))
+    own.answer("d", "m2", words("Shipped."), fields={"costUSD": 0.01, "durationMs": 7})
+    own.add("result", "e", subtype="success", total_cost_usd=0.02, duration_ms=9, num_turns=2)
     return list(own.lines)
 
 
@@ -114,6 +115,19 @@ def _text(data: bytes) -> bytes:
     return json.dumps(data.decode()).encode()
 
 
+HUGE: dict[str, bytes] = {
+    "309 digits": b"9" * 309,
+    "less than nothing by 400 digits": b"-" + b"9" * 400,
+    "5 000 digits": b"1" * 5_000,
+    "less than nothing by 5 000 digits": b"-" + b"1" * 5_000,
+    "beyond every number": b"1e999",
+    "below every number": b"-1e999",
+    "the largest float": b"1.7976931348623157e308",
+    "2^64": b"18446744073709551616",
+    "before all time": b"-99999999999999999999",
+}
+"""Numbers that a field of a number may be given, and that no column, float or clock can hold."""
+
 SECRET = b'{"password":"hunter22","note":"aws_secret token"}'
 
 ODD: dict[str, bytes] = {
@@ -131,10 +145,10 @@ ODD: dict[str, bytes] = {
     "zero byte": b'"a\\u0000b"',
     "no character": b'"\xff\xfe\xed\xa0\x80"',
     "no number": b"NaN",
-    "beyond every number": b"1e999",
-    "5 000 digits": b"1" * 5_000,
-    "2^64": b"18446744073709551616",
-    "before all time": b"-99999999999999999999",
+    **HUGE,
+    "a text of 400 digits": b'"' + b"9" * 400 + b'"',
+    "JSON of 400 digits in a text": b'"{\\"a\\": ' + b"9" * 400 + b'}"',
+    "a moment before year 1": b'"0001-01-01T00:00:00+23:59"',
     "a moment of year 0": b'"0000-00-00T00:00:00Z"',
     "a moment of year 9999": b'"9999-12-31T23:59:59.999999999Z"',
     "nothing": b"null",

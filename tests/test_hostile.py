@@ -9,18 +9,23 @@ import random
 import resource
 from collections.abc import Callable
 from contextlib import suppress
+from functools import reduce
+from math import isfinite
+from operator import getitem
 from pathlib import Path
 
+import msgspec
 import pytest
 from backports import zstd
 
 from arc_tui.jobs import importing
+from replay.depth import from_text
 from replay.errors import BadTrace
 from replay.formats import formats, load
-from replay.formats.intake import Source, Tally
+from replay.formats.intake import Source, Tally, decode
 from replay.store import Store
 from taxonomy.ledger import open_ledger
-from tests.hostile import ODD, SEEDS, SHAPES, long, many, places, put, written
+from tests.hostile import HUGE, ODD, SEEDS, SHAPES, long, many, places, put, written
 
 QUICK = 36
 """Places of each format that one hostile value is put in; `-m slow` puts some in all of them."""
@@ -42,6 +47,7 @@ def bear(store: Store, path: Path, data: bytes, name: str) -> importing.FileRepo
     assert isinstance(report, importing.ImportReport)
     (file,) = report.files
     assert file.error is None or file.error.startswith((str(path), "-: span "))
+    assert report.exit_code < 3, report.errors
     return file
 
 
@@ -69,6 +75,51 @@ def test_a_value_that_hurts_gives_traces_or_a_sentence(
         bear(store, path, put(values, chosen.choice(found), odd[what]), name)
     for shape in SHAPES.values():
         bear(store, path, shape(values), name)
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_a_number_beyond_measure_in_any_field_of_a_number_is_unknown(
+    name: str, store: Store, tmp_path: Path
+) -> None:
+    values, path = SEEDS[name](), tmp_path / "run.jsonl"
+    for place in places(values):
+        old: object = reduce(getitem, place, values)
+        if isinstance(old, bool) or not isinstance(old, (int, float)):
+            continue
+        for what, number in HUGE.items():
+            file = bear(store, path, put(values, place, number), name)
+            if name == "arc":  # our own form is read strictly: the line is named
+                assert file.traces or f"line {place[0] + 1}: " in str(file.error), (place, what)
+            else:
+                assert file.traces, (place, what, file.error)
+                assert file.error is None
+
+
+SIDECARS: dict[str, Callable[[bytes], bytes]] = {
+    "result.json": lambda number: b'{"verifier_result": {"rewards": {"reward": %s}}}' % number,
+    "reward.txt": lambda number: number,
+    "index.jsonl": lambda number: b'{"file": "run.jsonl", "reward": %s}' % number,
+}
+
+
+@pytest.mark.parametrize("beside", SIDECARS)
+def test_a_reward_beyond_measure_is_unknown(beside: str, store: Store, tmp_path: Path) -> None:
+    for number in HUGE.values():
+        (tmp_path / beside).write_bytes(SIDECARS[beside](number))
+        assert bear(store, tmp_path / "run.jsonl", written(SEEDS["atif"]()), "atif").traces
+    found = store.db.execute("SELECT DISTINCT outcome_value FROM trace_summary").fetchall()
+    assert all(value is None or isfinite(float(value)) for (value,) in found)
+
+
+def test_whole_numbers_of_any_length_are_read_or_unknown() -> None:
+    for digits in (1, 20, 153, 154, 155, 307, 308, 309, 310, 463, 4_300, 4_301, 9_000):
+        for sign in ("", "-"):
+            for before in ("[", f"[{'x' * 100!r}, ".replace("'", '"'), f"[{'1' * 200}, "):
+                text = f"{before}{sign}{'7' * digits}]".encode()
+                *_, read = decode(text, "x", "")
+                assert read == (int(sign + "7" * digits) if digits <= 308 else None)
+                with suppress(msgspec.DecodeError):
+                    assert from_text(text)[-1] == read
 
 
 def _packed(packer: Callable[[bytes], bytes], at: int) -> bytes:

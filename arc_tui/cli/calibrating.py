@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -15,8 +15,14 @@ from arc_tui.cli.calibration_table import (
     print_drift,
     print_noise,
 )
-from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
-from arc_tui.jobs import importing
+from arc_tui.cli.common import (
+    console,
+    db_option,
+    diagnose_new,
+    json_option,
+    open_store,
+    print_json,
+)
 from arc_tui.jobs.importing import diagnose_one
 from arc_tui.jobs.trusting import keep_verdicts
 from arc_tui.places import author
@@ -94,16 +100,11 @@ def calibrate(
 
 def _calibrated(store: Store, labels: tuple[Path, ...]) -> CalibrationView:
     """The view, with what the rules say today; verdicts that people's labels decide are kept."""
-    _drain(importing.diagnose_new(store))
+    diagnose_new(store)
     now = now_ns()
     view = build_calibration(store, labels, now)
     keep_verdicts(store, view, now)
     return structs.replace(view, unchecked=unchecked(store, now))
-
-
-def _drain(work: Iterable[object]) -> None:
-    for _ in work:
-        pass
 
 
 ANSWERS = {"yes": True, "no": False, "?": None}

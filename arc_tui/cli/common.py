@@ -17,7 +17,7 @@ from rich.text import Text
 
 from arc_tui.cli.unlocking import ask_for_key
 from arc_tui.config import read_redaction
-from arc_tui.format import count, escaped, plain
+from arc_tui.format import count, escaped, one_line, plain
 from arc_tui.places import database
 from arc_tui.views.runs.view import apart_words
 from replay.store import Store
@@ -106,12 +106,17 @@ def open_judged(db: Path | None) -> Store:
     store = open_store(db)
     waiting = len(ledger.undiagnosed(store))
     if waiting:
-        from arc_tui.jobs import importing  # the readers are not needed otherwise
-
         click.echo(f"the rules look at {count(waiting, 'trace')} anew", err=True)
-        for _ in importing.diagnose_new(store):
-            pass
+        diagnose_new(store)
     return store
+
+
+def diagnose_new(store: Store) -> None:
+    """Let the rules look at what they have not seen, and say where they failed."""
+    from arc_tui.jobs import importing  # the readers are not needed otherwise
+
+    for error in importing.drained(importing.diagnose_new(store)):
+        click.echo(f"arc: {one_line(error)}", err=True)
 
 
 def print_json(value: Any) -> None:

@@ -58,16 +58,15 @@ def import_(
         print_json(report)
     else:
         _print(report)
-    return 2 if report.failed else 0
+    return report.exit_code
 
 
 def _print_unknown(report: importing.ImportReport, as_json: bool) -> None:
     """What was not understood, and the files that could not be read at all."""
     from arc_tui.cli.unknown import print_unknown, spotted, unknown_fields
 
-    for file in report.files:
-        if file.error is not None:
-            click.echo(f"arc: {one_line(file.error)}", err=True)
+    for error in report.errors:
+        click.echo(f"arc: {one_line(error)}", err=True)
     found = spotted(unknown_fields(report.files))
     print_json(found) if as_json else print_unknown(found)
 
@@ -78,11 +77,12 @@ def _follow(
     """Tell of each trace when it is first read; errors once, however often a file is read."""
     from arc_tui.jobs import following
 
-    out, known, said = console(), set[str](), set[str]()
+    out, known, said, code = console(), set[str](), set[str](), 0
     work = following.follow(
         store, paths, _pausing(), format=format_, task_from=task_from, replace=replace
     )
     for report in work:
+        code = max(code, report.exit_code)
         if report.error is not None and report.error not in said:
             said.add(report.error)
             click.echo(f"arc: {one_line(report.error)}", err=True)
@@ -92,7 +92,7 @@ def _follow(
                 size = f"{count(trace.steps, 'step')}, {count(trace.spans, 'span')}"
                 out.print(f"{trace.id[:8]}  {plain(report.path)}: {size}", soft_wrap=True)
     click.echo(f"{count(len(known), 'trace')} followed", err=True)
-    return 2 if said else 0
+    return code
 
 
 def _pausing() -> Callable[[float], bool]:
@@ -135,6 +135,8 @@ def _print(report: importing.ImportReport) -> None:
             out.print(f"  … {len(file.problems) - 3} more (--json lists them)", style="dim")
         if file.error is not None:
             err.print(f"arc: {plain(file.error)}", style="red", soft_wrap=True)
+    for error in report.undiagnosed:
+        err.print(f"arc: {plain(error)}", style="red", soft_wrap=True)
     traces = sum(len(file.traces) for file in report.files)
     same = sum(file.duplicates for file in report.files)
     skipped = f", {count(len(report.skipped), 'file')} skipped" if report.skipped else ""

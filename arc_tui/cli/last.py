@@ -73,12 +73,11 @@ def _print(offers: Sequence[Offer], folder: Path) -> None:
 def _brief(store: Store, file: Path, as_json: bool) -> int:
     """Import the file and print the brief of its last run."""
     report = drain(importing.import_paths(store, [file]))
-    for each in report.files:
-        if each.error is not None:
-            click.echo(f"arc: {one_line(each.error)}", err=True)
+    for error in report.errors:
+        click.echo(f"arc: {one_line(error)}", err=True)
     traces = [trace.id for each in report.files for trace in each.traces]
     if not traces:
-        return 2
+        return report.exit_code or 2
     text = brief_text(store, traces[-1])
     if as_json:
         print_json({"path": str(file), "traces": traces, "brief": text})
@@ -86,4 +85,4 @@ def _brief(store: Store, file: Path, as_json: bool) -> int:
         others = f", the last of {count(len(traces), 'run')}" if len(traces) > 1 else ""
         click.echo(f"{one_line(str(file))}{others}", err=True)
         click.echo(text)
-    return 2 if report.failed else 0
+    return report.exit_code

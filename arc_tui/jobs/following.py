@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from arc_tui.jobs import importing
-from arc_tui.jobs.importing import FileReport, ImportReport
+from arc_tui.jobs.importing import FileReport, drained
 from replay import formats
-from replay.errors import BadTrace
-from replay.formats.intake import Source
 from replay.store import Store
 from replay.store.handle import now_ns
 from replay.store.live import keep_live
@@ -62,10 +60,10 @@ def follow(
     while goes_on:
         began_s = time.monotonic()
         yield from following.look()
-        following.settle(now_ns())
+        yield from following.settle(now_ns())
         goes_on = pause(max(LEAST_PAUSE_S, time.monotonic() - began_s))
     yield from following.look()
-    following.settle(None)
+    yield from following.settle(None)
 
 
 class _Following:
@@ -90,18 +88,16 @@ class _Following:
 
     def look(self) -> Iterator[FileReport]:
         """Read what has changed since the last look."""
-        named = {path for path in self._paths if not path.is_dir()}
         for path, stamp in self._stamps().items():
             if self._seen.get(path) == stamp:
                 continue
             self._seen[path] = stamp
-            if path in named or self._is_claimed(path):
-                yield from self._read(path, stamp)
+            yield from self._read(path, stamp)
 
     def _read(self, path: Path, stamp: Stamp) -> Iterator[FileReport]:
         until_ns = stamp.changed_ns + LIVE_FOR_NS
         live = until_ns > now_ns()
-        report = _last(
+        report = drained(
             importing.take_in(
                 self._store,
                 [path],
@@ -109,25 +105,22 @@ class _Following:
                 task_from=self._task_from,
                 replace=self._replace,
                 live_until_ns=until_ns if live else None,
+                all_named=path in self._paths,
             )
         )
         for each in report.files:
             self._live.update({trace.id: until_ns for trace in each.traces})
             yield each
 
-    def settle(self, at_ns: int | None) -> None:
-        """The rules look at what is live no longer (None: at everything that was read)."""
+    def settle(self, at_ns: int | None) -> Iterator[FileReport]:
+        """The rules look at what is live no longer (None: at everything that was read); a report of
+        each trace they failed on."""
         over = [key for key, until in self._live.items() if at_ns is None or until <= at_ns]
         keep_live(self._store, over, None)
         for key in over:
             del self._live[key]
-            importing.diagnose_one(self._store, key)
-
-    def _is_claimed(self, path: Path) -> bool:
-        try:
-            return self._format is not None or formats.sniff(Source(path)) is not None
-        except BadTrace:
-            return False
+        for error in drained(importing.diagnose_each(self._store, over)):
+            yield FileReport(path="diagnosis", error=error, bug=True)
 
     def _stamps(self) -> dict[Path, Stamp]:
         """Every session as it stands now; what cannot be looked at is not there."""
@@ -162,13 +155,3 @@ def _within(folder: Path) -> Iterator[Path]:
         for name in sorted(names):
             if not name.startswith("."):
                 yield Path(where, name)
-
-
-def _last(work: Generator[object, None, ImportReport]) -> ImportReport:
-    """What an import comes to."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as ended:
-            report: ImportReport = ended.value
-            return report

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
 from replay import formats
-from replay.errors import BadTrace
+from replay.errors import ArcError, BadTrace, StoreUnusable
 from replay.formats.intake import Problem, Source, Tally
 from replay.store import Store, read
 from replay.store.handle import now_ns
+from replay.store.trouble import is_of_file
 from replay.store.write import Finished, Writer, together
 from taxonomy import ledger
 from taxonomy.calibration.trust import counts_until
@@ -21,7 +24,8 @@ from taxonomy.trusted import trusted_scores
 
 
 class FileReport(Struct, frozen=True, kw_only=True):
-    """What one file gave. `error` is the sentence of a file that could not be read."""
+    """What one file gave. `error` is the sentence of a file that could not be read; `bug` says that
+    it was arc that failed."""
 
     path: str
     format: str | None = None
@@ -30,6 +34,12 @@ class FileReport(Struct, frozen=True, kw_only=True):
     unknown: dict[str, int] = {}
     problems: tuple[Problem, ...] = ()
     error: str | None = None
+    bug: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """3 where arc itself failed on it, 2 where it could not be read, else 0."""
+        return 3 if self.bug else 2 if self.error is not None else 0
 
     @property
     def spans(self) -> int:
@@ -45,14 +55,21 @@ class FileReport(Struct, frozen=True, kw_only=True):
 
 
 class ImportReport(Struct, frozen=True, kw_only=True):
-    """What an import gave: a report a file that was read, and files nobody claimed."""
+    """What an import gave: a report a file that was read, files nobody claimed, and a sentence for
+    each run that the rules failed on."""
 
     files: tuple[FileReport, ...] = ()
     skipped: tuple[str, ...] = ()
+    undiagnosed: tuple[str, ...] = ()
 
     @property
-    def failed(self) -> bool:
-        return any(report.error is not None for report in self.files)
+    def errors(self) -> tuple[str, ...]:
+        return tuple(file.error for file in self.files if file.error) + self.undiagnosed
+
+    @property
+    def exit_code(self) -> int:
+        """The worst of the files; 3 where the rules failed on a run."""
+        return 3 if self.undiagnosed else max((file.exit_code for file in self.files), default=0)
 
 
 class Progress(Struct, frozen=True, kw_only=True):
@@ -77,8 +94,8 @@ def import_paths(
     Yields progress; the last value is the report.
     """
     report = yield from take_in(store, paths, format=format, task_from=task_from, replace=replace)
-    yield from diagnose_new(store)
-    yield report
+    undiagnosed = yield from diagnose_new(store)
+    yield structs.replace(report, undiagnosed=undiagnosed)
 
 
 def take_in(
@@ -89,13 +106,15 @@ def take_in(
     task_from: str | None = None,
     replace: bool = False,
     live_until_ns: int | None = None,
+    all_named: bool = True,
 ) -> Generator[Progress, None, ImportReport]:
     """Import files and folders, undiagnosed; yields progress and returns the report.
 
     With `live_until_ns` their traces are still going on, and live until then.
 
-    A file that was named, or that a format claims, and cannot be read is an error in the report,
-    and the others are imported all the same.
+    A file that was named (unless these are not `all_named`, but found), or that a format claims,
+    and cannot be read is an error in the report, and the others are imported all the same: also
+    where what goes wrong with it is a bug.
     """
     chosen = formats.named(format) if format else None
     named, found = _sources(paths)
@@ -105,19 +124,16 @@ def take_in(
     writer = Writer(store, replace=replace, live_until_ns=live_until_ns)
     total = len(named) + len(found)
     for done, (source, asked) in enumerate(
-        [(s, True) for s in named] + [(s, False) for s in found]
+        [(s, all_named) for s in named] + [(s, False) for s in found]
     ):
         now = Progress(done=done, total=total, path=source.display, traces=traces)
         yield now
-        try:
-            claimed = chosen or formats.sniff(source)
-        except BadTrace as error:
-            reports.append(_masked(store, FileReport(path=source.display, error=str(error))))
-            continue
-        if claimed is None and not asked:
+        report = yield from _import_file(writer, source, asked, chosen, task_from, now)
+        if report is None:
             skipped.append(source.display)
             continue
-        report = yield from _import_file(writer, source, claimed, task_from, now)
+        if report.bug:  # what it remembers to have written may have been taken back
+            writer = Writer(store, replace=replace, live_until_ns=live_until_ns)
         traces += len(report.traces)
         reports.append(_masked(store, report))
     return ImportReport(files=tuple(reports), skipped=tuple(skipped))
@@ -126,27 +142,37 @@ def take_in(
 def _import_file(
     writer: Writer,
     source: Source,
-    claimed: formats.Format | None,
+    asked: bool,
+    chosen: formats.Format | None,
     task_from: str | None,
     now: Progress,
-) -> Generator[Progress, None, FileReport]:
+) -> Generator[Progress, None, FileReport | None]:
     """Import one file, yielding progress after each trace; closed early, it drops the unfinished
-    one."""
+    one. Nothing comes of a file that nobody `asked` for or claims."""
     tally = Tally()
     finished: list[Finished] = []
+    bugs: list[str] = []
     error: str | None = None
-    try:
-        for group in together(formats.load(source, tally, format=claimed, task_from=task_from)):
-            for each in writer.take(group):
-                if isinstance(each, BadTrace):  # this trace; the others of the file may be fine
-                    error = str(each)
-                    continue
-                finished.append(each)
-                yield structs.replace(now, traces=now.traces + len(finished))
-    except BadTrace as refused:
-        error = str(refused)
-    finally:
-        _drop_unfinished(writer)
+    claimed = chosen
+    with _boundary(f"{source.display}: cannot be read", bugs):
+        try:
+            claimed = chosen or formats.sniff(source)
+            if claimed is None and not asked:
+                return None
+            batches = formats.load(source, tally, format=claimed, task_from=task_from)
+            for group in together(batches):
+                for each in writer.take(group):
+                    if isinstance(each, BadTrace):  # this trace; others of the file may be fine
+                        error = str(each)
+                        continue
+                    finished.append(each)
+                    yield structs.replace(now, traces=now.traces + len(finished))
+        except StoreUnusable:
+            raise
+        except ArcError as refused:
+            error = str(refused)
+        finally:
+            _drop_unfinished(writer)
     return FileReport(
         path=source.display,
         format=claimed.NAME if claimed else None,
@@ -154,8 +180,36 @@ def _import_file(
         counts=dict(tally.counts),
         unknown=dict(tally.unknown),
         problems=tuple(tally.problems),
-        error=error,
+        error=next(iter(bugs), error),
+        bug=bool(bugs),
     )
+
+
+@contextmanager
+def _boundary(doing: str, said: list[str]) -> Iterator[None]:
+    """The one place where whatever goes wrong is caught: a bug that one file or one run brings to
+    light ends nothing else. Its traceback is kept, and a sentence about it `said`."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ArcError) or is_of_file(error):
+            raise
+        from arc_tui import ending  # only a bug needs it
+
+        said.append(ending.keep(error, doing))
+
+
+T = TypeVar("T")
+
+
+def drained(work: Generator[Progress, None, T]) -> T:
+    """What the work comes to, for who shows no progress."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as ended:
+            found: T = ended.value
+            return found
 
 
 def _masked(store: Store, report: FileReport) -> FileReport:
@@ -199,12 +253,25 @@ def _files(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def diagnose_new(store: Store) -> Iterator[Progress]:
-    """Let the rules look at every trace they have not seen as it is, or whose scores ran out."""
-    waiting = ledger.undiagnosed(store)
+def diagnose_new(store: Store) -> Generator[Progress, None, tuple[str, ...]]:
+    """As `diagnose_each`, of every trace the rules have not seen as it is, or whose scores ran
+    out."""
+    return diagnose_each(store, ledger.undiagnosed(store))
+
+
+def diagnose_each(
+    store: Store, waiting: Sequence[str]
+) -> Generator[Progress, None, tuple[str, ...]]:
+    """Let the rules look at these traces.
+
+    Yields progress; returns a sentence for each trace that they failed on, which stays undiagnosed.
+    """
+    bugs: list[str] = []
     for done, key in enumerate(waiting):
         yield Progress(done=done, total=len(waiting), path="diagnosis", traces=done)
-        diagnose_one(store, key)
+        with _boundary(f"run {key[:8]}: cannot be diagnosed", bugs):
+            diagnose_one(store, key)
+    return tuple(bugs)
 
 
 def diagnose_one(store: Store, key: str) -> None:

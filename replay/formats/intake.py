@@ -25,7 +25,7 @@ from typing import IO, Any, cast
 import msgspec
 from msgspec import Struct
 
-from replay.depth import TOO_DEEP, is_deep, may_be_deep
+from replay.depth import TOO_DEEP, is_deep, may_be_deep, may_be_huge, whole, without_huge
 from replay.errors import BadTrace
 from replay.trace import Json
 
@@ -257,13 +257,13 @@ def decode(data: bytes, path: str, where: str) -> Json:
     """JSON bytes as plain values; BadTrace says where they stop being JSON.
 
     Texts that msgspec refuses but JSON in the wild holds are taken in: invalid UTF-8 and lone
-    surrogates become U+FFFD, NaN and infinities become None. What is nested deeper than readers
-    can bear is refused.
+    surrogates become U+FFFD; NaN, infinities and whole numbers that no float can hold become None.
+    What is nested deeper than readers can bear is refused.
     """
     value, odd = _decoded(data, path, where)
     if may_be_deep(data) and is_deep(value):
         raise BadTrace(path, where, TOO_DEEP)
-    return mended(value) if odd else value
+    return mended(value) if odd or may_be_huge(data) else value
 
 
 def _decoded(data: bytes, path: str, where: str) -> tuple[Json, bool]:
@@ -274,7 +274,7 @@ def _decoded(data: bytes, path: str, where: str) -> tuple[Json, bool]:
         first = error
     try:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-        return json.loads(text, parse_constant=lambda _: None), True
+        return json.loads(text, parse_constant=lambda _: None, parse_int=whole), True
     except RecursionError as error:
         raise BadTrace(path, where, TOO_DEEP) from error
     except ValueError:
@@ -287,13 +287,12 @@ def _reason(error: Exception) -> str:
 
 
 def mended(value: Json) -> Json:
-    """The value without what no JSON text can hold: halves of characters, and infinities."""
+    """The value without what no JSON text can hold: halves of characters, infinities, and whole
+    numbers that readers take for such."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
         return [mended(entry) for entry in value]
     if isinstance(value, dict):
         return {mended(name): mended(entry) for name, entry in value.items()}
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return None
-    return value
+    return without_huge(value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from replay.formats.fields import known, listed, obj, word
-from replay.formats.normal import count, stop, total_usage
+from replay.formats.normal import count, recorded, stop, total_usage, usd
 from replay.messages import content_text
 from replay.trace import Cost, Json, Message, Response, Usage
 
@@ -35,11 +35,10 @@ def _first(given: dict[str, Any], *names: str) -> int | None:
     return next((number for number in found if number), found[0] if found else None)
 
 
-def cost(usd: Json, tokens: Usage | None) -> Cost | None:
+def cost(amount: Json, tokens: Usage | None) -> Cost | None:
     """The recorded cost; zero beside unknown tokens is no figure."""
-    if isinstance(usd, bool) or not isinstance(usd, (int, float)) or usd < 0:
-        return None
-    return None if usd == 0 and tokens is None else Cost(usd=float(usd), source="recorded")
+    found = usd(amount)
+    return None if found == 0 and tokens is None else recorded(found)
 
 
 def choice(answer: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import ast
 import re
 import warnings
 
+from replay.depth import is_huge
 from replay.formats.intake import mended
 from replay.trace import Json
 
@@ -48,11 +49,11 @@ def _evaluated(text: str) -> object:
 
 
 def _plain(value: object) -> bool:
-    """Is it what JSON can hold? A tuple, a set, bytes or an infinity is not."""
+    """Is it what JSON can hold? A tuple, a set, bytes, an infinity or a huge number is not."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and _plain(each) for key, each in value.items())
     if isinstance(value, list):
         return all(map(_plain, value))
-    if isinstance(value, float):
-        return value - value == 0
-    return value is None or isinstance(value, (str, int))
+    if isinstance(value, (int, float)):
+        return not is_huge(value)
+    return value is None or isinstance(value, str)

@@ -12,8 +12,9 @@ from typing import Any
 from replay.errors import BadTrace
 from replay.formats.fields import known, listed, obj, word
 from replay.formats.intake import Head, Source, Tally
+from replay.formats.normal import number
 from replay.formats.otlp.records import Raw
-from replay.formats.services.records import number, readable, records, usd, values
+from replay.formats.services.records import readable, records, usd, values
 from replay.formats.services.traces import agent_of, made_of, root_of, spans, title_of
 from replay.formats.sqlite.mlflow.spans import INPUTS, hexed, raw
 from replay.trace import Batch, Header, Json, Level, SourceScore

@@ -10,7 +10,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from replay.trace import Json, Stop, Usage
+from replay.trace import Cost, Json, Stop, Usage
 
 _STOPS: dict[str, Stop] = {
     "end_turn": "end",
@@ -39,6 +39,10 @@ MOST_NS = 2**63 - 1
 
 MOST_TOKENS = 2**40
 """Far more than any call has, and those of a database can still be summed."""
+
+MOST_USD = 1e9
+MOST_NUMBER = 1e300
+"""What lies beyond cannot be summed as floats are; a whole number may be of any length."""
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d+))?\s*(Z|[+-]\d\d:?\d\d)?$")
 
@@ -84,6 +88,25 @@ def count(value: Json) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and 0 <= value <= MOST_TOKENS else None
+
+
+def number(value: Json) -> float | None:
+    """A number as a float (a truth value is 1 or 0), None for what is none, not finite or larger
+    than a float can bear."""
+    if not isinstance(value, (int, float)) or not abs(value) <= MOST_NUMBER:
+        return None
+    return float(value)
+
+
+def usd(value: Json) -> float | None:
+    """An amount of money, None for what cannot be one."""
+    found = None if isinstance(value, bool) else number(value)
+    return found if found is not None and 0 <= found < MOST_USD else None
+
+
+def recorded(amount: float | None) -> Cost | None:
+    """The cost that a source gives itself, None where it gives none."""
+    return None if amount is None else Cost(usd=amount, source="recorded")
 
 
 def anthropic_usage(raw: Json) -> Usage | None:

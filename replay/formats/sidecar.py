@@ -19,6 +19,7 @@ from replay.depth import from_text
 from replay.errors import BadTrace
 from replay.formats.fields import known, listed, obj
 from replay.formats.intake import Source
+from replay.formats.normal import number
 from replay.trace import Batch, Header, Json, Outcome
 
 _FIELDS = ("task", "trial", "variant", "agent")
@@ -132,9 +133,10 @@ def _reward(folder: Path) -> float | None:
 
 def rewarded(value: Any, by: str) -> Outcome:
     """The outcome of a reward: passed at 1.0, unknown where there is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    reward = None if isinstance(value, bool) else number(value)
+    if reward is None:
         return Outcome()
-    return Outcome(status="passed" if value >= 1.0 else "failed", value=float(value), by=by)
+    return Outcome(status="passed" if reward >= 1.0 else "failed", value=reward, by=by)
 
 
 def _index(path: Path) -> Sidecar:

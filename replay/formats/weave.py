@@ -12,12 +12,12 @@ from typing import Any
 from replay.errors import BadTrace
 from replay.formats.fields import known, listed, obj, word
 from replay.formats.intake import Head, Source, Tally
-from replay.formats.normal import ns
+from replay.formats.normal import ns, number
 from replay.formats.otlp import names
 from replay.formats.otlp.records import Raw, ended
 from replay.formats.services.figures import figures
 from replay.formats.services.groups import Groups, Record
-from replay.formats.services.records import number, readable, records, usd, values
+from replay.formats.services.records import readable, records, usd, values
 from replay.formats.services.spoken import present, said, tool
 from replay.formats.services.traces import agent_of, made_of, spans, title_of
 from replay.trace import Batch, Header, Json, Level, SourceScore, Status

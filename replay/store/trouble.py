@@ -102,6 +102,11 @@ def unusable(error: Exception, path: Path | str | None) -> StoreUnusable | None:
     return kind(f"{said}: {error}" if kind is StoreDamaged else said, hint)
 
 
+def is_of_file(error: Exception) -> bool:
+    """Did a driver raise it because of what the machine does to the file?"""
+    return isinstance(error, database_errors()) and _named(error) is not None
+
+
 @contextmanager
 def opening(path: Path | str) -> Iterator[None]:
     """As `told`, where a file is looked into for the first time: of a damaged list of tables SQLite

@@ -10,10 +10,11 @@ import pytest
 
 from replay.errors import BadTrace
 from replay.formats.intake import Source, Tally
+from replay.formats.normal import number
 from replay.formats.otlp import names
 from replay.formats.services.figures import figures
 from replay.formats.services.groups import Groups
-from replay.formats.services.records import number, readable, records, usd, values
+from replay.formats.services.records import readable, records, usd, values
 from replay.formats.services.spoken import request_of, response_of, result_of, said
 from tests.replay.service_case import ASKS, SAYS, SYSTEM, TOLD, USER
 

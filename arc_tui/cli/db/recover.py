@@ -9,9 +9,8 @@ import click
 from msgspec import Struct
 
 from arc_tui import format
-from arc_tui.cli.common import db_option, json_option, print_json
+from arc_tui.cli.common import db_option, diagnose_new, json_option, print_json
 from arc_tui.cli.db.backup import existing, told
-from arc_tui.jobs.importing import diagnose_new
 from replay.store import Store
 from replay.store.beside import name
 from replay.store.rescue.recover import Losses, Recovered
@@ -59,8 +58,7 @@ def recover(into: Path | None, as_json: bool, db: Path | None) -> int:
     done = save(path, into, migrations, follows=follows, without=("diagnosis",))
     with open_ledger(into) as store:
         again = tuple(_said_again(store, done.losses.rows))
-        for _ in diagnose_new(store):
-            pass
+        diagnose_new(store)
     if as_json:
         print_json(_view(done, again))
     else:

@@ -8,7 +8,15 @@ from pathlib import Path
 import click
 
 from arc_tui import format
-from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
+from arc_tui.cli.common import (
+    console,
+    db_option,
+    diagnose_new,
+    json_option,
+    open_store,
+    print_json,
+    print_table,
+)
 from arc_tui.cli.db.backup import existing
 from replay.edit import Edit, SetSystem
 from replay.edit_file import from_toml
@@ -43,10 +51,7 @@ def scrub(dry_run: bool, versions: tuple[Path, ...], as_json: bool, db: Path | N
     with open_store(db) as store:
         found = apply_rules(store, JUDGEMENTS, prompts=prompts, dry=dry_run)
         if found.done and found.masked:
-            from arc_tui.jobs import importing  # the readers are not needed otherwise
-
-            for _ in importing.diagnose_new(store):
-                pass
+            diagnose_new(store)
     if as_json:
         print_json(found)
         return 0

@@ -51,8 +51,7 @@ class ImportEnded(Message):
 
     @property
     def errors(self) -> tuple[str, ...]:
-        files = self.report.files if self.report else ()
-        return tuple(file.error for file in files if file.error is not None)
+        return self.report.errors if self.report else ()
 
     @property
     def summary(self) -> str:

@@ -20,14 +20,13 @@ import msgspec
 from replay.errors import BadTrace
 from replay.formats.atif import documents
 from replay.formats.atif.documents import Document, Family
-from replay.formats.atif.figures import dollars
 from replay.formats.atif.messages import told
 from replay.formats.atif.steps import Entry
 from replay.formats.atif.thread import Teller, agent_span, period
 from replay.formats.chat import cut
 from replay.formats.fields import obj, word
 from replay.formats.intake import Head, Source, Tally
-from replay.formats.normal import count, derived_id
+from replay.formats.normal import count, derived_id, usd
 from replay.messages import text
 from replay.trace import Batch, Header, Json, Level
 
@@ -79,7 +78,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         path=source.display,
         title=_title(teller.entries),
         agent=word(main.agent.get("name")),
-        reported_cost_usd=dollars(totals.get("total_cost_usd")),
+        reported_cost_usd=usd(totals.get("total_cost_usd")),
         start_ns=start,
         end_ns=end,
     )

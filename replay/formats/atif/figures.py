@@ -13,7 +13,7 @@ from msgspec import structs
 
 from replay.formats.atif.steps import Entry, Turn
 from replay.formats.fields import known, obj, word
-from replay.formats.normal import count, stop, total_usage
+from replay.formats.normal import count, recorded, stop, total_usage, usd
 from replay.trace import Cost, Json, Response, TimeQuality, Usage
 
 _REASONING = ("reasoning_tokens", "reasoning_output_tokens")
@@ -64,17 +64,8 @@ def usage(metrics: dict[str, Any]) -> Usage | None:
 
 def cost(metrics: dict[str, Any]) -> Cost | None:
     """The recorded cost; zero beside unknown tokens is no figure."""
-    usd = dollars(metrics.get("cost_usd"))
-    if usd is None or (usd == 0 and usage(metrics) is None):
-        return None
-    return Cost(usd=usd, source="recorded")
-
-
-def dollars(value: Json) -> float | None:
-    """An amount in USD, None for anything that cannot be one."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        return None
-    return float(value)
+    amount = usd(metrics.get("cost_usd"))
+    return None if amount == 0 and usage(metrics) is None else recorded(amount)
 
 
 def extra(head: Entry) -> dict[str, Json]:

@@ -10,6 +10,7 @@ from itertools import chain
 
 from replay.formats.chat import cut
 from replay.formats.claude_code.line import Line, first_text, is_noise
+from replay.formats.normal import usd
 from replay.trace import Json, Status
 
 _RESULT = ("is_error", "terminal_reason", "num_turns", "duration_ms", "duration_api_ms")
@@ -55,8 +56,7 @@ def status(ends: list[dict[str, Json]]) -> tuple[Status, str | None]:
 
 def reported_cost(ends: list[dict[str, Json]]) -> float | None:
     """The last total: it counts on from one result line to the next."""
-    usd = ends[-1].get("total_cost_usd") if ends else None
-    return float(usd) if isinstance(usd, (int, float)) and not isinstance(usd, bool) else None
+    return usd(ends[-1].get("total_cost_usd")) if ends else None
 
 
 def labels(main: list[Line]) -> dict[str, str]:

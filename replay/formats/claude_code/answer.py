@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from replay.formats import normal
 from replay.formats.claude_code.line import Line, first_text
+from replay.formats.normal import recorded, usd
 from replay.messages import content_text
 from replay.trace import Cost, Json, Message, Response
 
@@ -97,9 +98,9 @@ def latest(item: Item, name: str) -> Json:
 def cost(item: Item) -> Cost | None:
     """What old sessions say a call cost, on its last line."""
     for line in reversed(item):
-        usd = line.record.get("costUSD")
-        if isinstance(usd, (int, float)) and not isinstance(usd, bool):
-            return Cost(usd=float(usd), source="recorded")
+        amount = usd(line.record.get("costUSD"))
+        if amount is not None:
+            return recorded(amount)
     return None
 
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from replay.depth import TOO_DEEP, is_deep
 from replay.errors import BadTrace
 from replay.formats import intake
 from replay.formats.fields import obj
@@ -24,7 +23,6 @@ from replay.formats.inspect import record
 from replay.formats.inspect.archive import ZIP, Archive
 from replay.formats.inspect.record import Parts, Record
 from replay.formats.intake import Source, Tally
-from replay.trace import Json
 
 HEADERS = ("header.json", "_journal/start.json")
 
@@ -200,10 +198,10 @@ def _named(found: Parts, pool: list[Raw]) -> list[Raw]:
 
 
 class _Document(Struct):
-    version: Json = None
-    status: Json = None
-    eval: Json = None
-    error: Json = None
+    version: Raw = Raw(b"null")
+    status: Raw = Raw(b"null")
+    eval: Raw = Raw(b"null")
+    error: Raw = Raw(b"null")
     samples: Raw = Raw(b"[]")
 
 
@@ -213,9 +211,10 @@ def _listed(source: Source, _: Tally) -> Iterator[_Found]:
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadTrace(source.display, "", "is not an object") from error
-    log = {name: getattr(document, name) for name in ("version", "status", "eval", "error")}
-    if is_deep(log):
-        raise BadTrace(source.display, "", TOO_DEEP)
+    log = {
+        name: record.plain(getattr(document, name), source.display, name)
+        for name in ("version", "status", "eval", "error")
+    }
     for index, raw in enumerate(record.entries(document.samples)):
         where = f"samples[{index}]"
         yield log, where, partial(record.whole, raw, source.display, where)

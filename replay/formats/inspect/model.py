@@ -13,7 +13,7 @@ from replay.formats.inspect.contexts import NO_INPUT, Asked
 from replay.formats.inspect.opened import ModelEvent
 from replay.formats.inspect.record import Parts, parts
 from replay.formats.inspect.tree import Node
-from replay.formats.normal import count, seconds_ns, stop, total_usage
+from replay.formats.normal import count, recorded, seconds_ns, stop, total_usage, usd
 from replay.trace import (
     NO_TOOLS,
     Cost,
@@ -216,7 +216,5 @@ def read_usage(usage: dict[str, Any]) -> Usage | None:
 
 def _cost(event: ModelEvent, usage: dict[str, Any]) -> Cost | None:
     """What the log says it cost; an answer out of Inspect's own cache cost nothing."""
-    usd = usage.get("total_cost")
-    if isinstance(usd, (int, float)) and not isinstance(usd, bool) and usd >= 0:
-        return Cost(usd=float(usd), source="recorded")
-    return Cost(usd=0.0, source="recorded") if event.cache == "read" else None
+    amount = usd(usage.get("total_cost"))
+    return recorded(0.0 if amount is None and event.cache == "read" else amount)

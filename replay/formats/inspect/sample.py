@@ -22,7 +22,7 @@ from replay.formats.inspect.spans import Builder
 from replay.formats.inspect.tree import Tree, find_speakers
 from replay.formats.inspect.verdict import final_scores, outcome, printed, source_scores
 from replay.formats.intake import Tally
-from replay.formats.normal import derived_id
+from replay.formats.normal import derived_id, usd
 from replay.messages import content_text
 from replay.trace import (
     AgentSpan,
@@ -166,8 +166,8 @@ def _first_line(sample: dict[str, Any], texts: Attachments) -> str:
 def _reported_cost(sample: dict[str, Any]) -> float | None:
     """The sum over all models used, None unless every one has a cost."""
     costs = [obj(usage).get("total_cost") for usage in obj(sample.get("model_usage")).values()]
-    numbers = [float(usd) for usd in costs if isinstance(usd, (int, float))]
-    return sum(numbers) if numbers and len(numbers) == len(costs) else None
+    known = [amount for each in costs if (amount := usd(each)) is not None]
+    return sum(known) if known and len(known) == len(costs) else None
 
 
 def _root(

@@ -12,6 +12,7 @@ from typing import Any
 from replay.formats.fields import obj, word
 from replay.formats.inspect.attachments import Attachments
 from replay.formats.inspect.scored import Scored
+from replay.formats.normal import number
 from replay.trace import Json, Outcome, SourceScore
 
 _GRADES = {
@@ -113,14 +114,12 @@ def _rows(
 
 def _number(value: Json) -> float | None:
     """The number of a score's value, None for anything that is no number."""
-    if isinstance(value, (bool, int, float)):
-        return float(value)
     if not isinstance(value, str):
-        return None
+        return number(value)
     grade = _GRADES.get(value, _GRADES.get(value.lower()))
     if grade is not None:
         return grade
     try:
-        return float(value)
+        return number(float(value))
     except ValueError:
         return None

@@ -15,10 +15,11 @@ from replay.formats.fields import known, word
 from replay.formats.intake import Head, Source, Tally
 from replay.formats.langfuse.observations import of_trace, raw
 from replay.formats.langfuse.rows import Sort, is_table, merged, rows
+from replay.formats.normal import number
 from replay.formats.otlp import names
 from replay.formats.otlp.records import Raw
 from replay.formats.services.groups import Groups, Record
-from replay.formats.services.records import joined, number, readable, usd
+from replay.formats.services.records import joined, readable, usd
 from replay.formats.services.traces import agent_of, made_of, root_of, spans, title_of
 from replay.trace import Batch, Header, Json, Level, SourceScore
 

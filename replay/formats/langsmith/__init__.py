@@ -14,9 +14,10 @@ from replay.formats.fields import known, listed, obj, word
 from replay.formats.intake import Head, Source, Tally
 from replay.formats.langsmith.rows import Feedback, rows
 from replay.formats.langsmith.runs import extra, raw
+from replay.formats.normal import number
 from replay.formats.otlp.records import Raw
 from replay.formats.services.groups import Groups, Record
-from replay.formats.services.records import joined, number, readable, usd
+from replay.formats.services.records import joined, readable, usd
 from replay.formats.services.traces import agent_of, made_of, spans, title_of
 from replay.trace import Batch, Header, Level, SourceScore
 

@@ -12,7 +12,7 @@ from replay.formats import normal
 from replay.formats.dialogue import Thread, Turn
 from replay.formats.fields import known, obj, word
 from replay.formats.intake import Tally
-from replay.formats.normal import count, derived_id
+from replay.formats.normal import count, derived_id, recorded, usd
 from replay.formats.openclaw import messages
 from replay.formats.openclaw.entries import COMPACTION, MESSAGE, SUMMARY, Entry
 from replay.trace import (
@@ -199,10 +199,7 @@ def _turn(entry: Entry, name: str) -> Turn:
 
 def _cost(raw: Json) -> Cost | None:
     """The source's own figure. Zero is what it writes where it has no price."""
-    usd = obj(obj(raw).get("cost")).get("total")
-    if isinstance(usd, bool) or not isinstance(usd, (int, float)) or not 0 < usd < 1e9:
-        return None
-    return Cost(usd=float(usd), source="recorded")
+    return recorded(usd(obj(obj(raw).get("cost")).get("total")) or None)
 
 
 def _at_ns(entry: Entry) -> int | None:

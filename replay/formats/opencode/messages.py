@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from replay.formats.fields import listed, obj, word
-from replay.formats.normal import count, total_usage
+from replay.formats.normal import count, recorded, total_usage, usd
 from replay.trace import Cost, Json, Message, Usage
 
 _UNSENT = ("text/plain", "application/x-directory")
@@ -126,11 +126,9 @@ def usage(tokens: Json) -> Usage | None:
     return total_usage(given, out, reasoning=thought, read=read, write=write)
 
 
-def cost(usd: Json) -> Cost | None:
+def cost(amount: Json) -> Cost | None:
     """opencode's own figure. Zero is what it writes where it has no price."""
-    if isinstance(usd, bool) or not isinstance(usd, (int, float)) or not 0 < usd < 1e9:
-        return None
-    return Cost(usd=float(usd), source="recorded")
+    return recorded(usd(amount) or None)
 
 
 def _said(part: dict[str, Json]) -> list[Json]:

@@ -15,6 +15,7 @@ from replay.errors import BadTrace
 from replay.formats.chat import user_label
 from replay.formats.fields import known, listed, obj, word
 from replay.formats.intake import Head, Source, Tally, decode
+from replay.formats.normal import number
 from replay.formats.openinference import parquet
 from replay.formats.openinference.attributes import parsed
 from replay.formats.openinference.exports import Raw, raws
@@ -77,9 +78,9 @@ def _documents(source: Source, tally: Tally) -> Iterator[Json]:
     if not by_line:
         yield source.document()
         return
-    for number, line in source.lines():
+    for at, line in source.lines():
         try:
-            yield decode(line, source.display, f"line {number}")
+            yield decode(line, source.display, f"line {at}")
         except BadTrace as error:
             tally.problem(error.where, error.why)
 
@@ -145,12 +146,11 @@ def _scores(found: list[Raw]) -> Iterator[SourceScore]:
 
 def score(said: dict[str, Json], span: str | None, otherwise: str = "annotation") -> SourceScore:
     """What somebody said of a span, or of the run where it is None."""
-    value = said.get("score")
     return SourceScore(
         name=word(said.get("name")) or otherwise,
         by=word(said.get("annotator_kind")) or "source",
         span=span,
-        value=float(value) if isinstance(value, (int, float)) else None,
+        value=number(said.get("score")),
         label=word(said.get("label")),
         explanation=word(said.get("explanation")),
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from replay.formats.chat import tool
 from replay.formats.fields import known, listed, obj, word
-from replay.formats.normal import count, stop, total_usage
+from replay.formats.normal import count, recorded, stop, total_usage, usd
 from replay.formats.openinference.attributes import parsed
 from replay.formats.openinference.exports import Raw
 from replay.trace import (
@@ -108,10 +108,7 @@ def usage(raw: Raw) -> Usage | None:
 
 def cost(raw: Raw) -> Cost | None:
     """What the source says the call cost."""
-    usd = raw.attributes.get("llm.cost.total")
-    if isinstance(usd, bool) or not isinstance(usd, (int, float)) or usd < 0:
-        return None
-    return Cost(usd=float(usd), source="recorded")
+    return recorded(usd(raw.attributes.get("llm.cost.total")))
 
 
 def fidelity(asked: Request, *, joined: bool) -> Fidelity:

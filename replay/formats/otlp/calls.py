@@ -9,7 +9,7 @@ from msgspec import structs
 
 from replay.formats.chat import tool
 from replay.formats.fields import known, listed, obj, word
-from replay.formats.normal import anthropic_usage, count, stop, total_usage
+from replay.formats.normal import anthropic_usage, count, recorded, stop, total_usage, usd
 from replay.formats.openinference.attributes import grown, parsed
 from replay.formats.otlp import names
 from replay.formats.otlp.spans import Known
@@ -124,10 +124,7 @@ def usage(span: Known) -> Usage | None:
 
 def cost(span: Known) -> Cost | None:
     """What the source says the call cost."""
-    usd = span.of(names.COST)
-    if isinstance(usd, bool) or not isinstance(usd, (int, float)) or not 0 <= usd < 1e9:
-        return None
-    return Cost(usd=float(usd), source="recorded")
+    return recorded(usd(span.of(names.COST)))
 
 
 def fidelity(asked: Request, *, joined: bool, cut: bool, dropped: bool) -> Fidelity:

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from replay.formats.fields import listed, obj, word
+from replay.formats.normal import number
 from replay.formats.openinference.attributes import grown
 from replay.formats.otlp import logs as records
 from replay.formats.otlp.names import first_word
 from replay.formats.otlp.records import Log
 from replay.formats.otlp.spans import Known
-from replay.trace import Json, SourceScore
+from replay.trace import SourceScore
 
 _STEM = "gen_ai.evaluation."
 _COUNTED = (("annotations", "annotation"), ("evaluations", "evaluation"))
@@ -26,7 +27,7 @@ def scores(spans: list[Known], logs: list[Log]) -> Iterator[SourceScore]:
             name=word(given.get(f"{_STEM}name")) or "evaluation",
             by=first_word(given, (f"{_STEM}evaluator.name", "gen_ai.provider.name")) or "source",
             span=None if span in roots else span,
-            value=_number(given.get(f"{_STEM}score.value", given.get(f"{_STEM}score"))),
+            value=number(given.get(f"{_STEM}score.value", given.get(f"{_STEM}score"))),
             label=word(given.get(f"{_STEM}score.label", given.get(f"{_STEM}label"))),
             explanation=word(given.get(f"{_STEM}explanation")),
         )
@@ -50,12 +51,7 @@ def _annotation(said: dict[str, Any], one: str, span: str | None) -> SourceScore
         name=word(said.get("name")) or one,
         by=word(said.get("annotator_kind")) or "source",
         span=span,
-        value=_number(said.get("score")),
+        value=number(said.get("score")),
         label=word(said.get("label")),
         explanation=word(said.get("explanation")),
     )
-
-
-def _number(value: Json) -> float | None:
-    known = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if known else None

@@ -9,6 +9,7 @@ import msgspec
 
 from replay.depth import TOO_DEEP, from_text
 from replay.errors import BadTrace
+from replay.formats import normal
 from replay.formats.fields import word
 from replay.formats.intake import Source, Tally, decode
 from replay.formats.literal import literal
@@ -75,16 +76,7 @@ def usd(value: Json) -> float | None:
             value = float(value)
         except ValueError:
             return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if 0 <= value < 1e9 else None
-
-
-def number(value: Json) -> float | None:
-    """A score: a number or a truth value."""
-    if not isinstance(value, (int, float)):
-        return None
-    return float(value) if abs(value) < 1e300 else None
+    return normal.usd(value)
 
 
 def joined(values: Json) -> str | None:

@@ -15,7 +15,7 @@ from replay.formats import swe_bench
 from replay.formats.fields import known, obj, word
 from replay.formats.intake import Head, Source, Tally
 from replay.formats.litellm import cost
-from replay.formats.normal import count, derived_id
+from replay.formats.normal import count, derived_id, number
 from replay.formats.swe_agent.document import Attempt, attempts
 from replay.formats.swe_agent.shown import model
 from replay.formats.swe_agent.tell import spans
@@ -103,13 +103,13 @@ def _attempt_id(root: str, attempt: Attempt) -> str:
 def _scores(told: list[Attempt], root: str) -> Iterator[SourceScore]:
     """What a reviewer thought of each attempt, where several were made and compared."""
     for attempt in told:
-        accepted = obj(attempt.info.get("review")).get("accept")
-        if isinstance(accepted, (bool, int, float)):
+        accepted = number(obj(attempt.info.get("review")).get("accept"))
+        if accepted is not None:
             yield SourceScore(
                 name="review",
                 by="swe-agent reviewer",
                 span=_attempt_id(root, attempt) if len(told) > 1 else None,
-                value=float(accepted),
+                value=accepted,
             )
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from replay.formats.fields import known, word
-from replay.formats.normal import derived_id
+from replay.formats.normal import derived_id, number
 from replay.formats.swe_agent.document import Attempt, Step
 from replay.formats.swe_agent.shown import Shown, message, reasoning
 from replay.messages import Call, calls
@@ -117,9 +117,8 @@ def _observed(attempt: Attempt, step: Step, call_id: str | None) -> Observation 
 
 
 def _positive(seconds: Json) -> float | None:
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0:
-        return None
-    return float(seconds)
+    found = None if isinstance(seconds, bool) else number(seconds)
+    return found if found is not None and found > 0 else None
 
 
 def _ending(step: Step, attempt: Attempt, agent: str) -> OtherSpan:

@@ -15,7 +15,7 @@ from replay.formats.chat import user_label
 from replay.formats.fields import known, listed, obj, word
 from replay.formats.intake import Head, Source, Tally
 from replay.formats.litellm import cost
-from replay.formats.normal import derived_id, ns
+from replay.formats.normal import derived_id, ns, number
 from replay.formats.sidecar import rewarded
 from replay.formats.tau2 import results
 from replay.formats.tau2.results import Setting, Simulation
@@ -138,8 +138,9 @@ def _reference(raw: dict[str, Any], task: dict[str, Any]) -> dict[str, Json] | N
 def _scores(raw: dict[str, Any], turns: dict[int, str]) -> Iterator[SourceScore]:
     """The parts of the reward, and what a reviewing model found, at the turns it names."""
     for name, value in obj(obj(raw.get("reward_info")).get("reward_breakdown")).items():
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            yield SourceScore(name=f"reward {name}", by="tau2", value=float(value))
+        found = None if isinstance(value, bool) else number(value)
+        if found is not None:
+            yield SourceScore(name=f"reward {name}", by="tau2", value=found)
     for review in (obj(raw.get("review")), obj(raw.get("user_only_review"))):
         for error in map(obj, listed(review.get("errors"))):
             yield _reviewed(error, turns)

@@ -13,6 +13,7 @@ from replay.errors import BadTrace
 from replay.formats.chat import cut, user_label
 from replay.formats.fields import known, obj, word
 from replay.formats.intake import Tally, decode
+from replay.formats.normal import number, usd
 from replay.formats.otlp.messages import several
 from replay.formats.otlp.spans import Known, known_of
 from replay.formats.otlp.tree import Builder
@@ -139,20 +140,18 @@ def _named(about: Row, tags: dict[str, str]) -> str | None:
 
 
 def _cost(about: Row) -> float | None:
-    usd = about.get("total_cost")
-    return usd if isinstance(usd, float) and 0 <= usd < 1e9 else None
+    return usd(about.get("total_cost"))
 
 
 def _score(row: dict[str, Any]) -> SourceScore:
     """An assessment: a number or a truth value scores, a text labels."""
     value = row["value"]
-    number = float(value) if isinstance(value, (int, float)) else None
     shown = value if isinstance(value, str) else str(value).lower()
     return SourceScore(
         name=word(row.get("name")) or "assessment",
         by=word(row.get("source_type")) or "source",
         span=hexed(row.get("span_id")),
-        value=number,
+        value=number(value),
         label=shown if isinstance(value, (str, bool)) else None,
         explanation=word(row.get("rationale")) or word(row.get("error")),
     )
