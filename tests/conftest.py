@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,7 +67,28 @@ def blank_databases() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Imported:
     """The real traces beside the checkout, imported once for all workers."""
-    from tests.shared import imported_once  # who only hands out tests needs none of what it loads
+    from tests.shared import FOLDERS, LABELLED, imported_once  # else nobody needs what it loads
 
-    folder = tmp_path_factory.getbasetemp()
-    return imported_once(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)
+    return imported_once(_of_all_workers(tmp_path_factory), "shared", FOLDERS + LABELLED)
+
+
+@pytest.fixture(scope="session")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Imported:
+    """Those that `real` lacks, but for the large ones: few runs, of nearly every format."""
+    from tests.shared import OTHERS, imported_once
+
+    return imported_once(_of_all_workers(tmp_path_factory), "others", OTHERS)
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Imported:
+    """The large ones."""
+    from tests.shared import LARGE, imported_once
+
+    return imported_once(_of_all_workers(tmp_path_factory), "large", LARGE)
+
+
+def _of_all_workers(factory: pytest.TempPathFactory) -> Path:
+    """A folder that the tests of one session share."""
+    folder = factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder

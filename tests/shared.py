@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -30,10 +30,17 @@ needs_shared = pytest.mark.skipif(
 
 FOLDERS = ("tau_bench", "docent", "claude_code_runs", "terminal_bench")
 LABELLED = ("trail_swe", "whowhen", "toolbench", "openinference")
+OTHERS = (
+    "apb_hotpotqa", "claude_code_jsonl", "clients", "formats", "inspect_ai", "langfuse",
+    "mini_swe_agent", "openclaw", "openhands", "otlp", "swe_agent",
+)  # fmt: skip
+LARGE = ("trail_gaia",)
+"""As long to import as all others together, and of a format that these have too."""
 
 
 class Imported(NamedTuple):
-    """A database with every run of the folders above, diagnosed, and what importing them said.
+    """A database with every run of some of the folders above, diagnosed, and what importing them
+    said.
 
     It is read by many tests: one that writes takes a copy.
     """
@@ -48,14 +55,15 @@ def imported(store: Store, *paths: Path) -> importing.ImportReport:
     return report
 
 
-def imported_once(folder: Path) -> Imported:
-    """The database in this folder, made by the first of all processes that ask for it there."""
-    path, said = folder / "shared.db", folder / "shared.json"
-    with _alone(folder):
+def imported_once(folder: Path, name: str, places: Sequence[str]) -> Imported:
+    """The database of that name in this folder, of these folders below the shared one; made by the
+    first of all processes that ask for it there."""
+    path, said = folder / f"{name}.db", folder / f"{name}.json"
+    with _alone(folder / f"{name}.lock"):
         if not said.exists():
             path.unlink(missing_ok=True)
             with open_ledger(path) as store:
-                report = imported(store, *(DATA / name for name in FOLDERS + LABELLED))
+                report = imported(store, *(DATA / place for place in places))
             said.write_bytes(msgspec.json.encode(report))
     return Imported(path, msgspec.json.decode(said.read_bytes(), type=importing.ImportReport))
 
@@ -67,7 +75,7 @@ def runs_below(store: Store, *places: str) -> tuple[TraceRow, ...]:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    with (folder / "shared.lock").open("w") as lock:
+def _alone(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -11,9 +11,10 @@ from rich.text import Text
 from arc_tui.cli.common import console, db_option, json_option, open_judged, print_json
 from arc_tui.cli.show import print_step, print_trace
 from arc_tui.views.trace.brief import brief_text
-from arc_tui.views.trace.step import build_step
-from arc_tui.views.trace.view import build_break, build_trace
+from arc_tui.views.trace.step import StepView, build_step
+from arc_tui.views.trace.view import TraceView, build_break, build_trace
 from replay.errors import no_step
+from replay.store import Store
 
 
 @click.command()
@@ -28,22 +29,25 @@ def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
         if step is None:
             print_json(view) if as_json else print_trace(console(), view)
             return
-        try:
-            detail = build_step(store, view.run.trace, step)
-        except IndexError as error:
-            raise no_step(step, view.run.steps) from error
-        from arc_tui.views.probing.offers import build_why_probes
-        from arc_tui.views.trace.origins import (
-            Ground,  # reads values: not for a look at a whole trace
-        )
-
-        detail = structs.replace(
-            detail,
-            earlier=tuple(detail.earlier),
-            grounds=Ground(store, view.run.trace).under(step),
-            probes=build_why_probes(store, view.run.trace, step),
-        )
+        detail = step_in_full(store, view, step)
         print_json(detail) if as_json else print_step(console(), view, detail)
+
+
+def step_in_full(store: Store, view: TraceView, step: int) -> StepView:
+    """A step with what only the whole run tells of it. Raises NotFound where there is none."""
+    try:
+        detail = build_step(store, view.run.trace, step)
+    except IndexError as error:
+        raise no_step(step, view.run.steps) from error
+    from arc_tui.views.probing.offers import build_why_probes
+    from arc_tui.views.trace.origins import Ground  # reads values: not for a look at a whole trace
+
+    return structs.replace(
+        detail,
+        earlier=tuple(detail.earlier),
+        grounds=Ground(store, view.run.trace).under(step),
+        probes=build_why_probes(store, view.run.trace, step),
+    )
 
 
 @click.command()

@@ -8,7 +8,7 @@ bounds the spending is the budget.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -29,10 +29,10 @@ CACHED_ABOVE = 1024
 class Estimate(Struct, frozen=True, kw_only=True):
     """What a replay would ask and cost, before it asks anything.
 
-    `stored` calls are already answered and cost nothing. Figures cover the other `calls`, those of
-    the first level of samples; `most_calls` and `most_usd` would be reached if every step had to
-    be asked to the last level. `by_size` of the calls had no recorded tokens. `usd` None: no price
-    is known for the model.
+    `stored` calls are already answered and cost nothing. Figures cover the other `calls`, the
+    samples that are asked at first; `most_calls` and `most_usd` would be reached if every step had
+    to be asked to the last level. `by_size` of the calls had no recorded tokens. `usd` None: no
+    price is known for the model.
     """
 
     calls: int
@@ -67,8 +67,8 @@ def estimate(
     """
     planned = plans(trace, edit, models.control.name, steps, edited_model=models.edited.name)
     open_plans = [plan for plan in planned if plan.refusal is None]
-    first, stored = _calls(open_plans, models, sampling, sampling.levels[0])
-    most, _ = _calls(open_plans, models, sampling, sampling.levels[-1])
+    first, stored = _calls(open_plans, models, sampling, sampling.first)
+    most, _ = _calls(open_plans, models, sampling, sampling.last)
     return Estimate(
         calls=len(first),
         stored=stored,
@@ -87,9 +87,9 @@ def _sum(calls: list[_Call]) -> float | None:
 
 
 def _calls(
-    planned: list[Plan], models: Models, sampling: Sampling, samples: int
+    planned: list[Plan], models: Models, sampling: Sampling, samples: Callable[[int], int]
 ) -> tuple[list[_Call], int]:
-    """The calls that are not answered yet, each key once, and how many are."""
+    """The calls that are not answered yet, each key once, and how many are; `samples` of a step."""
     found: dict[str, _Call | None] = {}
     for model, sides in (
         (models.control, [plan.control for plan in planned]),
@@ -103,7 +103,8 @@ def _calls(
             first = _call(plan, usage, model.name, sampling.schedule, left)
             again = _call(plan, usage, model.name, sampling.schedule, None)
             touched = not plan.edited.sent.asks_as(plan.control.sent)
-            for place in range(samples if touched else sampling.levels[0]):
+            wanted = samples if touched else sampling.first
+            for place in range(wanted(plan.step.index)):
                 number = sampling.number(place)
                 key = arm.sent.key(number)
                 if key not in found:

@@ -46,6 +46,10 @@ class Sampling(Struct, frozen=True, kw_only=True):
         """How many samples a step gets to begin with."""
         return self.levels[0] if self.counts is None else self.counts.get(step, 0)
 
+    def last(self, step: int) -> int:
+        """How many samples a step gets at the most."""
+        return self.levels[-1] if self.counts is None else self.first(step)
+
     def after(self, level: int) -> int | None:
         """The next level, None at the last."""
         if self.counts is not None:

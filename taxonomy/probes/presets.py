@@ -10,8 +10,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from replay import messages
-from replay.edit import Edit, Editor, InjectConstraint, RenameTool, SummariseBefore
+from replay.edit import Edit, InjectConstraint, RenameTool, SummariseBefore
 from replay.errors import BadEdit
+from replay.plan import plans
 from replay.trace import Trace
 from taxonomy.belief.contradictions import contradictions
 from taxonomy.belief.fix import fix_of
@@ -19,6 +20,9 @@ from taxonomy.probes import summary
 from taxonomy.probes.table import ProbeEntry
 
 YOURS = "yours"
+
+_ANY_MODEL = ""
+"""Whether a step can be asked again is the same for every model."""
 
 
 class Given(Struct, frozen=True, kw_only=True):
@@ -62,6 +66,9 @@ def preset(
 
     Raises nothing: what does not apply is Unfit.
     """
+    (recorded,) = plans(trace, None, _ANY_MODEL, {step})
+    if recorded.refusal is not None:
+        return Unfit(probe=probe, why=f"Cannot replay step {step}: {recorded.refusal}")
     match probe.name:
         case "constraint":
             made = _constraint(probe, trace, step, constraint)
@@ -71,7 +78,7 @@ def preset(
             made = _summarised(probe, trace, step, step, written)
         case _:
             made = _summarised(probe, trace, step, midpoint(trace, step), written)
-    return made if isinstance(made, Unfit) else _applied(trace, made)
+    return made if isinstance(made, Unfit) else _askable(trace, made)
 
 
 def cut_of(probe: ProbeEntry, trace: Trace, step: int) -> int | None:
@@ -156,12 +163,17 @@ def _edit(
     )
 
 
-def _applied(trace: Trace, made: Preset) -> Preset | Unfit:
-    """The preset where its edit applies at the step that decides."""
-    step = trace.steps[made.step]
+def _askable(trace: Trace, made: Preset) -> Preset | Unfit:
+    """The preset where the step that decides can be asked with the edit too."""
+    at = made.step
     try:
-        editor = Editor(made.edit, trace)
-        editor.request(step.ask.request, f"step {step.index}", step.index)
+        planned = plans(trace, made.edit, _ANY_MODEL, made.steps)
     except BadEdit as error:
         return Unfit(probe=made.probe, why=error.message)
+    (decides,) = (each for each in planned if each.step.index == at)
+    if decides.edited_refusal is not None:
+        why = f"Cannot replay step {at} with the edit: {decides.edited_refusal}"
+        return Unfit(probe=made.probe, why=why)
+    if decides.edited.sent.asks_as(decides.control.sent):
+        return Unfit(probe=made.probe, why=f"the edit changes nothing of what step {at} is sent")
     return made

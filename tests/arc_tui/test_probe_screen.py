@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
@@ -21,12 +22,14 @@ from arc_tui.screens.trace.screen import TraceScreen
 from arc_tui.views.probing.offers import build_why_probes
 from arc_tui.widgets.ask_box import AskBox
 from replay.models.demo import Demo
+from replay.trace import ModelCall
 from taxonomy.ledger import open_ledger
 from taxonomy.probes import log
 from taxonomy.probes.log import LogLine
 from taxonomy.probes.table import PROBES
 from tests.arc_tui import sample, try_case
 from tests.arc_tui.opening import looks_like, until
+from tests.build import trace
 from tests.messages_api import Body, MessagesApi, Policy, message, text
 from tests.replay.live_case import MODEL
 from tests.screen import matches_golden, press, settle
@@ -318,6 +321,31 @@ async def test_the_reasons_of_the_break_have_its_probes_and_then_the_last_one(
         assert screen.detail.probes is not None
         assert screen.detail.probes.listed is None
         assert "P, then a letter" not in drawn(app)
+
+
+async def test_a_break_that_cannot_be_asked_again_says_so_in_the_place_of_its_probes(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "arc.db"
+    spans = [
+        structs.replace(each, request=structs.replace(each.request, model=MODEL))
+        if isinstance(each, ModelCall)
+        else each
+        for each in trace(sample.PARTS[:7], system=sample.SYSTEM).spans
+    ]
+    key = sample.put(path, sample.header("26", "1", sample.FAILED), spans, sample.SAID)
+    app = Opener(path)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        screen = TraceScreen(path, key)
+        app.push_screen(screen)
+        await settle(pilot)
+        why = "Cannot replay step 3: tools were called"
+        screen.page.focus()
+        await press(pilot, "G")
+        assert why in drawn(app)
+        assert not app._notifications
+        await press(pilot, "P")
+        assert why in drawn(app)
 
 
 async def test_no_probe_is_looked_for_where_the_reasons_are_not_seen(

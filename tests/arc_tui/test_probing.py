@@ -116,6 +116,19 @@ def test_the_list_of_a_run_whose_model_is_not_known_says_how_to_name_one(tmp_pat
     assert named["offers"][1]["estimate"]["calls"] > 0
 
 
+@pytest.mark.parametrize("url", ["http://localhost:1/v1", "nowhere"])
+def test_a_server_that_is_none_is_said_beside_each_probe_and_hinders_no_list(
+    db: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+    view = as_json(db, LATE, "--model", MODEL)
+    assert view["model"] == MODEL
+    assert all("ANTHROPIC_BASE_URL" in each["why_not"] for each in view["offers"][:2])
+    assert "no address of a server" in view["offers"][0]["why_not"] or url != "nowhere"
+    with pytest.raises(ModelRefused, match="ANTHROPIC_BASE_URL"):
+        run(db, LATE, "--model", MODEL, "--probe", "summary")
+
+
 def test_your_own_words_stand_in_the_command(db: Path) -> None:
     view = as_json(db, START, "--step", "0", "--constraint", "Read it first.")
     first = view["offers"][0]

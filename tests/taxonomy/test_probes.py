@@ -204,6 +204,29 @@ def test_nothing_can_be_summarised_at_the_start() -> None:
         assert why_not(name, LONG, 0) == "nothing came before step 0 that could be summarised"
 
 
+def test_what_cannot_be_asked_again_says_why_and_nothing_else() -> None:
+    """Also the constraint in one's own words: they would not help."""
+    bare = run_of(step(READ), step(READ), "Done.", tools=None)
+    for probe in PROBES:
+        found = preset(probe, bare, 1, constraint="Refunds need a receipt.")
+        assert isinstance(found, Unfit)
+        assert found.why == (
+            "Cannot replay step 1: tools were called, but tool definitions not recorded"
+            " (`arc attach` adds them)"
+        )
+
+
+def test_a_probe_that_would_leave_its_step_as_it_was_says_so() -> None:
+    """After a compaction the conversation no longer holds what the probe changes, but a step
+    before it does."""
+    last = LONG.steps[9]
+    fresh = LONG.steps[0].ask.request.context
+    request = structs.replace(last.ask.request, context=fresh)
+    later = structs.replace(last, ask=structs.replace(last.ask, request=request))
+    case = structs.replace(LONG, steps=(*LONG.steps[:9], later))
+    assert why_not("midpoint", case, 9) == "the edit changes nothing of what step 9 is sent"
+
+
 def test_a_summary_that_was_written_says_by_whom() -> None:
     found = made("summary", LONG, 7, written=Given(text="They want a refund.", by="written by m"))
     assert (found.text, found.by) == ("They want a refund.", "written by m")

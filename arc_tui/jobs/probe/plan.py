@@ -11,7 +11,7 @@ from replay.budget import Budget, Limits
 from replay.errors import ModelRefused, NotFound, no_step
 from replay.locked.estimate import Estimate, estimate
 from replay.locked.row import Models
-from replay.locked.sampling import Schedule, fixed
+from replay.locked.sampling import Sampling, Schedule
 from replay.models.cached import Cached
 from replay.models.choose import choose, default_name, label
 from replay.prices import price
@@ -133,11 +133,14 @@ def model_of(store: Store, wanted: Wanted, trace: Trace) -> Cached:
     return choose(name, store, live=wanted.live, budget=Budget(wanted.limits))
 
 
-def known_model(store: Store, wanted: Wanted, trace: Trace) -> Cached | None:
-    """Who would be asked, with live calls off; None where nobody is named."""
+def known_model(store: Store, wanted: Wanted, trace: Trace) -> tuple[Cached | None, str | None]:
+    """Who would be asked, with live calls off; and why nobody can be though somebody is named."""
     if (wanted.model or default_name(trace)) is None:
-        return None
-    return model_of(store, structs.replace(wanted, live=False), trace)
+        return None, None
+    try:
+        return model_of(store, structs.replace(wanted, live=False), trace), None
+    except ModelRefused as error:  # what the environment names is no server
+        return None, str(error)
 
 
 def other_symptom(case: Case, probe: ProbeEntry) -> str:
@@ -164,16 +167,20 @@ def command_of(case: Case, probe: ProbeEntry, wanted: Wanted) -> list[str]:
 # --- the price
 
 
+def sampling_of(made: Preset, wanted: Wanted) -> Sampling:
+    """The step that decides with all samples, the others with a look."""
+    return Sampling(
+        levels=(wanted.samples,),
+        counts={at: wanted.samples if at == made.step else TAIL for at in made.steps},
+        schedule=wanted.schedule,
+    )
+
+
 def cost_of(case: Case, made: Preset, wanted: Wanted, model: Cached) -> Estimate:
-    """The step that decides with all samples, the others with a look, the summary if asked for."""
+    """What is asked at the steps of the probe, and the summary if the model is to write it."""
+    sampling = sampling_of(made, wanted)
     models = Models.one(model)
-    others = {at for at in made.steps if at != made.step}
-    parts = [
-        estimate(case.trace, made.edit, models, sampling=fixed(wanted.samples), steps={made.step})
-    ]
-    if others:
-        look = fixed(TAIL)
-        parts.append(estimate(case.trace, made.edit, models, sampling=look, steps=others))
+    parts = [estimate(case.trace, made.edit, models, sampling=sampling, steps=made.steps)]
     cut = cut_of(made.probe, case.trace, made.step)
     if wanted.ask_summary and cut is not None:
         parts.append(_of_writing(case.trace, cut, model, made.text))

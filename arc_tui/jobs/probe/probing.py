@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator
 from msgspec import structs
 
 from arc_tui.jobs.probe.plan import (
-    TAIL,
     Case,
     Wanted,
     asked_for,
@@ -20,6 +19,7 @@ from arc_tui.jobs.probe.plan import (
     model_of,
     other_symptom,
     preset_of,
+    sampling_of,
     trace_of,
 )
 from arc_tui.jobs.replaying import BETWEEN_VIEWS_S
@@ -38,11 +38,10 @@ from replay.locked import run as locked
 from replay.locked.estimate import Estimate
 from replay.locked.result import core
 from replay.locked.row import Models
-from replay.locked.sampling import Sampling
 from replay.locked.step_result import StepResult
 from replay.locked.verdict import summary as summed
 from replay.models.cached import Cached
-from replay.models.choose import label
+from replay.models.choose import default_name, label
 from replay.store import Store, edits, replays
 from replay.store.rows import step_rows
 from taxonomy.oracles import oracle_at
@@ -63,8 +62,9 @@ def offered(store: Store, wanted: Wanted, *, fitting: bool = False) -> ProbesVie
     """
     trace = trace_of(store, wanted)
     case, notice = case_of(store, wanted, trace)
-    model = known_model(store, wanted, trace)
-    named = None if model is None else label(model.name)
+    model, refused = known_model(store, wanted, trace)
+    name = model.name if model is not None else wanted.model or default_name(trace)
+    named = None if name is None else label(name)
     if case is None:
         return ProbesView(
             trace=trace.id,
@@ -86,7 +86,7 @@ def offered(store: Store, wanted: Wanted, *, fitting: bool = False) -> ProbesVie
         step=case.step,
         symptoms=case.noted,
         unfit=None if case.noted else unfit(case.said, case.trace, case.step),
-        offers=tuple(_offer(case, probe, wanted, model) for probe in probes),
+        offers=tuple(_offer(case, probe, wanted, model, refused) for probe in probes),
         model=named,
         k=wanted.samples,
         notice=case.notice,
@@ -94,9 +94,14 @@ def offered(store: Store, wanted: Wanted, *, fitting: bool = False) -> ProbesVie
     )
 
 
-def _offer(case: Case, probe: ProbeEntry, wanted: Wanted, model: Cached | None) -> ProbeOffer:
-    """One probe, with the summary a model would write left open until it is written."""
+def _offer(
+    case: Case, probe: ProbeEntry, wanted: Wanted, model: Cached | None, refused: str | None
+) -> ProbeOffer:
+    """One probe, with the summary a model would write left open until it is written. `refused`
+    says why no model can be asked."""
     made = preset_of(case, probe, wanted, None)
+    if refused is not None and not isinstance(made, Unfit):
+        made = Unfit(probe=probe, why=refused)
     cost = None
     if not isinstance(made, Unfit) and model is not None:
         cost = cost_of(case, made, wanted, model)
@@ -155,11 +160,7 @@ class _Work:
         self._wanted = wanted
         self._model = model
         self._results: dict[int, StepResult] = {}
-        self._sampling = Sampling(
-            levels=(wanted.samples,),
-            counts={at: wanted.samples if at == made.step else TAIL for at in made.steps},
-            schedule=wanted.schedule,
-        )
+        self._sampling = sampling_of(made, wanted)
         self._masked = {
             row.step: row.masked for row in step_rows(store, case.trace.id) if row.masked
         }
