@@ -125,7 +125,9 @@ def _steps_of(
         latest = number.get(node.id, latest)
         asked = number.get(node.asked_by or "")
         above = by_id.get(node.parent or "")
-        if node.kind == "tool" and asked is not None:
+        if node.id in number:
+            found[node.id] = number[node.id]
+        elif node.kind == "tool" and asked is not None:
             found[node.id] = asked
         elif above is not None and above.kind == "tool":  # a sub-agent: the step that delegated
             found[node.id] = number.get(above.asked_by or "", latest)

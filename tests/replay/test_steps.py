@@ -55,5 +55,18 @@ def test_what_a_sub_agent_groups_is_still_the_delegating_step_s() -> None:
     assert found["sub"] == 0
 
 
+def test_a_call_of_a_model_below_a_tool_is_a_step_of_its_own() -> None:
+    """A tool that asks a model: the step was numbered, and no step had the call."""
+    found = plan(
+        [
+            Node("a", None, "model", 0),
+            Node("inspect", None, "tool", 1, asked_by="a"),
+            Node("b", "inspect", "model", 2),
+            Node("sub", "inspect", "agent", 3),
+        ]
+    ).of
+    assert (found["a"], found["b"], found["sub"]) == (0, 1, 0)
+
+
 def test_parents_in_a_circle_end() -> None:
     assert of(("x", "y", "other"), ("y", "x", "other"), ("a", "x", "model"))["a"] == 0
