@@ -12,6 +12,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from replay.canon import run_id
 from replay.steps import nodes_of, plan
 from replay.store.rows import TraceRow
 from replay.trace import ModelCall, Trace
@@ -96,7 +97,8 @@ class Names:
             self._by_file[_slashed(row.path or "").rpartition("/")[2]].append(row)
 
     def find(self, name: str) -> list[TraceRow]:
-        """By id or the beginning of one, by the end of the path, by the source's own id."""
+        """By id or the beginning of one, by the end of the path, by the source's own id of the
+        recording or else of the run."""
         if len(name) >= LEAST_PREFIX:
             found = [row for row in self._rows if row.trace.startswith(name)]
             if found:
@@ -106,6 +108,7 @@ class Names:
             self._at(name, None)
             or (self._at(path, item) if mark else [])
             or [row for row in self._rows if row.source_id == name]
+            or [row for row in self._rows if row.preferred and row.run == run_id(name, None)]
         )
 
     def _at(self, path: str, item: str | None) -> list[TraceRow]:

@@ -9,7 +9,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui.cli import cli
+from replay.store.rows import trace_rows
+from taxonomy.calibration.pointing import Names
+from taxonomy.ledger import open_ledger
 from tests.faults.holdings import damage, holdings
+from tests.shared import DATA, needs_shared
 
 WORDS = ("cancel order 7", "which one?", "the red one", "it is cancelled", "and refund it", "done")
 
@@ -29,6 +33,23 @@ def session(path: Path, *said: str) -> Path:
         }  # fmt: skip
         lines.append(json.dumps(line) + "\n")
     path.write_text("".join(lines))
+    return path
+
+
+def stream(path: Path, *said: str) -> Path:
+    """What Claude Code printed of the same session: no prompt that opened it, no parents, no stop
+    reasons, and a line that ends it."""
+    lines = [{"type": "system", "subtype": "init", "uuid": "i", "session_id": "s-1"}]
+    for number, text in list(enumerate(said))[1:]:
+        role = "assistant" if number % 2 else "user"
+        message = {"role": role, "content": [{"type": "text", "text": text}]}
+        known = {"id": f"msg_{number}", "model": "claude-demo", "stop_reason": None}
+        lines.append({
+            "type": role, "session_id": "s-1", "uuid": f"m-{number}",
+            "message": message | known if role == "assistant" else message,
+        })  # fmt: skip
+    lines.append({"type": "result", "subtype": "success", "uuid": "r", "session_id": "s-1"})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
 
@@ -82,3 +103,47 @@ def test_a_file_that_was_cut_off_since_changes_nothing(db: Path, tmp_path: Path)
     assert arc(db, "import", str(path)).return_value in (0, 2)
     assert holdings(db)["trace"] == before["trace"]
     assert damage(db) == []
+
+
+def linked(db: Path) -> dict[str, str]:
+    """By recording its run, where each is imported again and nothing is refused."""
+    with open_ledger(db) as store:
+        every = trace_rows(store, every=True)
+        assert len(trace_rows(store)) == 1, "lists count the run once"
+        return {row.trace: row.run for row in every}
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_session_and_its_stream_are_two_recordings_of_one_run(
+    tmp_path: Path, calls: int, turned: bool
+) -> None:
+    db = tmp_path / "arc.db"
+    files = [str(session(tmp_path / "s.jsonl", *WORDS)), str(stream(tmp_path / "o.jsonl", *WORDS))]
+    if turned:
+        files.reverse()
+    for words in [files] if calls == 1 else [files[:1], files[1:]]:
+        assert arc(db, "import", *words).return_value == 0
+    assert len(linked(db)) == 2 and len(set(linked(db).values())) == 1
+    assert "2 already there" in arc(db, "import", *files).stdout
+    assert damage(db) == []
+
+
+def test_a_stream_alone_is_found_by_the_id_of_its_session(db: Path, tmp_path: Path) -> None:
+    arc(db, "import", str(stream(tmp_path / "o.jsonl", *WORDS)))
+    with open_ledger(db) as store:
+        (row,) = Names(trace_rows(store, every=True)).find("s-1")
+    assert row.steps == 3
+
+
+@needs_shared
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_real_session_and_its_stream_are_two_recordings_of_one_run(
+    tmp_path: Path, turned: bool
+) -> None:
+    db = tmp_path / "arc.db"
+    folder = DATA / "clients" / "claude_code"
+    files = [str(folder / "projects"), str(folder / "stream.jsonl")]
+    for each in files[::-1] if turned else files:
+        assert arc(db, "import", each).return_value == 0
+    assert len(linked(db)) == 2 and len(set(linked(db).values())) == 1

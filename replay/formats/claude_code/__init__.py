@@ -2,7 +2,8 @@
 sessions exported as one document (`loglines`).
 
 One trace a session. No request is ever recorded, neither system prompt nor tool definitions, and
-a stream has not even the user's prompt: each call says so in its fidelity.
+a stream has not even the user's prompt: each call says so in its fidelity. A session's own file
+and the stream of the same session are two recordings of one run.
 
 The wrapper `{"t": seconds, "event": …}` counts from an unknown beginning. Its seconds are taken as
 if that were the epoch: durations are right, dates mean nothing, and the trace begins at the `t` of
@@ -147,7 +148,8 @@ def _trace(
     )
     header = Header(
         format=NAME,
-        source_id=name,
+        source_id=f"{name} stream" if _is_stream(own) else name,
+        run=name,
         item=item,
         path=source.display,
         title=about.title(own, main, summaries),
@@ -158,6 +160,12 @@ def _trace(
         end_ns=times.end_ns,
     )
     return Batch(header=header, spans=(span, *talk.spans), last=True)
+
+
+def _is_stream(own: list[Line]) -> bool:
+    """Is this what Claude Code printed, rather than the file it keeps? The two tell different
+    things of one session, so each is a recording of its own."""
+    return any(line.streamed for line in own if line.speaks or about.is_init(line))
 
 
 def _goes_on(session_: Session) -> dict[str, str]:
