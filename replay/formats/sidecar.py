@@ -2,14 +2,20 @@
 
 Read in this order, each filling only what is still unknown: `result.json` (Harbor) and
 `reward.txt` in the trial's folder, a row of `index.jsonl` that names the file, and the named
-groups of `--task-from` over the path. What the check printed and which of its tests failed is kept
-as reference, where a judge never looks: it tells the outcome.
+groups of `--task-from` over the path. Each lies in the file's own folder or in the one above, and
+where the file is reached through a link, in those that the link points to. What the check printed
+and which of its tests failed is kept as reference, where a judge never looks: it tells the outcome.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from stat import S_ISREG
 from typing import Any
 
 import msgspec
@@ -48,8 +54,11 @@ class Sidecar(Struct, frozen=True, kw_only=True):
         """The sidecars of a file. Raises BadTrace where `task_from` is no regular expression."""
         found = cls()
         if source.display != "-":
-            for later in (_harbor(source.path), _index(source.path)):
-                found = found.under(later)
+            # "." has no folder above it: from within a folder, a file is named without one.
+            named = Path(os.path.abspath(source.path))
+            for path in dict.fromkeys((named, named.resolve())):
+                for later in (_harbor(path), _index(path)):
+                    found = found.under(later)
         return found.under(_from_path(source.display, task_from)) if task_from else found
 
     def under(self, other: Sidecar) -> Sidecar:
@@ -140,21 +149,68 @@ def rewarded(value: Any, by: str) -> Outcome:
 
 
 def _index(path: Path) -> Sidecar:
-    """The row of `index.jsonl` whose `file` is this file's name."""
-    try:
-        lines = (path.parent / "index.jsonl").read_bytes().splitlines()
-    except OSError:
-        return Sidecar()
-    for line in lines:
-        if path.name.encode() not in line:
+    """The row of an `index.jsonl`, in the file's folder or the one above, that names the file."""
+    for folder in (path.parent, path.parent.parent):
+        index = folder / "index.jsonl"
+        try:
+            known = index.stat()
+        except OSError:
             continue
+        if S_ISREG(known.st_mode):
+            row = _Index.read(index, (known.st_mtime_ns, folder.stat().st_mtime_ns)).row(path)
+            if row is not None:
+                return _row(row)
+    return Sidecar()
+
+
+class _Index:
+    """The rows of an `index.jsonl` by the `file` each names: a path from its own folder, a whole
+    one, or a name alone. A name that stands for several files tells of none of them."""
+
+    def __init__(self, path: Path) -> None:
+        self._folder = path.parent
+        self._rows: dict[str, dict[str, Any] | None] = {}
+        self._below: Counter[str] | None = None
+        for row in _rows(path):
+            name = row.get("file")
+            if isinstance(name, str):
+                name = str(PurePosixPath(name.replace("\\", "/")))
+                self._rows[name] = row if self._rows.get(name, row) == row else None
+
+    @classmethod
+    @lru_cache(maxsize=4)
+    def read(cls, path: Path, changed_ns: tuple[int, int]) -> _Index:
+        """The index, as of its and its folder's last change: many runs read it once."""
+        return cls(path)
+
+    def row(self, path: Path) -> dict[str, Any] | None:
+        """The row that names the file, None where none does or where it could be another's."""
+        for name in (path.relative_to(self._folder).as_posix(), path.as_posix()):
+            if name in self._rows:
+                return self._rows[name]
+        row = self._rows.get(path.name)
+        return row if row is not None and self._is_only(path.name) else None
+
+    def _is_only(self, name: str) -> bool:
+        """Is there one file of that name here and one folder below?"""
+        if self._below is None:
+            self._below = Counter(each.name for each in self._folder.glob("*/*"))
+        return self._below[name] + (self._folder / name).exists() == 1
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines; none where it cannot be read."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return
+    for line in lines:
         try:
             row = from_text(line)
         except msgspec.DecodeError:
             continue
-        if isinstance(row, dict) and row.get("file") == path.name:
-            return _row(row)
-    return Sidecar()
+        if isinstance(row, dict):
+            yield row
 
 
 def _row(row: dict[str, Any]) -> Sidecar:

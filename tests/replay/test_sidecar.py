@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from replay.formats.intake import Source
 from replay.formats.sidecar import Sidecar
@@ -65,3 +68,73 @@ def test_the_source_s_own_reference_stays_and_wins(tmp_path: Path) -> None:
 
 def test_nothing_beside_it_leaves_no_reference(tmp_path: Path) -> None:
     assert beside(tmp_path / "alone.json") is None
+
+
+# --- where an index lies, and which files it names
+
+
+def outcome(path: Path) -> str:
+    header = Header(format="built", source_id="built")
+    return Sidecar.beside(Source(path)).fill(Batch(header=header)).header.outcome.status
+
+
+def index(folder: Path, *rows: tuple[str, bool]) -> None:
+    lines = (json.dumps({"file": name, "is_resolved": passed}) for name, passed in rows)
+    (folder / "index.jsonl").write_text("\n".join(lines))
+
+
+def run(folder: Path, *parts: str) -> Path:
+    path = folder.joinpath(*parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}")
+    return path
+
+
+@pytest.mark.parametrize("named", ["x.jsonl.gz", "sub/x.jsonl.gz", "./sub/x.jsonl.gz", "{whole}"])
+def test_an_index_one_folder_above_is_seen(tmp_path: Path, named: str) -> None:
+    path = run(tmp_path, "sub", "x.jsonl.gz")
+    index(tmp_path, ("other.jsonl.gz", False), (named.format(whole=path), True))
+    assert outcome(path) == "passed"
+
+
+def test_an_index_is_seen_from_within_the_folder_and_through_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = run(tmp_path, "runs", "sub", "x.jsonl")
+    index(tmp_path / "runs", ("sub/x.jsonl", True))
+    (tmp_path / "linked.jsonl").symlink_to(path)
+    (tmp_path / "folder").symlink_to(path.parent)
+    for each in (tmp_path / "linked.jsonl", tmp_path / "folder" / "x.jsonl"):
+        assert outcome(each) == "passed", each
+    for where in (path.parent, tmp_path / "runs", tmp_path):
+        monkeypatch.chdir(where)
+        assert outcome(Path(os.path.relpath(path))) == "passed", where
+    monkeypatch.chdir(path.parent)
+    (path.parents[1] / "result.json").write_text(json.dumps({"task_name": "fix"}))
+    assert Sidecar.beside(Source(Path("x.jsonl"))).task == "fix", "a trial's record likewise"
+
+
+def test_a_row_that_could_be_another_file_s_tells_of_none(tmp_path: Path) -> None:
+    one, two = run(tmp_path, "a", "t.json"), run(tmp_path, "b", "t.json")
+    index(tmp_path, ("t.json", True))
+    assert (outcome(one), outcome(two)) == ("unknown", "unknown")
+    index(tmp_path, ("a/t.json", True), ("b/t.json", False))
+    assert (outcome(one), outcome(two)) == ("passed", "failed")
+    index(tmp_path, ("a/t.json", True), ("a/t.json", False))
+    assert outcome(one) == "unknown", "two rows that disagree"
+    above = run(tmp_path, "t.json")
+    two.unlink()
+    index(tmp_path, ("t.json", True))
+    assert (outcome(above), outcome(one)) == ("passed", "unknown")
+
+
+def test_the_nearer_index_is_asked_first_and_a_broken_one_tells_nothing(tmp_path: Path) -> None:
+    path = run(tmp_path, "sub", "x.jsonl")
+    index(tmp_path, ("sub/x.jsonl", False))
+    index(tmp_path / "sub", ("x.jsonl", True))
+    assert outcome(path) == "passed"
+    (tmp_path / "sub" / "index.jsonl").write_bytes(b'\xff\n[1]\n{"file": 3}\n{"file"')
+    assert outcome(path) == "failed"
+    (tmp_path / "sub" / "index.jsonl").unlink()
+    os.mkfifo(tmp_path / "sub" / "index.jsonl")
+    assert outcome(path) == "failed", "a pipe is no index, and is not waited for"
