@@ -1,19 +1,27 @@
-"""Bare chat lists: `[{"role", "content", …}]`, alone, under `messages`, or one to a JSON line.
+"""Bare chat lists: `[{"role", "content", …}]`, alone or under a name such as `messages`, several to
+a document, or one to a JSON line; and chats written one message to a line.
 
-What a model saw at an assistant message is everything before it. Nothing else is recorded: no
-times, no tokens, and mostly no tools; where an object beside the messages says `model` or `tools`,
-they are taken.
+What a model saw at an assistant message is everything before it. Where roles are the names of
+speakers and nobody is the assistant, it is a group chat: every message is a step, a terminal's too,
+because labels and published figures count messages. What a speaker of a group was shown is not
+recorded; it is taken to be everything said before. Nothing else is recorded of either: no times, no
+tokens, and mostly no tools; where an object beside the messages says `model` or `tools`, they are
+taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from replay.errors import BadTrace
 from replay.formats.dialogue import Thread, Turn
+from replay.formats.fields import word
 from replay.formats.intake import Head, Source, Tally, decode
 from replay.formats.normal import derived_id
 from replay.messages import calls
@@ -34,6 +42,7 @@ from replay.trace import (
     Request,
     Response,
     Tool,
+    extend,
 )
 
 NAME = "chat"
@@ -43,13 +52,43 @@ FIDELITY = (Level.REBUILT, Level.PARTIAL)
 LACKS = "what does not stand in the list or beside it: mostly the tools"
 
 _SYSTEM = {"system", "developer"}
+_ROLES = {*_SYSTEM, "user", "assistant", "tool", "function"}
+_PEOPLE = {"human", "user", "user_proxy"}
 TITLE_WIDTH = 80
+
+NO_VIEW = "what each speaker of the group was shown is not recorded"
+
+_KNOWN_ROLE = rb'"role"\s*:\s*"(system|user|assistant|developer|tool)"'
+_FIRST_MESSAGE = re.compile(rb'(?:\A[\s\xef\xbb\xbf]*|"messages"\s*:\s*)(?:\[\s*)+(?=\{)')
+_LONG_MESSAGE = re.compile(
+    rb'\A[\s\xef\xbb\xbf\[]*\[\s*\{\s*"content"\s*:\s*"(?:[^"\\]|\\.)*\Z', re.S
+)
 
 
 def sniff(head: Head) -> bool:
-    return head.starts(b"[", b"{") and head.has(
-        rb'"role"\s*:\s*"(system|user|assistant|developer|tool)"', rb'"content"\s*:'
-    )
+    """A role that every chat has, or a list or lines that begin with messages, whoever speaks; a
+    first message longer than the head may name its role after its text."""
+    if not head.starts(b"[", b"{"):
+        return False
+    if head.has(_KNOWN_ROLE, rb'"content"\s*:') or _LONG_MESSAGE.match(head.data):
+        return True
+    lists = islice(_FIRST_MESSAGE.finditer(head.data), 2)  # the document's own, its `messages`
+    if any(_begins_with_message(head.data[each.end() :]) for each in lists):
+        return True
+    lines = head.lines()[:2]
+    return len(lines) == 2 and all(map(_begins_with_message, lines))
+
+
+def _begins_with_message(data: bytes) -> bool:
+    try:
+        first, _ = json.JSONDecoder().raw_decode(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return False
+    return _is_message(first) and "content" in first
+
+
+def _is_message(value: Json) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("role"), str)
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
@@ -65,8 +104,13 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         tally.counts["messages"] += len(messages)
         beside = chat if isinstance(chat, dict) else {}
         source_id = str(beside.get("id") or derived_id(*messages))
-        spans = chat_spans(
-            messages, root=source_id, tally=tally, where=f"item {index}", request=_request(beside)
+        where = f"item {index}"
+        spans = (
+            group_spans(messages, root=source_id, tally=tally)
+            if _is_group(messages)
+            else chat_spans(
+                messages, root=source_id, tally=tally, where=where, request=_request(beside)
+            )
         )
         header = Header(
             format=NAME,
@@ -85,27 +129,49 @@ def _chats(source: Source, tally: Tally) -> Iterator[Json]:
     try:
         document = source.document()
     except BadTrace:
-        if not _by_line(source):
+        first = _first_line(source)
+        if _is_message(first):
+            yield [*_by_line(source, tally)]
+        elif _messages(first) is not None:
+            yield from _by_line(source, tally)
+        else:
             raise
-        for number, line in source.lines():
-            try:
-                yield decode(line, source.display, f"line {number}")
-            except BadTrace as error:
-                tally.problem(error.where, error.why)
         return
     if isinstance(document, list) and any(_messages(entry) is not None for entry in document):
         yield from document
+    elif isinstance(document, dict) and _messages(document) is None:
+        yield from _named(document) or [document]
     else:
         yield document
 
 
-def _by_line(source: Source) -> bool:
-    """Is the first line a chat of its own, with more below it?"""
+def _named(document: dict[str, Json]) -> list[Json]:
+    """The chats of a document that has them under names of its own."""
+    named = {name: value for name, value in document.items() if _messages(value) is not None}
+    about = {name: value for name, value in document.items() if name not in named}
+    if len(named) > 1:  # what stands beside several is of none of them
+        about = {}
+    return [
+        {**about, **value} if isinstance(value, dict) else {**about, "messages": value}
+        for value in named.values()
+    ]
+
+
+def _first_line(source: Source) -> Json:
+    """What the first of several lines holds, None where that is no JSON."""
     lines = source.head.lines()
     try:
-        return len(lines) > 1 and _messages(decode(lines[0], source.display, "line 1")) is not None
+        return decode(lines[0], source.display, "line 1") if len(lines) > 1 else None
     except BadTrace:
-        return False
+        return None
+
+
+def _by_line(source: Source, tally: Tally) -> Iterator[Json]:
+    for number, line in source.lines():
+        try:
+            yield decode(line, source.display, f"line {number}")
+        except BadTrace as error:
+            tally.problem(error.where, error.why)
 
 
 def _messages(chat: Json) -> list[Json] | None:
@@ -113,6 +179,12 @@ def _messages(chat: Json) -> list[Json] | None:
     if not isinstance(found, list) or not found:
         return None
     return found if all(isinstance(each, dict) and "role" in each for each in found) else None
+
+
+def _is_group(messages: list[Json]) -> bool:
+    """Do the roles name speakers, none of whom is the assistant?"""
+    roles = {str(each.get("role")) for each in messages if isinstance(each, dict)}
+    return "assistant" not in roles and not roles <= _ROLES
 
 
 def _request(beside: dict[str, Any]) -> Request:
@@ -144,7 +216,7 @@ def tool(declared: Json) -> Tool:
 def user_label(messages: list[Json]) -> str | None:
     """A title for a chat without one: the first line its user wrote."""
     for body in messages:
-        if isinstance(body, dict) and body.get("role") == "user":
+        if isinstance(body, dict) and str(body.get("role")) in _PEOPLE:
             lines = shown(Message(dialect=dialect_of(body), body=body)).strip().splitlines()
             return cut(lines[0]) if lines else None
     return None
@@ -211,6 +283,66 @@ def chat_spans(
             ),
         )
     return (agent, *thread.spans())
+
+
+class _Said(Struct, frozen=True, kw_only=True):
+    """One message of a group: who said it, and where it stands."""
+
+    index: int
+    speaker: str
+    body: dict[str, Any]
+
+
+def group_spans(
+    messages: list[Json],
+    *,
+    root: str,
+    tally: Tally,
+    question: str | None = None,
+    prompts: Mapping[str, Json] | None = None,
+) -> tuple[AnySpan, ...]:
+    """The spans of a group chat: a root agent, and a model call a message, its speaker the agent.
+
+    `question` is what the group was asked where no message asks it, `prompts` the system prompt of
+    each speaker where it is known.
+    """
+    said = [*_said(messages, tally)]
+    systems = {
+        speaker: Message(dialect="openai", body={"role": "system", "content": prompt})
+        for speaker, prompt in (prompts or {}).items()
+        if isinstance(prompt, str)
+    }
+    thread = Thread(parent=root, request=Request(), fidelity=_in_group(None), tally=tally)
+    if question is not None and not (said and said[0].speaker.lower() in _PEOPLE):
+        asked = Message(dialect="openai", body={"role": "user", "content": question})
+        thread.context = extend(None, (asked,))
+    for each in said:
+        system = systems.get(each.speaker)
+        thread.request = structs.replace(thread.request, system=system)
+        thread.fidelity = _in_group(system)
+        turn = Turn(
+            id=derived_id(root, each.index),
+            name=each.speaker,
+            place=Place(message=each.index),
+            agent=each.speaker,
+        )
+        thread.said(Message(dialect="openai", body=each.body), turn)
+    tally.counts["steps"] += len(said)
+    return AgentSpan(id=root, name="group chat", time_quality="none"), *thread.spans()
+
+
+def _said(messages: list[Json], tally: Tally) -> Iterator[_Said]:
+    for index, body in enumerate(messages):
+        if not isinstance(body, dict):
+            tally.problem(f"message {index}", "is not an object")
+            continue
+        speaker = word(body.get("name")) or word(body.get("role")) or "unknown speaker"
+        yield _Said(index=index, speaker=speaker, body=body)
+
+
+def _in_group(system: Message | None) -> Fidelity:
+    reasons = (NO_VIEW, NO_TOOLS) if system is not None else (NO_VIEW, NO_SYSTEM, NO_TOOLS)
+    return Fidelity(level=Level.PARTIAL, reasons=reasons)
 
 
 def _fidelity(request: Request) -> Fidelity:

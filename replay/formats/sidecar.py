@@ -179,7 +179,7 @@ class _Index:
 
     @classmethod
     @lru_cache(maxsize=4)
-    def read(cls, path: Path, changed_ns: tuple[int, int]) -> _Index:
+    def read(cls, path: Path, _changed_ns: tuple[int, int]) -> _Index:
         """The index, as of its and its folder's last change: many runs read it once."""
         return cls(path)
 

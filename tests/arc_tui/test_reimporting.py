@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from arc_tui.cli import cli
 from replay.store.rows import trace_rows
+from replay.trace import Json
 from taxonomy.calibration.pointing import Names
 from taxonomy.ledger import open_ledger
 from tests.faults.holdings import damage, holdings
@@ -39,7 +40,9 @@ def session(path: Path, *said: str) -> Path:
 def stream(path: Path, *said: str) -> Path:
     """What Claude Code printed of the same session: no prompt that opened it, no parents, no stop
     reasons, and a line that ends it."""
-    lines = [{"type": "system", "subtype": "init", "uuid": "i", "session_id": "s-1"}]
+    lines: list[dict[str, Json]] = [
+        {"type": "system", "subtype": "init", "uuid": "i", "session_id": "s-1"}
+    ]
     for number, text in list(enumerate(said))[1:]:
         role = "assistant" if number % 2 else "user"
         message = {"role": role, "content": [{"type": "text", "text": text}]}
@@ -124,7 +127,8 @@ def test_a_session_and_its_stream_are_two_recordings_of_one_run(
         files.reverse()
     for words in [files] if calls == 1 else [files[:1], files[1:]]:
         assert arc(db, "import", *words).return_value == 0
-    assert len(linked(db)) == 2 and len(set(linked(db).values())) == 1
+    assert len(linked(db)) == 2
+    assert len(set(linked(db).values())) == 1
     assert "2 already there" in arc(db, "import", *files).stdout
     assert damage(db) == []
 
@@ -146,4 +150,5 @@ def test_the_real_session_and_its_stream_are_two_recordings_of_one_run(
     files = [str(folder / "projects"), str(folder / "stream.jsonl")]
     for each in files[::-1] if turned else files:
         assert arc(db, "import", each).return_value == 0
-    assert len(linked(db)) == 2 and len(set(linked(db).values())) == 1
+    assert len(linked(db)) == 2
+    assert len(set(linked(db).values())) == 1

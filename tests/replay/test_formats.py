@@ -98,6 +98,92 @@ def test_a_file_may_hold_several_chats_in_a_list_or_one_a_line(tmp_path: Path) -
     assert whole[1].header.source_id == "named"
 
 
+GROUP = [
+    {"content": "When did it first cost 50?", "role": "human"},
+    {"content": "Plan: search {first}.", "role": "Orchestrator (thought)"},
+    {"content": "Please search.", "role": "Orchestrator (-> WebSurfer)"},
+    {"content": "I typed it.", "role": "WebSurfer"},
+]
+
+
+def lines(*values: Any) -> bytes:
+    return "\n".join(map(json.dumps, values)).encode()
+
+
+@pytest.mark.parametrize("chat", [CHAT, GROUP], ids=["assistant", "group"])
+@pytest.mark.parametrize(
+    ("many", "value"),
+    [
+        (1, lambda chat: chat),
+        (1, lambda chat: json.dumps(chat, indent=2).encode()),
+        (1, lambda chat: b"\xef\xbb\xbf" + json.dumps(chat).encode()),
+        (1, lambda chat: lines(chat)),
+        (1, lambda chat: lines(*chat)),
+        (1, lambda chat: {"model": "m", "messages": chat}),
+        (1, lambda chat: {"task": {"n": [1]}, "messages": chat}),
+        (2, lambda chat: [chat, chat[:-1]]),
+        (2, lambda chat: [{"messages": chat}, {"messages": chat[:-1]}]),
+        (2, lambda chat: lines(chat, chat[:-1])),
+        (2, lambda chat: lines({"messages": chat}, {"id": "b", "messages": chat[:-1]})),
+    ],
+    ids=[
+        "list", "indented", "marked", "one line", "a message a line", "object", "after a list",
+        "lists", "objects", "lists by line", "objects by line",
+    ],
+)  # fmt: skip
+def test_a_bare_list_of_messages_is_read_in_every_wrapping(
+    tmp_path: Path, chat: Any, many: int, value: Any
+) -> None:
+    source = Source(written(tmp_path / "chat.json", value(chat)))
+    claims = [found.NAME for found in formats.formats() if found.sniff(source.head)]
+    assert claims == ["chat"]
+    found, tally = load(source.path)
+    assert len(found) == many == tally.counts["traces"]
+    (bare,), _ = load(written(tmp_path / "bare.json", chat))
+    assert [span.id for span in found[0].spans] == [span.id for span in bare.spans]
+    assert found[0].header.title == bare.header.title is not None
+
+
+@pytest.mark.parametrize("name", ["history", "conversation", "trajectory"])
+def test_a_list_of_messages_under_a_name_of_its_own_is_read(tmp_path: Path, name: str) -> None:
+    (one,), _ = load(written(tmp_path / "one.json", {"model": "gpt-4o", name: CHAT}))
+    assert next(span for span in one.spans if isinstance(span, ModelCall)).request.model == "gpt-4o"
+    two, _ = load(written(tmp_path / "two.json", {"model": "m", "a": CHAT, "b": CHAT[:3]}))
+    assert [len(each.spans) for each in two] == [6, 4]
+
+
+def test_a_first_message_may_be_longer_than_what_a_sniffer_sees(tmp_path: Path) -> None:
+    long = {"content": 'You "help". ' * 10_000, "role": "system"}
+    (one,), _ = load(written(tmp_path / "chat.json", [long, *CHAT[1:]]))
+    assert len(one.spans) == 6
+
+
+def test_in_a_group_chat_every_message_is_a_step_of_its_speaker(tmp_path: Path) -> None:
+    (one,), tally = load(written(tmp_path / "group.json", GROUP))
+    calls = [span for span in one.spans if isinstance(span, ModelCall)]
+    assert [call.agent for call in calls] == [each["role"] for each in GROUP]
+    assert [call.place.message for call in calls] == [0, 1, 2, 3]
+    assert [call.request.context.depth if call.request.context else 0 for call in calls] == [
+        0, 1, 2, 3,
+    ]  # fmt: skip
+    assert one.header.title == "When did it first cost 50?"
+    assert tally.problems == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"role": "admin", "user": "ann"}],
+        {"role": "admin", "content": "all"},
+        [{"content": "a page", "source": "x"}],
+        {"messages": [{"text": "hi", "from": "ann"}]},
+        [[1, 2], {"role": "admin"}],
+    ],
+)
+def test_what_is_no_list_of_messages_is_left_alone(tmp_path: Path, value: Any) -> None:
+    assert formats.sniff(Source(written(tmp_path / "other.json", value))) is None
+
+
 def test_compressed_files_and_standard_names_do_not_matter(tmp_path: Path) -> None:
     plain, _ = load(written(tmp_path / "chat.whatever", CHAT))
     packed, _ = load(written(tmp_path / "c.gz", gzip.compress(json.dumps(CHAT).encode())))
