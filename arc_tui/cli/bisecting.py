@@ -17,7 +17,7 @@ from arc_tui import format
 from arc_tui.cli.bisect_steps import bisect_steps, steps_options, steps_wanted
 from arc_tui.cli.bisect_table import print_bisect
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
-from arc_tui.cli.live import limits, live_options, said_before
+from arc_tui.cli.live import limits, live_options, refuse_unfinished, said_before
 from arc_tui.cli.replaying import named_edit
 from arc_tui.jobs.bisect.bisecting import bisecting
 from arc_tui.jobs.bisect.estimate import Outlook, estimated
@@ -101,7 +101,8 @@ def bisect(
     """Find the prompt version, revision or hunk that broke a step. Runs no tool.
 
     VERSION… are prompt files (or TOML edits), the oldest first. Answers are stored: killed and run
-    again, it asks only the rest. Exit code 0: one is named; 1: none is; 2: it cannot be asked.
+    again, it asks only the rest. Exit code 0: one is named; 1: none is; 2: it cannot be asked, or
+    was not finished.
     """
     _refuse_mixed(options)
     with open_store(db) as store:
@@ -136,6 +137,7 @@ def bisect(
             raise
     view = views[-1] if views else EMPTY
     _show(view, as_json=as_json)
+    refuse_unfinished(view.ended)
     return 0 if view.named else 1
 
 

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from arc_tui.cli.common import console, print_json, with_database
 from arc_tui.cli.free_table import print_runs
+from arc_tui.cli.live import refuse_unfinished
 from arc_tui.jobs.freeing import FreeWanted, freeing, kept_run
 from arc_tui.jobs.replaying import Wanted
 from arc_tui.views.free.view import FreeRuns, FreeView, free_runs
@@ -103,8 +104,8 @@ def _effects(reads: tuple[str, ...], writes: tuple[str, ...]) -> dict[str, Effec
 def run_free(store: Store, wanted: FreeWanted, *, as_json: bool, bundle: Path | None = None) -> int:
     """Make the runs and print them.
 
-    Exit code 0: every run finished its turn; 1: one stopped before, with a reason; 2: there was
-    nothing that could be asked.
+    Exit code 0: every run finished its turn; 1: one stopped before, with a reason; 2: one was not
+    finished, or there was nothing that could be asked.
     """
     with closing(freeing(store, wanted)) as going:
         found = drained(going, wanted.samples)
@@ -114,6 +115,7 @@ def run_free(store: Store, wanted: FreeWanted, *, as_json: bool, bundle: Path | 
         print_json(found)
     else:
         print_runs(console(), found, go_on=continuing(store, wanted))
+    refuse_unfinished(next((run.ended for run in found.runs if run.ended is not None), None))
     if not any(run.rows for run in found.runs):
         return 2
     return 0 if all(run.status == "finished" for run in found.runs) else 1

@@ -10,7 +10,7 @@ import click
 from arc_tui import format
 from arc_tui.cli.common import print_json
 from replay.budget import Limits
-from replay.errors import OfflineMiss
+from replay.errors import ModelRefused, OfflineMiss
 from replay.locked.estimate import Estimate
 
 E = TypeVar("E")
@@ -68,6 +68,12 @@ def refuse_missing(missing: int, model: str | None) -> None:
             f"{format.count(missing, 'answer')} of {model} not stored",
             "--live with a limit (--budget USD) asks for them",
         )
+
+
+def refuse_unfinished(ended: str | None) -> None:
+    """Raises ModelRefused where the model declined to go on, once all that is known was shown."""
+    if ended is not None:
+        raise ModelRefused(f"not finished: {ended}")
 
 
 def foreseen(estimate: Estimate) -> str:

@@ -10,12 +10,11 @@ import click
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
-from arc_tui.cli.live import foreseen, limits, live_options, said_before
+from arc_tui.cli.live import foreseen, limits, live_options, refuse_unfinished, said_before
 from arc_tui.cli.probe_table import print_offers, print_probe
 from arc_tui.jobs.probe.plan import SAMPLES, Wanted
 from arc_tui.jobs.probe.probing import estimated, offered, probing
 from arc_tui.views.probing.view import ProbeView
-from replay.errors import ArcError
 from replay.locked.sampling import Schedule
 from replay.store import Store
 from taxonomy.probes import log
@@ -70,7 +69,7 @@ def probe(
     """Tell two causes of a failure apart by one change, asked again. Runs no tool.
 
     Without --probe it says the symptom, the probes for it and what they cost. Exit code 0: a probe
-    fits, or was decided; 1: none fits, or it is undecided.
+    fits, or was decided; 1: none fits, or it is undecided; 2: it was not finished.
     """
     with open_store(db) as store:
         if show_log:
@@ -112,8 +111,7 @@ def probe(
         print_json(view)
     else:
         print_probe(console(), view)
-    if not view.done:
-        raise ArcError("the probe was cut short", "the same command asks only what is missing")
+    refuse_unfinished(view.ended)
     return 0 if view.classification is not None else 1
 
 

@@ -20,7 +20,7 @@ from arc_tui.cli.expecting import (
     there,
 )
 from arc_tui.cli.free import free_options, free_wanted, refuse_free_options, run_free
-from arc_tui.cli.live import foreseen, limits, live_options, said_before
+from arc_tui.cli.live import foreseen, limits, live_options, refuse_unfinished, said_before
 from arc_tui.cli.replay_table import print_replay
 from arc_tui.jobs.meeting import Question
 from arc_tui.jobs.replaying import Wanted, break_and_notice, estimated, replaying
@@ -113,9 +113,10 @@ def replay(
 ) -> int:
     """Ask the model again at every recorded step, as recorded and with your edit. Runs no tool.
 
-    Exit code 0: the edit changes no action; 1: it does. With --free 0: every run finished its
-    turn; 1: one stopped before that. With --expect 0: met; 1: not; 125: nobody can tell; 128: said
-    wrongly: `git bisect run arc replay TRACE --system FILE --expect E`.
+    Exit code 0: the edit changes no action; 1: it does; 2: it was not finished, or no action
+    changed but not every step was answered. With --free 0: every run finished its turn; 1: one
+    stopped before that; 2: one was not finished. With --expect 0: met; 1: not; 125: nobody can
+    tell; 128: said wrongly: `git bisect run arc replay TRACE --system FILE --expect E`.
     """
     if options["expect"] is None:
         refuse_expect_options(options)
@@ -158,15 +159,16 @@ def replay(
             if notice is not None:  # what speaks against the edit is worth more than the refusal
                 click.echo(f"arc: {format.one_line(notice)}", err=True)
             raise
-        if bundle is not None:
+        if bundle is not None and view.ended is None:
             bundled(store, view, bundle)
     if as_json:
         print_json(view)
     else:
         print_replay(console(), view, rules=show_rules)
+    refuse_unfinished(view.ended)
     if not view.verdict.control.of:  # nothing was asked: neither yes nor no
         return 2
-    return 1 if view.differs else 0
+    return 1 if view.differs else 2 if view.unanswered else 0
 
 
 def _question(wanted: Wanted, options: dict[str, Any]) -> Question:

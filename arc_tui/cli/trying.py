@@ -20,7 +20,7 @@ from arc_tui.cli.common import (
     print_json,
 )
 from arc_tui.cli.live import foreseen as words
-from arc_tui.cli.live import limits, live_options, said_before
+from arc_tui.cli.live import limits, live_options, refuse_unfinished, said_before
 from arc_tui.cli.try_table import print_try
 from arc_tui.jobs.tryout.estimate import foreseen
 from arc_tui.jobs.tryout.trying import trying
@@ -31,7 +31,7 @@ from replay.compare.rules import rules_from
 from replay.edit import Edit
 from replay.edit.together import together
 from replay.edit_file import from_files
-from replay.errors import ArcError, ModelRefused
+from replay.errors import ArcError
 from replay.locked.sampling import Schedule
 from replay.store import Store
 
@@ -135,8 +135,7 @@ def try_(
             raise
     _show(views, rows=rows, as_json=as_json)
     (view,) = views
-    if view.ended is not None:
-        raise ModelRefused(view.ended)
+    refuse_unfinished(view.ended)
     return 0 if view.fixes else 1
 
 

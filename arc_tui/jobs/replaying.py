@@ -88,9 +88,9 @@ def replaying(
             raise
         view = work.view()
         yield view
-    results = list(work.results.values())
-    if any(result.ended is not None for result in results):
+    if view.ended is not None:
         return
+    results = list(work.results.values())
     kept = core(
         trace, edit, models, results, sampling=sampling, steps=wanted.steps, rules=wanted.rules
     )
@@ -180,6 +180,8 @@ class _Work:
             schedule=self._sampling.schedule,
             range=self._sampling.range,
             rules=self._wanted.rules.lines,
+            unanswered=sum(each.declined is not None for each in results),
+            ended=next((each.ended for each in results if each.ended is not None), None),
         )
 
 

@@ -152,6 +152,7 @@ class Row:
             refused=None if control else self._why_none("control"),
             edited_refused=None if edited or not control else self._refused.get("edited"),
             lacks=self._why_some(),
+            declined=next(iter(self._refused.values()), None),
             ended=self._ended,
         )
 

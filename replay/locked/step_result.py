@@ -33,7 +33,8 @@ class StepResult(Struct, frozen=True, eq=False, kw_only=True):
     request; where it does not, both arms hold the same replies. `between` compares the first
     replies of the arms. `refused` says why there is no answer at all: nothing to ask, or the model
     declined; `edited_refused` why only the edited arm has none; `lacks` why an arm lacks samples
-    though it has some; `ended` that nothing more was asked, and why: another run goes on there.
+    though it has some; `declined` that an arm could not be asked though the other could, or that
+    the model declined it; `ended` that nothing more was asked, and why: another run goes on there.
     `oracle` names who judged whether the replies show the failure, None where nobody did.
     """
 
@@ -52,6 +53,7 @@ class StepResult(Struct, frozen=True, eq=False, kw_only=True):
     refused: str | None = None
     edited_refused: str | None = None
     lacks: str | None = None
+    declined: str | None = None
     ended: str | None = None
 
     @property

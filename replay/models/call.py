@@ -41,8 +41,15 @@ class Call:
         Raises RequestRefused where the server declines this request, ModelRefused where it
         declines altogether, stays unreachable, or the budget would be exceeded.
         """
+        found: dict[str, Any] | Failed | None = None
         for attempt in range(self._line.attempts):
-            found = await self._attempt()
+            try:
+                found = await self._attempt()
+            except ModelRefused as refused:
+                if not isinstance(found, Failed):
+                    raise
+                said = f"{refused.message}, after a call that failed: {found.error.message}"
+                raise ModelRefused(said, refused.hint) from refused
             if not isinstance(found, Failed):
                 return found
             if not found.again or self.last or attempt == self._line.attempts - 1:

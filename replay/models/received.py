@@ -1,7 +1,8 @@
 """What came back from a server: an answer, a failure that may pass, or a refusal?
 
 Much that is no answer looks like one: a proxy's page with status 200, another provider's body, a
-stream without its end. Only a whole message of the Messages API is taken.
+stream without its end. Only a whole message of the Messages API is taken; anything else may be a
+gateway's bad moment, and is asked for again like an error of the server.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from replay.convert import SAMPLING
 from replay.errors import ModelRefused, RequestRefused
 from replay.models import stream
 from replay.models.message import flaw
-from replay.models.wire import KEY_HINT, Reply
+from replay.models.wire import KEY_HINT, MESSAGES, Reply
 
 LONGEST_ASKED_WAIT_S = 300.0
 """A server that asks for more than this is not waited for."""
+
+OTHER_KIND = "ANTHROPIC_BASE_URL must name a server that speaks the Messages API"
 
 _TRANSIENT = {408, 409, 429}
 _TRANSIENT_ERRORS = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
@@ -68,10 +71,9 @@ def judged(reply: Reply, asked: Asked) -> dict[str, Any] | Failed:
 
 def _nonsense(asked: Asked, what: str) -> Failed:
     error = ModelRefused(
-        f"{asked.address} answers with {what}, not with a message of the Messages API",
-        "ANTHROPIC_BASE_URL must name a server that speaks it",
+        f"{asked.address} answers with {what}, not with a message of the Messages API", OTHER_KIND
     )
-    return Failed(error, again=False, billed=True)
+    return Failed(error, again=True, billed=True)
 
 
 def declined(reply: Reply, asked: Asked) -> Failed | None:
@@ -96,9 +98,22 @@ def declined(reply: Reply, asked: Asked) -> Failed | None:
     if status in {400, 413, 422}:
         return Failed(RequestRefused(where, request_hint(said)), again=False, billed=False)
     hint = KEY_HINT if status in {401, 403} else ""
-    if status == 404:
+    if status in {404, 405} and not _speaks_of(reply, asked.model):
+        where = f"{asked.address} has no Messages API: nothing at {MESSAGES} (HTTP {status})"
+        hint = OTHER_KIND
+    elif status == 404:
         hint = f"does {asked.address} serve a model of that name? --model names another"
     return Failed(ModelRefused(where, hint), again=False, billed=False)
+
+
+def _speaks_of(reply: Reply, model: str) -> bool:
+    """Does an error come from a server of the Messages API, or name the model that was asked?"""
+    try:
+        said = msgspec.json.decode(reply.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    ours = isinstance(said, dict) and said.get("type") == "error"
+    return ours or model.encode() in reply.body
 
 
 def _said(reply: Reply) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from arc_tui.cli.bisecting import bisect
 from arc_tui.jobs.bisect.bisecting import kept_bisects
@@ -258,8 +259,14 @@ class TestLive:
     ) -> None:
         with pytest.raises(OfflineMiss, match="v3, answer 1"):
             self.asked(db)
-        first = self.asked(db, "--live", "--max-calls", "12", "-m", "1")
-        assert first.return_value == 0
+        words = ("--live", "--max-calls", "12", "-m", "1", "--model", MODEL)
+        first = CliRunner().invoke(
+            bisect,
+            [TOUR, *prompts((3, 4, 5)), "--expect", "tool=get_order", *words, "--db", str(db)],
+            standalone_mode=False,
+        )
+        assert isinstance(first.exception, ModelRefused)
+        assert "not finished: the limit of 12 calls" in first.exception.message
         assert "answers of claude-test, at most 200; 0 there already" in first.stderr
         assert api.asked == 12
         assert "it ended before its checks were through" in first.stdout

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from arc_tui.cli import COMMANDS, cli
 from arc_tui.jobs import importing
 from arc_tui.places import fixtures
+from replay.errors import ModelRefused
 from replay.models.demo import Demo
 from taxonomy.ledger import open_ledger
 from tests.messages_api import MessagesApi
@@ -314,9 +315,9 @@ def test_a_trace_of_another_model_is_refused_by_the_demo_and_missing_offline(
     said = spoken("--db", str(db), "replay", "last", cwd=tmp_path)
     assert said.code == 2
     assert "--live with a limit" in said.err
-    demo = run(db, "replay", "last", "--model", "demo")
-    assert demo.return_value == 2
-    assert "the demo model answers only with a shop's tools" in demo.stdout
+    demo = spoken("--db", str(db), "replay", "last", "--model", "demo", cwd=tmp_path)
+    assert demo.code == 2
+    assert "the demo model answers only with a shop's tools" in demo.err
 
 
 def test_the_demo_runs_without_a_terminal_key_or_network(tmp_path: Path) -> None:
@@ -376,7 +377,8 @@ def hostile(tmp_path: Path) -> Path:
 def test_escape_sequences_in_a_trace_never_reach_the_terminal(
     arguments: list[str], hostile: Path
 ) -> None:
-    result = run(hostile, *arguments)
+    result = CliRunner().invoke(cli, ["--db", str(hostile), *arguments], standalone_mode=False)
+    assert result.exception is None or isinstance(result.exception, ModelRefused)
     assert not OBEYED & set(result.stdout + result.stderr)
 
 

@@ -209,13 +209,54 @@ def test_a_refusal_of_the_whole_model_says_what_to_do(
     "body",
     ["<html>Sign in</html>", '{"choices": [{"message": {}}]}', '{"type": "message"}', "[]", "3"],
 )
-def test_what_is_no_message_is_refused_though_it_came_with_status_200(
-    api: MessagesApi, claude: Claude, body: str
+def test_what_is_no_message_is_asked_again_and_then_refused_though_its_status_is_200(
+    api: MessagesApi, claude: Claude, waits: Waits, body: str
 ) -> None:
     api.fault(Fault(body=body))
+    assert claude.complete(BODY, 0)["stop_reason"] == "end_turn"
+    assert (api.asked, waits.seconds) == (2, [0.5])
+    api.fault(*[Fault(body=body)] * 3)
     with pytest.raises(ModelRefused, match="not with a message of the Messages API"):
         claude.complete(BODY, 0)
-    assert api.asked == 1
+    assert api.asked == 5
+
+
+def test_a_limit_that_ends_the_attempts_says_what_failed_before(
+    api: MessagesApi, waits: Waits
+) -> None:
+    api.fault(*[FAULTS["web page"]] * 3)
+    said = r"limit of 2 calls .* answers with a web page"
+    limited = client(api, waits, budget=Budget(Limits(calls=2)))
+    with limited as made, pytest.raises(ModelRefused, match=said):
+        made.complete(BODY, 0)
+    assert api.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, '{"detail": "Not Found"}'),
+        (404, '{"error": {"message": "Unknown request URL", "type": "invalid_request_error"}}'),
+        (404, "404 page not found"),
+        (404, "<html>Not here</html>"),
+        (405, "Method Not Allowed"),
+    ],
+)
+def test_a_server_of_another_kind_is_told_from_a_model_it_does_not_have(
+    api: MessagesApi, claude: Claude, status: int, body: str
+) -> None:
+    api.fault(Fault(status=status, body=body))
+    with pytest.raises(ModelRefused) as error:
+        claude.complete(BODY, 0)
+    assert error.value.message == (
+        f"{api.base_url} has no Messages API: nothing at /v1/messages (HTTP {status})"
+    )
+    assert "ANTHROPIC_BASE_URL" in error.value.hint
+    unknown = f'{{"object": "error", "message": "The model `{claude.name}` does not exist."}}'
+    api.fault(Fault(status=404, body=unknown))
+    with pytest.raises(ModelRefused, match="HTTP 404") as error:
+        claude.complete(BODY, 0)
+    assert "--model" in error.value.hint
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,7 @@ class _Work:
             view,
             notices=tuple(notices),
             says_not=tuple(says_not),
+            ended=refused,
             digest=canon.digest("bisect", canon.encode(plan.question), canon.encode(self._seen())),
         )
 

@@ -56,8 +56,8 @@ class BisectView(Struct, frozen=True, eq=False, kw_only=True):
     `unchanged` is how likely nothing changed. `samples` counts the answers of the search, `checks`
     those of its checks; of all of them `asked` were asked for and `kept` were stored. `diff` is
     the named version against the one before it, or the named hunks. `says_not` are sentences that
-    bound what was found. `fidelity` is that of the requests
-    that are asked. `digest` is over the evidence, None before the end.
+    bound what was found. `fidelity` is that of the requests that are asked. `ended` says why the
+    model declined to go on. `digest` is over the evidence, None before the end.
     """
 
     trace: str
@@ -89,6 +89,7 @@ class BisectView(Struct, frozen=True, eq=False, kw_only=True):
     kept: int = 0
     spent_usd: float = 0.0
     spent_complete: bool = True
+    ended: str | None = None
     digest: str | None = None
 
     @property

@@ -164,6 +164,11 @@ class FreeView(Struct, frozen=True, eq=False, kw_only=True):
         return self.stop.status if self.stop is not None else "going"
 
     @property
+    def ended(self) -> str | None:
+        """Why the run was not finished, None where it is over, or goes on."""
+        return self.stop.sentence if self.stop is not None and self.stop.passing else None
+
+    @property
     def left(self) -> FreeRow | None:
         """The answer at which it left the road."""
         return next((row for row in self.rows if row.mark in ("left", "unclear")), None)

@@ -81,8 +81,9 @@ class ReplayView(Struct, frozen=True, eq=False, kw_only=True):
 
     `done` of `total` steps are in; `digest` is there at the end of a replay that was not cut short.
     `spent_usd` counts live calls of this run only (`spent_complete` where every price was known);
-    `asked` calls were made, `kept` answers were there already. `rules` are those of the user by
-    which answers were compared, beside `replay.compare.RULES`.
+    `asked` calls were made, `kept` answers were there already. `unanswered` steps lack an arm that
+    was declined; `ended` says why nothing more was asked, None where all was. `rules` are those of
+    the user by which answers were compared, beside `replay.compare.RULES`.
     """
 
     trace: str
@@ -102,6 +103,8 @@ class ReplayView(Struct, frozen=True, eq=False, kw_only=True):
     range: int = 0
     rules: tuple[str, ...] = ()
     estimate: Estimate | None = None
+    unanswered: int = 0
+    ended: str | None = None
     digest: str | None = None
 
     @property
