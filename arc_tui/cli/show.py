@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.text import Text
 
 from arc_tui import format
+from arc_tui.cli.common import with_database
 from arc_tui.views.trace.step import Said, Seen, StepView
 from arc_tui.views.trace.tree import TreeRow, visible
 from arc_tui.views.trace.view import TraceView
-from arc_tui.widgets.document import INDENT, LABEL, Document, Fold
+from arc_tui.widgets.document import INDENT, LABEL, Document, Fold, Keyed
 from arc_tui.widgets.trace.why_page import why_page
 from taxonomy.classes import class_label
 
@@ -95,8 +99,9 @@ def print_step(out: Console, trace: TraceView, view: StepView) -> None:
 
 
 def _print_document(out: Console, document: Document) -> None:
-    """A page of the app, its folds open."""
-    for item in document:
+    """A page of the app, its folds open, commands in place of keys."""
+    for each in document:
+        item = each.without_keys(_command) if isinstance(each, Keyed) else each
         if isinstance(item, Fold):
             _print_document(out, item.inside())
             continue
@@ -104,6 +109,10 @@ def _print_document(out: Console, document: Document) -> None:
         text.append(f"{item.label:<{LABEL}}" if item.label else "", "dim")
         text.append(_long(item.text), "bold" if item.style in ("head", "candidate") else "")
         out.print(text.append(f"   {item.aside}" if item.aside else "", "dim"), soft_wrap=True)
+
+
+def _command(words: Sequence[str]) -> str:
+    return shlex.join(with_database(words))
 
 
 def _head(out: Console, text: str) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from arc_tui import format
 from arc_tui.jobs.replaying import estimated
 from arc_tui.views.replay.draft import Draft, edit_of
-from arc_tui.views.wish import Wish, asked_models, is_local
+from arc_tui.views.wish import Wish, asked_models, cost, is_local
 from replay.edit import Edit
 from replay.locked.estimate import Estimate
 from replay.locked.sampling import AUTO, Sampling
@@ -135,16 +135,6 @@ def _at_most(estimate: Estimate) -> str:
     if estimate.most_calls <= estimate.calls:
         return ""
     return f", at most {format.count(estimate.most_calls, 'call')} where it stays open"
-
-
-def cost(estimate: Estimate) -> str:
-    """What the calls of an estimate come to, at first and at the most."""
-    if estimate.usd is None:
-        return "no price is known for it"
-    said = f"about {format.usd(estimate.usd)}"
-    if estimate.most_usd is None or estimate.most_calls <= estimate.calls:
-        return said
-    return f"{said}, at most {format.usd(estimate.most_usd)}"
 
 
 def asking_price(models: tuple[str, ...], estimate: Estimate) -> str:

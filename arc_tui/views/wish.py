@@ -6,10 +6,12 @@ import re
 
 from msgspec import Struct
 
+from arc_tui import format
 from arc_tui.jobs.replaying import Wanted
 from replay.budget import Limits
 from replay.edit import Edit
 from replay.errors import BadEdit
+from replay.locked.estimate import Estimate
 from replay.locked.sampling import AUTO, LEVELS, Sampling
 from replay.models.choose import DEMO
 
@@ -41,6 +43,16 @@ def asked_models(model: str | None, edit: Edit | None) -> tuple[str, ...]:
 def is_local(models: tuple[str, ...]) -> bool:
     """Is all of it asked on this machine, for free?"""
     return set(models) == {DEMO}
+
+
+def cost(estimate: Estimate) -> str:
+    """What the calls of an estimate come to, at first and at the most."""
+    if estimate.usd is None:
+        return "no price is known for it"
+    said = f"about {format.usd(estimate.usd)}"
+    if estimate.most_usd is None or estimate.most_calls <= estimate.calls:
+        return said
+    return f"{said}, at most {format.usd(estimate.most_usd)}"
 
 
 MOST_SAMPLES = 100

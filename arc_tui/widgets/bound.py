@@ -14,8 +14,7 @@ from typing import Any
 from textual.binding import Binding
 from textual.screen import Screen
 
-NAMED = re.compile(r"‹(?P<id>\w+\.\w+)(?::(?P<otherwise>\w+))?›")
-"""A key in a sentence, by the id of its binding."""
+from arc_tui.widgets.document import NAMED
 
 NO_LETTER = re.compile(r"f\d+|\w+\+\w+|escape")
 """A key that does the same while letters are typed."""

@@ -55,9 +55,33 @@ class Block(Struct, frozen=True, eq=False, kw_only=True):
         return rest if self.key and rest > ONE_LINE else 0
 
 
+NAMED = re.compile(r"‹(?P<id>\w+\.\w+)(?::(?P<otherwise>\w+))?›")
+"""A key in a sentence, by the id of its binding."""
+
+
 class Keyed(Block, frozen=True, eq=False, kw_only=True):
     """Our own words, with the ids of the keys they name: what a trace says is never looked through
-    for keys."""
+    for keys.
+
+    `command` are the words of the `arc` command that does what the keys do, () where none does.
+    """
+
+    command: tuple[str, ...] = ()
+
+    def without_keys(self, written: Callable[[Sequence[str]], str]) -> Block:
+        """For whoever has no keys, in a terminal or a file: the command, as it is `written`, in
+        place of what names a key. A label leaves its column empty."""
+        text, label, aside = (
+            "" if NAMED.search(said) else said for said in (self.text, self.label, self.aside)
+        )
+        hint = f"Try: {written(self.command)}" if self.command else ""
+        return Block(
+            text=text,
+            label=label or (self.label and " "),
+            aside=". ".join(filter(None, (aside, hint))),
+            style=self.style,
+            indent=self.indent,
+        )
 
 
 class Fold(Struct, frozen=True, eq=False, kw_only=True):

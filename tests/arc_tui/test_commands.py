@@ -77,6 +77,17 @@ def test_show_prints_the_tree_and_a_step_in_full(db: Path) -> None:
     assert "refund_order" in run(db, "show", TOUR, "4").stdout
 
 
+def test_a_printed_step_has_commands_where_the_app_has_keys(db: Path) -> None:
+    key = as_json(db, "ls", TOUR)[0]["trace"]
+    at_break, elsewhere = run(db, "show", TOUR, "4").stdout, run(db, "show", TOUR, "0").stdout
+    assert f"  probes   Try: arc --db {db} probe {key[:8]} --step 4\n" in at_break
+    one = f"Try: arc --db {db} probe {key} --probe summary --step 4\n"
+    assert f"capability gap?   22 calls, free. {one}" in at_break
+    here = f"nothing stands out at this step   Try: arc --db {db} show {key[:8]} 4\n"
+    assert here in elsewhere
+    assert "‹" not in at_break + elsewhere
+
+
 def test_a_sub_agent_nests_below_the_call_that_asked_for_it(db: Path) -> None:
     lines = run(db, "show", "shop-compare-v8-0").stdout.splitlines()
     asked = next(n for n, line in enumerate(lines) if "ask_researcher" in line)

@@ -18,7 +18,7 @@ import arc_tui
 from arc_tui.keymap import bound, checked, named
 from arc_tui.screens.trace.screen import TraceScreen
 from arc_tui.settings import Settings
-from arc_tui.widgets.bound import NAMED
+from arc_tui.widgets.document import NAMED
 from tests.arc_tui.test_every_screen import (
     LARGE,
     TABLE,
@@ -47,6 +47,9 @@ SENTENCE = re.compile(
 
 FIXED = re.compile(r"tab (goes to the line|next( line)?)|⏎ (answers|attaches)|space: [a-z ]+")
 """What is said of keys in a dialog's lines and ticks, which are Textual's own."""
+
+WRITTEN = re.compile(r"‹\w+\.[\w.{}]+(?::[\w.{}]+)?›")
+"""A key by its id in the source, where a part of it may be put in later."""
 
 OURS = Path(arc_tui.__file__).parent
 
@@ -125,7 +128,9 @@ async def test_a_fold_names_the_key_that_opens_it_while_it_is_closed(demo: Path)
 def test_every_key_that_a_sentence_names_is_one() -> None:
     known = bound()
     for path in sources():
-        for found in NAMED.finditer(path.read_text()):
+        text = path.read_text().replace(NAMED.pattern, "")
+        assert text.count("‹") == len(WRITTEN.findall(text)), path
+        for found in NAMED.finditer(text):
             name, otherwise = found["id"], found["otherwise"]
             assert name in known, (path, name)
             assert otherwise in (None, known[name].keys[0]), (path, name)
@@ -140,6 +145,34 @@ def test_no_sentence_names_a_key_by_itself() -> None:
         if SENTENCE.search(FIXED.sub("", said))
     ]
     assert not found
+
+
+PAGES = {OURS / "widgets" / "trace" / name for name in ("why_page.py", "why_probes.py")}
+"""The pages of a screen that a command prints too, with `Keyed.without_keys`."""
+
+APP = ("arc_tui.app", "arc_tui.screens.", "arc_tui.routing", "arc_tui.keymap")
+
+
+def test_commands_load_no_sentence_that_names_a_key() -> None:
+    """But the app itself, and pages whose keys they print as commands."""
+    seen: set[Path] = set()
+    waiting = list((OURS / "cli").rglob("*.py"))
+    while waiting:
+        path = waiting.pop()
+        if path not in seen:
+            seen.add(path)
+            waiting += imported(path)
+    assert {path for path in seen if NAMED.search(path.read_text())} == PAGES
+    assert {part.name for path in seen for part in path.parents} >= {"replay", "taxonomy", "jobs"}
+
+
+def imported(path: Path) -> Iterator[Path]:
+    """The modules of ours that a module names, but for those of the app."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith(APP):
+            for name in (node.module, *(f"{node.module}.{each.name}" for each in node.names)):
+                place = OURS.parent / name.replace(".", "/")
+                yield from filter(Path.is_file, (place.with_suffix(".py"), place / "__init__.py"))
 
 
 def sentences(tree: ast.AST) -> Iterator[str]:

@@ -249,16 +249,15 @@ def test_all_scores_of_a_step_stand_side_by_side_with_what_is_behind_them(store:
 def test_a_hint_is_marked_and_does_not_count_as_speaking_against_the_step(store: Store) -> None:
     said = why(store, 4)
     assert said[0].startswith(
-        "nothing stands out at this step, but a hint; ‹trace.candidate_next› goes to"
+        "nothing stands out at this step, but a hint  ‹trace.candidate_next› goes to"
     )
     assert "wrong tool?  a hint, counted nowhere, by better tool, 30% sure" in said
 
 
 def test_a_step_with_nothing_against_it_says_so_in_one_line(store: Store) -> None:
     said = why(store, 1, deeply=False)
-    assert (
-        said[0]
-        == "nothing stands out at this step; ‹trace.candidate_next› goes to the candidate at step 3"
+    assert said[0] == (
+        "nothing stands out at this step  ‹trace.candidate_next› goes to the candidate at step 3"
     )
 
 

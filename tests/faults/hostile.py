@@ -269,7 +269,8 @@ def rows(commands_tried: int | None = None) -> Iterator[Row]:
 
 
 def leaking(words: tuple[str, ...], command: click.Command, path: Path) -> tuple[list[str], int]:
-    """The calls of a command whose output a terminal would obey, and how many there were."""
+    """The calls of a command whose output a terminal would obey, or that names a key of the app,
+    and how many there were."""
     if words[0] in NOT_RUN:
         return [], 0
     found: list[str] = []
@@ -281,6 +282,6 @@ def leaking(words: tuple[str, ...], command: click.Command, path: Path) -> tuple
             with tempfile.TemporaryDirectory() as folder, terminal(attached, Path(folder)):
                 said = said_by([*words, *call], copy)
             tried += 1
-            if "Traceback" in said or obeyed(said):
+            if "Traceback" in said or obeyed(said) or "‹" in said:
                 found.append(f"{' '.join(words)} {call!r}: {obeyed(said)!r} {said[-600:]!r}")
     return found, tried

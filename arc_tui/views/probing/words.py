@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from arc_tui import format
 from arc_tui.views.probing.view import ProbeOffer, ProbeView
-from arc_tui.views.prospect import cost
+from arc_tui.views.wish import cost
 from replay.locked.estimate import Estimate
 from replay.models.choose import DEMO, label
 from taxonomy.probes.log import LogLine

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from arc_tui import format
 from arc_tui.jobs.bisect.step_plan import StepsWanted
-from arc_tui.views.prospect import asking_price, cost
+from arc_tui.views.prospect import asking_price
 from arc_tui.views.steps.prospect import Bill, Prospect, TrialProspect
 from arc_tui.views.steps.view import StepsView
+from arc_tui.views.wish import cost
 from replay.models import server
 from replay.models.choose import label
 from replay.statistics import Rate

@@ -11,11 +11,10 @@ from arc_tui.jobs.tryout.estimate import foreseen
 from arc_tui.jobs.tryout.kept import KeptTry
 from arc_tui.jobs.tryout.plan import newest_prompt
 from arc_tui.jobs.tryout.wish import Wanted
-from arc_tui.views.prospect import cost
 from arc_tui.views.trying import view as views
 from arc_tui.views.trying.view import TryView, build_try
 from arc_tui.views.trying.words import basis, extent, headline, moment, notices, sentence
-from arc_tui.views.wish import is_local
+from arc_tui.views.wish import cost, is_local
 from replay.errors import ArcError
 from replay.locked.estimate import Estimate
 from replay.models.choose import label

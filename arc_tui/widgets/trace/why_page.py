@@ -44,7 +44,7 @@ def why_page(trace: TraceView, step: StepView) -> Document:
         tuple(_run(trace)),
     ]  # fmt: skip
     if not any(against):
-        parts.insert(0, (Keyed(text=_nothing(trace, hints=bool(hints)), style="quiet"),))
+        parts.insert(0, (_nothing(trace, hints=bool(hints)),))
     return tuple(item for part in parts if part for item in (*part, BLANK))[:-1]
 
 
@@ -69,18 +69,22 @@ def class_name(failure: FailureClass, sub: str | None) -> str:
     return format.one_line(class_label(failure, sub))
 
 
-def _nothing(trace: TraceView, *, hints: bool) -> str:
+def _nothing(trace: TraceView, *, hints: bool) -> Block:
+    """Why nothing speaks against the step, and where something does."""
     if trace.blind:
-        return BLIND
+        return Block(text=BLIND, style="quiet")
     if trace.diagnosis is None:
-        return "the rules have not looked at this run yet"
+        return Block(text="the rules have not looked at this run yet", style="quiet")
     only = ", but a hint" if hints else ""
-    if trace.marked:
-        return (
-            f"nothing stands out at this step{only}; ‹trace.candidate_next› goes to the"
-            f" candidate at step {trace.marked[0]}"
-        )
-    return f"nothing the rules know stands out at this step{only}"
+    if not trace.marked:
+        return Block(text=f"nothing the rules know stands out at this step{only}", style="quiet")
+    first = trace.marked[0]
+    return Keyed(
+        text=f"nothing stands out at this step{only}",
+        style="quiet",
+        aside=f"‹trace.candidate_next› goes to the candidate at step {first}",
+        command=("arc", "show", trace.run.trace[:8], str(first)),
+    )
 
 
 def _tags(trace: TraceView, step: StepView) -> Iterator[Item]:

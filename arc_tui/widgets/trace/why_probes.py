@@ -23,14 +23,19 @@ def last_blocks(probes: WhyProbes) -> Iterator[Item]:
 
 
 def offer_blocks(probes: WhyProbes) -> Iterator[Item]:
-    """The probes that fit, each with its letter, what it tells apart, its price and change."""
+    """The probes that fit, each with its letter, what it tells apart, its price and change; a
+    command names the model where that is not known."""
     listed = probes.listed
     if listed is None or not listed.offers:
         return
     aside = "‹trace.probes›, then a letter, tells two causes apart"
-    yield Keyed(text="probes", style="head", aside=aside)
+    every = ("arc", "probe", listed.trace[:8], "--step", str(probes.step))
+    yield Keyed(text="probes", style="head", aside=aside, command=every)
+    named = () if listed.model is not None else ("--model", "NAME")
     for offer in listed.offers:
         aside = price(offer, listed.model)
         label = f"‹trace.probes› ‹probe.{offer.name}:{offer.key}›"
-        yield Keyed(text=f"{between(offer)}?", label=label, aside=aside, indent=INDENT)
+        command = (*offer.command, *named) if offer.command else ()
+        yield Keyed(text=f"{between(offer)}?", label=label, aside=aside, indent=INDENT,
+                    command=command)  # fmt: skip
         yield Block(text=offer.why_not or offer.change, label=" ", indent=INDENT, style="quiet")
