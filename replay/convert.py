@@ -11,6 +11,7 @@ Converting the steps of a trace costs each node of their contexts once, and so d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,6 +33,9 @@ DEFAULT_MAX_TOKENS = 4096
 
 JOINED = "several system texts sent as one"
 SHIMMED = "the provider's own tool, offered as a plain one"
+
+UNNAMED = "tools recorded without a name, each sent under its own"
+REPEATED = "tools that share a name, each sent under its own"
 
 _POLICY = frozenset({THINKING, RENAMED, JOINED})
 """Losses that follow from our rules and take no message, tool or result from the model."""
@@ -190,9 +194,15 @@ class Converter:
 
     def _offered(self, recorded: tuple[Tool, ...] | None) -> _Offered:
         if id(recorded) not in self._toolsets:
-            tools = [_tool(tool) for tool in recorded or ()]
+            names = _names(recorded or ())
+            tools = [_tool(tool, name) for tool, name in zip(recorded or (), names, strict=True)]
             losses = [loss for tool in recorded or () for loss in _tool_losses(tool)]
-            aliases = {alias(t.name): t.name for t in recorded or () if alias(t.name) != t.name}
+            losses += _name_losses(recorded or ())
+            aliases = {
+                name: tool.name
+                for tool, name in zip(recorded or (), names, strict=True)
+                if name != tool.name
+            }
             self._toolsets[id(recorded)] = _Offered(
                 recorded, tools, _digest("tools", tools), tuple(losses), aliases
             )
@@ -214,11 +224,30 @@ def _refusal(request: Request, talk: Conversation) -> str | None:
 # --- tools
 
 
-def _tool(tool: Tool) -> dict[str, Json]:
+def _names(tools: tuple[Tool, ...]) -> list[str]:
+    """The names tools are sent by, no two alike: the API refuses a name that stands twice."""
+    met: Counter[str] = Counter()
+    names = []
+    for tool in tools:
+        names.append(alias(tool.name, met[tool.name]))
+        met[tool.name] += 1
+    return names
+
+
+def _name_losses(tools: tuple[Tool, ...]) -> Iterator[str]:
+    """What the model is not told of names as it was."""
+    for name, count in Counter(tool.name for tool in tools).items():
+        if not name:
+            yield f"{UNNAMED}: {count}"
+        elif count > 1:
+            yield f"{REPEATED}: {name}"
+
+
+def _tool(tool: Tool, name: str) -> dict[str, Json]:
     schema = tool.schema if isinstance(tool.schema, dict) else {}
     described = {} if tool.description is None else {"description": tool.description}
     return {
-        "name": alias(tool.name),
+        "name": name,
         **described,
         "input_schema": schema if schema.get("type") == "object" else {"type": "object", **schema},
     }

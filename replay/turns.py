@@ -247,11 +247,15 @@ def _in_order(message: Message, asked: tuple[Call, ...]) -> list[Block | Call]:
     return found
 
 
-def alias(name: str) -> str:
-    """A name the API takes: a function of the recorded one alone, distinct for distinct names."""
-    if _NAME.fullmatch(name):
+def alias(name: str, repeat: int = 0) -> str:
+    """A name the API takes: a function of the recorded one alone, distinct for distinct names.
+
+    Of several tools that are declared under one name, or under none, the `repeat`-th after the
+    first gets a name of its own.
+    """
+    if _NAME.fullmatch(name) and not repeat:
         return name
-    mark = canon.digest("tool name", name).partition(":")[2][:8]
+    mark = canon.digest("tool name", name, *[str(repeat)] * bool(repeat)).partition(":")[2][:8]
     return f"{re.sub('[^a-zA-Z0-9_-]', '_', name)[:100]}_{mark}"
 
 

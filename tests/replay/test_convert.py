@@ -219,6 +219,25 @@ def test_a_tool_name_the_api_refuses_gets_an_alias_that_leads_back() -> None:
     assert refusal(body) is None
 
 
+@pytest.mark.parametrize(
+    ("names", "loss"),
+    [(["", "", ""], f"{convert.UNNAMED}: 3"), (["look", "", "look"], f"{convert.REPEATED}: look")],
+)
+def test_tools_without_a_name_or_with_the_same_are_sent_under_names_that_differ(
+    names: list[str], loss: str
+) -> None:
+    tools = tuple(Tool(name=name) for name in names)
+    made = sent(user("go"), tools=tools)
+    body = made.body()
+    offered = [tool["name"] for tool in body["tools"]]
+    assert len(set(offered)) == 3
+    assert [made.recorded_name(name) for name in offered] == names
+    assert refusal(body) is None
+    assert loss in made.losses
+    assert loss in made.partial
+    assert sent(user("go"), tools=tools[:1]).body()["tools"] == body["tools"][:1]
+
+
 def test_images_stay_as_base64_and_addresses_are_never_followed() -> None:
     made = sent(
         {
