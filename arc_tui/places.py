@@ -32,7 +32,12 @@ def fixtures() -> Path:
 
 
 def author() -> str:
-    """Who is at the keyboard: `ARC_USER`, else the name of the account."""
+    """Who is at the keyboard: `ARC_USER`, else the name of the account. Raises ArcError where that
+    is no text that can be stored."""
     import getpass
 
-    return os.environ.get("ARC_USER") or getpass.getuser()
+    from replay.written import refuse_halves
+
+    name = os.environ.get("ARC_USER") or getpass.getuser()
+    refuse_halves(name)
+    return name

@@ -28,7 +28,7 @@ import msgspec
 import tomli_w
 from msgspec import structs
 
-from replay import canon
+from replay import canon, written
 from replay.edit import Change, Edit, SetSystem, flaw, meant
 from replay.errors import BadEdit
 from replay.trace import Json
@@ -46,11 +46,11 @@ def from_files(system: Path | None, files: Sequence[Path]) -> Edit | None:
     changes: list[Change] = []
     names: list[str] = []
     if system is not None:
-        changes.append(SetSystem(_text(system)))
-        names.append(system.stem)
+        changes.append(SetSystem(written.from_file(system)))
+        names.append(written.called(system.stem))
     threads: set[str] = set()
     for file in files:
-        read = from_toml(_text(file), str(file), file.stem)
+        read = from_toml(written.from_file(file), str(file), written.called(file.stem))
         changes.extend(read.changes)
         names.append(read.name)
         threads.update([read.thread] if read.thread else [])
@@ -58,13 +58,6 @@ def from_files(system: Path | None, files: Sequence[Path]) -> Edit | None:
         raise BadEdit(f"{files[-1]}: thread: another file names another thread")
     thread = threads.pop() if threads else None
     return Edit(name=" + ".join(names), changes=tuple(changes), thread=thread) if names else None
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadEdit(f"{file}: cannot be read: {error}") from error
 
 
 # --- reading
@@ -113,7 +106,7 @@ def _change(table: Json, where: str) -> Change:
 def _with_schema(table: dict[str, Json]) -> dict[str, Json]:
     """A schema may be given as JSON text: TOML has no null."""
     schema = table.get("schema")
-    return {**table, "schema": msgspec.json.decode(schema)} if isinstance(schema, str) else table
+    return {**table, "schema": written.from_json(schema)} if isinstance(schema, str) else table
 
 
 def _refuse_unknown(table: dict[str, Json], known: Iterable[str], where: str) -> None:

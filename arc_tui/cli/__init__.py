@@ -71,7 +71,17 @@ class Commands(Lazy):
             return "open", self.get_command(ctx, "open"), args
         if word not in COMMANDS:
             raise click.UsageError(_no_command(word))
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is None or all(each.type is not click.UNPROCESSED for each in command.params):
+            _refuse_halves(rest)
+        return name, command, rest
+
+
+def _refuse_halves(words: list[str]) -> None:
+    """A word that is not UTF-8 may be the name of a file, and nothing else."""
+    from replay.written import refuse_halves
+
+    refuse_halves(*(word for word in words if not os.path.exists(word)))
 
 
 def _no_command(word: str) -> str:

@@ -15,6 +15,7 @@ from arc_tui.cli.probe_table import print_offers, print_probe
 from arc_tui.jobs.probe.plan import SAMPLES, Wanted
 from arc_tui.jobs.probe.probing import estimated, offered, probing
 from arc_tui.views.probing.view import ProbeView
+from replay import written
 from replay.locked.sampling import Schedule
 from replay.store import Store
 from taxonomy.probes import log
@@ -130,10 +131,7 @@ def _refuse_strays(
 def _written(given: str | None) -> str | None:
     if given is None or given == ASK:
         return None
-    try:
-        return Path(given).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{given}: cannot be read: {error}") from error
+    return written.from_file(Path(given))
 
 
 def _drained(work: Iterator[ProbeView]) -> ProbeView:

@@ -55,16 +55,19 @@ def record(
     import asyncio
 
     from arc_tui.jobs import recording
+    from replay.formats.intake import mended
     from replay.recorder.log import About
+    from replay.written import refuse_halves
 
     require("arc record", "aiohttp", "multidict", "truststore", "yarl")
     # What the server remarks of a broken connection would land in the command's own output.
     logging.getLogger("aiohttp").addHandler(logging.NullHandler())
+    refuse_halves(task, variant, title, *labels)
     about = About(
         title=title,
         task=task,
         variant=variant,
-        labels={"command": shlex.join(command), **dict(map(_label, labels))},
+        labels={"command": mended(shlex.join(command)), **dict(map(_label, labels))},
     )
     path = database(db or ctx.find_root().obj)
     try:

@@ -19,6 +19,7 @@ from arc_tui.jobs.judging import Wanted, estimated, judging
 from arc_tui.views.scores import ScoreRow, ScoresView
 from replay.errors import ArcError
 from replay.statistics import Rate
+from replay.written import called
 from taxonomy import goals as goal_files
 from taxonomy.rubrics import Mode
 
@@ -67,7 +68,7 @@ def score(
             mode=mode,
             samples=samples,
             goals=goal_files.read(goals_file) if goals_file else None,
-            goals_name=goals_file.name if goals_file else "",
+            goals_name=called(goals_file.name) if goals_file else "",
             live=options["live"],
             limits=limits(options),
         )

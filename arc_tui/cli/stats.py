@@ -25,6 +25,7 @@ from arc_tui.views.runs.view import run_rows
 from arc_tui.views.stats.view import Ask, StatsView, build_stats
 from replay.compare.rules import rules_from
 from replay.store import Store
+from replay.written import called
 from taxonomy import goals as goal_files
 from taxonomy.stats import holding, injections
 
@@ -116,7 +117,7 @@ def stats(
         since=since.date() if since is not None else None,
         injections=injections.read(injected) if injected is not None else (),
         goals=goal_files.read(goals_file) if goals_file is not None else None,
-        goals_name=goals_file.name if goals_file is not None else "",
+        goals_name=called(goals_file.name) if goals_file is not None else "",
     )
     with open_judged(db) as store:
         if hold_out or release:

@@ -17,6 +17,7 @@ from arc_tui.jobs.vary.plan import Wanted
 from arc_tui.jobs.vary.varying import estimated, varying
 from arc_tui.views.varying import VaryView, WordingRow
 from replay.errors import ArcError
+from replay.written import called
 from taxonomy import goals as goal_files
 from taxonomy.wording import written
 
@@ -75,7 +76,7 @@ def vary(
             judge=judge,
             writer=writer,
             paraphrases=written.read(file) if file is not None else None,
-            file=file.name if file is not None else "",
+            file=called(file.name) if file is not None else "",
             count=count,
             samples=samples,
             message=message,

@@ -8,9 +8,9 @@ from pathlib import Path
 from msgspec import structs
 
 from arc_tui.views.runs.view import run_rows
+from replay import written
 from replay.errors import BadEdit, NotFound
 from replay.formats.chat import tool
-from replay.formats.intake import decode
 from replay.messages import text
 from replay.store import Store, read
 from replay.store.rows import step_rows, trace_row
@@ -28,23 +28,20 @@ def supplement(
     if other is not None:
         made = _from_trace(store, other)
     if system is not None:
-        words = _words(system)
-        made = structs.replace(made, name=system.name, system=words)
+        made = structs.replace(
+            made, name=written.called(system.name), system=written.from_file(system)
+        )
     if tools is not None:
-        name = tools.name if system is None else f"{system.name}, {tools.name}"
-        made = structs.replace(made, name=name, tools=_tools(tools))
+        names = [written.called(each.name) for each in (system, tools) if each is not None]
+        made = structs.replace(made, name=", ".join(names), tools=_tools(tools))
     return made
 
 
-def _words(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadEdit(f"{path}: cannot be read as text: {error}") from error
-
-
 def _tools(path: Path) -> tuple[Tool, ...]:
-    declared = decode(path.read_bytes(), str(path), "")
+    try:
+        declared = written.from_json(written.from_file(path))
+    except ValueError as error:
+        raise BadEdit(f"{path}: is not JSON: {error}") from error
     if not isinstance(declared, list):
         raise BadEdit(f"{path}: is no JSON list of tools", "one object a tool, with a name")
     return tuple(map(tool, declared))

@@ -74,7 +74,8 @@ def read(text: str, suffix: str, command: list[str], what: tuple[str, str] = EDI
 
 
 def edit(text: str, command: list[str]) -> str:
-    """The text after a command has edited it, in a file nobody else may read.
+    """The text after a command has edited it, in a file nobody else may read. Raises ArcError where
+    what it leaves is not UTF-8.
 
     The folder is private too: editors leave swap files and backups beside what they edit.
     """
@@ -82,7 +83,10 @@ def edit(text: str, command: list[str]) -> str:
         file = Path(folder) / "edit.md"
         file.write_text(text, encoding="utf-8", newline="\n")
         start(command, file)
-        made = file.read_text(encoding="utf-8", errors="replace")
+        try:
+            made = file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ArcError("the editor left what is not UTF-8; nothing was changed") from error
     # Editors end a file with a line break; that alone is no edit.
     return made if text.endswith("\n") else made.removesuffix("\n")
 

@@ -14,7 +14,9 @@ import msgspec
 from msgspec import Struct
 
 from replay import canon
+from replay.errors import BadEdit
 from replay.trace import Json
+from replay.written import WRITE_UTF8, half
 
 ROLES = ("user", "assistant", "system")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
@@ -200,11 +202,18 @@ Change: TypeAlias = (
 
 class Edit(Struct, frozen=True, kw_only=True):
     """Changes made together, in their order. `thread` limits them to one thread, None to that of
-    step 0."""
+    step 0. Raises BadEdit where a text of it can be neither sent nor stored."""
 
     name: str
     changes: tuple[Change, ...]
     thread: str | None = None
+
+    def __post_init__(self) -> None:
+        for value in ({"name": self.name}, *map(msgspec.to_builtins, self.changes)):
+            for key, text in value.items():
+                wrong = half(text)
+                if wrong is not None:
+                    raise BadEdit(f"{value.get('kind', 'edit')}: {key}: {wrong}", WRITE_UTF8)
 
     @property
     def digest(self) -> str:

@@ -21,7 +21,7 @@ import msgspec
 import tomli_w
 from msgspec import Struct
 
-from replay import canon
+from replay import canon, written
 from replay.action import Act
 from replay.edit import meant
 from replay.errors import BadEdit
@@ -56,11 +56,7 @@ class Stub(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def from_file(file: Path) -> tuple[Stub, ...]:
     """The stubs of a TOML file. Raises BadEdit naming the file and the key."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadEdit(f"{file}: cannot be read: {error}") from error
-    return from_toml(text, str(file))
+    return from_toml(written.from_file(file), str(file))
 
 
 def from_toml(text: str, where: str) -> tuple[Stub, ...]:
@@ -111,7 +107,7 @@ def _stub(table: Json, where: str) -> Stub:
 def _parsed(table: dict[str, Json]) -> dict[str, Json]:
     """Arguments may be given as JSON text: TOML has no null."""
     given = table.get("arguments")
-    return {**table, "arguments": msgspec.json.decode(given)} if isinstance(given, str) else table
+    return {**table, "arguments": written.from_json(given)} if isinstance(given, str) else table
 
 
 def _refuse_unknown(table: dict[str, Json], known: Iterable[str], where: str) -> None:

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from replay.errors import StoreUnusable
+from replay.errors import ArcError, StoreUnusable
+from replay.written import WRITE_UTF8, half
 
 
 def database_errors() -> tuple[type[Exception], ...]:
@@ -120,7 +121,8 @@ def opening(path: Path | str) -> Iterator[None]:
 
 @contextmanager
 def told(path: Path | str | None) -> Iterator[None]:
-    """Errors about the file leave as sentences, others as they are."""
+    """Errors about the file, or about a text it cannot hold, leave as sentences, others as they
+    are."""
     try:
         yield
     except database_errors() as error:
@@ -128,6 +130,9 @@ def told(path: Path | str | None) -> Iterator[None]:
         if said is None:
             raise
         raise said from error
+    except UnicodeEncodeError as error:
+        wrong = half(error.object) or "is no text"
+        raise ArcError(f"a text {wrong}: nothing of this was written", WRITE_UTF8) from error
 
 
 T = TypeVar("T")

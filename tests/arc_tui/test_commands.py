@@ -239,7 +239,7 @@ def test_what_was_recorded_is_not_attached_over_and_that_is_said(db: Path, tmp_p
 def test_a_prompt_that_is_no_text_is_a_sentence(db: Path, tmp_path: Path) -> None:
     (tmp_path / "prompt.md").write_bytes(b"\xff\xfe")
     said = spoken("--db", str(db), "attach", TOUR, "--system", "prompt.md", cwd=tmp_path)
-    assert (said.code, "cannot be read as text" in said.err) == (2, True)
+    assert (said.code, "byte 1 is not UTF-8" in said.err) == (2, True)
 
 
 def test_import_reports_bad_files_and_still_imports_the_good(tmp_path: Path) -> None:

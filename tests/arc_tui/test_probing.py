@@ -236,7 +236,7 @@ def test_the_same_again_asks_nothing_and_keeps_one_line(db: Path) -> None:
         ((UNBROKEN, "--probe", "summary"), NotFound, "break"),
         ((START, "--step", "99"), NotFound, "step"),
         ((LATE, "--probe", "summary", "--summary", "ask"), ModelRefused, "no summary"),
-        ((LATE, "--probe", "summary", "--summary", "gone.md"), click.UsageError, "cannot be read"),
+        ((LATE, "--probe", "summary", "--summary", "gone.md"), BadEdit, "cannot be read"),
     ],
 )
 def test_what_cannot_be_probed_says_why(

@@ -134,6 +134,21 @@ async def test_it_looks_like_this_afterwards_in_any_theme_and_width(db: Path) ->
 # --- asking
 
 
+async def test_half_of_a_character_in_a_prompt_or_a_name_is_refused_in_words(db: Path) -> None:
+    async with opened(db) as (pilot, screen):
+        screen.edit_pane.put("Be \ud83d kind.")
+        await pilot.press("ctrl+s")
+        await until(pilot, "half of a character (U+D83D) at 4")
+        screen.edit_pane.put(V4)
+        await pilot.press("ctrl+s")
+        await until(pilot, NAME)
+        answer(pilot, "x\ud83d")
+        await pilot.press("enter")
+        await until(pilot, "half of a character (U+D83D) at 2")
+        with open_ledger(db) as store:
+            assert store.db.execute("SELECT count(*) FROM edit").fetchone() == (0,)
+
+
 async def test_submitting_another_prompt_shows_where_it_departs(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         assert (

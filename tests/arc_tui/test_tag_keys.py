@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from arc_tui.screens.trace.screen import TraceScreen
 from arc_tui.widgets.tagging.picker import TagPicker
@@ -82,6 +83,15 @@ async def test_enter_tags_the_step_with_the_suggestion_of_the_digit_before_it(
         with open_ledger(db) as store:
             (tag,) = human_tags(store)
         assert (tag.step, tag.failure, tag.sub) == (STEP, "other", SUB_LABELS[place - 1])
+
+
+async def test_a_note_with_half_of_a_character_is_refused_in_words(db: Path) -> None:
+    async with picking(db, *MANY) as pilot:
+        pilot.app.screen.query_one(Input).value = "so \ud83d"
+        await by_key(pilot, "tag.accept")
+        await opening.until(pilot, "half of a character (U+D83D) at 4")
+        with open_ledger(db) as store:
+            assert human_tags(store) == []
 
 
 async def test_a_digit_that_no_suggestion_bears_changes_nothing(db: Path) -> None:

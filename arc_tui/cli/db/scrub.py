@@ -18,9 +18,9 @@ from arc_tui.cli.common import (
     print_table,
 )
 from arc_tui.cli.db.backup import existing
+from replay import written
 from replay.edit import Edit, SetSystem
 from replay.edit_file import from_toml
-from replay.errors import BadEdit
 from replay.store.scrub.run import Scrubbed
 from replay.store.scrub.run import scrub as apply_rules
 from taxonomy.ledger.scrubbed import JUDGEMENTS
@@ -60,13 +60,10 @@ def scrub(dry_run: bool, versions: tuple[Path, ...], as_json: bool, db: Path | N
 
 
 def _prompt(file: Path) -> Edit:
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadEdit(f"{file}: cannot be read: {error}") from error
+    text, name = written.from_file(file), written.called(file.stem)
     if file.suffix == ".toml":
-        return from_toml(text, str(file), file.stem)
-    return Edit(name=file.stem, changes=(SetSystem(text),))
+        return from_toml(text, str(file), name)
+    return Edit(name=name, changes=(SetSystem(text),))
 
 
 def _print(found: Scrubbed, *, dry: bool) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from arc_tui import format
-from replay import messages
+from replay import messages, written
 from replay.edit import Edit, SetSystem
 from replay.edit_file import from_toml
 from replay.errors import ArcError
@@ -57,24 +57,17 @@ def recorded_prompt(trace: Trace, step: int) -> str:
 
 
 def of_files(files: Sequence[Path]) -> list[Source]:
-    """The versions in some files. Raises BadVersions naming the file that cannot be read."""
+    """The versions in some files. Raises BadEdit naming the file that cannot be read."""
     stems = [file.stem for file in files]
     alone = len(set(stems)) == len(stems)
     return [
         Source(
-            name=file.stem if alone else str(file),
-            text=_text(file),
+            name=written.called(file.stem if alone else str(file)),
+            text=written.from_file(file),
             toml=file.suffix == ".toml",
         )
         for file in files
     ]
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadVersions(f"{file} cannot be read: {error}") from error
 
 
 # --- those that say the same
