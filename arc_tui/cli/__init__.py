@@ -15,6 +15,7 @@ import click
 
 from arc_tui import __version__
 from arc_tui.cli.lazy import Lazy
+from replay import files
 from replay.errors import ArcError, Stopped
 
 COMMANDS: dict[str, str] = {
@@ -112,6 +113,8 @@ def cli(ctx: click.Context, db: Path | None) -> None:
     `arc` alone opens the app; `arc FILE…` imports the files first.
     """
     ctx.obj = db
+    if ctx.invoked_subcommand != "doctor":  # which says what was left
+        files.sweep()
     if ctx.invoked_subcommand is None:
         command = cli.get_command(ctx, "open")
         assert command is not None

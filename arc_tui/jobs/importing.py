@@ -156,6 +156,8 @@ def _import_file(
     claimed = chosen
     with _boundary(f"{source.display}: cannot be read", bugs):
         try:
+            if source.is_special and not asked:
+                return None
             claimed = chosen or formats.sniff(source)
             if claimed is None and not asked:
                 return None

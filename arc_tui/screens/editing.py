@@ -10,11 +10,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from textual.app import App, SuspendNotSupported
 
 from replay.errors import ArcError
+from replay.files import new, private_folder
 
 EDITOR, PAGER = ("editor", "EDITOR"), ("pager", "PAGER")
 
@@ -66,8 +66,8 @@ def pager() -> list[str]:
 
 def read(text: str, suffix: str, command: list[str], what: tuple[str, str] = EDITOR) -> None:
     """Show a text by a command, in a file that nobody may write and nobody else read."""
-    with TemporaryDirectory(prefix="arc-") as folder:
-        file = Path(folder) / f"step{suffix}"
+    with private_folder() as folder:
+        file = new(folder / f"step{suffix}")
         file.write_text(text, encoding="utf-8", errors="replace", newline="\n")
         file.chmod(0o400)
         start(command, file, what)
@@ -79,8 +79,8 @@ def edit(text: str, command: list[str]) -> str:
 
     The folder is private too: editors leave swap files and backups beside what they edit.
     """
-    with TemporaryDirectory(prefix="arc-") as folder:
-        file = Path(folder) / "edit.md"
+    with private_folder() as folder:
+        file = new(folder / "edit.md")
         file.write_text(text, encoding="utf-8", newline="\n")
         start(command, file)
         try:

@@ -10,10 +10,10 @@ nothing in a bundle shows who made it, or that the answers are a model's.
 
 from __future__ import annotations
 
-import os
-import tempfile
+from io import BytesIO
 from pathlib import Path
 
+from replay import files
 from replay.bundle import archive, contents
 from replay.bundle.archive import BadBundle
 from replay.bundle.contents import Bundle, gathered
@@ -83,14 +83,6 @@ def verify(file: Path) -> Verified:
 def _put(file: Path, data: bytes) -> None:
     """Whole or not at all: a file beside it takes its name."""
     try:
-        handle, name = tempfile.mkstemp(prefix=".arc-", dir=file.parent)  # of mode 0600
-        try:
-            with os.fdopen(handle, "wb") as beside:
-                beside.write(data)
-                beside.flush()
-                os.fsync(beside.fileno())
-            Path(name).replace(file)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        files.put(BytesIO(data), file)  # of mode 0600
     except OSError as error:
         raise BadBundle(f"{file}: cannot be written: {error.strerror}") from error

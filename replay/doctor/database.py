@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from replay import files
 from replay.doctor.check import Check, Health
 from replay.errors import StoreUnusable
 from replay.store import Store
@@ -37,6 +38,7 @@ def database_checks(path: Path, open_store: Callable[[Path], Store]) -> Iterator
         said = f"{path}: not there yet; the first import makes it"
         yield _check("file", "ok", said)
     yield _room(path)
+    yield _left(path)
 
 
 def _check(name: str, status: Health, finding: str, advice: str = "") -> Check:
@@ -95,6 +97,13 @@ def _journal(found: Pages) -> Check:
         said = f"{found.journal}: a reader and a writer wait for each other"
         return _check("journal", "warn", said, "keep the database on a local disk")
     return _check("journal", "ok", "write-ahead")
+
+
+def _left(path: Path) -> Check:
+    """What processes that were killed left, which is removed."""
+    removed = files.sweep(path.absolute().parent)
+    said = f"removed what a killed process left: {', '.join(map(str, removed))}"
+    return _check("leftovers", "ok", said if removed else "none")
 
 
 def _room(path: Path) -> Check:

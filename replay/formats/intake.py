@@ -13,11 +13,11 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import weakref
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
@@ -25,6 +25,7 @@ from typing import IO, Any, cast
 import msgspec
 from msgspec import Struct
 
+from replay import files
 from replay.depth import TOO_DEEP, is_deep, may_be_deep, may_be_huge, whole, without_huge
 from replay.errors import BadTrace
 from replay.trace import Json
@@ -37,6 +38,12 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _BUFFER = 1 << 20
 """Bytes read at a time: lines come in half the time of the usual 8 kB."""
+
+NAMED = (b"SQLite format 3\0", b"PAR1")
+"""How files begin that their readers open by name: databases, tables of columns."""
+
+_NOWHERE = Path(os.devnull, "-")
+"""Where standard input lies: nothing lies beside it."""
 
 _ALWAYS_UNPACKED = 64 * 1024 * 1024
 _MOST_RATIO = 500
@@ -95,20 +102,33 @@ class Head(Struct, frozen=True, kw_only=True):
 class Source:
     """One file (or standard input, spooled to disk), decompressed on the fly."""
 
-    def __init__(self, path: Path, *, display: str | None = None) -> None:
+    def __init__(
+        self, path: Path, *, display: str | None = None, spool: files.Spool | None = None
+    ) -> None:
         self.path = path
         self.display = display or str(path)
+        self._spool = spool
 
     @classmethod
     def stdin(cls) -> Source:
-        """Standard input, kept in a temporary file so that it can be read twice; the file lives
-        as long as the source."""
-        handle, name = tempfile.mkstemp(prefix="arc-")
-        with os.fdopen(handle, "wb") as spool:
-            shutil.copyfileobj(sys.stdin.buffer, spool)
-        source = cls(Path(name), display="-")
-        weakref.finalize(source, os.unlink, name)
+        """Standard input, kept in a temporary file so that it can be read twice: one without a
+        name, but where it can only be read by one. The file lives as long as the source."""
+        begin = sys.stdin.buffer.read(max(map(len, NAMED)))
+        if not begin.startswith(NAMED):
+            return cls(_NOWHERE, display="-", spool=files.Spool(sys.stdin.buffer, begin))
+        with ExitStack() as undo:
+            path = files.new(undo.enter_context(files.private_folder()) / "stdin")
+            with path.open("wb") as copy:
+                copy.write(begin)
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+            source = cls(path, display="-")
+            weakref.finalize(source, undo.pop_all().close)
         return source
+
+    @property
+    def is_special(self) -> bool:
+        """Is it a pipe, a socket or a device, which cannot be read as files are?"""
+        return self._spool is None and files.is_special(self.path)
 
     @property
     def name(self) -> str:
@@ -124,27 +144,27 @@ class Source:
             except (OSError, EOFError, ValueError) as error:
                 raise BadTrace(self.display, "start", f"cannot be decompressed: {error}") from error
         plain = not self._magic().startswith((_GZIP, _ZSTD))
-        return Head(name=self.name, data=data, file=self.path if plain else None)
+        named = plain and self._spool is None
+        return Head(name=self.name, data=data, file=self.path if named else None)
 
     def open(self) -> IO[bytes]:
         """The decompressed bytes from the start."""
         try:
+            packed = self.packed()
             magic = self._magic()
             if magic.startswith(_GZIP):
-                return self._bounded(cast(IO[bytes], gzip.open(self.path)), zlib.error)
-            if magic == _ZSTD:
-                return self._bounded(*_open_zstd(self.path))
-            return self.path.open("rb", buffering=_BUFFER)
+                return _bounded(packed, cast(IO[bytes], gzip.GzipFile(fileobj=packed)), zlib.error)
+            return _bounded(packed, *_open_zstd(packed)) if magic == _ZSTD else packed
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise BadTrace(self.display, "", f"cannot be read: {why}") from error
 
-    def _bounded(self, unpacking: IO[bytes], broken: type[Exception]) -> IO[bytes]:
-        most = most_unpacked(self.path.stat().st_size)
-        return io.BufferedReader(_Unpacked(unpacking, most, broken), _BUFFER)
+    def packed(self) -> IO[bytes]:
+        """The bytes as they are, compressed or not. Raises OSError."""
+        return self._spool.open() if self._spool is not None else files.opened(self.path, _BUFFER)
 
     def _magic(self) -> bytes:
-        with self.path.open("rb") as plain:
+        with self.packed() as plain:
             return plain.read(4)
 
     def read(self) -> bytes:
@@ -212,6 +232,11 @@ class Source:
             raise broken[0]
 
 
+def _bounded(packed: IO[bytes], unpacking: IO[bytes], broken: type[Exception]) -> IO[bytes]:
+    most = most_unpacked(os.fstat(packed.fileno()).st_size)
+    return io.BufferedReader(_Unpacked(packed, unpacking, most, broken), _BUFFER)
+
+
 def most_unpacked(packed: int) -> int:
     """Bytes that so many may be unpacked to: more is no run, but made to keep its reader busy."""
     return max(_ALWAYS_UNPACKED, packed * _MOST_RATIO)
@@ -221,8 +246,11 @@ class _Unpacked(io.RawIOBase):
     """A file as it is unpacked, no further than it may be. Raises ValueError there, and where the
     unpacking raises what it calls `broken`."""
 
-    def __init__(self, unpacking: IO[bytes], most: int, broken: type[Exception]) -> None:
-        self._unpacking, self._left, self._broken = unpacking, most, broken
+    def __init__(
+        self, packed: IO[bytes], unpacking: IO[bytes], most: int, broken: type[Exception]
+    ) -> None:
+        self._packed, self._unpacking = packed, unpacking
+        self._left, self._broken = most, broken
 
     def readable(self) -> bool:
         return True
@@ -242,15 +270,16 @@ class _Unpacked(io.RawIOBase):
 
     def close(self) -> None:
         self._unpacking.close()
+        self._packed.close()
         super().close()
 
 
-def _open_zstd(path: Path) -> tuple[IO[bytes], type[Exception]]:
+def _open_zstd(packed: IO[bytes]) -> tuple[IO[bytes], type[Exception]]:
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
         from backports import zstd
-    return cast(IO[bytes], zstd.open(path, "rb")), zstd.ZstdError
+    return cast(IO[bytes], zstd.open(packed, "rb")), zstd.ZstdError
 
 
 def decode(data: bytes, path: str, where: str) -> Json:

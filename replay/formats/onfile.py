@@ -3,11 +3,11 @@ not read from their beginning to their end."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from replay import files
 from replay.errors import BadTrace
 from replay.formats.intake import MAX_DOCUMENT_BYTES, Source
 
@@ -18,15 +18,16 @@ _CHUNK_BYTES = 1024 * 1024
 def plain_file(source: Source, magic: bytes) -> Iterator[Path]:
     """The path of the source where its file begins with `magic`; else that of a decompressed
     copy, which is gone afterwards. Raises BadTrace where the copy would be larger than 1 GiB."""
-    with source.path.open("rb") as opened:
+    with source.packed() as opened:
         if opened.read(len(magic)) == magic:
             yield source.path
             return
-    with tempfile.NamedTemporaryFile(prefix="arc-") as copy:
-        for chunk in _chunks(source):
-            copy.write(chunk)
-        copy.flush()
-        yield Path(copy.name)
+    with files.private_folder() as folder:
+        path = files.new(folder / "copy")
+        with path.open("wb") as copy:
+            for chunk in _chunks(source):
+                copy.write(chunk)
+        yield path
 
 
 def _chunks(source: Source) -> Iterator[bytes]:

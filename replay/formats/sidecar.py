@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from replay import files
 from replay.depth import from_text
 from replay.errors import BadTrace
 from replay.formats.fields import known, listed, obj
@@ -107,7 +108,7 @@ def _printed(folder: Path) -> str | None:
     """What the verifier printed, its beginning left out where that is long."""
     for place in (folder / "verifier" / "test-stdout.txt", folder / "test-stdout.txt"):
         try:
-            text = place.read_text(errors="replace")
+            text = files.read(place).decode(errors="replace")
         except OSError:
             continue
         over = len(text) - _PRINTED
@@ -134,7 +135,7 @@ def _exception(info: dict[str, Any]) -> str | None:
 def _reward(folder: Path) -> float | None:
     for place in (folder / "verifier" / "reward.txt", folder / "reward.txt"):
         try:
-            return float(place.read_text().strip())
+            return float(files.read(place).strip())
         except (OSError, ValueError):
             continue
     return None
@@ -201,7 +202,7 @@ class _Index:
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines; none where it cannot be read."""
     try:
-        lines = path.read_bytes().splitlines()
+        lines = files.read(path).splitlines()
     except OSError:
         return
     for line in lines:
@@ -249,7 +250,7 @@ def _from_path(path: str, pattern: str) -> Sidecar:
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        value = from_text(path.read_bytes())
+        value = from_text(files.read(path))
     except (OSError, msgspec.DecodeError):
         return {}
     return value if isinstance(value, dict) else {}

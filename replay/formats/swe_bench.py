@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from replay import files
 from replay.depth import from_text
 from replay.formats.chat import cut
 from replay.formats.fields import known, listed, obj, word
@@ -151,7 +152,7 @@ def _document(path: Path) -> Json:
 def _read(path: Path, _changed_ns: int, _size: int) -> Json:
     """Read once for all the runs that lie beside it."""
     try:
-        data = path.read_bytes()
+        data = files.read(path)
         if path.suffix == ".jsonl":
             rows = (line for line in data.splitlines() if line.strip())
             return from_text(b"[" + b",".join(rows) + b"]")

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from replay import files
 from replay.errors import StoreUnusable
 from replay.store.migrating import BOOK, Migrations
 from replay.store.trouble import told
@@ -80,18 +80,14 @@ def copy(source: sqlite3.Connection, path: Path, target: Path, connect: Connect)
 @contextmanager
 def _part(target: Path) -> Iterator[Path]:
     """An empty private file in the folder of a target; whatever happens, it does not stay."""
-    try:
-        handle, name = tempfile.mkstemp(".part", target.name + ".", target.parent)
-    except OSError as error:
-        raise StoreUnusable(
-            f"{target}: cannot be written: {error.strerror}", "name a place that can be"
-        ) from error
-    os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        for left in ("", "-wal", "-shm", "-journal"):
-            Path(name + left).unlink(missing_ok=True)
+    with ExitStack() as undo:
+        try:
+            part = undo.enter_context(files.beside(target))
+        except OSError as error:
+            raise StoreUnusable(
+                f"{target}: cannot be written: {error.strerror}", "name a place that can be"
+            ) from error
+        yield part
 
 
 def _written(source: sqlite3.Connection, path: Path, part: Path, target: Path) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import struct
-import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from replay.errors import BadTrace
+from replay.files import private_folder
 from replay.formats.fields import word
 from replay.formats.intake import Head, Source, Tally, decode, most_unpacked
 from replay.formats.normal import ns
@@ -68,12 +68,12 @@ def _footer_bytes(file: Path, size: int) -> int:
 def raws(source: Source, tally: Tally) -> Iterator[Raw]:
     """The spans, trace after trace. Raises BadTrace where the file is no such table."""
     duckdb = _duckdb(source)
-    with plain_file(source, MAGIC) as path, tempfile.TemporaryDirectory(prefix="arc-") as spill:
+    with plain_file(source, MAGIC) as path, private_folder() as spill:
         size = path.stat().st_size
         if _footer_bytes(path, size) > MAX_FOOTER_BYTES:
             why = f"is no table of spans: its footer is larger than {MAX_FOOTER_BYTES >> 20} MiB"
             raise BadTrace(source.display, "", why)
-        room = {"temp_directory": spill, "max_temp_directory_size": f"{most_unpacked(size)}B"}
+        room = {"temp_directory": str(spill), "max_temp_directory_size": f"{most_unpacked(size)}B"}
         connection = duckdb.connect(":memory:", config=_CONFIG | room)
         try:
             for row in _rows(connection, path, source, tally):

@@ -6,11 +6,11 @@ temporary file has no name and is gone with the process.
 
 from __future__ import annotations
 
-import tempfile
 from typing import IO, TypeAlias
 
 import msgspec
 
+from replay import files
 from replay.formats.otlp.records import Log, Raw
 
 Record: TypeAlias = Raw | Log
@@ -83,7 +83,7 @@ class Held:
     def _move(self) -> None:
         """All that is in memory to the file."""
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="arc-")  # noqa: SIM115
+            self._file = files.unlinked()
         start = self._file.seek(0, 2)
         for trace, page in self._pages.items():
             written = self._file.write(_encode(page))

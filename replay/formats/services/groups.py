@@ -6,11 +6,12 @@ the process.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
 
 import msgspec
+
+from replay import files
 
 Record = dict[str, Any]
 
@@ -54,7 +55,7 @@ class Groups:
     def _move(self) -> None:
         """All that is in memory to the file."""
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="arc-")  # noqa: SIM115
+            self._file = files.unlinked()
         start = self._file.seek(0, 2)
         for trace, texts in self._near.items():
             for text in texts:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from replay.errors import BadTrace
+from replay.files import new, private_folder
 from replay.formats.intake import Head
 
 Row: TypeAlias = dict[str, Any]
@@ -143,10 +143,10 @@ class Database:
 @contextmanager
 def opened(path: Path, display: str) -> Iterator[Database]:
     """The database in a file. Raises BadTrace where it cannot be opened or is none."""
-    with tempfile.TemporaryDirectory(prefix="arc-") as folder:
+    with private_folder() as folder:
         log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
         left = _filled(log) and not index.exists()
-        here = _copied(path, Path(folder), display) if left else path
+        here = _copied(path, folder, display) if left else path
         busy = _filled(log) or _filled(Path(f"{path}-journal"))
         mode = "mode=ro" if busy else "mode=ro&immutable=1"
         uri = f"file:{quote(str(here.absolute()))}?{mode}"
@@ -197,10 +197,10 @@ def _allow(action: int, first: str | None, *rest: str | None) -> int:
 
 
 def _copied(path: Path, folder: Path, display: str) -> Path:
-    copy = folder / "copy.db"
+    copy = new(folder / "copy.db")
     try:
         shutil.copyfile(path, copy)
-        shutil.copyfile(f"{path}-wal", f"{copy}-wal")
+        shutil.copyfile(f"{path}-wal", new(folder / "copy.db-wal"))
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise BadTrace(display, "", f"cannot be copied with its log: {why}") from error

@@ -1,9 +1,9 @@
 """A database under another key: encrypted, plain again, or with a new key.
 
-The whole content goes into a new file beside the old one, which is compared with it row by row and
-only then takes its name, in one step. Killed before that, the old file is as it was; what was
-begun beside it is taken away by the next attempt. Afterwards the old bytes are overwritten, which a
-disk that writes every block to a new place (SSD, copy on write) may still keep elsewhere.
+The whole content goes into a new file without a name, which is compared with the old one row by
+row and only then takes its name, in one step. Killed before that, the old file is as it was, and
+nothing is left of what was begun. Afterwards the old bytes are overwritten, which a disk that
+writes every block to a new place (SSD, copy on write) may still keep elsewhere.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import IO
 
 from msgspec import Struct
 
+from replay import files
 from replay.errors import ArcError, StoreUnusable
 from replay.store.cipher import crypt, keys
 from replay.store.cipher.crypt import MAGIC, SALT_BYTES
 from replay.store.handle import BUSY_TIMEOUT_S, PAGE_BYTES
 from replay.store.trouble import StoreBusy, database_errors, unusable
-
-BESIDE = ".new"
-"""What the name of the new file ends in until it takes that of the old one."""
 
 _BUSY_S = BUSY_TIMEOUT_S
 _CHUNK_BYTES = 1 << 20
@@ -87,21 +86,17 @@ def _known_key(file: Path) -> str:
 
 def _rewritten(file: Path, old: str | None, new: str | None, kept: Kept | None) -> Rewritten:
     file = file.resolve()  # the name of a link stays a link
-    beside = file.with_name(file.name + BESIDE)
     salt = secrets.token_bytes(SALT_BYTES) if new is not None else None
     target = keys.derived(new, salt) if new is not None and salt is not None else None
     with _said(file), closing(_alone(file, old)) as source, file.open("r+b") as bytes_of_old:
         # The handle is closed last: closing it gives up the locks that keep others away.
-        try:
-            _export(source, beside, target)
-            tables, rows = _compared(source, beside, target)
+        with _exported(source, file, target) as made:
+            tables, rows = _compared(source, file)
             if kept is not None and salt is not None:
                 kept(salt)
-            size = beside.stat().st_size
+            size = os.fstat(made.fileno()).st_size
             other_names = file.stat().st_nlink > 1
-            beside.replace(file)
-        finally:
-            beside.unlink(missing_ok=True)
+            files.put(made, file)
         _sync(file.parent)
         wiped = None if other_names else 0 if new is None else _overwrite(bytes_of_old.fileno())
     crypt.look_again(file)
@@ -170,62 +165,69 @@ def _alone(file: Path, key: str | None) -> sqlite3.Connection:
     return connection
 
 
-def _export(source: sqlite3.Connection, beside: Path, key: str | None) -> None:
-    beside.unlink(missing_ok=True)
-    os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    source.execute("ATTACH ? AS made KEY ?", (str(beside), key or ""))
-    try:
-        if key is None:
-            source.execute(f"PRAGMA made.page_size = {PAGE_BYTES}")
-        source.execute("SELECT sqlcipher_export('made')").fetchall()
-        for name in ("user_version", "application_id"):
-            (value,) = source.execute(f"PRAGMA main.{name}").fetchone()
-            source.execute(f"PRAGMA made.{name} = {value}")
-    finally:
-        source.execute("DETACH made")
-    with beside.open("rb") as made:
-        os.fsync(made.fileno())
+@contextmanager
+def _exported(source: sqlite3.Connection, file: Path, key: str | None) -> Iterator[IO[bytes]]:
+    """The whole content under another key, attached as `made` and open for reading. The file has
+    no name any more once SQLite has opened it: its bytes go with this process."""
+    with files.beside(file) as part, part.open("rb") as made:
+        source.execute("ATTACH ? AS made KEY ?", (str(part), key or ""))
+        try:
+            part.unlink()
+            source.execute("PRAGMA made.journal_mode = OFF").fetchone()  # it would have a name
+            if key is None:
+                source.execute(f"PRAGMA made.page_size = {PAGE_BYTES}")
+            source.execute("SELECT sqlcipher_export('made')").fetchall()
+            for name in ("user_version", "application_id"):
+                (value,) = source.execute(f"PRAGMA main.{name}").fetchone()
+                source.execute(f"PRAGMA made.{name} = {value}")
+            os.fsync(made.fileno())
+            source.execute("PRAGMA shrink_memory")  # what is compared is read from the file again
+            yield made
+        finally:
+            source.execute("DETACH made")
 
 
-def _compared(source: sqlite3.Connection, beside: Path, key: str | None) -> tuple[int, int]:
-    """(tables, rows) of two databases that are the same. Raises StoreUnusable where not."""
-    with closing(crypt.open_with(beside, key, _BUSY_S)) as made:
-        whole = made.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        tables = _tables(source)
-        same = whole and _schema(source) == _schema(made)
-        counts = 0
-        for table in tables if same else ():
-            rows, digest = _digest(source, table)
-            same = same and (rows, digest) == _digest(made, table)
-            counts += rows
+def _compared(source: sqlite3.Connection, file: Path) -> tuple[int, int]:
+    """(tables, rows) of the database and its export, which are the same. Raises StoreUnusable where
+    not."""
+    whole = source.execute("PRAGMA made.integrity_check").fetchone() == ("ok",)
+    tables = _tables(source)
+    same = whole and _schema(source, "main") == _schema(source, "made")
+    counts = 0
+    for table in tables if same else ():
+        rows, digest = _digest(source, "main", table)
+        same = same and (rows, digest) == _digest(source, "made", table)
+        counts += rows
     if not same:
         raise StoreUnusable(
-            f"{beside}: the copy is not what was copied: the database was left as it is",
+            f"{file}: the copy is not what was copied: the database was left as it is",
             "look at the disk, then do it again",
         )
     return len(tables), counts
 
 
-def _schema(db: sqlite3.Connection) -> list[tuple[str, ...]]:
-    found = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name")
+def _schema(db: sqlite3.Connection, of: str) -> list[tuple[str, ...]]:
+    found = db.execute(
+        f"SELECT type, name, tbl_name, sql FROM {of}.sqlite_master ORDER BY type, name"
+    )
     return found.fetchall()
 
 
 def _tables(db: sqlite3.Connection) -> list[str]:
     """The tables that hold something themselves, those behind an index of words too."""
     found = db.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%'"
+        "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%'"
         " ESCAPE '\\' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
     )
     return [row[0] for row in found]
 
 
-def _digest(db: sqlite3.Connection, table: str) -> tuple[int, str]:
+def _digest(db: sqlite3.Connection, of: str, table: str) -> tuple[int, str]:
     """How many rows a table has, and a digest over all that stands in them."""
     rows, digest = 0, hashlib.sha256()
     before, db.text_factory = db.text_factory, bytes
     try:
-        for row in db.execute(f'SELECT * FROM "{table}" NOT INDEXED'):
+        for row in db.execute(f'SELECT * FROM {of}."{table}" NOT INDEXED'):
             rows += 1
             digest.update(repr(row).encode())
     finally:

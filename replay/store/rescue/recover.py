@@ -10,15 +10,15 @@ on the way, is encrypted with the same key.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from replay import files
 from replay.errors import StoreUnusable
 from replay.store import beside, read
 from replay.store.cipher.rewriting import begin_like
@@ -107,7 +107,7 @@ def recover(
         raise StoreUnusable(
             f"{into}: is there already, and stays as it is", "--into names another file"
         )
-    with _workshop(into.absolute().parent) as folder:
+    with _workshop(into) as folder:
         found, mended = _salvaged(path, folder / "rows.db", sets)
         begin_like(path, folder / "new.db")
         with (
@@ -130,16 +130,19 @@ def recover(
 
 
 @contextmanager
-def _workshop(where: Path | None) -> Iterator[Path]:
-    """A private folder for what is made on the way."""
-    try:
-        made = tempfile.TemporaryDirectory(prefix=".arc-recover-", dir=where)
-    except OSError as error:
-        raise StoreUnusable(
-            f"{where}: nothing can be written there: {error.strerror}", "--into names another place"
-        ) from error
-    with made as folder, told(folder):
-        yield Path(folder)
+def _workshop(into: Path | None) -> Iterator[Path]:
+    """A private folder for what is made on the way, beside what it is made for."""
+    with ExitStack() as undo:
+        made = files.private_folder() if into is None else files.beside(into, folder=True)
+        try:
+            folder = undo.enter_context(made)
+        except OSError as error:
+            raise StoreUnusable(
+                f"{into and into.parent}: nothing can be written there: {error.strerror}",
+                "--into names another place",
+            ) from error
+        with told(folder):
+            yield folder
 
 
 def _salvaged(path: Path, into: Path, sets: Sequence[Migrations]) -> tuple[Salvage, Mended]:
