@@ -11,7 +11,7 @@ from replay import canon
 from replay.action import Act, Action, action
 from replay.bisection.rollouts import as_one
 from replay.errors import ArcError, ModelRefused, OfflineMiss
-from replay.free.recorded import effects_of
+from replay.free.recorded import effect_of, effects_of
 from replay.free.result import FreeRun
 from replay.locked.estimate import Estimate
 from replay.models.cached import Cached
@@ -75,7 +75,7 @@ class GoldOracle:
         return any(counted(call).like(counted(each)) for each in self.due)
 
     def _reads(self, call: Act) -> bool:
-        return self._effects.of(call.tool).reads
+        return effect_of(call, self._effects).reads
 
 
 class GoldEnding:
@@ -101,7 +101,7 @@ class GoldEnding:
         return len(found) == len(self._gold)
 
     def _writes(self, call: Act) -> bool:
-        return not self._effects.of(call.tool).reads
+        return not effect_of(call, self._effects).reads
 
 
 class JudgeOracle:

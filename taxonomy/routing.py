@@ -96,7 +96,9 @@ def read_only(trace: Trace) -> Predicate:
     calls = [act for step in trace.steps for act in step.acts]
     tools = {tool.name: tool for step in trace.steps for tool in step.ask.request.tools or ()}
     effects = Effects(calls, tools.values())
-    return lambda step: bool(step.acts) and all(effects.of(act.name).reads for act in step.acts)
+    return lambda step: (
+        bool(step.acts) and all(effects.of(act.name, act.arguments).reads for act in step.acts)
+    )
 
 
 def _elsewhere(step: Step, model: str) -> tuple[float | None, float | None]:

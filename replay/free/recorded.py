@@ -7,6 +7,10 @@ has a moment of its own, that of exactly those neighbours before and after it. A
 beside other reads, has the moment at which its turn began. After a turn the chain has grown by its
 writes, in the order of the calls, however they were spread over turns.
 
+Of some tools it is known whether they write, of others it is guessed (`replay.effects`). So there
+are two chains: in one a guessed read is a read, in the other it is a write. Where the second chains
+of two moments are equal too, that they are the same rests on no guess.
+
 Other threads change the world too. A sub-agent acts within the call that started it: that call
 then counts as a write. Writes of any other thread of the trace enter the chain where they were
 made, so that what was read after them answers no run in which they may not have happened.
@@ -15,7 +19,7 @@ made, so that what was read after them answers no run in which they may not have
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -26,10 +30,19 @@ from replay.compare import likeness
 from replay.compare.likeness import Counted
 from replay.compare.place import arguments_of
 from replay.compare.rules import Rules
-from replay.effects import Effects
+from replay.effects import Effects, ToolEffect
 from replay.trace import Effect, Json, Observation, Step, Tool, ToolCall, Trace
 
-BEGINNING = canon.digest("epoch")
+
+class Moment(NamedTuple):
+    """A state of the world by both chains: `guessed` takes guessed reads for reads, `certain` for
+    writes."""
+
+    guessed: str
+    certain: str
+
+
+BEGINNING = Moment(canon.digest("epoch"), canon.digest("epoch"))
 
 Replaced: TypeAlias = Mapping[tuple[int, int], tuple[str, bool | None]]
 """By (step, place of the call in it): the text that takes the place of what the tool said, and
@@ -49,7 +62,7 @@ class Recorded(Struct, frozen=True, eq=False, kw_only=True):
     place: int
     call: Act
     identity: str
-    moment: str
+    moment: Moment
     offered: bool
     text: str | None = None
     content: Json = None
@@ -58,12 +71,20 @@ class Recorded(Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Turn(Struct, frozen=True, eq=False):
-    """The calls of one step; `epoch` is where it began, `writes` what it added, in order."""
+    """The calls of one step; `epoch` is where it began, `guessed` the tools called there, or by
+    other threads since the turn before, that are only guessed to read."""
 
     step: int
-    epoch: str
+    epoch: Moment
     calls: tuple[Recorded, ...]
-    writes: tuple[str, ...]
+    guessed: frozenset[str]
+
+
+class Made(NamedTuple):
+    """A call as it counts for moments: which it is, and what it does to the world."""
+
+    identity: str
+    effect: ToolEffect
 
 
 class Identities:
@@ -112,8 +133,25 @@ def _text(call: Act) -> str:
 # --- moments
 
 
+def in_turn(epoch: Moment, calls: Sequence[Made]) -> tuple[list[Moment], Moment]:
+    """The moment of each call of a turn that began at an epoch, and the epoch after the turn."""
+    chains = [
+        (epoch.guessed, [None if each.effect.reads else each.identity for each in calls]),
+        (
+            epoch.certain,
+            [
+                None if each.effect.reads and not each.effect.guessed_read else each.identity
+                for each in calls
+            ],
+        ),
+    ]
+    each = [Moment(*pair) for pair in zip(*(moments(*chain) for chain in chains), strict=True)]
+    return each, Moment(*(_grown(*chain) for chain in chains))
+
+
 def moments(epoch: str, writes: Sequence[str | None]) -> list[str]:
-    """The moment of each call of a turn; `writes` holds an identity, None for a read."""
+    """The moment of each call of a turn, by one chain; `writes` holds an identity, None for a
+    read."""
     found = []
     for at in range(len(writes)):
         before = [each for each in writes[:at] if each is not None]
@@ -123,9 +161,11 @@ def moments(epoch: str, writes: Sequence[str | None]) -> list[str]:
     return found
 
 
-def grown(epoch: str, write: str) -> str:
-    """The epoch after one more write."""
-    return canon.digest("epoch", epoch, write)
+def _grown(epoch: str, writes: Sequence[str | None]) -> str:
+    """The epoch of one chain after more writes."""
+    for write in writes:
+        epoch = epoch if write is None else canon.digest("epoch", epoch, write)
+    return epoch
 
 
 # --- reading a trace
@@ -133,32 +173,49 @@ def grown(epoch: str, write: str) -> str:
 
 def turns(
     trace: Trace, thread: str, identities: Identities, effects: Effects, replaced: Replaced
-) -> tuple[tuple[Turn, ...], str]:
+) -> tuple[tuple[Turn, ...], Moment]:
     """The turns of a thread that call something, and the epoch at its end."""
     found: list[Turn] = []
-    epoch = BEGINNING
+    epoch, guessed = BEGINNING, set[str]()
     outside = _outside(trace, thread, effects)
     for step in trace.steps:
-        for write in outside.get(step.index, ()):
-            epoch = grown(epoch, write)
+        others = outside.get(step.index, [])
+        for made in others:
+            _, epoch = in_turn(epoch, [made])
+        guessed |= _guessed(step, others)
         if step.thread != thread or not step.acts:
             continue
-        known = [identities.learn(_act(call)) for call in step.acts]
-        reads = [effects.of(call.name).reads for call in step.acts]
-        writes = [None if still else each for each, still in zip(known, reads, strict=True)]
+        known = [made_by(_act(call), identities.learn(_act(call)), effects) for call in step.acts]
+        at, after = in_turn(epoch, known)
         calls = tuple(
-            _recorded(step, place, known[place], moment, replaced.get((step.index, place)))
-            for place, moment in enumerate(moments(epoch, writes))
+            _recorded(step, place, known[place].identity, moment, replaced.get((step.index, place)))
+            for place, moment in enumerate(at)
         )
-        added = tuple(each for each in writes if each is not None)
-        found.append(Turn(step.index, epoch, calls, added))
-        for each in added:
-            epoch = grown(epoch, each)
+        found.append(Turn(step.index, epoch, calls, frozenset(guessed | _guessed(step, known))))
+        guessed.clear()
+        epoch = after
     return tuple(found), epoch
 
 
+def _guessed(step: Step, made: Sequence[Made]) -> set[str]:
+    """The tools of a step's calls that are only guessed to read; `made` is empty or those calls."""
+    return {
+        call.name for call, each in zip(step.acts, made, strict=False) if each.effect.guessed_read
+    }
+
+
+def made_by(call: Act, identity: str, effects: Effects) -> Made:
+    """A call as it counts for moments."""
+    return Made(identity, effect_of(call, effects))
+
+
+def effect_of(call: Act, effects: Effects) -> ToolEffect:
+    """What a call does to the world."""
+    return effects.of(call.tool, call.raw if call.arguments is None else call.arguments)
+
+
 def _recorded(
-    step: Step, place: int, identity: str, moment: str, new: tuple[str, bool | None] | None
+    step: Step, place: int, identity: str, moment: Moment, new: tuple[str, bool | None] | None
 ) -> Recorded:
     call = step.acts[place]
     bare = Recorded(
@@ -210,23 +267,25 @@ def effects_of(trace: Trace, yours: Mapping[str, Effect]) -> Effects:
     acting = {
         names[above]
         for step in trace.steps
-        if any(not found.of(call.name).reads for call in step.acts)
+        if any(not effect_of(_act(call), found).reads for call in step.acts)
         for above in _above(step.thread, parents)
         if above in names
     }
     return found.writing(acting)
 
 
-def _outside(trace: Trace, thread: str, effects: Effects) -> dict[int, list[str]]:
-    """By step, the writes of other threads that no tool call started."""
+def _outside(trace: Trace, thread: str, effects: Effects) -> dict[int, list[Made]]:
+    """By step, the calls of other threads that no tool call started."""
     tools = {span.id for span in trace.spans if isinstance(span, ToolCall)}
     parents = {span.id: span.parent for span in trace.spans}
-    found: dict[int, list[str]] = {}
+    found: dict[int, list[Made]] = {}
     for step in trace.steps:
         if step.thread == thread or tools.intersection(_above(step.thread, parents)):
             continue
-        writes = [_text(_act(call)) for call in step.acts if not effects.of(call.name).reads]
-        found[step.index] = [f"step {step.index}: {each}" for each in writes]
+        calls = [_act(call) for call in step.acts]
+        found[step.index] = [
+            made_by(call, f"step {step.index}: {_text(call)}", effects) for call in calls
+        ]
     return found
 
 

@@ -6,6 +6,7 @@ ended well it never says: nobody checked.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
@@ -154,6 +155,25 @@ class FreeRun(Struct, frozen=True, eq=False, kw_only=True):
         return found
 
     @property
+    def guesses(self) -> dict[str, int]:
+        """The tools that what it was answered rests on a guess of that they read, each with the
+        number of answers that do."""
+        return dict(
+            Counter(
+                tool
+                for each in self.steps
+                for use in each.found
+                if use.text is not None
+                for tool in use.guesses
+            )
+        )
+
+    @property
+    def guessed(self) -> int:
+        """How many of its answers rest on a guess."""
+        return sum(1 for e in self.steps for use in e.found if use.text is not None and use.guesses)
+
+    @property
     def writes(self) -> tuple[Write, ...]:
         """The calls it made that change the world, or may; no tool was run for any of them."""
         return tuple(
@@ -162,7 +182,7 @@ class FreeRun(Struct, frozen=True, eq=False, kw_only=True):
                 call=use.call,
                 effect=use.effect.effect,
                 by=use.effect.by,
-                recorded=use.rank in {"exact", "edited"},
+                recorded=use.rank in {"exact", "edited", "guessed"},
             )
             for each in self.steps
             for use in each.found
@@ -193,7 +213,8 @@ class FreeRun(Struct, frozen=True, eq=False, kw_only=True):
 
 
 class CoreUse(Struct, frozen=True, kw_only=True):
-    """What a call got. `text` is the digest of the observation, `stub` that of its stub."""
+    """What a call got. `text` is the digest of the observation, `stub` that of its stub; `guesses`
+    are the tools that it rests on a guess of that they read."""
 
     tool: str
     rank: Rank
@@ -204,6 +225,7 @@ class CoreUse(Struct, frozen=True, kw_only=True):
     text: str | None = None
     is_error: bool | None = None
     stub: str | None = None
+    guesses: tuple[str, ...] = ()
 
 
 class CoreStep(Struct, frozen=True, kw_only=True):
@@ -276,4 +298,5 @@ def _core_use(use: Found) -> CoreUse:
         text=None if use.text is None else canon.digest("observation", use.text),
         is_error=use.is_error,
         stub=use.stub,
+        guesses=use.guesses,
     )

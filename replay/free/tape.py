@@ -4,7 +4,8 @@ A call is looked up by what it is and by the moment at which it is made (`replay
 1 `exact`: the same call at the same moment; the second one gets the second that was recorded, and
 so on. A read made more often than it was recorded gets the last one again, `reused`; a write never
 does, since having been made it has changed the moment. An observation the user replaced is
-`edited`.
+`edited`. Where the moment is the same only if calls made since do read, as is guessed of them, the
+rank is `guessed` and never `exact`, and one that is reused or edited names the guess beside it.
 2 `stub`: the user wrote what this call gets, at whatever moment.
 3 `stale`: the same call, recorded at another moment. It stops a run; where the user allows it, a
 read is answered with it and marked. A write never is.
@@ -24,14 +25,25 @@ from msgspec import Struct, field, structs
 from replay.action import Act
 from replay.compare import PLAIN, Rules
 from replay.effects import ToolEffect
-from replay.free.recorded import Identities, Recorded, Replaced, effects_of, grown, moments, turns
+from replay.free.recorded import (
+    Identities,
+    Made,
+    Moment,
+    Recorded,
+    Replaced,
+    effect_of,
+    effects_of,
+    in_turn,
+    made_by,
+    turns,
+)
 from replay.free.stub import Stub
 from replay.trace import Effect, Json, Tool, Trace
 
-VERSION = 1
+VERSION = 2
 """Of the rules above; part of every free replay's digest."""
 
-Rank: TypeAlias = Literal["exact", "edited", "stub", "reused", "stale", "miss"]
+Rank: TypeAlias = Literal["exact", "edited", "stub", "guessed", "reused", "stale", "miss"]
 """How well an observation fits its call, best first."""
 
 
@@ -62,7 +74,7 @@ class Found(Struct, frozen=True, eq=False, kw_only=True):
 
     `text` is the observation, `content` the same as it can be sent; None where there is none, and
     `why` then says so. `step` and `place` tell where it was recorded, `stub` is the digest of the
-    stub it came from.
+    stub it came from. `guesses` are the tools that it rests on a guess of that they read.
     """
 
     call: Act
@@ -75,14 +87,17 @@ class Found(Struct, frozen=True, eq=False, kw_only=True):
     place: int | None = None
     stub: str | None = None
     why: str | None = None
+    guesses: tuple[str, ...] = ()
 
 
 class Head(Struct, frozen=True, eq=False):
-    """How far a run has come: the epoch it is in, those it was in before, the calls it made."""
+    """How far a run has come: the epoch it is in, those it was in before, the calls it made, by
+    identity and moment, and the tools among them that are only guessed to read."""
 
-    epoch: str
+    epoch: Moment
     past: tuple[str, ...] = ()
     made: Mapping[tuple[str, str], int] = {}
+    guessed: frozenset[str] = frozenset()
 
 
 class Tape:
@@ -113,6 +128,9 @@ class Tape:
         self.recorded: tuple[Recorded, ...] = tuple(
             call for turn in self._turns for call in turn.calls
         )
+        self._places: dict[tuple[int | None, int | None], Recorded] = {
+            (each.step, each.place): each for each in self.recorded
+        }
         self._stubs = {self._identities.of(stub.call): stub for stub in terms.stubs}
         self._same: dict[str, list[Recorded]] = {}
         for each in self.recorded:
@@ -124,25 +142,31 @@ class Tape:
         """Before the calls of a step of the recording, everything earlier having been made."""
         made: dict[tuple[str, str], int] = {}
         past: list[str] = []
+        guessed = frozenset[str]()
         epoch = self._end
         for turn in self._turns:
             if turn.step >= step:
                 epoch = turn.epoch
                 break
-            past.append(turn.epoch)
+            past.append(turn.epoch.guessed)
+            guessed |= turn.guessed
             for each in turn.calls:
-                made[each.identity, each.moment] = made.get((each.identity, each.moment), 0) + 1
-        return Head(epoch, tuple(past), made)
+                key = each.identity, each.moment.guessed
+                made[key] = made.get(key, 0) + 1
+        return Head(epoch, tuple(past), made, guessed)
 
     def after(self, head: Head, calls: Sequence[Act]) -> Head:
         """Where a run stands that has made the calls of one turn."""
         made = dict(head.made)
-        epoch = head.epoch
-        for key, reads in self._keyed(head, calls):
+        known = self._made(calls)
+        at, epoch = in_turn(head.epoch, known)
+        for each, moment in zip(known, at, strict=True):
+            key = each.identity, moment.guessed
             made[key] = made.get(key, 0) + 1
-            if not reads:
-                epoch = grown(epoch, key[0])
-        return Head(epoch, (*head.past, head.epoch), made)
+        guessed = head.guessed | {
+            call.tool for call, each in zip(calls, known, strict=True) if each.effect.guessed_read
+        }
+        return Head(epoch, (*head.past, head.epoch.guessed), made, guessed)
 
     # --- what a call gets
 
@@ -150,10 +174,25 @@ class Tape:
         """What each call of a turn gets, in their order, whatever the others get."""
         made = dict(head.made)
         found = []
-        for call, (key, _) in zip(calls, self._keyed(head, calls), strict=True):
-            found.append(self._find(call, key, made.get(key, 0), head, call.tool in offered))
+        known = self._made(calls)
+        beside = self.after(head, calls).guessed
+        for call, each, moment in zip(calls, known, in_turn(head.epoch, known)[0], strict=True):
+            key = each.identity, moment.guessed
+            got = self._find(call, each, moment, made.get(key, 0), head, call.tool in offered)
+            found.append(self._guessed(got, moment, beside))
             made[key] = made.get(key, 0) + 1
         return tuple(found)
+
+    def _guessed(self, found: Found, moment: Moment, called: frozenset[str]) -> Found:
+        """The same, said to rest on a guess where it was recorded at the same moment only if all
+        that is guessed to read does; `called` are the tools of the run that is guessed of."""
+        entry = self._places.get((found.step, found.place))
+        if entry is None or found.rank == "stale" or entry.moment.certain == moment.certain:
+            return found
+        before = (turn.guessed for turn in self._turns if turn.step <= entry.step)
+        guesses = tuple(sorted(called.union(*before)))
+        rank: Rank = "guessed" if found.rank == "exact" else found.rank
+        return structs.replace(found, rank=rank, guesses=guesses)
 
     def along(self, step: int, calls: Sequence[Act], offered: Collection[str]) -> tuple[Found, ...]:
         """What the calls of a recorded step got there, in the order in which they are given.
@@ -183,20 +222,15 @@ class Tape:
         stub = self._stubs.get(self._identities.of(found.call))
         return found if stub is None else self._stubbed(found.call, stub)
 
-    def _keyed(self, head: Head, calls: Sequence[Act]) -> list[tuple[tuple[str, str], bool]]:
-        """(identity, moment) of each call of a turn, and whether it reads."""
-        known = [self._identities.of(call) for call in calls]
-        reads = [self.effects.of(call.tool).reads for call in calls]
-        writes = [None if still else each for each, still in zip(known, reads, strict=True)]
-        return list(zip(zip(known, moments(head.epoch, writes), strict=True), reads, strict=True))
+    def _made(self, calls: Sequence[Act]) -> list[Made]:
+        return [made_by(call, self._identities.of(call), self.effects) for call in calls]
 
     def _find(
-        self, call: Act, key: tuple[str, str], earlier: int, head: Head, offered: bool
+        self, call: Act, made: Made, moment: Moment, earlier: int, head: Head, offered: bool
     ) -> Found:
-        identity, moment = key
-        reads = self.effects.of(call.tool).reads
+        identity = made.identity
         same = [each for each in self._same.get(identity, ()) if each.offered == offered]
-        here = [each for each in same if each.moment == moment]
+        here = [each for each in same if each.moment.guessed == moment.guessed]
         if earlier < len(here) and here[earlier].text is not None:
             entry = here[earlier]
             return self._from(entry, call, "edited" if entry.edited else "exact")
@@ -205,15 +239,17 @@ class Tape:
             return self._from(heard[-1], call, "reused")
         if identity in self._stubs:
             return self._stubbed(call, self._stubs[identity])
-        if reads and any(each.text is not None for each in same if each.moment != moment):
-            return self._stale(call, same, moment, head)
+        others = [each for each in same if each not in here and each.text is not None]
+        if made.effect.reads and others:
+            return self._stale(call, others, head)
         return self._miss(call, self._why(call, same, here, offered))
 
-    def _stale(self, call: Act, same: list[Recorded], moment: str, head: Head) -> Found:
+    def _stale(self, call: Act, others: list[Recorded], head: Head) -> Found:
         """The latest of a state that the run itself was in, else the latest recorded."""
         order = {epoch: at for at, epoch in enumerate(head.past)}
-        others = [each for each in same if each.moment != moment and each.text is not None]
-        entry = max(others, key=lambda each: (order.get(each.moment, -1), each.step, each.place))
+        entry = max(
+            others, key=lambda each: (order.get(each.moment.guessed, -1), each.step, each.place)
+        )
         found = self._from(entry, call, "stale")
         if self._terms.allow_stale:
             return found
@@ -236,7 +272,7 @@ class Tape:
         return Found(
             call=call,
             rank=rank,
-            effect=self.effects.of(call.tool),
+            effect=effect_of(call, self.effects),
             text=entry.text,
             content=entry.content,
             is_error=entry.is_error,
@@ -249,7 +285,7 @@ class Tape:
         return Found(
             call=call,
             rank="stub",
-            effect=self.effects.of(call.tool),
+            effect=effect_of(call, self.effects),
             text=stub.result,
             content=stub.result,
             is_error=stub.is_error or None,
@@ -257,4 +293,4 @@ class Tape:
         )
 
     def _miss(self, call: Act, why: str) -> Found:
-        return Found(call=call, rank="miss", effect=self.effects.of(call.tool), why=why)
+        return Found(call=call, rank="miss", effect=effect_of(call, self.effects), why=why)

@@ -121,7 +121,7 @@ _NONE: dict[Kind, str] = {
 def _made(trace: Trace, step: Step, kind: Kind) -> Iterator[Wrong]:
     if kind == "step":
         effects = effects_of(trace, {})
-        found = wrong_step(trace, step, lambda tool: effects.of(tool).reads)
+        found = wrong_step(trace, step, lambda call: effects.of(call.name, call.arguments).reads)
     else:
         found = wrong_observation(trace, step) if kind == "observation" else tool_error(step)
     if found is not None:

@@ -153,16 +153,16 @@ def tool_error(step: Step) -> Wrong | None:
 # --- a wrong step
 
 
-def wrong_step(trace: Trace, step: Step, reads: Callable[[str], bool]) -> Wrong | None:
+def wrong_step(trace: Trace, step: Step, reads: Callable[[ToolCall], bool]) -> Wrong | None:
     """The step's first call with one argument changed, None where none can be.
 
     Of a read, another call of the recording that differs in one argument is taken first: the tape
-    answers it. `reads` tells of a tool whether it changes nothing.
+    answers it. `reads` tells of a call whether it changes nothing.
     """
     call = next((each for each in step.acts if isinstance(each.arguments, dict)), None)
     if call is None:
         return None
-    if reads(call.name):
+    if reads(call):
         for other in _calls(trace):
             path = _one_apart(call, other)
             if path is not None and other.observation is not None:

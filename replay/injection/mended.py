@@ -25,6 +25,7 @@ from msgspec import Struct
 from replay import canon
 from replay.action import Act, Action
 from replay.effects import Effects
+from replay.free.recorded import effect_of
 from replay.free.result import FreeRun, FreeStep
 from replay.free.tape import Found
 from replay.injection import values
@@ -90,7 +91,7 @@ class _Judge:
     def acts(self, given: Action, *, noticed: bool) -> str | None:
         """How an answer acts on the error, None where it does not."""
         for call in given.calls:
-            if self._effects.of(call.tool).reads:
+            if effect_of(call, self._effects).reads:
                 continue
             if self._falsely(call):
                 return f"{call.tool} with {self._false}"
@@ -145,14 +146,14 @@ class _Judge:
     def looks_in_vain(self, step: FreeStep) -> str | None:
         """Does it look again, and the tape does not answer?"""
         for found in step.found:
-            about = self._effects.of(found.call.tool).reads and self._about(found.call)
+            about = effect_of(found.call, self._effects).reads and self._about(found.call)
             if found.text is None and (self._same(found.call) or about):
                 return "looks again, and the tape does not tell what it would have seen"
         return None
 
     def _shows(self, found: Found) -> bool:
         """Did another read about the same thing show what the error hides?"""
-        if found.text is None or not self._effects.of(found.call.tool).reads:
+        if found.text is None or not effect_of(found.call, self._effects).reads:
             return False
         text = found.text
         shown = any(values.stands_in(each, text) for each in self._wrong.true)

@@ -180,7 +180,7 @@ def test_a_stale_answer_stops_the_run_unless_it_is_allowed_and_is_then_told(tmp_
     strict = last(db, **wish)
     assert (strict.status, strict.left.step if strict.left else None) == ("stale", 1)
     assert (
-        "withdraw counts as writing (nobody says whether): --reads withdraw says that it reads."
+        "withdraw counts as writing (a guess from its name): --reads withdraw says that it reads."
         in (strict.notices[-1])
     )
     loose = last(db, **wish, allow_stale=True)

@@ -25,6 +25,7 @@ from tests.bench import (
     listing,
     peer,
     replaying,
+    served,
     spending,
     taking,
 )
@@ -33,6 +34,7 @@ from tests.bench.measure import Row
 GROUPS: dict[str, Callable[[Path], Iterator[Row]]] = {
     "commands": listing.commands,
     "replay": replaying.rows,
+    "served": served.rows,
     "bisecting": bisecting.rows,
     "spending": spending.rows,
     "listing": listing.rows,

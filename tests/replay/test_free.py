@@ -143,7 +143,14 @@ def test_a_rule_of_the_user_keeps_the_run_on_the_road() -> None:
 def test_the_balance_before_a_withdrawal_is_never_served_after_it() -> None:
     early = run(ACCOUNT, Script(uses(withdraw()), uses(BALANCE), says("You have 30.")))
     assert (early.departure, early.status) == (0, "finished")
-    assert uses_of(early) == [("exact", "gone"), ("exact", "30")]
+    assert uses_of(early) == [("guessed", "gone"), ("guessed", "30")]
+    assert early.guesses == {"get_balance": 2}
+    told = run(
+        ACCOUNT, Script(uses(withdraw()), uses(BALANCE), says("You have 30.")),
+        terms=Terms(effects={"get_balance": "read"}),
+    )  # fmt: skip
+    assert uses_of(told) == [("exact", "gone"), ("exact", "30")]
+    assert (told.guesses, told.digest != early.digest) == ({}, True)
     other = run(ACCOUNT, Script(uses(BALANCE), uses(withdraw(20)), uses(BALANCE)))
     assert other.status == "miss"
     stub = Stub(tool="withdraw", arguments={"amount": 20}, result="gone")
@@ -168,7 +175,7 @@ def test_parallel_calls_are_all_answered_or_the_run_stops_before_the_turn() -> N
     made = run(ACCOUNT, script)
     assert made.status == "miss"
     assert script.asked == 1
-    assert [rank for rank, _ in uses_of(made)] == ["exact", "miss", "miss"]
+    assert [rank for rank, _ in uses_of(made)] == ["guessed", "miss", "miss"]
     assert made.stop is not None
     assert [each.call.arguments for each in made.stop.calls] == [{"day": 7}, {"day": 8}]
     assert "(and 1 more of this turn)" in made.stop.sentence
@@ -222,13 +229,14 @@ def test_a_renamed_tool_is_answered_by_what_it_was_recorded_as() -> None:
     script = Script(uses(state), uses(state), uses(withdraw()), uses(state), says("You have 30."))
     made = run(ACCOUNT, script, edit)
     assert (made.status, made.departure) == ("finished", 1)
-    assert [rank for rank, _ in uses_of(made)] == ["exact", "reused", "exact", "exact"]
+    assert [rank for rank, _ in uses_of(made)] == ["exact", "reused", "guessed", "guessed"]
+    assert set(made.guesses) == {"get_balance"}
 
 
 def test_an_edited_observation_is_what_the_run_gets() -> None:
     edit = Edit(name="poor", changes=(SetObservation(step=0, text="0"),))
     script = Script(uses(withdraw()), uses(withdraw()))
-    assert uses_of(run(ACCOUNT, script, edit)) == [("exact", "gone"), ("miss", None)]
+    assert uses_of(run(ACCOUNT, script, edit)) == [("guessed", "gone"), ("miss", None)]
     both = run(ACCOUNT, Script(uses(BALANCE, BALANCE), says("Poor.")), edit)
     assert uses_of(both) == [("edited", "0"), ("reused", "0")]
 

@@ -33,6 +33,10 @@ WITHDRAWN = call("withdraw", "gone", amount=10)
 balance = Act(tool="get_balance", arguments={})
 
 
+READING = Terms(effects={"get_balance": "read", "get_rates": "read"})
+"""Said by the user, so that nothing is guessed."""
+
+
 def withdraw(amount: Any = 10) -> Act:
     return Act(tool="withdraw", arguments={"amount": amount})
 
@@ -63,7 +67,7 @@ def test_a_balance_is_that_of_its_moment_and_never_that_of_another() -> None:
     assert ranks(tape, [balance], [withdraw()], [balance]) == [
         ("exact", "40"), ("exact", "gone"), ("exact", "30"),
     ]  # fmt: skip
-    assert ranks(tape, [withdraw()], [balance]) == [("exact", "gone"), ("exact", "30")]
+    assert ranks(tape, [withdraw()], [balance]) == [("guessed", "gone"), ("guessed", "30")]
     [[_], [other], [after]] = play(tape, [balance], [withdraw(20)], [balance])
     assert (other.rank, other.why) == ("miss", "it was never recorded with these arguments")
     assert (after.rank, after.text) == ("stale", None)
@@ -110,6 +114,61 @@ def test_what_nobody_knows_counts_as_a_write() -> None:
     assert ranks(harmless, [balance], [balance]) == [("exact", "40"), ("exact", "30")]
 
 
+WRITERS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("query", {"sql": "UPDATE accounts SET balance = 30"}),
+    ("execute_query", {"query": "call spend(10)"}),
+    ("fetch", {"url": "http://bank.example/spend", "method": "POST"}),
+    ("search_replace", {"search": "40", "replace": "30"}),
+    ("list_add", {"item": 10}),
+    ("check_in", {"guest": 7}),
+    ("open_ticket", {"about": "balance"}),
+    ("TodoWrite", {"todos": []}),
+    ("user_delete", {"id": 7}),
+    ("bash", {"command": "echo 30 > balance"}),
+)
+
+
+@pytest.mark.parametrize(("name", "arguments"), WRITERS, ids=[name for name, _ in WRITERS])
+def test_what_could_write_is_never_taken_for_a_read(name: str, arguments: dict[str, Any]) -> None:
+    """The run does not make the write: the balance after it is not what it would have seen."""
+    tape = tape_of(
+        step(READ_40), step(call(name, "ok", **arguments)), step(READ_30), "Done.",
+        tools=(*BANK, tool(name)),
+    )  # fmt: skip
+    assert ranks(tape, [balance], [balance]) == [("exact", "40"), ("reused", "40")]
+    [_, [again]] = play(tape, [balance], [balance])
+    assert again.guesses == ("get_balance",)
+
+
+READERS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("Read", {"file_path": "a"}, "exact"),
+    ("Grep", {"pattern": "a"}, "exact"),
+    ("bash", {"command": "ls | wc -l"}, "exact"),
+    ("query", {"sql": "SELECT 1"}, "exact"),
+    ("get_order", {"id": 7}, "guessed"),
+    ("search_orders", {"query": "7"}, "guessed"),
+    ("list_orders", {}, "guessed"),
+)
+
+
+@pytest.mark.parametrize(("name", "arguments", "rank"), READERS, ids=[each[0] for each in READERS])
+def test_what_reads_is_served_at_once_and_what_follows_it_too(
+    name: str, arguments: dict[str, Any], rank: str
+) -> None:
+    """Asked in another order than recorded: exact where all is known, guessed where it is not."""
+    tape = tape_of(
+        step(call(name, "looked", **arguments)), step(READ_40), step(WITHDRAWN), "Done.",
+        tools=(*BANK, tool(name)), terms=READING,
+    )  # fmt: skip
+    look = Act(tool=name, arguments=arguments)
+    head = tape.at(0)
+    [first] = tape.find(head, [balance], NAMES | {name})
+    [second] = tape.find(tape.after(head, [balance]), [look], NAMES | {name})
+    assert (first.text, second.text) == ("40", "looked")
+    assert (first.rank, second.rank) == (rank, "exact")
+    assert first.guesses == (() if rank == "exact" else (name,))
+
+
 # --- repeats
 
 
@@ -122,7 +181,7 @@ def test_the_second_of_two_equal_reads_gets_the_second_observation_and_a_third_t
 
 
 def test_equal_calls_of_one_turn_get_their_observations_in_order() -> None:
-    tape = tape_of(step(READ_40, READ_30), "Done.")
+    tape = tape_of(step(READ_40, READ_30), "Done.", terms=READING)
     assert ranks(tape, [balance, balance, balance]) == [
         ("exact", "40"), ("exact", "30"), ("reused", "30"),
     ]  # fmt: skip
@@ -151,8 +210,8 @@ def test_a_read_beside_a_write_answers_only_the_same_turn() -> None:
 
 def test_reads_of_one_turn_answer_reads_of_several_and_the_other_way_round() -> None:
     rates = call("get_rates", "1.2", day=1)
-    together = tape_of(step(READ_40, rates), "Done.")
-    apart = tape_of(step(READ_40), step(rates), "Done.")
+    together = tape_of(step(READ_40, rates), "Done.", terms=READING)
+    apart = tape_of(step(READ_40), step(rates), "Done.", terms=READING)
     ask = Act(tool="get_rates", arguments={"day": 1})
     assert ranks(together, [ask], [balance]) == [("exact", "1.2"), ("exact", "40")]
     assert ranks(apart, [ask, balance]) == [("exact", "1.2"), ("exact", "40")]
@@ -195,7 +254,7 @@ TURNS = st.lists(
 def test_nothing_recorded_answers_a_call_unless_the_same_writes_came_before(
     was: list[Turn], now: list[Turn]
 ) -> None:
-    """Every observation names the writes before it; an exact one names those of the run."""
+    """Every observation names the writes before it; one that is served names those of the run."""
     written: list[tuple[str, int]] = []
     parts = []
     for turn in was:
@@ -208,10 +267,35 @@ def test_nothing_recorded_answers_a_call_unless_the_same_writes_came_before(
     for turn in now:
         calls = [Act(tool=name, arguments={"x": x}) for name, x in turn]
         for found in tape.find(head, calls, NAMES):
-            assert found.text is None or found.rank in {"exact", "reused"}
+            assert found.text is None or found.rank in {"exact", "guessed", "reused"}
             assert found.text in (None, repr(made))
         head = tape.after(head, calls)
         made += [each for each in turn if each[0] == "withdraw"]
+
+
+@given(TURNS, TURNS)
+def test_what_is_exact_is_so_though_every_guess_be_wrong(was: list[Turn], now: list[Turn]) -> None:
+    """In this world the reads that are only guessed write, `get_rates` does not, as it says. Every
+    observation names the writes before it."""
+    rates = Tool(name="get_rates", extra={"annotations": {"readOnlyHint": True}})
+    written: list[tuple[str, int]] = []
+    parts = []
+    for turn in was:
+        parts.append(step(*(call(name, repr(written), x=x) for name, x in turn)))
+        written += [each for each in turn if each[0] != "get_rates"]
+    tape = tape_of(*parts, tools=(*(each for each in BANK if each.name != "get_rates"), rates))
+    head = tape.at(0)
+    made: Turn = []
+    for turn in now:
+        calls = [Act(tool=name, arguments={"x": x}) for name, x in turn]
+        for found in tape.find(head, calls, NAMES):
+            if found.text is not None and not found.guesses:
+                assert found.text == repr(made)
+            assert (found.rank == "exact") is (found.text is not None and not found.guesses) or (
+                found.rank == "reused"
+            )
+        head = tape.after(head, calls)
+        made += [each for each in turn if each[0] != "get_rates"]
 
 
 @given(TURNS)
@@ -362,7 +446,7 @@ def test_a_call_whose_sub_agent_writes_is_a_write() -> None:
 
 
 def test_what_another_thread_wrote_is_not_taken_for_granted() -> None:
-    assert read_again(with_helper("root", "get_order")) == "exact after"
+    assert read_again(with_helper("root", "get_order")) == "guessed after"
     assert read_again(with_helper("root", "refund_order")) == "reused before"
     tape = with_helper("root", "refund_order")
     step_of_the_second = max(each.step for each in tape.recorded)

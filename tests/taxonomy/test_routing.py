@@ -63,7 +63,7 @@ def test_reading_steps_call_tools_that_change_nothing() -> None:
         [
             step(call("get_order", id=1)),
             step(call("get_order", id=1), call("cancel_order", id=1)),
-            step(call("bash", command="ls")),
+            step(call("bash", command="make")),
             "Done.",
         ],
         [usage(9)] * 4,

@@ -64,6 +64,7 @@ def free_view(
         stop=_stop(made.stop) if made.stop is not None else None,
         notices=(*said, *made.notices, *free_words.notices(made)),
         ranks=dict(made.ranks),
+        guessed=made.guessed,
         fidelity=weakest.level if weakest is not None else None,
         masked=sum(masked.get(row.step, 0) for row in rows if row.step is not None),
         spent=spent,
@@ -112,6 +113,7 @@ def _got(found: Found, stubs: Mapping[str, Stub]) -> Got:
         step=found.step,
         stub=stubs.get(found.stub) if found.stub is not None else None,
         why=found.why or "",
+        guesses=found.guesses,
     )
 
 

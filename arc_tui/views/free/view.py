@@ -58,7 +58,8 @@ NOTHING = Spent()
 class Got(Struct, frozen=True, kw_only=True):
     """What a call got: an observation of rank `rank`, or none (`text` None) and `why`.
 
-    `step` is where it was recorded, `stub` the one that was used. `effect` is what the tool does
+    `step` is where it was recorded, `stub` the one that was used; `guesses` are the tools that it
+    rests on a guess of that they read. `effect` is what the tool does
     to the world, `by` who says so.
     """
 
@@ -72,6 +73,7 @@ class Got(Struct, frozen=True, kw_only=True):
     step: int | None = None
     stub: Stub | None = None
     why: str = ""
+    guesses: tuple[str, ...] = ()
 
 
 class FreeRow(Struct, frozen=True, kw_only=True):
@@ -134,7 +136,8 @@ class FreeView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the free screen draws and `arc replay --free` prints of one run.
 
     `stop` is None while it goes on; `limit` is how often it may be asked. `road` counts the
-    recorded steps from `start` on. `ranks` counts the observations it was answered with.
+    recorded steps from `start` on. `ranks` counts the observations it was answered with,
+    `guessed` those of them that rest on a guess of what tools do.
     `fidelity` is the worst of a request that was asked, `masked` counts values in them that nobody
     saw. `digest` is there at the end of a run that is kept.
     """
@@ -154,6 +157,7 @@ class FreeView(Struct, frozen=True, eq=False, kw_only=True):
     stop: FreeStop | None = None
     notices: tuple[str, ...] = ()
     ranks: dict[Rank, int] = {}
+    guessed: int = 0
     fidelity: Level | None = None
     masked: int = 0
     spent: Spent = NOTHING
@@ -220,5 +224,6 @@ def got_words(got: Got) -> str:
     """What a call got, in a few words: `exact, step 3`, `stub`, `miss`."""
     if got.text is None:
         return got.rank if got.rank in ("miss", "stale") else "not recorded"
+    guessed = ", guessed" if got.guesses and got.rank != "guessed" else ""
     place = f", step {got.step}" if got.step is not None else ""
-    return f"{got.rank}{place}{', an error' if got.is_error else ''}"
+    return f"{got.rank}{guessed}{place}{', an error' if got.is_error else ''}"

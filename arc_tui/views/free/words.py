@@ -28,6 +28,7 @@ RANKS: dict[Rank, str] = {
     "exact": "recorded for this call, at this moment",
     "edited": "recorded for this call, changed by your edit",
     "stub": "your stub",
+    "guessed": "recorded for this call, at this moment if the calls before it are reads",
     "reused": "recorded for this call, given once more",
     "stale": "recorded for this call, at another moment",
     "miss": "nothing answers it",
@@ -37,6 +38,8 @@ RANKS: dict[Rank, str] = {
 BY: dict[By, str] = {
     "yours": "you say so",
     "annotated": "as annotated",
+    "known": "a known tool",
+    "arguments": "as its arguments say",
     "guessed": "a guess from its name",
     "unknown": "nobody says whether",
 }
@@ -60,7 +63,17 @@ def sentence(made: FreeRun) -> str:
     road = _road(made)
     if made.stop is None:
         return f"So far: {road[:1].lower()}{road[1:]}" if road else "Asking the first answer."
-    return f"{road} {made.stop.sentence}".lstrip()
+    return " ".join(filter(None, (road, made.stop.sentence, _guessed(made))))
+
+
+def _guessed(made: FreeRun) -> str:
+    """How much of what it was answered rests on a guess; "" for nothing."""
+    if not made.guessed:
+        return ""
+    tools = ", ".join(map(format.one_line, made.guesses))
+    verb = "is" if made.guessed == 1 else "are"
+    results = format.count(made.guessed, "tool result")
+    return f"{results} {verb} guessed (read-only by name alone: {tools})."
 
 
 def _road(made: FreeRun) -> str:
@@ -97,6 +110,9 @@ def notices(made: FreeRun) -> Iterator[str]:
             f"{format.count(stale, 'call')} got what was recorded at another moment (stale): by"
             " then it may have been otherwise."
         )
+    if made.guesses:
+        said = " ".join(f"--reads {format.one_line(tool)}" for tool in made.guesses)
+        yield f"To say that these tools change nothing: {said}; of one that does: --writes TOOL."
     if stubs := ranks.get("stub"):
         yield f"{format.count(stubs, 'call')} got what you wrote ({_stubs(stubs)})."
     if made_up := [each for each in made.writes if not each.recorded]:
@@ -125,7 +141,9 @@ def together(runs: Sequence[FreeView]) -> str:
     (first, at), times = ends.most_common(1)[0]
     said = [f"{times} of {len(runs)} {first}{at}"]
     said += [f"{n} {words}{place}" for (words, place), n in ends.most_common()[1:]]
-    return f"{', '.join(said)}; {_leaving(runs)}."
+    guessed = sum(1 for run in runs if run.guessed)
+    some = f"; {guessed} of {len(runs)} rest on guessed tool results" if guessed else ""
+    return f"{', '.join(said)}; {_leaving(runs)}{some}."
 
 
 def _where(run: FreeView) -> str:
