@@ -14,6 +14,7 @@ from arc_tui.jobs import expecting
 from arc_tui.jobs.everyone import Everyone
 from arc_tui.jobs.freeing import FreeWanted
 from arc_tui.jobs.replaying import Wanted
+from arc_tui.views.free.words import resting
 from arc_tui.views.replay.expect import (
     ExpectView,
     Sampled,
@@ -196,6 +197,9 @@ class _Work:
         met = mostly(hits, share.n, self._bound)
         lost = len(samples) - share.n
         free = isinstance(self._trials, Rollouts)
+        guessed = (
+            resting(self._trials.guessed, share.n) if isinstance(self._trials, Rollouts) else ""
+        )
         fidelity = self._trials.fidelity
         return ExpectView(
             trace=self.trace.id,
@@ -204,7 +208,9 @@ class _Work:
             expected=self._expect,
             oracle=self._trials.name,
             met=met,
-            sentence=expect_sentence(met, hits, share.n, lost, free=free),
+            sentence="; ".join(
+                filter(None, (expect_sentence(met, hits, share.n, lost, free=free), guessed))
+            ),
             bound=self._bound,
             share=share,
             hits=hits,

@@ -125,6 +125,11 @@ class Rollouts:
         ]
 
     @property
+    def guessed(self) -> int:
+        """How many of those that were judged rest on a guess of what tools do."""
+        return sum(1 for each in self.given if each.bad is not None and each.run.guessed)
+
+    @property
     def lost(self) -> dict[int, str]:
         """By version, why the first run that could not be judged could not."""
         return first_reasons((each.version, each.why) for each in self.given)

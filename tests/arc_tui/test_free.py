@@ -17,8 +17,9 @@ from arc_tui.cli.common import db_option, json_option, open_store
 from arc_tui.cli.free import free_options, free_wanted, refuse_free_options, run_free
 from arc_tui.jobs.freeing import FreeWanted, freeing, kept_run, outlook
 from arc_tui.jobs.replaying import Wanted
-from arc_tui.views.free.view import FreeView, free_runs
+from arc_tui.views.free.view import FreeView, free_runs, got_words
 from arc_tui.views.free.words import UNCHECKED
+from arc_tui.widgets.free.pages import document_text, row_page
 from replay import bundle
 from replay.budget import Limits
 from replay.edit import Edit, RemoveTool, SetModel
@@ -30,6 +31,7 @@ from replay.store import edits, replays
 from taxonomy.ledger import open_ledger
 from tests.arc_tui.free_case import (
     ACCOUNT,
+    BALANCE,
     MORE,
     READ,
     REFUND,
@@ -40,7 +42,7 @@ from tests.arc_tui.free_case import (
 )
 from tests.build import Gives, call, step
 from tests.messages_api import MessagesApi, demo_policy
-from tests.replay.free_case import says
+from tests.replay.free_case import says, uses
 from tests.replay.live_case import clean_environment
 
 
@@ -201,6 +203,39 @@ def test_what_the_user_says_of_a_tool_is_part_of_what_is_kept(tmp_path: Path) ->
         assert bundle.write(store, core, tmp_path / "run.arc", terms).same
     plain = last(db, trace=key, model="script")
     assert plain.digest != view.digest
+
+
+# --- what rests on a guess
+
+
+def test_what_is_only_guessed_says_so_in_the_reason_and_beside_each_result(tmp_path: Path) -> None:
+    """Only the name says that get_balance changes nothing: withdraw met the same account."""
+    db = tmp_path / "arc.db"
+    twice = (uses(BALANCE), uses(BALANCE), uses(("withdraw", {"amount": 10})), says("Done."))
+    key = put_account(db, twice)
+    wish: dict[str, Any] = {"trace": key, "model": "script"}
+    guessed = last(db, **wish)
+    assert [got_words(each) for row in guessed.rows for each in row.got] == [
+        "exact, step 0", "reused, guessed, step 0", "guessed, step 1",
+    ]  # fmt: skip
+    assert guessed.sentence.endswith(
+        "2 tool results are guessed (read-only by name alone: get_balance)."
+    )
+    assert guessed.notices == (
+        "To say that these tools change nothing: --reads get_balance; of one that does:"
+        " --writes TOOL.",
+    )
+    assert "guessed: read-only by name alone: get_balance" in document_text(
+        row_page(guessed.rows[2])
+    )
+    known = last(db, **wish, effects={"get_balance": "read"})
+    assert [each.rank for row in known.rows for each in row.got] == ["exact", "reused", "exact"]
+    assert (known.guessed, known.notices) == (0, ())
+    assert "guessed" not in known.sentence
+    assert known.digest != guessed.digest
+    assert free_runs([guessed, known]).sentence.endswith(
+        "1 of 2 runs rest on guessed tool results."
+    )
 
 
 # --- the end of a recording that was broken off

@@ -20,10 +20,12 @@ from arc_tui.views.bisect.view import (
     version_rows,
 )
 from arc_tui.views.bisect.words import hunk_sentence, limits_of, part_lines, sentence
+from arc_tui.views.free.words import resting
 from replay import canon
 from replay.bisection.course import Ended, Progress, bisect, bisect_hunks
 from replay.bisection.hunks import Culprits, applied
 from replay.bisection.result import Found
+from replay.bisection.rollouts import Rollouts
 from replay.errors import ModelRefused
 from replay.models.choose import label
 from replay.store import Store, notes, replays
@@ -184,6 +186,9 @@ class _Work:
     def _finished(self, view: BisectView, refused: str | None) -> BisectView:
         plan = self._plan
         notices = [*plan.notices, *self._lost(plan.asked.lost)]
+        if isinstance(plan.asked, Rollouts):
+            judged = sum(1 for each in plan.asked.given if each.bad is not None)
+            notices += filter(None, [resting(plan.asked.guessed, judged)])
         if refused is not None and view.status == "found":
             notices.append(f"it ended before its checks were through: {refused}")
         says_not = limits_of(plan.kind, free=plan.free, step=plan.step, model=plan.asked.model.name)

@@ -141,9 +141,15 @@ def together(runs: Sequence[FreeView]) -> str:
     (first, at), times = ends.most_common(1)[0]
     said = [f"{times} of {len(runs)} {first}{at}"]
     said += [f"{n} {words}{place}" for (words, place), n in ends.most_common()[1:]]
-    guessed = sum(1 for run in runs if run.guessed)
-    some = f"; {guessed} of {len(runs)} rest on guessed tool results" if guessed else ""
-    return f"{', '.join(said)}; {_leaving(runs)}{some}."
+    guessed = resting(sum(1 for run in runs if run.guessed), len(runs))
+    return f"{'; '.join(filter(None, (', '.join(said), _leaving(runs), guessed)))}."
+
+
+def resting(guessed: int, runs: int) -> str:
+    """`2 of 5 runs rest on guessed tool results`; "" for none."""
+    return (
+        f"{guessed} of {format.count(runs, 'run')} rest on guessed tool results" if guessed else ""
+    )
 
 
 def _where(run: FreeView) -> str:

@@ -108,6 +108,9 @@ def _got(got: Got, number: int) -> Iterator[Item]:
     if got.text is not None:
         error = "error" if got.is_error else ""
         yield value(got.text or "(an empty text)", key=f"got {number}", indent=4, style=error)
+    if got.guesses:
+        tools = ", ".join(map(format.one_line, got.guesses))
+        yield Block(text=f"guessed: read-only by name alone: {tools}", style="quiet", indent=4)
     if got.effect != "read" or got.by != "annotated":
         does = {"read": "reads", "write": "writes", "unknown": "may write"}[got.effect]
         tool = format.one_line(got.call.tool)
