@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from textual.message import Message
 from textual.pilot import Pilot
 
@@ -70,6 +71,32 @@ async def test_a_failed_run_opens_at_its_first_candidate_with_the_reasons_in_fro
         assert (screen.step, NAMES[screen.tab]) == (3, "Why")
 
 
+@pytest.mark.parametrize("outcome", [sample.FAILED, sample.PASSED, Outcome()])
+async def test_candidates_are_walked_from_the_likeliest_on_whatever_became_of_the_run(
+    tmp_path: Path, outcome: Outcome
+) -> None:
+    path = tmp_path / "arc.db"
+    first, second = sample.SAID.candidates
+    third = structs.replace(first, step=9, weight=1.0)
+    likely = (structs.replace(second, weight=3.0), first, third)
+    said = structs.replace(sample.SAID, candidates=likely)
+    head = sample.header("26", "1", outcome)
+    key = sample.put(path, head, sample.failed_run().spans, said)
+    async with opened(path, key) as (pilot, screen):
+        assert "break? 5 (also 3, 9)" in text(pilot.app)
+        walked = [screen.step]
+        for pressed in "cccCCJcJC":
+            await press(pilot, pressed)
+            walked.append(screen.step)
+        assert walked == [5, 3, 9, 5, 9, 3, 4, 5, 6, 5]
+        await press(pilot, "f", *"-tool:reservation", "enter", "g", "c")
+        assert screen.sifted is not None
+        assert 5 not in screen.sifted
+        assert screen.step == 3, "of those that are shown"
+        await press(pilot, "c")
+        assert screen.step == 9
+
+
 async def test_a_run_that_passed_opens_at_its_start(db: Path) -> None:
     key = sample.put(
         db, sample.header("26", "0", sample.PASSED), sample.failed_run().spans, sample.HEALTHY
@@ -94,9 +121,12 @@ async def test_rows_steps_candidates_and_errors_are_one_key_away(db: Path, key: 
         await press(pilot, "J")
         assert screen.detail.row.step == 4
         await press(pilot, "c")
+        assert screen.step == 3, "from a step that is none, to the likeliest"
+        await press(pilot, "c")
         assert screen.step == 5
         await press(pilot, "c")
         assert screen.step == 3, "round the end, back to the first"
+        await press(pilot, "C")
         await press(pilot, "X")
         assert screen.step == 7, "round the start, to the last error"
         await press(pilot, "x")

@@ -60,8 +60,11 @@ class Jumping(ArcScreen):
 
     def go_to_next(self, steps: Collection[int], direction: int) -> None:
         """To the nearest of these steps, of those shown as far as there are any, round the end."""
-        shown = steps if self.sifted is None else self.sifted & frozenset(steps)
-        self.go_to(next_of(shown or steps, self.spans.step, direction))
+        self.go_to(next_of(self._shown(steps), self.spans.step, direction))
+
+    def _shown(self, steps: Collection[int]) -> list[int]:
+        """Those of the steps that are shown, all where none is; their order stays."""
+        return [step for step in steps if self.sifted is None or step in self.sifted] or [*steps]
 
     def action_step(self, direction: int) -> None:
         """One step on, or back, of those that are shown."""
@@ -74,7 +77,10 @@ class Jumping(ArcScreen):
             self.spans.go_to(step)
 
     def action_candidate(self, direction: int) -> None:
-        self.go_to_next(self.view.marked, direction)
+        """In their order, the likeliest first, round the end; from any other step to that one."""
+        marked, here = self._shown(self.view.marked), self.spans.step
+        place = marked.index(here) + direction if here in marked else 0
+        self.go_to(marked[place % len(marked)])
 
     def action_error(self, direction: int) -> None:
         self.go_to_next(self.view.errors, direction)

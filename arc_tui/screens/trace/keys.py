@@ -17,7 +17,7 @@ JUMPS = [
     Binding("K", "step(-1)", "step before", id="trace.step_before", group=STEP,
             tooltip="Go to the step before"),
     Binding("c", "candidate(1)", "next candidate", id="trace.candidate_next", group=CANDIDATE,
-            tooltip="Go to the next step that may be the break"),
+            tooltip="Go to the likeliest candidate, then to the next likeliest"),
     Binding("C", "candidate(-1)", "candidate before", id="trace.candidate_before",
             group=CANDIDATE, tooltip="Go to the candidate before"),
     Binding("x", "error(1)", "next error", id="trace.error_next", group=ERROR,

@@ -88,7 +88,7 @@ class TraceScreen(Watching, Looking, Leaving, Walking):
     def __init__(
         self, path: Path, trace: str, at: int | None = None, visit: Visit | None = None
     ) -> None:
-        """Opens at step `at`, else at the first candidate of a failed run, else at the start.
+        """Opens at step `at`, else at the first candidate, else at the start.
 
         With a `visit` it is one of the runs of the tagging queue.
         """
@@ -127,8 +127,8 @@ class TraceScreen(Watching, Looking, Leaving, Walking):
         )
 
     def on_trace_screen_loaded(self, event: Loaded) -> None:
-        """A failed run opens at its first candidate with the reasons in front; of a long one the
-        rest follows."""
+        """A run with a candidate opens at the first, the reasons in front; of a long one the rest
+        follows."""
         view = self.view = self.shown(event.view)
         self.refresh_bindings()
         opens_at = view.opens_at if self._at is None else self._at

@@ -72,12 +72,12 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
     @property
     def opens_at(self) -> int:
-        """The step that is shown first: the first candidate of a failed run, else its start."""
-        return self.marked[0] if self.run.outcome == "failed" and self.marked else 0
+        """The step that is shown first: the first candidate, else the start."""
+        return self.marked[0] if self.marked else 0
 
     @cached_property
     def marked(self) -> tuple[int, ...]:
-        """The steps of the candidates, best first."""
+        """The steps of the candidates, the likeliest first, as everywhere."""
         found = self.diagnosis.candidates if self.diagnosis else ()
         return tuple(candidate.step for candidate in found)
 
