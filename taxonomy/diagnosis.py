@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from replay.trace import SourceScore, Trace
 from taxonomy.evidence.replies import Kind
-from taxonomy.findings import Diagnosis, StepScore
+from taxonomy.findings import Diagnosis, StepScore, most_trusted
 from taxonomy.localiser.candidates import candidates
 from taxonomy.rules import findings
 from taxonomy.rules.case import Case
@@ -32,17 +32,21 @@ def diagnose(
 ) -> Diagnosis:
     """What the rules say of a trace.
 
-    Scores of the source stand beside the rules' own. Shape and published vote are taken over the
-    source's where it scored three steps or more, else over the rules'. The candidates rest on the
-    rules and, a step, on the most trusted score that someone gave: the source, or a person or a
-    judge in `more_scores`, which are not repeated in the diagnosis.
+    Scores of the source stand beside the rules' own. Given scores are, a step, the most trusted
+    one of the source and of `more_scores`, which are not repeated in the diagnosis: those of people
+    and judges. Shape and published vote are taken over them where they are of three steps or more,
+    else over the rules'; of the candidates they decide first.
     """
     case = Case(trace)
     found = findings(case)
     own = rule_scores(case, found)
-    given = imported(case, source_scores)
-    trusted = _by_step(case, given if len({score.step for score in given}) >= 3 else own)
-    asks = [turn.ask for turn in case.reading.turns]
+    turns = case.reading.turns
+    beside = imported(case, source_scores)
+    others = (*beside, *more_scores)
+    given = most_trusted(score for score in others if score.step in range(len(turns)))
+    scored = given if len(given) >= 3 else most_trusted(own)
+    trusted = [scored[turn.index].value if turn.index in scored else None for turn in turns]
+    asks = [turn.ask for turn in turns]
     latencies = [ask.duration_ns for ask in asks]
     costs = [ask.cost.usd if ask.cost is not None else None for ask in asks]
     votes = published_votes(trusted, latencies, costs)
@@ -50,22 +54,14 @@ def diagnose(
     return Diagnosis(
         trace=trace.id,
         shape=classify_binned(trusted),
-        scores=(*own, *given),
+        scores=(*own, *beside),
         findings=found,
-        candidates=candidates(case, found, (*own, *given, *more_scores)),
+        candidates=candidates(case, found, own, given),
         published=broke,
         published_votes=votes[broke] if broke is not None else (),
         published_shape=classify(trusted),
         warnings=tuple(_warnings(case, own)) if case.reading.passed else (),
     )
-
-
-def _by_step(case: Case, scores: Sequence[StepScore]) -> list[float | None]:
-    """A score a step, the first of several; None where a step has none."""
-    found: list[float | None] = [None] * len(case.reading.turns)
-    for score in reversed(scores):
-        found[score.step] = score.value
-    return found
 
 
 def _warnings(case: Case, scores: Sequence[StepScore]) -> Iterator[str]:

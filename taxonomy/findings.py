@@ -6,6 +6,8 @@ and values it rests on.
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Literal
 
@@ -13,8 +15,9 @@ from msgspec import Struct
 
 from taxonomy.classes import FailureClass, Fault, Shape
 
-Source = Literal["human", "judge", "import", "rule"]
-"""Who says so, most trusted first."""
+Source = Literal["human", "judge", "file", "import", "rule"]
+"""Who says so, most trusted first: `file` is a file of scores that was brought in, `import` the
+trace's own source."""
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
@@ -69,15 +72,37 @@ class StepScore(Struct, frozen=True, kw_only=True, gc=False):
     items: tuple[Item, ...] = ()
 
 
-TRUST: tuple[Source, ...] = ("human", "judge", "import", "rule")
+TRUST: tuple[Source, ...] = ("human", "judge", "file", "import", "rule")
+
+_PEOPLE = {"human", "person", "people", "annotation", "annotator"}
+"""First words of the name of a person's score, as tools that people score in write it."""
+
+FAILURE = 0.5
+"""A score below is a clear failure; the middle of the scale is neutral: it decides nothing."""
+
+
+def trust(score: StepScore) -> tuple[bool, int]:
+    """How much a score is trusted, the most first: a person's is, wherever it came from."""
+    named = score.by.lower().split(maxsplit=1)
+    person = score.source == "human" or (
+        score.source in ("file", "import") and bool(named) and named[0].strip(":·") in _PEOPLE
+    )
+    return not person, TRUST.index(score.source)
 
 
 def most_trusted(scores: Iterable[StepScore]) -> dict[int, StepScore]:
-    """The most trusted score of each step that has one with a value."""
+    """The most trusted score of each step that has one with a value. Scores are never mixed: of
+    several that are trusted alike the middle one is taken, of an even number the lower."""
+    by_step: dict[int, list[StepScore]] = defaultdict(list)
+    for score in scores:
+        if score.value is not None and math.isfinite(score.value):
+            by_step[score.step].append(score)
     found: dict[int, StepScore] = {}
-    for score in sorted(scores, key=lambda each: -TRUST.index(each.source)):
-        if score.value is not None:
-            found[score.step] = score
+    for step, given in by_step.items():
+        best = min(map(trust, given))
+        alike = [each for each in given if trust(each) == best]
+        alike.sort(key=lambda each: (each.value or 0.0, each.by))
+        found[step] = alike[(len(alike) - 1) // 2]
     return found
 
 

@@ -6,6 +6,8 @@ score. Nothing here reads the outcome of the run.
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 
 from replay.trace import SourceScore
@@ -35,6 +37,15 @@ VERIFIES_WITHIN = 5
 """How many later steps of the thread may still look at what a step changed."""
 
 
+_LESS_IS_BETTER = re.compile(
+    r"hallucinat|toxi|bias|harm|risk|error|fail|jailbreak|injection|leak|pii|refus|repeti|redundan"
+    r"|distance|loss|latency|duration|cost|tokens",
+    re.I,
+)
+"""In the name of a score: the more of it, the worse. Whether a tool turned it round, and gives 1
+where nothing is wrong, its name does not tell."""
+
+
 def rule_scores(case: Case, found: Sequence[Finding]) -> tuple[StepScore, ...]:
     """A score for each step. `found` are the findings of the rules on the same case."""
     beliefs = {f.step for f in found if f.rule in {contradiction.NAME, denied.NAME}}
@@ -56,19 +67,32 @@ def rule_scores(case: Case, found: Sequence[Finding]) -> tuple[StepScore, ...]:
 
 
 def imported(case: Case, source_scores: Sequence[SourceScore]) -> tuple[StepScore, ...]:
-    """The source's own scores of spans, where they are numbers 0..1 on a model call."""
-    step_of = {turn.ask.id: turn.index for turn in case.reading.turns}
-    return tuple(
-        StepScore(
-            step=step_of[score.span],
-            value=score.value,
-            source="import",
-            by=f"{score.by} · {score.name}",
-            span=score.span,
-        )
-        for score in source_scores
-        if score.span in step_of and score.value is not None and 0 <= score.value <= 1
-    )
+    """The source's own scores of model calls and of the calls they asked for, the lowest of a step
+    by each name.
+
+    A set of scores that leaves 0..1 anywhere in the run is on another scale, which nothing tells:
+    a 1 of five is no full mark. It is left out whole, and so is what measures how bad a step is.
+    """
+    step_of = {
+        span: turn.index
+        for turn in case.reading.turns
+        for span in (turn.ask.id, *(act.span.id for act in turn.acts))
+    }
+    sets: dict[str, list[tuple[SourceScore, float]]] = defaultdict(list)
+    for score in source_scores:
+        if score.value is not None and not _LESS_IS_BETTER.search(score.name):
+            sets[f"{score.by} · {score.name}"].append((score, score.value))
+    found: dict[tuple[str, int], StepScore] = {}
+    for by, given in sets.items():
+        if not all(0 <= value <= 1 for _, value in given):
+            continue
+        for score, value in sorted(given, key=lambda each: -each[1]):
+            if score.span in step_of:
+                step = step_of[score.span]
+                found[by, step] = StepScore(
+                    step=step, value=value, source="import", by=by, span=score.span
+                )
+    return tuple(sorted(found.values(), key=lambda each: (each.step, each.by)))
 
 
 def _score(turn: Turn, items: tuple[Item, ...]) -> StepScore:

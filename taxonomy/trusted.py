@@ -1,4 +1,5 @@
-"""Which scores may be used without asking anyone? People's, and of a judge only what was checked.
+"""Which scores may be used without asking anyone? People's, those that were brought in, and of a
+judge that was asked here only what was checked.
 
 A set of a judge's scores counts on its own only while its calibration stands, and for runs of the
 categories it was checked on. In mode `window` that is decided item by item: the score is the share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,12 +34,13 @@ from arc_tui.views.calibration.view import (
     build_calibration,
     labels_of,
 )
-from replay.errors import no_step
+from replay.errors import ArcError, no_step
 from replay.store import Store
 from replay.store.handle import now_ns
 from replay.store.rows import step_rows, trace_row
 from taxonomy import ledger
 from taxonomy.calibration.audit import SHARE
+from taxonomy.calibration.labels import OTHER_SCALE, OURS, Scale, bring_scores, place, read_labels
 from taxonomy.calibration.noise import noise_table
 from taxonomy.calibration.rubric_items import item_named, item_names
 
@@ -138,6 +140,20 @@ def _answers(given: tuple[str, ...]) -> dict[str, bool | None]:
     help="Did a rubric item hold? Repeatable; ? takes the answer back.",
 )
 @click.option("--note", help="A sentence to keep with it.")
+@click.option(
+    "--from",
+    "files",
+    type=click.Path(dir_okay=False, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Bring in others' scores of steps: JSON Lines as `arc calibrate --labels` takes them.",
+)
+@click.option("--by", metavar="NAME", help="With --from: the scores of this name alone.")
+@click.option(
+    "--scale",
+    metavar="WORST..BEST",
+    help="With --from: the scale of its scores, such as -1..1 or 1..5.  [default: 0..1]",
+)
 @click.option("--remove", is_flag=True, help="Take back what you said of the step.")
 @click.option("--undo", is_flag=True, help="Take back what you said last, of whichever step.")
 @db_option
@@ -147,6 +163,9 @@ def label(
     score: float | None,
     items: tuple[str, ...],
     note: str | None,
+    files: tuple[Path, ...],
+    by: str | None,
+    scale: str | None,
     remove: bool,
     undo: bool,
     db: Path | None,
@@ -158,7 +177,19 @@ def label(
     --item says whether a rubric item held, with a score or without: tool choice, arguments
     grounded, result read, state re-verified, ended well; of the rules' own, call fits and nothing
     repeated.
+
+    --from brings in scores that a judge or a person gave elsewhere (--remove takes them back).
+    They are used as they are: a run's first score below the middle of the scale is its first break
+    candidate, and a run scored throughout without one has none.
     """
+    if files:
+        if trace is not None or items or note or undo:
+            raise click.UsageError("--from stands alone, with --by, --scale and --remove")
+        with open_store(db) as store:
+            _bring(store, files, by, _scale(scale), remove=remove)
+        return 0
+    if by or scale:
+        raise click.UsageError("--by and --scale go with --from FILE")
     if undo:
         if trace is not None or items or note or remove:
             raise click.UsageError("--undo stands alone")
@@ -186,6 +217,59 @@ def label(
         diagnose_one(store, row.trace)
     click.echo(f"{row.trace[:8]} step {step}: {_told(said)}")
     return 0
+
+
+def _scale(text: str | None) -> Scale:
+    """`1..5`: the worst and the best score."""
+    if text is None:
+        return OURS
+    worst, _, best = text.partition("..")
+    try:
+        found = Scale(worst=float(worst), best=float(best))
+    except ValueError:
+        found = Scale(worst=0.0, best=0.0)
+    if found.worst == found.best or not math.isfinite(found.best - found.worst):
+        raise click.UsageError(f"--scale {text}: write WORST..BEST, such as -1..1")
+    return found
+
+
+def _bring(
+    store: Store, files: tuple[Path, ...], by: str | None, scale: Scale, *, remove: bool
+) -> None:
+    """Bring in the scores of files, or take them back, and look anew at the runs they are of."""
+    labels, lost = read_labels(*files, scale=scale)
+    off = next((each for each in lost if each.off_scale), None)
+    if off is not None:  # then the other scores are on another scale too
+        raise ArcError(f"{off.file or files[0]}: line {off.line} {off.why}", OTHER_SCALE)
+    unnamed = files[0].name
+    scored = [each for each in labels if each.score is not None and each.at is not None]
+    names = dict.fromkeys(each.by or unnamed for each in scored)
+    if by is not None and by not in names:
+        raise ArcError(f"no score by '{by}': the scores are by {', '.join(names) or 'nobody'}")
+    placed, unplaced = place(store, [each for each in scored if by in (None, each.by or unnamed)])
+    brought = bring_scores(store, placed, unnamed=unnamed, remove=remove)
+    lost = (*lost, *unplaced)
+    if not brought:
+        why = f": line {lost[0].line} {lost[0].why}" if lost else ""
+        raise ArcError(
+            f"{', '.join(map(str, files))}: no score of a step of this database{why}",
+            'a score is {"trace": …, "at": {"step": 3}, "score": 0.5, "by": …}',
+        )
+    diagnose_new(store)
+    for each in brought:
+        steps = format.count(sum(map(len, each.steps.values())), "step")
+        runs = format.count(len(each.steps), "run")
+        done = "taken back" if remove else "scored"
+        click.echo(f"{format.one_line(each.by)}: {steps} of {runs} {done}")
+    if len(brought) > 1:
+        click.echo(
+            "of several scores of a step that are trusted alike the middle one counts;"
+            " --by NAME brings those of one name",
+            err=True,
+        )
+    if lost:
+        first = f"line {lost[0].line} {lost[0].why}"
+        click.echo(f"{format.count(len(lost), 'label')} left out: {first}", err=True)
 
 
 def _undo(store: Store) -> int:

@@ -280,7 +280,9 @@ def diagnose_one(store: Store, key: str) -> None:
     """Diagnose one trace and keep what is said."""
     trace, now = read.load(store, key), now_ns()
     given = tuple(
-        score for score in trusted_scores(store, key, now) if score.source in ("human", "judge")
+        score
+        for score in trusted_scores(store, key, now)
+        if score.source not in ("import", "rule")  # what the trace itself gives again
     )
     said = diagnose(trace, read.scores(store, key), given)
     spans = {step.index: step.ask.id for step in trace.steps}

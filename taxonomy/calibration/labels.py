@@ -10,6 +10,7 @@ that points nowhere, is a value with its reason: nothing is dropped in silence.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -19,12 +20,13 @@ from msgspec import Struct, structs
 
 from replay.errors import ArcError
 from replay.store import Store, read
-from replay.store.rows import TraceRow, trace_rows
+from replay.store.rows import TraceRow, step_rows, trace_rows
 from replay.trace import Json
 from taxonomy import ledger
 from taxonomy.calibration.pointing import At, Names, Places
 from taxonomy.calibration.rubric_items import item_named, item_names
 from taxonomy.classes import CLASSES, FailureClass
+from taxonomy.findings import StepScore
 
 By = Literal["people", "rule"]
 
@@ -64,12 +66,13 @@ class Label(Struct, frozen=True, kw_only=True):
 
 
 class Unusable(Struct, frozen=True, kw_only=True):
-    """A label that does not count, and why."""
+    """A label that does not count, and why; `off_scale` where its score is on another scale."""
 
     trace: str | None
     why: str
     line: int | None = None
     file: str | None = None
+    off_scale: bool = False
 
 
 class Placed(Struct, frozen=True, kw_only=True):
@@ -83,27 +86,53 @@ class Placed(Struct, frozen=True, kw_only=True):
 # --- reading
 
 
-def read_labels(*paths: Path) -> tuple[tuple[Label, ...], tuple[Unusable, ...]]:
+class Scale(Struct, frozen=True, kw_only=True):
+    """The scores of files, from the worst to the best there is; ours are 0..1."""
+
+    worst: float = 0.0
+    best: float = 1.0
+
+    def __contains__(self, score: float) -> bool:
+        return min(self.worst, self.best) <= score <= max(self.worst, self.best)
+
+    def __str__(self) -> str:
+        return f"{min(self.worst, self.best):g} and {max(self.worst, self.best):g}"
+
+    def of_ours(self, score: float) -> float:
+        """A score of this scale on ours."""
+        return (score - self.worst) / (self.best - self.worst)
+
+
+OURS = Scale()
+OTHER_SCALE = "`arc label --from FILE --scale WORST..BEST` takes another scale: -1..1, 1..5"
+
+
+def read_labels(
+    *paths: Path, scale: Scale = OURS
+) -> tuple[tuple[Label, ...], tuple[Unusable, ...]]:
     """The labels of files, and the lines that hold none; a file named twice is read once.
 
-    Raises ArcError where a file cannot be read, and where none of them holds a label.
+    Scores are on `scale`. Raises ArcError where a file cannot be read, and where none of them holds
+    a label.
     """
     files = tuple(dict.fromkeys(paths))
     found: list[Label] = []
     unusable: list[Unusable] = []
     for path in files:
         name = path.name if len(files) > 1 else None
-        for said in _labels(path, name):
+        for said in _labels(path, name, scale):
             found.append(said) if isinstance(said, Label) else unusable.append(said)
     if not found:
         first = f": line {unusable[0].line} {unusable[0].why}" if unusable else ""
         names = ", ".join(map(str, files))
         holds = "holds" if len(files) == 1 else "hold"
-        raise ArcError(f"{names}: {holds} no label{first}", 'a label is {"trace": …, "at": …, …}')
+        form = 'a label is {"trace": …, "at": …, …}'
+        off_scale = bool(unusable) and unusable[0].off_scale
+        raise ArcError(f"{names}: {holds} no label{first}", OTHER_SCALE if off_scale else form)
     return tuple(found), tuple(unusable)
 
 
-def _labels(path: Path, name: str | None) -> Iterator[Label | Unusable]:
+def _labels(path: Path, name: str | None, scale: Scale) -> Iterator[Label | Unusable]:
     """What each line of a file says; `name` is what the file is called."""
     try:
         lines = path.read_bytes().splitlines()
@@ -112,7 +141,7 @@ def _labels(path: Path, name: str | None) -> Iterator[Label | Unusable]:
         raise ArcError(f"{path}: cannot be read: {why}", "name a file of labels") from error
     for number, line in enumerate(lines, 1):
         if line.strip():
-            yield structs.replace(_label(line, number), file=name)
+            yield structs.replace(_label(line, number, scale), file=name)
 
 
 def class_named(word: str) -> FailureClass | None:
@@ -142,7 +171,7 @@ class _Line(Struct, kw_only=True):
 _KNOWN = frozenset(_Line.__struct_encode_fields__)
 
 
-def _label(line: bytes, number: int) -> Label | Unusable:
+def _label(line: bytes, number: int, scale: Scale) -> Label | Unusable:
     try:
         known = msgspec.json.decode(line, type=_Line)
         everything: dict[str, Any] = msgspec.json.decode(line)
@@ -153,14 +182,17 @@ def _label(line: bytes, number: int) -> Label | Unusable:
     if said is not None and classes is not None and None in classes:
         word = said[classes.index(None)]
         return Unusable(trace=known.trace, line=number, why=f"names no class we know: {word!r}")
-    why = _wrong(known)
-    if why is not None:
-        return Unusable(trace=known.trace, line=number, why=why)
+    if known.score is not None and known.score not in scale:
+        why = f"gives a score of {known.score:g}, which is not within {scale}"
+        return Unusable(trace=known.trace, line=number, why=why, off_scale=True)
+    wrong = _wrong(known)
+    if wrong is not None:
+        return Unusable(trace=known.trace, line=number, why=wrong)
     return Label(
         trace=known.trace,
         at=known.at,
         classes=None if classes is None else tuple(each for each in classes if each is not None),
-        score=known.score,
+        score=None if known.score is None else scale.of_ours(known.score),
         items=_items(known),
         decisive=known.decisive,
         by=known.by,
@@ -174,8 +206,6 @@ def _label(line: bytes, number: int) -> Label | Unusable:
 
 def _wrong(known: _Line) -> str | None:
     """What a line says that cannot be."""
-    if known.score is not None and not 0 <= known.score <= 1:
-        return f"gives a score of {known.score:g}, which is not within 0 and 1"
     at = known.at
     if at is not None and [at.span, at.message, at.step].count(None) != 2:
         return "names not exactly one of span, message and step"
@@ -279,3 +309,42 @@ def _which(found: int) -> str:
     if not found:
         return "names no trace of this database"
     return f"names {found} traces of this database; an id or #item tells one"
+
+
+# --- scores of others
+
+
+class Brought(Struct, frozen=True, kw_only=True):
+    """What a name's scores in a file came to: the steps they are of, by trace."""
+
+    by: str
+    steps: dict[str, frozenset[int]]
+
+
+def bring_scores(
+    store: Store, placed: Iterable[Placed], *, unnamed: str, remove: bool = False
+) -> tuple[Brought, ...]:
+    """Keep the scores of steps that labels give, in place of what the same names gave the same
+    traces in a file before; or take those back.
+
+    Of several scores that a name gives parts of one step, the lowest is the step's. `unnamed` is
+    who gave those that name nobody.
+    """
+    given: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    for each in placed:
+        if each.label.score is not None and each.step is not None:
+            steps = given[each.label.by or unnamed][each.trace]
+            steps[each.step] = min(each.label.score, steps.get(each.step, each.label.score))
+    with store.writing():
+        for by, traces in given.items():
+            for trace, steps in traces.items():
+                spans = {row.step: row.span for row in step_rows(store, trace)}
+                kept = [
+                    StepScore(step=step, value=value, source="file", by=by, span=spans[step])
+                    for step, value in steps.items()
+                ]
+                ledger.replace_from_file(store, trace, by, () if remove else kept)
+    return tuple(
+        Brought(by=by, steps={trace: frozenset(steps) for trace, steps in traces.items()})
+        for by, traces in given.items()
+    )

@@ -17,6 +17,7 @@ from taxonomy.ledger.scores import (
     last_opinion,
     opinion,
     opinions,
+    replace_from_file,
     take_back,
 )
 from taxonomy.ledger.tags import (
@@ -56,6 +57,7 @@ __all__ = [
     "open_ledger",
     "opinion",
     "opinions",
+    "replace_from_file",
     "suggested",
     "tag",
     "take_back",

@@ -1,4 +1,5 @@
-"""Who scored which step, and what did they answer? People, judges, imports and rules, side by side.
+"""Who scored which step, and what did they answer? People, judges, files, imports and rules, side
+by side.
 
 A person gives one opinion a step: a score, answers to rubric items, a note, each of which may be
 missing. Answers and note are kept as items of the score.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.store import Store
 from taxonomy.findings import Item, StepScore
@@ -37,6 +38,16 @@ def keep_scores(store: Store, trace: str, given: Iterable[StepScore]) -> None:
                 for score in given
             ],
         )
+
+
+def replace_from_file(store: Store, trace: str, by: str, given: Iterable[StepScore]) -> None:
+    """Keep the scores of a trace that a file brings by one name, in place of those of that name.
+    What the rules said of the trace ceases to count: it rested on other scores."""
+    by = store.redactor.text(by)
+    with store.writing() as db:
+        db.execute("DELETE FROM score WHERE trace = ? AND by = ? AND source = 'file'", (trace, by))
+        keep_scores(store, trace, (structs.replace(score, by=by) for score in given))
+        db.execute("UPDATE diagnosis SET until_ns = 0 WHERE trace = ?", (trace,))
 
 
 def all_scores(

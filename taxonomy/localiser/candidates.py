@@ -6,6 +6,9 @@ features tell. Only so many rivals count: a hundred steps with nothing against t
 the one that has, nor a stated confidence, learnt on short runs, mean another thing in a long one.
 How often such a step was right on labelled runs is its confidence. A run in which
 no step has enough against it has no candidate, and that is an answer.
+
+Scores that someone gave are used as they are: the first clear failure is the break. Where there is
+none, a step that was scored is no candidate, and signs speak of the others alone.
 """
 
 from __future__ import annotations
@@ -13,12 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from taxonomy.findings import Candidate, Finding, Signal, StepScore
-from taxonomy.localiser.features import POINTERS, SCORES
-from taxonomy.localiser.signs import Sign, of_scores, signs, strongest
+from taxonomy.findings import FAILURE, Candidate, Finding, Signal, StepScore
+from taxonomy.localiser.features import POINTERS
+from taxonomy.localiser.signs import Sign, signs, strongest
 from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
 from taxonomy.rules.case import Case
-from taxonomy.shapes import Scores
 
 EVIDENCE = 0.4
 """What the signs of a first candidate weigh at least, in log odds: half as likely again as a step
@@ -39,28 +41,52 @@ RIVALS = 20
 """So many steps, those with most against them, share the likelihood; more than the labelled runs
 that confidence was learnt on have."""
 
+SCORE = "score"
+"""The sign of a given score. It is no feature: it is not weighed against others."""
+
 Against = Mapping[int, Mapping[str, Sign]]
 
 
 def candidates(
-    case: Case, found: Sequence[Finding], scores: Sequence[StepScore]
+    case: Case,
+    found: Sequence[Finding],
+    own: Sequence[StepScore],
+    given: Mapping[int, StepScore],
 ) -> tuple[Candidate, ...]:
     """Up to three steps, best first; none where no step has enough against it.
 
-    `scores` are all there are of the steps, whoever gave them. A confidence is stated where it
-    was measured: not of a run that passed, and not where given scores had a say.
+    `own` are the rules' scores, `given` the most trusted score of each step that someone else
+    scored. A confidence is stated where it was measured: not of a run that passed, and not where
+    given scores had a say.
     """
-    against = strongest(signs(case, found, scores))
-    choices = [turn.index for turn in case.reading.turns if not turn.observer]
-    measured = not any(name in named for named in against.values() for name in SCORES)
+    failed = failures(given)
+    if failed:
+        return failed
+    against = strongest(signs(case, found, own))
+    turns = case.reading.turns
+    choices = [turn.index for turn in turns if not turn.observer and turn.index not in given]
     if case.reading.passed:
         return shown(against, choices, WEIGHTS, floors=(PASSED_EVIDENCE, PASSED_EVIDENCE))
-    return shown(against, choices, WEIGHTS, CONFIDENCE if measured else ())
+    return shown(against, choices, WEIGHTS, () if given else CONFIDENCE)
 
 
-def from_scores(scores: Scores) -> tuple[Candidate, ...]:
-    """Up to three steps by their scores alone, one a step, None where a step has none."""
-    return shown(strongest(of_scores(scores)), range(len(scores)), WEIGHTS)
+def failures(given: Mapping[int, StepScore]) -> tuple[Candidate, ...]:
+    """The first steps that given scores call a clear failure, earliest first: what comes after
+    the first may be its consequence."""
+    failed = [
+        (step, f"{score.value:.2f} by {score.by}")
+        for step, score in sorted(given.items())
+        if score.value is not None and score.value < FAILURE
+    ]
+    return tuple(
+        Candidate(
+            step=step,
+            weight=1.0,
+            why=f"{'a later' if place else 'the first'} clear failure: score {phrase}",
+            signals=(Signal(name=SCORE, weight=1.0, phrase=phrase),),
+        )
+        for place, (step, phrase) in enumerate(failed[:MOST])
+    )
 
 
 def shown(

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from taxonomy.shapes import Scores, known
 from taxonomy.signals import Values, ratio
 
 UNFOUNDED = "unfounded"
@@ -29,9 +28,6 @@ OBJECTION = "objection"
 FIRST_ACTION = "first action"
 LAST_CHANCE = "last chance"
 GROWTH = "growth"
-SCORE_DROP = "score drop"
-LOW_SCORE = "low score"
-
 
 POINTERS = frozenset({FIRST_ACTION, LAST_CHANCE, GROWTH})
 """Features of a step's place and size, which say nothing of what went wrong there."""
@@ -89,48 +85,10 @@ FEATURES: tuple[Feature, ...] = (
         meaning="writes much more for once, or the context leaps; half: cost, latency",
         guess=0.5,
     ),
-    Feature(
-        name=SCORE_DROP,
-        meaning="a trusted score falls against those before it, and stays",
-        guess=4.0,
-    ),
-    Feature(name=LOW_SCORE, meaning="the first trusted score below a half", guess=2.0),
 )
 
-SCORES = (SCORE_DROP, LOW_SCORE)
-"""Features of given scores: no labelled set here has any, so made runs set their weights."""
-
-LOW = 0.5
 SPREE = 20
 """As many new facts as count for the whole feature."""
-
-_AHEAD = 3
-_BEFORE = 4
-
-
-def score_drops(scores: Scores) -> Iterator[tuple[int, float, str]]:
-    """(step, strength, phrase) of each fall of the scores; steps without a score left out.
-
-    The fall is from the mean of up to four scores before, to the score of the step and, as much,
-    to the mean of it and the two after: a dip that noise made does not stay. It counts for less
-    where the scores before were low already, because then the run had broken before.
-    """
-    scored = known(scores)
-    for place in range(1, len(scored)):
-        step, here = scored[place]
-        before = _mean(scored[max(0, place - _BEFORE) : place])
-        after = _mean(scored[place : place + _AHEAD])
-        fall = ((before - here) + (before - after)) / 2 * min(1.0, before / LOW)
-        if fall > 0:
-            yield step, min(fall, 1.0), f"score {scored[place - 1][1]:.2f} → {here:.2f}"
-
-
-def low_score(scores: Scores) -> Iterator[tuple[int, float, str]]:
-    """The first step whose score is below a half."""
-    for step, score in known(scores):
-        if score < LOW:
-            yield step, 1.0, f"the first score below {LOW:g}: {score:.2f}"
-            return
 
 
 def first_leap(values: Values, limit: float) -> tuple[int, float] | None:
@@ -169,7 +127,3 @@ def own_time_ns(start_ns: int, end_ns: int, others: Sequence[tuple[int, int]]) -
         covered += max(0, end - max(start, reached))
         reached = max(reached, end)
     return max(0, end_ns - start_ns - covered)
-
-
-def _mean(scored: Sequence[tuple[int, float]]) -> float:
-    return sum(score for _, score in scored) / len(scored)

@@ -14,7 +14,7 @@ from taxonomy.classes import FailureClass, Fault
 from taxonomy.evidence.claims import assumptions
 from taxonomy.evidence.reading import Reading, Turn, mutates
 from taxonomy.evidence.replies import Reply, cut
-from taxonomy.findings import Finding, StepScore, most_trusted
+from taxonomy.findings import Finding, StepScore
 from taxonomy.localiser.facts import new_facts, told
 from taxonomy.localiser.features import (
     ASSUMPTION,
@@ -25,25 +25,20 @@ from taxonomy.localiser.features import (
     FIRST_FINDING,
     GROWTH,
     LAST_CHANCE,
-    LOW_SCORE,
     NEW_FACTS,
     OBJECTION,
     OTHER,
     REPEATS,
-    SCORE_DROP,
     UNFOUNDED,
     first_leap,
     leaps,
-    low_score,
     own_time_ns,
-    score_drops,
     spree,
 )
 from taxonomy.localiser.objections import objections
 from taxonomy.rules import cap_hit, contradiction, malformed
 from taxonomy.rules.case import Case, statements
 from taxonomy.scores import FRESH, GROUNDED
-from taxonomy.shapes import Scores
 
 _GROWTH = 1.4
 _SPIKE = 1.5
@@ -85,14 +80,14 @@ class Sign(NamedTuple):
     strength: float | None = 1.0
 
 
-def signs(case: Case, found: Sequence[Finding], scores: Sequence[StepScore]) -> Iterator[Sign]:
+def signs(case: Case, found: Sequence[Finding], own: Sequence[StepScore]) -> Iterator[Sign]:
     """Every sign against every step, but those of a terminal, which decides nothing.
 
-    `scores` are all there are, the rules' own among them; those give their items, and the scores
-    of anyone else the drop: what rules score is what the other signs say already.
+    `own` are the rules' scores; they give their items: what they score is what the other signs
+    say already.
     """
     terminals = {turn.index for turn in case.reading.turns if turn.observer}
-    for sign in _signs(case, found, scores):
+    for sign in _signs(case, found, own):
         if sign.step not in terminals:
             yield sign
 
@@ -113,17 +108,9 @@ def strength(named: Mapping[str, Sign], feature: str) -> float:
     return (named[feature].strength or 0.0) if feature in named else 0.0
 
 
-def of_scores(scores: Scores) -> Iterator[Sign]:
-    """The signs of given scores, one a step, None where a step has none."""
-    for step, strength, phrase in score_drops(scores):
-        yield Sign(step, SCORE_DROP, phrase, strength)
-    for step, strength, phrase in low_score(scores):
-        yield Sign(step, LOW_SCORE, phrase, strength)
-
-
-def _signs(case: Case, found: Sequence[Finding], scores: Sequence[StepScore]) -> Iterator[Sign]:
+def _signs(case: Case, found: Sequence[Finding], own: Sequence[StepScore]) -> Iterator[Sign]:
     yield from _findings([each for each in found if each.fault not in _NOT_OF_A_STEP])
-    yield from _rubric(score for score in scores if score.source == "rule")
+    yield from _rubric(own)
     yield from _errors(case.reading)
     yield from _words(case.reading)
     if case.index.knows_task:
@@ -131,7 +118,6 @@ def _signs(case: Case, found: Sequence[Finding], scores: Sequence[StepScore]) ->
     yield from (Sign(step, OBJECTION, phrase) for step, phrase in objections(case))
     if not case.reading.passed:
         yield from _course(case.reading)
-    yield from of_scores(_given(case, scores))
     yield from _leaps(case.reading)
 
 
@@ -145,14 +131,6 @@ def _findings(found: Sequence[Finding]) -> Iterator[Sign]:
         if first and feature != BAD_END and strength >= 0.5:
             yield Sign(finding.step, FIRST_FINDING, finding.why)
             first = False
-
-
-def _given(case: Case, scores: Sequence[StepScore]) -> list[float | None]:
-    """The most trusted score a step that is not the rules' own."""
-    trusted = most_trusted(score for score in scores if score.source != "rule")
-    return [
-        trusted[turn.index].value if turn.index in trusted else None for turn in case.reading.turns
-    ]
 
 
 def _rubric(scores: Iterable[StepScore]) -> Iterator[Sign]:

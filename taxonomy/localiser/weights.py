@@ -2,8 +2,8 @@
 
 Written by `python -m tests.bench.fitting`, not by hand. Fitted on people's labels:
 126 runs of whowhen_ag, 9 runs of trail_swe_bench.
-Drawn to the guesses by hand that stand beside them. Weights of scores come from
-made runs. How well this does on runs held out is in `fixtures/localiser.json`.
+Drawn to the guesses by hand that stand beside them. How well this does on runs held
+out is in `fixtures/localiser.json`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ WEIGHTS: dict[str, float] = {
     "first action": 0.59,  # 0.50: the first step that acts: writes code or changes something
     "last chance": 0.50,  # 0.50: the last step that changed something
     "growth": 0.56,  # 0.50: writes much more for once, or the context leaps; half: cost, latency
-    "score drop": 5.80,  # 4.00: a trusted score falls against those before it, and stays
-    "low score": 1.82,  # 2.00: the first trusted score below a half
 }
 """By feature: its weight in log odds, then the guess by hand, and what it means."""
 

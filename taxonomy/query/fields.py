@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from replay.trace import Level
 from taxonomy.classes import Fault, Shape
+from taxonomy.findings import TRUST
 from taxonomy.query.said import Who
 from taxonomy.query.values import COUNTS, DOLLARS, SPANS_NS
 
@@ -123,11 +124,15 @@ _ERRED = _OF_SPANS.format(
     " AND step IS NOT NULL AND {}"
 )
 _STEPS = "trace IN (SELECT trace FROM steps WHERE {})"
+TRUSTED = "CASE o.source {} END".format(
+    " ".join(f"WHEN '{source}' THEN {place}" for place, source in enumerate(TRUST))
+)
+"""How much a score `o` is trusted, the most first."""
+
 _SCORES = (
     "trace IN (SELECT g.trace FROM score g WHERE {} AND g.rowid = (SELECT rowid FROM score o"
     "   WHERE o.trace = g.trace AND o.step = g.step AND o.value IS NOT NULL"
-    "   ORDER BY CASE o.source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 WHEN 'import' THEN 2"
-    "     ELSE 3 END, o.by LIMIT 1))"
+    f"   ORDER BY {TRUSTED}, o.by LIMIT 1))"
 )
 _TOOK = "CASE WHEN end_ns > start_ns THEN end_ns - start_ns END"
 _SPLIT = """'[' || replace(json_quote(models), ',', '","') || ']'"""

@@ -11,6 +11,7 @@ from replay.action import Act
 from replay.store import Store
 from replay.trace import Effect, Json
 from taxonomy.findings import Source
+from taxonomy.query.fields import TRUSTED
 from taxonomy.query.filter import among
 
 
@@ -65,8 +66,7 @@ def step_signs(store: Store, traces: Iterable[str]) -> dict[str, list[StepSign]]
         "SELECT t.key, s.errors, g.value, g.source FROM trace t JOIN step s ON s.trace = t.id"
         " LEFT JOIN score g ON g.rowid = (SELECT rowid FROM score o"
         "   WHERE o.trace = t.key AND o.step = s.step AND o.value IS NOT NULL"
-        "   ORDER BY CASE o.source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 WHEN 'import' THEN 2"
-        "     ELSE 3 END, o.by LIMIT 1)"
+        f"   ORDER BY {TRUSTED}, o.by LIMIT 1)"
         " WHERE t.complete AND t.key IN (SELECT value FROM json_each(?)) ORDER BY t.id, s.step",
         (among(traces),),
     )

@@ -1,17 +1,15 @@
 """`python -m tests.bench.fitting`: fits the localiser on the shared labels and says how good it is.
 
 Weights: a conditional logit over the steps of each run, drawn to the guesses of the feature table
-by a ridge that cross-validation chooses. Weights of given scores come from made runs, because no
-labelled run has any. Every figure is of runs held out of the fit; which features there are was
-decided with these very sets in sight, so figures on other sets may be lower. Runs that no fit
-sees, long ones among them, are reported beside.
+by a ridge that cross-validation chooses. Every figure is of runs held out of the fit; which
+features there are was decided with these very sets in sight, so figures on other sets may be lower.
+Runs that no fit sees, long ones among them, are reported beside.
 
 Writes `taxonomy/localiser/weights.py` and `fixtures/localiser.json`; `--dry` only prints.
 """
 
 from __future__ import annotations
 
-import random
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -21,12 +19,11 @@ from typing import Any
 
 import msgspec
 
-from replay.statistics import Rate, rate
+from replay.statistics import Rate
 from taxonomy.calibration.localisation import Hits, Localisation, Run, baselines, localisation
 from taxonomy.ledger import ENGINE
-from taxonomy.localiser.candidates import MOST, WORTH, ranking, shown
+from taxonomy.localiser.candidates import MOST, WORTH, shown
 from taxonomy.localiser.features import FEATURES
-from taxonomy.shapes import known
 from tests.bench.held_out import (
     EARLY,
     FITTED,
@@ -43,10 +40,9 @@ from tests.bench.held_out import (
     fitted,
     held_out,
     honest,
-    score_weights,
     table_of,
 )
-from tests.bench.labelled import BUNDLED, NOISES, Labelled, bundled, made, made_scores, shared_sets
+from tests.bench.labelled import BUNDLED, Labelled, bundled, shared_sets
 from tests.bench.stretched import LONG, WRITES, stretched, wrong_writes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,23 +98,6 @@ def measured(runs: Sequence[HeldOut], table: Table) -> dict[str, Any]:
     return {"runs": len(runs), "guessers": figures, "blind": blind}
 
 
-def by_scores() -> list[dict[str, Any]]:
-    """Given scores alone, at each noise, beside "the first step below 0.5"."""
-    weights = {**dict.fromkeys(FITTED, 0.0), **score_weights()}
-    rows = []
-    for noise in NOISES:
-        runs = made(500, (noise,), seed=7)
-        ours = sum(ranking(run.against, run.choices, weights)[0][0] in run.decisive for run in runs)
-        source = random.Random(7)
-        plain = 0
-        for _ in runs:
-            source.choice((noise,))
-            scores, step = made_scores(source, noise)
-            plain += next((at for at, score in known(scores) if score < 0.5), None) == step
-        rows.append({"noise": noise, "ours": rate(ours, 500), "first below 0.5": rate(plain, 500)})
-    return rows
-
-
 # --- writing
 
 
@@ -136,8 +115,8 @@ def written(weights: Weights, table: Table, sets: Sets) -> str:
             "",
             "Written by `python -m tests.bench.fitting`, not by hand. Fitted on people's labels:",
             f"{counts}.",
-            "Drawn to the guesses by hand that stand beside them. Weights of scores come from",
-            "made runs. How well this does on runs held out is in `fixtures/localiser.json`.",
+            "Drawn to the guesses by hand that stand beside them. How well this does on runs held",
+            "out is in `fixtures/localiser.json`.",
             '"""',
             "",
             "from __future__ import annotations",
@@ -183,8 +162,8 @@ def report(sets: Sets, held: Sequence[HeldOut], names: Sequence[str]) -> None:
     print(f"  mean over sets: exact {sum(exact) / len(exact):.3f}")
 
 
-def printed(figures: Mapping[str, Any], honesty: Mapping[str, Any], alone: Sequence[Any]) -> None:
-    """The figures of every set, the reliability tables, and what scores alone give."""
+def printed(figures: Mapping[str, Any], honesty: Mapping[str, Any]) -> None:
+    """The figures of every set, and the reliability tables."""
     for name, told in figures.items():
         print(f"\n{name}, {told['runs']} runs:  exact, ±1, ±3, ±5, top 3, mean distance")
         for figure in told["guessers"]:
@@ -201,9 +180,6 @@ def printed(figures: Mapping[str, Any], honesty: Mapping[str, Any], alone: Seque
         for each in table.bins:
             print(f"  stated {each.stated:.2f}  right {_share(each.right)}")
         print(f"  mean error {table.error or 0:.3f}")
-    print("\nscores alone, by noise: ours, first below 0.5")
-    for row in alone:
-        print(f"  {row['noise']:.2f}  {_share(row['ours'])}  {_share(row['first below 0.5'])}")
 
 
 def main(words: Sequence[str]) -> None:
@@ -221,7 +197,7 @@ def main(words: Sequence[str]) -> None:
     by_seed = [held_out(sets, seed) for seed in range(SEEDS)]
     table = table_of([claim for runs in by_seed for claim in claims(runs)])
     ridge = chosen_ridge(sets, 0)
-    weights = {**fitted(sets, ridge), **score_weights()}
+    weights = fitted(sets, ridge)
     names = (*FITTED, EARLY)
     print("\nheld out, no leave to abstain:  exact, ±1, ±3, ±5, top 3, mean distance")
     report(sets, by_seed[0], FITTED)
@@ -233,8 +209,7 @@ def main(words: Sequence[str]) -> None:
     for name, runs in beside.items():
         figures[name] = measured([HeldOut(name, run, weights) for run in runs], table)
     honesty = {"first": honest(by_seed, 1), "all": honest(by_seed, MOST)}
-    alone = by_scores()
-    printed(figures, honesty, alone)
+    printed(figures, honesty)
     print(f"\nconfidence {table}\nweights, ridge {ridge:g}")
     for feature in FEATURES:
         print(f"  {feature.name:<14} {weights[feature.name]:5.2f}  guess {feature.guess:.2f}")
@@ -252,7 +227,6 @@ def main(words: Sequence[str]) -> None:
         "exact_by_seed": {name: [_exact(runs, name, table) for runs in by_seed] for name in sets},
         "reliability": honesty,
         "confidence": table,
-        "scores_alone": alone,
         "weights": weights,
     }
     text = msgspec.json.format(msgspec.json.encode(_rounded(result)), indent=1).decode()

@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from taxonomy.calibration.confidence import Reliability, reliability
 from taxonomy.localiser.candidates import ranking, shown
-from taxonomy.localiser.features import FEATURES, SCORES
+from taxonomy.localiser.features import FEATURES
 from taxonomy.localiser.signs import strength
-from tests.bench.labelled import Labelled, made
+from tests.bench.labelled import Labelled
 from tests.bench.logit import Choice, fit, log_loss
 
 GUESSES = {feature.name: feature.guess for feature in FEATURES}
-FITTED = tuple(name for name in GUESSES if name not in SCORES)
+FITTED = tuple(GUESSES)
 EARLY = "early"
 
 RIDGES = (1.0, 3.0, 10.0, 30.0)
@@ -115,12 +115,6 @@ def held_out(sets: Sets, seed: int, names: Sequence[str] = FITTED) -> list[HeldO
         for name, runs in test.items()
         for run in runs
     ]
-
-
-def score_weights() -> dict[str, float]:
-    """Weights of given scores, from made runs."""
-    runs = made(1500)
-    return dict(zip(SCORES, fit([choice(run, SCORES) for run in runs], [0, 0], 1.0), strict=True))
 
 
 # --- confidence

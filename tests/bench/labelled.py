@@ -1,4 +1,4 @@
-"""Labelled runs as choices among their steps: the shared label sets, and runs made of scores.
+"""Labelled runs as choices among their steps: the shared label sets.
 
 The shared sets carry people's word on the decisive step; the bundled shop runs carry ours and
 the rules were written with them in sight, so they are reported beside and never fitted on.
@@ -7,7 +7,6 @@ the rules were written with them in sight, so they are reported beside and never
 from __future__ import annotations
 
 import json
-import random
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from taxonomy.calibration.labels import place, read_labels
 from taxonomy.diagnosis import diagnose
 from taxonomy.ledger import open_ledger
 from taxonomy.localiser.candidates import Against
-from taxonomy.localiser.signs import of_scores, signs, strongest
+from taxonomy.localiser.signs import signs, strongest
 from taxonomy.rules import findings
 from taxonomy.rules.case import Case
 from taxonomy.scores import rule_scores
@@ -96,51 +95,3 @@ def _of_file(store: Store, name: str) -> Iterator[Labelled]:
             decisive[each.trace].add(each.step)
     for key in sorted(decisive):
         yield labelled(read.load(store, key), decisive[key])
-
-
-# --- runs made of scores
-
-
-NOISES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25)
-
-
-def made(count: int, noises: tuple[float, ...] = NOISES, seed: int = 1) -> tuple[Labelled, ...]:
-    """Runs of nothing but scores that break at a known step."""
-    source = random.Random(seed)
-    runs: list[Labelled] = []
-    for number in range(count):
-        scores, step = made_scores(source, source.choice(noises))
-        runs.append(
-            Labelled(
-                name=f"made {number}",
-                steps=len(scores),
-                choices=tuple(range(len(scores))),
-                against=strongest(of_scores(scores)),
-                decisive=frozenset({step}),
-            )
-        )
-    return tuple(runs)
-
-
-def made_scores(source: random.Random, noise: float) -> tuple[list[float | None], int]:
-    """Scores of 4 to 30 steps, one in twenty missing, and the step at which they break.
-
-    They fall for good, for one to three steps, or on and on; some are a plain right or wrong.
-    """
-    n = source.randint(4, 30)
-    step = source.randrange(n)
-    high = source.uniform(0.65, 0.95)
-    low = source.uniform(0.1, min(0.5, high - 0.25))
-    kind = source.choice(("stays", "stays", "returns", "falls on", "right or wrong"))
-    end = step + source.randint(1, 3) if kind == "returns" else n
-    scores: list[float | None] = []
-    for at in range(n):
-        level = low if step <= at < end else high
-        if kind == "falls on" and at > step:
-            level = max(0.05, low - 0.1 * (at - step))
-        if kind == "right or wrong":
-            right = (at < step) is not (source.random() < noise / 2)
-            scores.append(float(right))
-        else:
-            scores.append(min(1.0, max(0.0, level + source.gauss(0, noise))))
-    return [None if source.random() < 0.05 else score for score in scores], step

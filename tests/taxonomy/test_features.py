@@ -10,15 +10,12 @@ from taxonomy.localiser.features import (
     FEATURES,
     first_leap,
     leaps,
-    low_score,
     own_time_ns,
-    score_drops,
     spree,
 )
 from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
 from tests.build import call, heard, step, trace
 
-scores = st.lists(st.none() | st.floats(0, 1), max_size=30)
 moments = st.integers(0, 1000)
 intervals = st.tuples(moments, moments).map(lambda ends: (min(ends), max(ends)))
 
@@ -35,40 +32,6 @@ class TestTable:
         assert list(edges) == sorted(edges)
         assert list(rights) == sorted(rights)
         assert all(0 < right < 1 for right in rights)
-
-
-class TestScores:
-    def test_a_drop_that_stays_is_stronger_than_a_dip(self) -> None:
-        stays = {step: fall for step, fall, _ in score_drops([0.9, 0.9, 0.9, 0.4, 0.4, 0.4])}
-        returns = {step: fall for step, fall, _ in score_drops([0.9, 0.9, 0.9, 0.4, 0.9, 0.9])}
-        assert max(stays, key=stays.__getitem__) == 3
-        assert stays[3] == pytest.approx(0.5)
-        assert stays[3] > returns[3] > 0
-
-    def test_the_step_at_which_it_drops_is_stronger_than_those_after(self) -> None:
-        falls = {at: fall for at, fall, _ in score_drops([0.9, 0.9, 0.9, 0.45, 0.2, 0.1, 0.1])}
-        assert falls[3] > falls[5]
-
-    @given(scores, st.integers(0, 30))
-    def test_a_step_without_a_score_changes_no_other(
-        self, given_scores: list[float | None], at: int
-    ) -> None:
-        at = min(at, len(given_scores))
-        longer = [*given_scores[:at], None, *given_scores[at:]]
-        moved = [(step - (step > at), fall) for step, fall, _ in score_drops(longer)]
-        assert moved == [(step, fall) for step, fall, _ in score_drops(given_scores)]
-
-    @given(scores)
-    def test_strengths_are_within_0_and_1_and_at_scored_steps(
-        self, given_scores: list[float | None]
-    ) -> None:
-        found = [*score_drops(given_scores), *low_score(given_scores)]
-        assert all(0 < strength <= 1 for _, strength, _ in found)
-        assert all(given_scores[step] is not None for step, _, _ in found)
-
-    def test_the_first_low_score_is_below_a_half(self) -> None:
-        assert [step for step, _, _ in low_score([0.9, None, 0.5, 0.49, 0.1])] == [3]
-        assert list(low_score([0.9, None, 0.5])) == []
 
 
 class TestLeaps:

@@ -18,7 +18,7 @@ OTHERS_DOING = "the {fault}'s doing: no edit of a prompt helps"
 NONE_IN_COMMON = "no run in common"
 NOTHING_IN_COMMON = "no run yet of which two of person, judge and rule named a failure"
 WHO: dict[Source, str] = {
-    "human": "person", "judge": "judge", "rule": "rule", "import": "import",
+    "human": "person", "judge": "judge", "rule": "rule", "file": "file", "import": "import",
 }  # fmt: skip
 
 Labelled = tuple[str, str]

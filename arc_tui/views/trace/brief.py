@@ -47,7 +47,12 @@ def _head(row: RunRow) -> list[str]:
 def _candidates(view: TraceView) -> list[str]:
     said = view.diagnosis
     if said is None or not said.candidates:
-        return ["## Break", "no break found: nothing the rules know stands out"]
+        given = [each.by for each in view.scorers if each.used and each.source != "rule"]
+        why = "nothing the rules know stands out"
+        if given:
+            by = ", ".join(map(_phrase, given))
+            why = f"no clear failure in the scores by {by}; at steps they leave out, {why}"
+        return ["## Break", f"no break found: {why}"]
     lines = [
         f"## Break: up to three candidates, shape {said.shape.value if said.shape else 'unknown'}"
     ]
