@@ -35,6 +35,8 @@ MISSES: dict[str, set[str]] = {
     # dollars where cents were wanted: the shop took them
     "shop-refund-v1-0": {"-bad args"},
     "shop-find-and-refund-v1-0": {"-bad args"},
+    # its scores fall slowly: the first clear failure among them is three steps late
+    "shop-prefix-v1-0": {"step"},
     # a polite end after a false start reads as giving up
     "shop-where-is-it-v7-0": {"+gave up"},
 }
