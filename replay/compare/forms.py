@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from fractions import Fraction
 from functools import lru_cache
 
+from replay.patterns import FOREIGN_STEPS, Pattern, TooLong, Unusable
 from replay.trace import Json
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -109,17 +110,21 @@ def _ahead(found: re.Match[str]) -> timedelta:
 
 
 @lru_cache(maxsize=256)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """Raises ValueError where the pattern is no regular expression."""
+def compiled(pattern: str) -> Pattern:
+    """Raises ValueError where the pattern is no regular expression, or may take for ever."""
     try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+        return Pattern(pattern)
+    except Unusable as error:
+        raise ValueError(f"{pattern!r} {error}") from error
 
 
 def matched(text: str, pattern: str) -> list[Json] | None:
-    """What the groups of a pattern that matches the whole text hold."""
-    found = compiled(pattern).fullmatch(text)
+    """What the groups of a pattern that matches the whole text hold; None where it does not, and
+    for a text so long that the pattern might take too long."""
+    try:
+        found = compiled(pattern).fullmatch(text, FOREIGN_STEPS)
+    except TooLong:
+        return None
     return None if found is None else list(found.groups())
 
 

@@ -10,7 +10,6 @@ and which of its tests failed is kept as reference, where a judge never looks: i
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
@@ -27,6 +26,7 @@ from replay.errors import BadTrace
 from replay.formats.fields import known, listed, obj
 from replay.formats.intake import Source
 from replay.formats.normal import number
+from replay.patterns import Pattern, TooLong, Unusable
 from replay.trace import Batch, Header, Json, Outcome
 
 _FIELDS = ("task", "trial", "variant", "agent")
@@ -236,9 +236,11 @@ def _row(row: dict[str, Any]) -> Sidecar:
 
 def _from_path(path: str, pattern: str) -> Sidecar:
     try:
-        found = re.search(pattern, path)
-    except re.error as error:
-        raise BadTrace("--task-from", "", f"is no regular expression: {error}") from error
+        found = Pattern(pattern).search(path)
+    except Unusable as error:
+        raise BadTrace("--task-from", "", str(error), error.hint) from error
+    except TooLong as error:
+        raise BadTrace("--task-from", "", f"might take too long for {path}") from error
     groups = found.groupdict() if found else {}
     return Sidecar(
         task=groups.get("task"),

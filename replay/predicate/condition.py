@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -13,6 +13,7 @@ from msgspec import Struct
 from replay import canon, redact
 from replay.action import Act
 from replay.compare import pattern
+from replay.patterns import Pattern, TooLong
 from replay.trace import Json
 
 Field: TypeAlias = Literal["tool", "args", "text", "calls"]
@@ -53,7 +54,8 @@ class Condition(Struct, frozen=True, kw_only=True):
         return self.field == "tool" and not self.turned and not self.says_none
 
     def of_call(self, call: Act) -> bool | None:
-        """Does this hold of a call, `turned` left aside? None where that lies behind a mask."""
+        """Does this hold of a call, `turned` left aside? None where that lies behind a mask, or
+        might take too long to find out."""
         if self.field == "tool":
             return self._of(call.tool)
         if call.raw is not None:
@@ -71,7 +73,7 @@ class Condition(Struct, frozen=True, kw_only=True):
         if redact.masked_count(canon.canonical(found)):
             return None
         if self.how == "~":
-            return re.search(self.value, _text(found)) is not None
+            return _matches(self.value, _text(found))
         if self.how == "=":
             return found == self.value or any(canon.same(found, each) for each in self._read())
         given = found if isinstance(found, int | float) and not isinstance(found, bool) else None
@@ -84,6 +86,17 @@ class Condition(Struct, frozen=True, kw_only=True):
                 yield msgspec.json.decode(self.value)
             except msgspec.DecodeError:
                 return
+
+
+_compiled = lru_cache(maxsize=64)(Pattern)
+
+
+def _matches(value: str, text: str) -> bool | None:
+    """Does the pattern occur in the text? None where that might take too long to find out."""
+    try:
+        return _compiled(value).search(text) is not None
+    except TooLong:
+        return None
 
 
 def _values(value: Json, rest: pattern.Steps) -> Iterator[Json]:

@@ -11,6 +11,7 @@ import msgspec
 from replay.compare import pattern
 from replay.edit import meant
 from replay.errors import ArcError
+from replay.patterns import Pattern, Unusable
 from replay.predicate.condition import Condition, Field, How
 
 Row: TypeAlias = tuple[Condition, ...]
@@ -118,10 +119,10 @@ class _Reader:
         slashed = self._take(_SLASHED)
         value = slashed[1].replace("\\/", "/") if slashed is not None else self._plain()[0]
         try:
-            re.compile(value)
-        except re.error as error:
+            Pattern(value)
+        except Unusable as error:
             self._at = at
-            raise self._wrong(f"{value!r} is no regular expression: {error}", "") from error
+            raise self._wrong(f"{value!r} {error}", error.hint) from error
         return value, False
 
     def _plain(self) -> tuple[str, bool]:

@@ -101,11 +101,19 @@ class Pattern(NamedTuple):
         return text if self.whole else f"%{text}%"
 
     def fits(self, text: str) -> bool:
-        """The same said of a text in hand."""
-        pieces = self.text.split("*") if self.stars else [self.text]
-        pattern = ".*".join(map(re.escape, pieces))
-        found = re.compile(pattern, re.IGNORECASE | re.DOTALL)
-        return (found.fullmatch(text) if self.whole else found.search(text)) is not None
+        """The same said of a text in hand. Each piece between stars at its first place, the last
+        at the end: where that fails, nothing fits, and no star is tried twice."""
+        pieces = [re.escape(each) for each in (self.text.split("*") if self.stars else [self.text])]
+        at = 0
+        if self.whole:
+            pieces = [rf"\A{pieces[0]}", *pieces[1:]] if len(pieces) > 1 else pieces
+            pieces[-1] = rf"{pieces[-1]}\Z" if len(pieces) > 1 else rf"\A{pieces[0]}\Z"
+        for each in pieces:
+            found = re.compile(each, re.IGNORECASE).search(text, at)
+            if found is None:
+                return False
+            at = found.end()
+        return True
 
 
 def pattern(text: str, *, quoted: bool = False, whole: bool = False) -> Pattern:

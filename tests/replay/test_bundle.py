@@ -488,6 +488,19 @@ def test_terms_that_no_replay_can_have_had_are_refused(levels: tuple[int, ...], 
         bundle.read(file)
 
 
+def test_a_rule_of_a_bundle_that_may_take_for_ever_is_refused(file: Path) -> None:
+    rule = {"tool": "*", "path": "**", "how": "regex", "value": "(a+)+$"}
+    found = members(file)
+    result = {**msgspec.json.decode(found[contents.RESULT]), "paths": [rule]}
+    found[contents.RESULT] = msgspec.json.encode(result)
+    said = msgspec.json.decode(found.pop(manifest.NAME), type=manifest.Manifest)
+    sums = {name: manifest.member(data) for name, data in found.items()}
+    whole = {manifest.NAME: manifest.encoded(structs.replace(said, members=sums)), **found}
+    file.write_bytes(archive.packed(whole))
+    with pytest.raises(BadBundle, match=r"result\.json.*'\(a\+\)\+\$' repeats a choice"):
+        bundle.verify(file)
+
+
 # --- from elsewhere
 
 

@@ -34,7 +34,7 @@ def test_a_field_of_a_person_is_masked_however_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
-        ("(", "is no pattern"),
+        ("(", "is no regular expression"),
         ("(a+)+b", "for ever"),
         ("(a|aa)*b", "for ever"),
         ("x(?:(?:ab?){2}c)*", "for ever"),
