@@ -81,7 +81,7 @@ FAILURE = 0.5
 """A score below is a clear failure; the middle of the scale is neutral: it decides nothing."""
 
 
-def trust(score: StepScore) -> tuple[bool, int]:
+def trust_rank(score: StepScore) -> tuple[bool, int]:
     """How much a score is trusted, the most first: a person's is, wherever it came from."""
     named = score.by.lower().split(maxsplit=1)
     person = score.source == "human" or (
@@ -99,8 +99,8 @@ def most_trusted(scores: Iterable[StepScore]) -> dict[int, StepScore]:
             by_step[score.step].append(score)
     found: dict[int, StepScore] = {}
     for step, given in by_step.items():
-        best = min(map(trust, given))
-        alike = [each for each in given if trust(each) == best]
+        best = min(map(trust_rank, given))
+        alike = [each for each in given if trust_rank(each) == best]
         alike.sort(key=lambda each: (each.value or 0.0, each.by))
         found[step] = alike[(len(alike) - 1) // 2]
     return found

@@ -38,8 +38,8 @@ VERIFIES_WITHIN = 5
 
 
 _LESS_IS_BETTER = re.compile(
-    r"hallucinat|toxi|bias|harm|risk|error|fail|jailbreak|injection|leak|pii|refus|repeti|redundan"
-    r"|distance|loss|latency|duration|cost|tokens",
+    r"(?<![a-z])(?:hallucinat|toxi|bias|harm(?!less|on)|risk|error|fail|jailbreak|injection|leak"
+    r"|pii|refus|repeti|redundan|distance|loss|latency|duration|cost|tokens)",
     re.I,
 )
 """In the name of a score: the more of it, the worse. Whether a tool turned it round, and gives 1

@@ -40,7 +40,14 @@ from replay.store.handle import now_ns
 from replay.store.rows import step_rows, trace_row
 from taxonomy import ledger
 from taxonomy.calibration.audit import SHARE
-from taxonomy.calibration.labels import OTHER_SCALE, OURS, Scale, bring_scores, place, read_labels
+from taxonomy.calibration.labels import (
+    SCALE_HINT,
+    UNIT_SCALE,
+    Scale,
+    keep_file_scores,
+    place,
+    read_labels,
+)
 from taxonomy.calibration.noise import noise_table
 from taxonomy.calibration.rubric_items import item_named, item_names
 
@@ -186,7 +193,7 @@ def label(
         if trace is not None or items or note or undo:
             raise click.UsageError("--from stands alone, with --by, --scale and --remove")
         with open_store(db) as store:
-            _bring(store, files, by, _scale(scale), remove=remove)
+            _label_from(store, files, by, _scale(scale), remove=remove)
         return 0
     if by or scale:
         raise click.UsageError("--by and --scale go with --from FILE")
@@ -222,7 +229,7 @@ def label(
 def _scale(text: str | None) -> Scale:
     """`1..5`: the worst and the best score."""
     if text is None:
-        return OURS
+        return UNIT_SCALE
     worst, _, best = text.partition("..")
     try:
         found = Scale(worst=float(worst), best=float(best))
@@ -233,21 +240,21 @@ def _scale(text: str | None) -> Scale:
     return found
 
 
-def _bring(
+def _label_from(
     store: Store, files: tuple[Path, ...], by: str | None, scale: Scale, *, remove: bool
 ) -> None:
     """Bring in the scores of files, or take them back, and look anew at the runs they are of."""
     labels, lost = read_labels(*files, scale=scale)
     off = next((each for each in lost if each.off_scale), None)
     if off is not None:  # then the other scores are on another scale too
-        raise ArcError(f"{off.file or files[0]}: line {off.line} {off.why}", OTHER_SCALE)
+        raise ArcError(f"{off.file or files[0]}: line {off.line} {off.why}", SCALE_HINT)
     unnamed = files[0].name
     scored = [each for each in labels if each.score is not None and each.at is not None]
     names = dict.fromkeys(each.by or unnamed for each in scored)
     if by is not None and by not in names:
         raise ArcError(f"no score by '{by}': the scores are by {', '.join(names) or 'nobody'}")
     placed, unplaced = place(store, [each for each in scored if by in (None, each.by or unnamed)])
-    brought = bring_scores(store, placed, unnamed=unnamed, remove=remove)
+    brought = keep_file_scores(store, placed, unnamed=unnamed, remove=remove)
     lost = (*lost, *unplaced)
     if not brought:
         why = f": line {lost[0].line} {lost[0].why}" if lost else ""

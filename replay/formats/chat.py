@@ -46,10 +46,10 @@ from replay.trace import (
 )
 
 NAME = "chat"
-TITLE = "chat lists, OpenAI-style"
+TITLE = "chat lists, OpenAI-style, and group chats"
 FILES = ".json, .jsonl"
 FIDELITY = (Level.REBUILT, Level.PARTIAL)
-LACKS = "what does not stand in the list or beside it: mostly the tools"
+LACKS = "mostly the tools; in a group chat what each speaker was shown"
 
 _SYSTEM = {"system", "developer"}
 _ROLES = {*_SYSTEM, "user", "assistant", "tool", "function"}

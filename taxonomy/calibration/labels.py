@@ -98,17 +98,17 @@ class Scale(Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return f"{min(self.worst, self.best):g} and {max(self.worst, self.best):g}"
 
-    def of_ours(self, score: float) -> float:
+    def to_unit(self, score: float) -> float:
         """A score of this scale on ours."""
         return (score - self.worst) / (self.best - self.worst)
 
 
-OURS = Scale()
-OTHER_SCALE = "`arc label --from FILE --scale WORST..BEST` takes another scale: -1..1, 1..5"
+UNIT_SCALE = Scale()
+SCALE_HINT = "`arc label --from FILE --scale WORST..BEST` takes another scale: -1..1, 1..5"
 
 
 def read_labels(
-    *paths: Path, scale: Scale = OURS
+    *paths: Path, scale: Scale = UNIT_SCALE
 ) -> tuple[tuple[Label, ...], tuple[Unusable, ...]]:
     """The labels of files, and the lines that hold none; a file named twice is read once.
 
@@ -128,7 +128,7 @@ def read_labels(
         holds = "holds" if len(files) == 1 else "hold"
         form = 'a label is {"trace": …, "at": …, …}'
         off_scale = bool(unusable) and unusable[0].off_scale
-        raise ArcError(f"{names}: {holds} no label{first}", OTHER_SCALE if off_scale else form)
+        raise ArcError(f"{names}: {holds} no label{first}", SCALE_HINT if off_scale else form)
     return tuple(found), tuple(unusable)
 
 
@@ -192,7 +192,7 @@ def _label(line: bytes, number: int, scale: Scale) -> Label | Unusable:
         trace=known.trace,
         at=known.at,
         classes=None if classes is None else tuple(each for each in classes if each is not None),
-        score=None if known.score is None else scale.of_ours(known.score),
+        score=None if known.score is None else scale.to_unit(known.score),
         items=_items(known),
         decisive=known.decisive,
         by=known.by,
@@ -314,16 +314,16 @@ def _which(found: int) -> str:
 # --- scores of others
 
 
-class Brought(Struct, frozen=True, kw_only=True):
+class FileScores(Struct, frozen=True, kw_only=True):
     """What a name's scores in a file came to: the steps they are of, by trace."""
 
     by: str
     steps: dict[str, frozenset[int]]
 
 
-def bring_scores(
+def keep_file_scores(
     store: Store, placed: Iterable[Placed], *, unnamed: str, remove: bool = False
-) -> tuple[Brought, ...]:
+) -> tuple[FileScores, ...]:
     """Keep the scores of steps that labels give, in place of what the same names gave the same
     traces in a file before; or take those back.
 
@@ -343,8 +343,8 @@ def bring_scores(
                     StepScore(step=step, value=value, source="file", by=by, span=spans[step])
                     for step, value in steps.items()
                 ]
-                ledger.replace_from_file(store, trace, by, () if remove else kept)
+                ledger.replace_file_scores(store, trace, by, () if remove else kept)
     return tuple(
-        Brought(by=by, steps={trace: frozenset(steps) for trace, steps in traces.items()})
+        FileScores(by=by, steps={trace: frozenset(steps) for trace, steps in traces.items()})
         for by, traces in given.items()
     )

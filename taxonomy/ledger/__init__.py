@@ -17,7 +17,7 @@ from taxonomy.ledger.scores import (
     last_opinion,
     opinion,
     opinions,
-    replace_from_file,
+    replace_file_scores,
     take_back,
 )
 from taxonomy.ledger.tags import (
@@ -57,7 +57,7 @@ __all__ = [
     "open_ledger",
     "opinion",
     "opinions",
-    "replace_from_file",
+    "replace_file_scores",
     "suggested",
     "tag",
     "take_back",

@@ -40,7 +40,7 @@ def keep_scores(store: Store, trace: str, given: Iterable[StepScore]) -> None:
         )
 
 
-def replace_from_file(store: Store, trace: str, by: str, given: Iterable[StepScore]) -> None:
+def replace_file_scores(store: Store, trace: str, by: str, given: Iterable[StepScore]) -> None:
     """Keep the scores of a trace that a file brings by one name, in place of those of that name.
     What the rules said of the trace ceases to count: it rested on other scores."""
     by = store.redactor.text(by)

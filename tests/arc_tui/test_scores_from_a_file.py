@@ -10,14 +10,20 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from msgspec import structs
 
 from arc_tui.cli import cli
 from replay.errors import ArcError
+from replay.formats import load
+from replay.formats.arc import write
+from replay.formats.intake import Source, Tally
+from replay.steps import build
 from replay.store import Store
 from replay.store.handle import now_ns
 from replay.store.rows import trace_row, trace_rows
+from replay.trace import SourceScore
 from taxonomy import ledger
-from taxonomy.calibration.labels import bring_scores, place, read_labels
+from taxonomy.calibration.labels import keep_file_scores, place, read_labels
 from taxonomy.findings import FAILURE
 from tests.shared import DATA, needs_shared
 
@@ -133,7 +139,7 @@ def test_after_a_kill_between_scores_and_rules_the_rules_look_again(
     labels, _ = read_labels(rows(tmp_path / "scores.jsonl", *SCORES))
     with ledger.open_ledger(db) as store:
         placed, _ = place(store, labels)
-        bring_scores(store, placed, unnamed="scores.jsonl")
+        keep_file_scores(store, placed, unnamed="scores.jsonl")
         assert set(ledger.undiagnosed(store, now_ns())) == set(ids(db).values())
     arc(db, "import", tmp_path / "b.json")
     assert [step for step, _ in candidates(db, ids(db)["a.json"])] == [2, 3]
@@ -202,6 +208,20 @@ def test_scores_of_runs_that_are_not_here_are_left_out_with_the_reason(
 def test_what_cannot_be_meant_is_refused(db: Path, words: tuple[str, ...]) -> None:
     with pytest.raises(click.UsageError):
         arc(db, "label", *words)
+
+
+def test_scores_that_the_trace_brings_along_decide_likewise(tmp_path: Path) -> None:
+    (batch,) = load(Source(chat(tmp_path / "a.json", 4)), Tally())
+    steps, _, _ = build(batch.spans)
+    scores = tuple(
+        SourceScore(name="correct", by="LLM", span=step.ask.id, value=value)
+        for step, value in zip(steps, (1.0, 0.5, 0.0, 1.0), strict=True)
+    )
+    path = tmp_path / "scored.jsonl"
+    path.write_bytes(b"".join(write([structs.replace(batch, scores=scores)])))
+    db = tmp_path / "arc.db"
+    arc(db, "import", path)
+    assert candidates(db, "last") == [(2, "the first clear failure: score 0.00 by LLM · correct")]
 
 
 # --- end to end, beside the plainest rule

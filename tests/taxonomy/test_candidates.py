@@ -305,6 +305,8 @@ class TestGivenScores:
             ((1.0, -1.0, 0.0), "signed", []),
             ((0.0, 0.0, 0.9), "toxicity", []),
             ((0.0, 1.0, 1.0), "Hallucination", []),
+            ((0.0, 1.0, 1.0), "harmlessness", [0]),
+            ((0.0, 1.0, 1.0), "unbiased", [0]),
         ],
     )
     def test_a_source_s_scores_count_where_their_scale_is_known(
