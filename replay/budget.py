@@ -79,6 +79,12 @@ class Budget:
             return None
         return self.limits.minutes * 60 - (self._clock() - self._began)
 
+    def refuse_late(self) -> None:
+        """Raises ModelRefused where the minutes allowed are over."""
+        left = self.seconds_left
+        if left is not None and left <= 0:
+            raise ModelRefused(f"the {self.limits.minutes:g} minutes allowed are over", AGAIN)
+
     def fits(self, worst: Worst) -> bool:
         """May `worst` be reserved now? False where that depends on what open calls will cost.
 
@@ -86,7 +92,7 @@ class Budget:
         is settled, where there is no limit at all, and where the only limit is in USD and no price
         is known.
         """
-        limits, left = self.limits, self.seconds_left
+        limits = self.limits
         if not limits.any:
             raise ModelRefused("live calls need a limit", "--budget USD, or --max-calls N")
         if worst.usd is None and not limits.beside_usd:
@@ -94,8 +100,7 @@ class Budget:
                 "no price is known for this model, so a limit in USD cannot be kept",
                 "use --max-calls, --max-tokens or --max-minutes",
             )
-        if left is not None and left <= 0:
-            raise ModelRefused(f"the {limits.minutes:g} minutes allowed are over", AGAIN)
+        self.refuse_late()
         beyond = self._beyond(self._settled, worst)
         if beyond is not None:
             raise beyond

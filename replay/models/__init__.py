@@ -41,6 +41,8 @@ class Concurrent(Protocol):
         marked: bool,
     ) -> Generator[tuple[int, dict[str, Any] | RequestRefused]]: ...
 
+    def pause(self, seconds: float) -> None: ...
+
 
 class Sending(NamedTuple):
     """What is known of a batch before its id: its size, when it was sent, all ids sent before.

@@ -2,7 +2,8 @@
 
 An answer is looked up before anything else happens: before a budget, a key, or the import of an
 SDK. So a replay that was run once runs again offline, costs nothing, and gives the same bytes.
-A request without an answer is asked once, checked, kept, and read back.
+A request without an answer is asked once, checked, kept, and read back; where another process asks
+for it at this moment, its answer is waited for.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from replay.errors import ModelRefused, OfflineMiss, RequestRefused
 from replay.models import BATCH_PRICE_SHARE, Concurrent, Connected, Model, TakesBatches, server
 from replay.models.batched import Batched
 from replay.models.message import flaw
-from replay.store import Store, answers
+from replay.store import Store, answers, claims
 from replay.store.answers import Answer
 from replay.trace import Cost
 
@@ -25,6 +26,10 @@ Body = dict[str, Any]
 
 Price = Callable[[Body], Cost | None]
 """What an answer cost, None where that is not known."""
+
+
+CLAIM_LOOK_S = 0.25
+"""How often to look whether another process has its answer."""
 
 
 class Ask(NamedTuple):
@@ -165,11 +170,31 @@ class Cached:
         """What those without a stored answer come to, by key."""
         if self._inner is None:
             return ((key, self._miss(key)) for key in missing)
-        if batch:
-            return self._batched(missing, marked=marked)
+        if batch and not isinstance(self._inner, TakesBatches):
+            raise ModelRefused(f"{self.name} does not take batches", "use another schedule")
         if isinstance(self._inner, Concurrent):
-            return self._at_once(self._inner, missing, marked=marked)
+            return self._claimed(self._inner, missing, marked=marked, batch=batch)
         return self._one_by_one(missing)
+
+    def _claimed(
+        self, inner: Concurrent, missing: Mapping[str, Ask], *, marked: bool, batch: bool
+    ) -> Iterator[tuple[str, Body | RequestRefused]]:
+        """What another process is asking for already is waited for, not paid twice; it is asked for
+        here where that one ends without an answer."""
+        waiting = dict(missing)
+        while waiting:
+            with claims.claimed(self._store, self.server, waiting) as mine:
+                ours = {key: waiting.pop(key) for key in tuple(waiting) if key in mine}
+                if ours and batch and isinstance(inner, TakesBatches):
+                    yield from self._batched(inner, ours, marked=marked)
+                elif ours:
+                    yield from self._at_once(inner, ours, marked=marked)
+            for key, answer in answers.get_all(self._store, waiting, self.server).items():
+                del waiting[key]
+                self.hits += 1
+                yield key, answer.body
+            if waiting:
+                inner.pause(CLAIM_LOOK_S)
 
     def _one_by_one(
         self, missing: Mapping[str, Ask]
@@ -194,11 +219,8 @@ class Cached:
                 yield keys[place], given
 
     def _batched(
-        self, missing: Mapping[str, Ask], *, marked: bool
+        self, inner: TakesBatches, missing: Mapping[str, Ask], *, marked: bool
     ) -> Iterator[tuple[str, Body | RequestRefused]]:
-        inner = self._inner
-        if not isinstance(inner, TakesBatches):
-            raise ModelRefused(f"{self.name} does not take batches", "use another schedule")
         batched = Batched(self._store, self.server, self.name, inner, self._taken_from_batch)
         return batched.answers(missing, marked=marked)
 

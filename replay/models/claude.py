@@ -114,6 +114,12 @@ class Claude:
             if flight.under_way:
                 self._loop.finish(flight.cancel())
 
+    def pause(self, seconds: float) -> None:
+        """Wait while somebody else asks. Raises Stopped as a call does, and ModelRefused where the
+        minutes allowed are over."""
+        self.budget.refuse_late()
+        self._loop.run(asyncio.sleep(seconds))
+
     def send_batch(self, requests: Mapping[str, Body], sending: Sending) -> str:
         """Send requests by their ids as one batch; the batch's own id.
 

@@ -67,11 +67,15 @@ def put(
     prices: str | None = None,
     server: str = "",
 ) -> Answer:
-    """Keep a reply and read back what is kept: an earlier one under the key wins."""
+    """Keep a reply and read back what is kept: an earlier one under the key wins.
+
+    A claim on it (`claims`) ends with that.
+    """
     text = canon.encode(store.redactor.value(body)).decode()
     row = (server, key, model, sample, text, source, cost_usd, prices, now_ns())
     with store.writing() as db:
         db.execute("INSERT OR IGNORE INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        db.execute("DELETE FROM claim WHERE server = ? AND key = ?", (server, key))
     kept = get(store, key, server)
     assert kept is not None
     return kept

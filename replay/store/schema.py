@@ -441,3 +441,12 @@ def _preferred(db: sqlite3.Connection) -> None:
     """Before, the oldest of equal recordings was preferred, which a killed import could change."""
     for statement in (*UNPREFERRING.split(";\n\n"), *PREFERRING.split(";\n\n"), PREFER):
         db.execute(statement)
+
+
+@migrations("0010_claims")
+def _claims(db: sqlite3.Connection) -> None:
+    """Which answers are being asked for, by whom, and until when that counts."""
+    db.execute(
+        "CREATE TABLE claim (server TEXT NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL,"
+        " until_ns INTEGER NOT NULL, PRIMARY KEY (server, key)) STRICT"
+    )

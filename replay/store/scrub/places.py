@@ -87,6 +87,7 @@ KEPT: Places = {
         json=("body",),
         ours={"key": DIGEST, "prices": "the name of a table of prices that arc ships"},
     ),
+    "claim": Texts(text=("server",), ours={"key": DIGEST, "owner": ID}),
     "replay": Texts(
         text=("model",),
         json=("core",),
