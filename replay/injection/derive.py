@@ -17,6 +17,7 @@ from replay.injection import prose, values
 from replay.injection.said import Said
 from replay.injection.values import Path, Sort
 from replay.injection.wrong import Wrong, about, decoded, shown
+from replay.tool_errors import is_error
 from replay.trace import Json, Step, ToolCall, Trace
 
 _OF_A_CALL: tuple[Sort, ...] = ("id", "amount", "date", "status", "number")
@@ -134,9 +135,9 @@ def tool_error(step: Step) -> Wrong | None:
     for place, call in enumerate(step.acts):
         if call.observation is None or not isinstance(call.arguments, dict):
             continue
-        result = messages.observed(call.observation)
-        if result.is_error:
+        if is_error(call):
             continue
+        result = messages.observed(call.observation)
         return Wrong(
             kind="tool-error",
             step=step.index,

@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 
 from replay import canon
-from replay.store.check import Finding, damage, dicts, lenient
+from replay.store.check import Finding, damage
 from replay.store.handle import Store
+from replay.store.read import dicts, lenient
 
 _JSON = frozenset({
     "asks", "arguments", "body", "core", "detail", "evidence", "fidelity_reasons", "items",

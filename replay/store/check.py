@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Literal, cast
 
 import msgspec
@@ -19,6 +18,7 @@ from msgspec import Struct
 from replay import canon
 from replay.store import spans
 from replay.store.handle import Store
+from replay.store.read import dicts, lenient
 from replay.trace import Dialect, Message, Tool, Trace
 
 
@@ -145,23 +145,6 @@ def span_rows(db: sqlite3.Connection, trace: int) -> list[tuple[dict[str, Any], 
             call = next(dicts(db.execute(sql, (span["id"],))), {}) if sql else {}
             found.append((span, spans.span_digest(span, call) == span["digest"]))
         return found
-
-
-def dicts(cursor: sqlite3.Cursor) -> Iterator[dict[str, Any]]:
-    """Rows by the names of their columns."""
-    # Later columns of one name win: a digest selected beside `c.*` stands for the row id.
-    names = [column[0] for column in cursor.description]
-    return (dict(zip(names, values, strict=True)) for values in cursor)
-
-
-@contextmanager
-def lenient(db: sqlite3.Connection) -> Iterator[None]:
-    """Bytes that are no text come as another text, whose digest is another, and not as an error."""
-    before, db.text_factory = db.text_factory, lambda raw: raw.decode(errors="replace")
-    try:
-        yield
-    finally:
-        db.text_factory = before
 
 
 # --- does a tape hold together?

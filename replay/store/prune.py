@@ -273,6 +273,7 @@ _TEXTS = (
     ("toolset", "body", "id IN (SELECT id FROM gone_toolset)"),
     ("span", "name", "id IN (SELECT id FROM gone_span)"),
     ("span", "error", "id IN (SELECT id FROM gone_span)"),
+    ("span", "said_error", "id IN (SELECT id FROM gone_span)"),
     ("span", "detail", "id IN (SELECT id FROM gone_span)"),
     ("tool_call", "arguments", "span IN (SELECT id FROM gone_span)"),
     ("tool_call", "arguments_raw", "span IN (SELECT id FROM gone_span)"),

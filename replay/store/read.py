@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import msgspec
@@ -71,7 +72,7 @@ def load(store: Store, key: str) -> Trace:
 
 
 def recorded(store: Store, key: str) -> Batch:
-    """The whole trace as its importer gave it, masked, without what was attached since.
+    """The whole trace as its importer gave it, masked, without what was attached or judged since.
 
     Raises NotFound where there is none of that id.
     """
@@ -79,8 +80,17 @@ def recorded(store: Store, key: str) -> Batch:
     if head is None:
         raise NotFound("trace", key)
     content = _Content(store.db, head["id"], None)
-    spans = tuple(_span(row, content, None) for row in _span_rows(store, head["id"], None))
+    rows = (
+        {**row, **as_recorded(row), "said_error": None}
+        for row in _span_rows(store, head["id"], None)
+    )
+    spans = tuple(_span(row, content, None) for row in rows)
     return Batch(header=_header(head), spans=spans, scores=scores(store, key), last=True)
+
+
+def as_recorded(row: Row) -> Row:
+    """The status of a row as the source gave it; a row of an older database has no other."""
+    return {"status": row.get("source_status") or row["status"]}
 
 
 def content_digest(store: Store, key: str) -> str:
@@ -125,7 +135,7 @@ def part(store: Store, key: str, indexes: Collection[int]) -> dict[int, Step]:
 
 def scores(store: Store, key: str) -> tuple[SourceScore, ...]:
     """Scores and annotations found in the source of a trace."""
-    found = _dicts(
+    found = dicts(
         store.db.execute(
             "SELECT name, source AS by, span_id AS span, value, label, explanation"
             " FROM source_score WHERE trace = (SELECT id FROM trace WHERE key = ? AND complete)",
@@ -135,19 +145,31 @@ def scores(store: Store, key: str) -> tuple[SourceScore, ...]:
     return tuple(SourceScore(**row) for row in found)
 
 
-def _dicts(cursor: sqlite3.Cursor) -> Iterator[Row]:
+def dicts(cursor: sqlite3.Cursor) -> Iterator[Row]:
+    """Rows by the names of their columns."""
+    # Later columns of one name win: a digest selected beside `c.*` stands for the row id.
     names = [column[0] for column in cursor.description]
     return (dict(zip(names, values, strict=True)) for values in cursor)
 
 
+@contextmanager
+def lenient(db: sqlite3.Connection) -> Iterator[None]:
+    """Bytes that are no text come as another text, whose digest is another, and not as an error."""
+    before, db.text_factory = db.text_factory, lambda raw: raw.decode(errors="replace")
+    try:
+        yield
+    finally:
+        db.text_factory = before
+
+
 def _one(store: Store, sql: str, values: tuple[Any, ...]) -> Row | None:
-    return next(_dicts(store.db.execute(sql, values)), None)
+    return next(dicts(store.db.execute(sql, values)), None)
 
 
 def _span_rows(store: Store, trace: int, some: str | None) -> Iterator[Row]:
     # the plus: SQLite would read all spans in their order rather than sort those of some steps
     order = "s.seq" if some is None else "+s.seq"
-    return _dicts(
+    return dicts(
         store.db.execute(
             "SELECT s.*, m.*, t.*, s.id AS id, s.trace AS trace"
             " FROM span s LEFT JOIN model_call m ON m.span = s.id"
@@ -230,7 +252,7 @@ def _span(row: Row, content: _Content, added: Supplement | None) -> AnySpan:
         "end_ns": row["end_ns"],
         "time_quality": row["time_quality"],
         "status": row["status"],
-        "error": row["error"],
+        "error": row["said_error"] if row["error"] is None else row["error"],
         "place": Place(
             span=row["place_span"], message=row["place_message"], line=row["place_line"]
         ),

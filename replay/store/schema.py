@@ -450,3 +450,12 @@ def _claims(db: sqlite3.Connection) -> None:
         "CREATE TABLE claim (server TEXT NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL,"
         " until_ns INTEGER NOT NULL, PRIMARY KEY (server, key)) STRICT"
     )
+
+
+@migrations("0011_said_errors")
+def _said_errors(db: sqlite3.Connection) -> None:
+    from replay.store.call_errors import judge_again  # only an older database needs it
+
+    db.execute("ALTER TABLE span ADD COLUMN source_status TEXT")
+    db.execute("ALTER TABLE span ADD COLUMN said_error TEXT")
+    judge_again(db)

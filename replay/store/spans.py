@@ -1,7 +1,9 @@
 """One span into its rows, and the digest that vouches for them.
 
 The digest covers the redacted content of the span with its references as digests, so two databases
-that hold the same span under the same key agree on it.
+that hold the same span under the same key agree on it. A call that only its words show to have
+failed has the status of an error, so that every reader sees one; what the source said of it stands
+beside, and the digest speaks of that.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from replay import canon, prices
 from replay.messages import text
 from replay.redact import masked_count
 from replay.steps import kind_of
+from replay.store.call_errors import judged
 from replay.store.content import Content, Stored
 from replay.store.pending import Pending, Row
+from replay.store.read import as_recorded
 from replay.trace import (
     AgentSpan,
     AnySpan,
@@ -61,6 +65,7 @@ def span_digest(span: Row, call: Row) -> str:
 
     Left out: the parent, the costs (they follow from usage and a price table) and `masked`.
     """
+    span = {**span, **as_recorded(span)}
     own = [[name, span[name]] for name in _SPAN_COLUMNS]
     its = [[name, call[name]] for name in sorted(call) if name not in _DERIVED]
     return canon.digest("span", canon.pack([own, its]))
@@ -113,6 +118,7 @@ def _cut(said: str, width: int = _LOOKED_AT) -> str:
 
 
 def _span(content: Content, span: AnySpan) -> Row:
+    found = judged(span)
     return {
         "span_id": span.id,
         "parent": span.parent,
@@ -121,7 +127,8 @@ def _span(content: Content, span: AnySpan) -> Row:
         "start_ns": span.start_ns,
         "end_ns": span.end_ns,
         "time_quality": span.time_quality,
-        "status": span.status,
+        **found,
+        "said_error": content.text(found["said_error"]),
         "error": content.text(span.error),
         "place_span": span.place.span,
         "place_message": span.place.message,

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, structs
 
+from replay.tool_errors import decoded
 from replay.trace import Trace
 from taxonomy.belief import mixed_up
 from taxonomy.belief.oracle import Answer
 from taxonomy.evidence.moments import moments
 from taxonomy.evidence.reading import Act, leaves
-from taxonomy.evidence.replies import cut, decoded
+from taxonomy.evidence.replies import cut
 from taxonomy.evidence.sources import Source
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules import (

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from replay.errors import NotFound
+from replay.tool_errors import decoded
 from replay.trace import Json
 from taxonomy.belief.contradictions import Contradiction
 from taxonomy.belief.hanging import Hanging, sort_of, written
@@ -20,7 +21,6 @@ from taxonomy.belief.records import Records, Shown, Thing
 from taxonomy.evidence.claims import STATUS_GROUPS
 from taxonomy.evidence.moments import Moment, moments
 from taxonomy.evidence.reading import leaves
-from taxonomy.evidence.replies import decoded
 from taxonomy.evidence.seen import fold, number
 from taxonomy.findings import Evidence
 from taxonomy.rules.case import Case

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from replay.effects import words_of
+from replay.tool_errors import decoded
 from replay.trace import Json
 from taxonomy.evidence.reading import Act, Reading, leaves, mutates
-from taxonomy.evidence.replies import decoded
 
 _OWN_NAMES = frozenset({"id", "number", "sku", "code", "key"})
 

@@ -11,6 +11,7 @@ import re
 from msgspec import Struct
 
 from replay.messages import content_text, results, text
+from replay.tool_errors import ASIDE, is_terminal
 from replay.trace import Context, Message, ModelCall
 
 
@@ -23,10 +24,7 @@ class Heard(Struct, frozen=True, eq=False, kw_only=True):
 
 _NOT_HEARD = {"assistant", "tool", "function", "tool-call"}
 _ROLES = _NOT_HEARD | {"user", "system", "developer"}
-_OBSERVER = re.compile(r"terminal|console|executor|sandbox|environment", re.I)
 _PERSON = re.compile(r"(?:human|user)(?:[ _-]?proxy)?", re.I)
-_ASIDE = re.compile(r"\s*\(.*\)\s*$", re.S)
-"""What follows a speaker's name: `Orchestrator (thought)`, `Orchestrator (-> WebSurfer)`."""
 
 
 def listened(
@@ -53,12 +51,12 @@ def listened(
 
 def speaker(name: str | None) -> str:
     """Who speaks, without what a name says of the occasion; "" where nobody is named."""
-    return _ASIDE.sub("", name or "").strip().lower()
+    return ASIDE.sub("", name or "").strip().lower()
 
 
 def observes(agent: str | None) -> bool:
     """Is the speaker a terminal, or a person?"""
-    return bool(_OBSERVER.search(speaker(agent))) or is_person(agent)
+    return is_terminal(agent) or is_person(agent)
 
 
 def is_person(agent: str | None) -> bool:

@@ -17,7 +17,7 @@ from replay.effects import guess, takes_program, words_of
 from replay.messages import text, thinking
 from replay.trace import AgentSpan, Json, ModelCall, Step, Tool, ToolCall, Trace
 from taxonomy.evidence.listening import Heard, is_person, listened, observes, speaker
-from taxonomy.evidence.replies import Reply, kind_of, read, says_failed, unwrapped
+from taxonomy.evidence.replies import Reply, read, report
 
 
 class Act(Struct, frozen=True, eq=False, kw_only=True):
@@ -62,10 +62,6 @@ _OBSERVATION = re.compile(
     r"|traceback \(most)",
     re.I,
 )
-_RUN_FAILED = re.compile(
-    r"exit ?code:? [1-9]|execution failed|<returncode>[1-9]|^error:|traceback \(most", re.I | re.M
-)
-_REPORT = 2_000
 
 WRITTEN = "its code"
 """The name of a program that a turn writes into its text for somebody else to run."""
@@ -140,7 +136,7 @@ class Reading:
                     wrote = turn
                 words = "" if turn.acts else _shown(after)
                 if words:
-                    yield (wrote or turn) if after.observer else turn, _report(words)
+                    yield (wrote or turn) if after.observer else turn, report(words)
 
 
 def _shown(after: Turn) -> str:
@@ -149,12 +145,6 @@ def _shown(after: Turn) -> str:
         return _observation(after.heard)
     terminal = not is_person(after.ask.agent)
     return after.said if terminal or _OBSERVATION.match(after.said) else ""
-
-
-def _report(words: str) -> Reply:
-    words = unwrapped(words)
-    failed = says_failed(words) or bool(_RUN_FAILED.search(words[:_REPORT]))
-    return Reply(text=words, failed=failed, kind=kind_of(words, shell=True) if failed else None)
 
 
 def _turns(steps: tuple[Step, ...]) -> Iterator[Turn]:

@@ -18,13 +18,14 @@ from typing import Literal
 
 from msgspec import Struct
 
+from replay.tool_errors import decoded
 from replay.trace import Json
 from taxonomy.evidence.derivation import columns, worked_out
 from taxonomy.evidence.holding import Holding
 from taxonomy.evidence.moments import day_keys, moments, shifted
 from taxonomy.evidence.pieces import splitter
 from taxonomy.evidence.reading import Reading, leaves
-from taxonomy.evidence.replies import cut, decoded
+from taxonomy.evidence.replies import cut
 from taxonomy.evidence.sources import Source, cut_short, plain, sources
 from taxonomy.evidence.sums import Sums
 

@@ -19,6 +19,7 @@ from replay.convert import Converter, Sent
 from replay.errors import ModelRefused
 from replay.messages import content_text
 from replay.models.cached import Cached
+from replay.tool_errors import is_error
 from replay.trace import Json, Message, Step, ToolCall, Trace, extend
 from replay.trace import Request as Recorded
 from taxonomy.evidence.reading import leaves
@@ -71,7 +72,7 @@ def _done(call: ToolCall, most: int) -> Iterator[str]:
         yield f"- {call.name}({given}): no result"
         return
     result = messages.observed(call.observation)
-    word = "failed" if result.is_error else "showed"
+    word = "failed" if is_error(call) else "showed"
     yield f"- {call.name}({given}) {word}: {cut(_flat(result.text), most)}"
 
 

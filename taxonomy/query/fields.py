@@ -190,7 +190,7 @@ FIELDS: tuple[Field, ...] = (
            means="that called the tool"),
     Inside(name="tool.error", column="name", within=_CALLED_BADLY, whole=True,
            example="tool.error:Bash", means="where a call of the tool failed; alone: of any"),
-    Inside(name="step.error", column="error", within=_ERRED, whole=False,
+    Inside(name="step.error", column="coalesce(error, said_error)", within=_ERRED, whole=False,
            example="step.error:timeout",
            means="where a call or a request failed and says so; alone: says anything"),
     Number(name="step.tokens", column="input_tokens", units=COUNTS, within=_STEPS,

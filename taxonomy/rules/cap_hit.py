@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from replay.trace import AgentSpan, Json
+from replay.trace import AgentSpan, Json, ModelCall
 from taxonomy.classes import FailureClass, Fault
 from taxonomy.evidence.reading import Turn, leaves
 from taxonomy.evidence.replies import cut
@@ -83,7 +83,7 @@ def find(case: Case) -> Iterator[Finding]:
 def served_badly(case: Case, last: Turn) -> tuple[str, Evidence] | None:
     """The error of the model's service that ended the run, None where there was none."""
     root = next((span for span in case.trace.spans if isinstance(span, AgentSpan)), None)
-    for span in (last.ask, root):
+    for span in (_asked(last), root):
         if span is not None and span.error and _SERVING.search(span.error):
             words = cut(span.error, 60)
             return f"the model's service failed: {words}", _told(words, span.id, "error")
@@ -104,7 +104,7 @@ def cap(case: Case, last: Turn) -> tuple[str, Evidence] | None:
             if value and (name == "limit" or _CAPS.search(str(value))):
                 words = _words(value)
                 return f"stopped by a limit: {words}", _told(words, root.id, name)
-    for span in (root, last.ask):
+    for span in (root, _asked(last)):
         if span is not None and span.error and _CAPS.search(span.error):
             words = cut(span.error, 60)
             return f"stopped: {words}", _told(words, span.id, "error")
@@ -117,6 +117,11 @@ def cap(case: Case, last: Turn) -> tuple[str, Evidence] | None:
     if root is not None and "tool_names" in root.extra and "result_subtype" not in root.extra:
         return "cut off: the stream has no closing line", _told("no result", root.id, "stream")
     return None
+
+
+def _asked(last: Turn) -> ModelCall | None:
+    """The last call of a model; None where a terminal spoke, whose errors are those of the code."""
+    return None if last.observer else last.ask
 
 
 def _ended_by(case: Case) -> str:

@@ -14,12 +14,13 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from replay.tool_errors import decoded
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import Window, sentences, windows
 from taxonomy.evidence.moments import Moment, moments
 from taxonomy.evidence.pieces import without_case
 from taxonomy.evidence.reading import Turn, leaves
-from taxonomy.evidence.replies import cut, decoded
+from taxonomy.evidence.replies import cut
 from taxonomy.evidence.sources import Source
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.case import Case, said, statements

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 
 from replay.effects import words_of
+from replay.tool_errors import decoded
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import STATUS_GROUPS, sentences, statuses, success
 from taxonomy.evidence.reading import Act, Turn, mutates
-from taxonomy.evidence.replies import decoded
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.case import Case, answered, said
 

@@ -45,7 +45,8 @@ def fill(store: Store, chance: random.Random, number: int) -> tuple[str, Made]:
     tools = [(chance.choice(TOOLS), chance.random() < 0.4) for _ in range(chance.randrange(0, 3))]
     spoken = chance.choice(SAYINGS)
     usd = chance.choice([None, 0.0, 0.5, 2.0])
-    calls = [call(name, error("no such order") if bad else "ok") for name, bad in tools]
+    fails = (error("no such order"), "Error: no such order", '{"error": "no such order"}')
+    calls = [call(name, chance.choice(fails) if bad else "ok") for name, bad in tools]
     steps = [step(spoken, *calls, usd=usd)]
     steps += [step("Hello.", usd=chance.choice([None, 0.25])) for _ in range(chance.randrange(3))]
     made = trace(steps, task=None)
@@ -421,3 +422,14 @@ def test_the_common_fields_are_read_by_an_index(runs: Runs, query: str, index: s
     said = [row[3] for row in plan]
     assert any(step.startswith("SEARCH") and index in step for step in said), said
     assert not any(step.startswith("SCAN t") for step in said), said
+
+
+def test_an_error_in_words_is_found_by_them() -> None:
+    with closing(empty()) as store:
+        spans = trace([step(call("book", "Error: payment does not add up")), "Sorry."]).spans
+        writer = Writer(store)
+        head = Header(format="built", source_id="a")
+        writer.finish(writer.write(Batch(header=head, spans=spans, last=True)))
+        for query in ('step.error:"not add up"', "tool.error:book", "tool.error", "errors>0"):
+            assert len(run_rows(store, runs_meant(store, query))) == 1, query
+        assert run_rows(store, runs_meant(store, "step.error:timeout")) == ()

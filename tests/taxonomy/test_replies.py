@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.evidence.replies import Kind, gist, kind_of, says_failed, unwrapped
+from replay.tool_errors import unwrapped
+from taxonomy.evidence.replies import Kind, gist, kind_of
 from taxonomy.evidence.runtimes import RUNTIMES, Words
 
 
@@ -46,36 +47,6 @@ def test_runtimes_words_are_known(text: str, kind: Kind) -> None:
 )
 def test_a_program_s_own_error_is_not_the_call_s(text: str, kind: Kind) -> None:
     assert kind_of(text, shell=True) is kind
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Error: not enough seats",
-        '{"error": "no such user"}',
-        '{"success": false}',
-        '{"statusCode": 404, "message": "gone"}',
-        "Exit code 2\noops",
-        "bash: line 1: xxd: command not found",
-    ],
-)
-def test_an_error_returned_as_an_ordinary_result_is_seen(text: str) -> None:
-    assert says_failed(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        '{"error": "", "response": "[]"}',
-        '{"order": 1, "errors": []}',
-        "The error rate fell to 2 %",
-        "[]",
-        "Exit code 0",
-    ],
-)
-def test_a_result_that_only_speaks_of_errors_has_not_failed(text: str) -> None:
-    assert not says_failed(text)
 
 
 @pytest.mark.parametrize("row", RUNTIMES, ids=lambda row: f"{row.kind.value}-{row.runtime}")
@@ -123,19 +94,6 @@ def test_in_a_shell_only_the_shell_s_words_blame_the_call(text: str, kind: Kind)
     assert kind_of(text, shell=True) is kind
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "MCP error -32602: Invalid params",
-        "HTTP 503: try later",
-        "requests.exceptions.HTTPError: 404",
-        '{"error": "Message error...", "response": "{\'cut',
-    ],
-)
-def test_an_error_is_seen_by_how_it_begins(text: str) -> None:
-    assert says_failed(text)
-
-
 def test_a_runner_s_wrapping_is_no_part_of_the_reply() -> None:
     wrapped = (
         "Call id: call_7\nObservation:\nExecution logs:\nFound it.\nNow let's retry: be careful"
@@ -156,4 +114,3 @@ def test_any_text_has_a_kind_and_a_gist(text: str) -> None:
     assert kind_of(text) in Kind
     assert kind_of(text, shell=True) in Kind
     assert "\n" not in gist(text)
-    says_failed(text)

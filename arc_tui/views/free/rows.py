@@ -19,11 +19,13 @@ from arc_tui.views.free.view import (
 )
 from replay.action import Act, Action, action, shown
 from replay.compare import Difference
+from replay.effects import takes_program
 from replay.free.nearest import Near, draft
 from replay.free.result import FreeRun, FreeStep, Stop, Unanswered
 from replay.free.stub import Stub
 from replay.free.tape import Found
 from replay.models.choose import label
+from replay.tool_errors import says_error, unwrapped
 from replay.trace import Step, Trace
 
 
@@ -109,12 +111,18 @@ def _got(found: Found, stubs: Mapping[str, Stub]) -> Got:
         effect=found.effect.effect,
         by=found.effect.by,
         text=found.text,
-        is_error=bool(found.is_error),
+        is_error=bool(found.is_error) or _says_error(found.call, found.text),
         step=found.step,
         stub=stubs.get(found.stub) if found.stub is not None else None,
         why=found.why or "",
         guesses=found.guesses,
     )
+
+
+def _says_error(call: Act, text: str | None) -> bool:
+    """Is a result an error by its words? Served as recorded, it need not be marked as one."""
+    program = takes_program(call.arguments)
+    return text is not None and says_error(unwrapped(text), program=program)
 
 
 def _stop(stop: Stop) -> FreeStop:
@@ -146,7 +154,8 @@ def _near(near: Near) -> NearCall:
         phrase=_phrase(near.recorded.call),
         differs=near.phrase,
         text=near.recorded.text or "",
-        is_error=bool(near.recorded.is_error),
+        is_error=bool(near.recorded.is_error)
+        or _says_error(near.recorded.call, near.recorded.text),
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 from replay import canon
 from replay.edit import Edit
 from replay.store import prune
-from replay.store.check import dicts
+from replay.store.read import dicts
 from replay.store.scrub.content import damaged
 from replay.store.scrub.masks import Masks
 from replay.store.scrub.moved import Digests, ids, move

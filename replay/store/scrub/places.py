@@ -48,9 +48,12 @@ TAPE: Places = {
         },
     ),
     "span": Texts(
-        text=("span_id", "parent", "name", "error", "place_span", "brief"),
+        text=("span_id", "parent", "name", "error", "said_error", "place_span", "brief"),
         json=("detail",),
-        ours={"kind": WORD, "time_quality": WORD, "status": WORD, "digest": DIGEST},
+        ours={
+            "kind": WORD, "time_quality": WORD, "status": WORD, "source_status": WORD,
+            "digest": DIGEST,
+        },
     ),
     "model_call": Texts(
         text=("model", "response_id", "response_model", "stop_raw", "agent"),

@@ -9,7 +9,7 @@ import msgspec
 
 from replay import canon
 from replay.store import spans
-from replay.store.check import dicts
+from replay.store.read import dicts
 from replay.store.scrub.content import damaged
 from replay.store.scrub.masks import Masks
 from replay.store.scrub.moved import ids, move
