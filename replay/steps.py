@@ -10,7 +10,7 @@ number rows without loading what they say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from replay.trace import AnySpan, ModelCall, Step, ToolCall
@@ -73,6 +73,8 @@ def plan(nodes: Iterable[Node]) -> Plan:
     """Number the steps of a trace and give every span its step."""
     ordered = in_time(nodes)
     by_id = {node.id: node for node in ordered}
+    agents = {node.id for node in ordered if node.kind == "agent"}
+    threads = Threads({node.id: node.parent for node in ordered}, agents, MAIN)
     asks = tuple(node.id for node in ordered if node.kind == "model")
     number = {ask: index for index, ask in enumerate(asks)}
     acts: list[list[str]] = [[] for _ in asks]
@@ -83,7 +85,7 @@ def plan(nodes: Iterable[Node]) -> Plan:
             (loose if asker is None else acts[asker]).append(node.id)
     return Plan(
         asks=asks,
-        threads=tuple(thread_of(by_id[ask], by_id) for ask in asks),
+        threads=tuple(threads.above(ask) for ask in asks),
         acts=tuple(map(tuple, acts)),
         of=_steps_of(ordered, by_id, number),
         loose=tuple(loose),
@@ -103,16 +105,34 @@ def in_time(nodes: Iterable[Node]) -> list[Node]:
     return [node for _, _, node in keyed]
 
 
-def thread_of(node: Node, by_id: dict[str, Node]) -> str:
-    """The nearest agent span above, MAIN where there is none."""
-    seen = {node.id}
-    above = by_id.get(node.parent or "")
-    while above is not None and above.id not in seen:
-        if above.kind == "agent":
-            return above.id
-        seen.add(above.id)
-        above = by_id.get(above.parent or "")
-    return MAIN
+class Threads:
+    """The nearest agent span above each span: however deep they nest, each is passed once.
+
+    `parents` are the spans of a trace with what they hang from, `main` stands for no agent.
+    """
+
+    def __init__(
+        self, parents: Mapping[str, str | None], agents: Collection[str], main: str
+    ) -> None:
+        self._parents, self._agents, self._main = parents, agents, main
+        self._found: dict[str, str] = {}
+
+    def above(self, span: str) -> str:
+        """The nearest agent above a span, which may be one itself."""
+        return self.at(self._parents.get(span))
+
+    def at(self, span: str | None) -> str:
+        """The nearest agent from a span upwards."""
+        passed: dict[str, None] = {}  # in a circle there is no agent
+        thread = self._main
+        while span is not None and span in self._parents and span not in passed:
+            if span in self._found or span in self._agents:
+                thread = self._found.get(span, span)
+                break
+            passed[span] = None
+            span = self._parents[span]
+        self._found.update(dict.fromkeys(passed, thread))
+        return thread
 
 
 def _steps_of(

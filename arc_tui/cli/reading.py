@@ -9,7 +9,7 @@ from msgspec import structs
 from rich.text import Text
 
 from arc_tui.cli.common import console, db_option, json_option, open_judged, print_json
-from arc_tui.cli.show import print_step, print_trace
+from arc_tui.cli.show import print_step, print_trace, print_trace_json
 from arc_tui.views.trace.brief import brief_text
 from arc_tui.views.trace.step import StepView, build_step
 from arc_tui.views.trace.view import TraceView, build_break, build_trace
@@ -27,7 +27,7 @@ def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
     with open_judged(db) as store:
         view = build_trace(store, trace)
         if step is None:
-            print_json(view) if as_json else print_trace(console(), view)
+            print_trace_json(view) if as_json else print_trace(console(), view)
             return
         detail = step_in_full(store, view, step)
         print_json(detail) if as_json else print_step(console(), view, detail)

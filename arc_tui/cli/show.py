@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from msgspec import structs
 from rich.console import Console
 from rich.text import Text
 
 from arc_tui import format
-from arc_tui.cli.common import with_database
+from arc_tui.cli.common import print_json, with_database
 from arc_tui.views.trace.step import Said, Seen, StepView
-from arc_tui.views.trace.tree import TreeRow, visible
+from arc_tui.views.trace.tree import TreeRow, indent, levelled, visible
 from arc_tui.views.trace.view import TraceView
 from arc_tui.widgets.document import INDENT, LABEL, Document, Fold, Keyed
 from arc_tui.widgets.trace.why_page import why_page
@@ -51,6 +52,11 @@ def print_trace(out: Console, view: TraceView) -> None:
         out.print(Text(f"tag  step {tag.step}: {format.one_line(said)}"))
 
 
+def print_trace_json(view: TraceView) -> None:
+    """The view, its tree no deeper than readers of JSON can bear."""
+    print_json(structs.replace(view, tree=levelled(view.tree, _All())))
+
+
 class _All(frozenset[str]):
     """Every branch is open."""
 
@@ -62,7 +68,7 @@ def _tree_line(row: TreeRow, view: TraceView) -> Text:
     branch = row.branch
     number = f"{branch.step:>4} " if branch.role == "step" and branch.step is not None else "     "
     label = format.cut(format.one_line(branch.label), 110)
-    line = Text(number, "dim").append("  " * row.depth)
+    line = Text(number, "dim").append(indent(row, "  "))
     if branch.count > 1:
         line.append(f"×{branch.count} ", "bold")
     line.append(label, "red" if branch.status == "error" else "")

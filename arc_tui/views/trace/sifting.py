@@ -10,7 +10,7 @@ be said in it. A minus before a term turns it round.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from msgspec import Struct, structs
@@ -115,11 +115,17 @@ def _all(tree: Sequence[Branch]) -> Iterator[Branch]:
 
 def sifted(tree: Sequence[Branch], steps: Collection[int]) -> tuple[Branch, ...]:
     """The branches of these steps with those that they hang from."""
-    return tuple(kept for branch in tree if (kept := _kept(branch, steps)) is not None)
+    kept: dict[str, Branch | None] = {}
+    for branch in reversed([*_all(tree)]):  # each after all that hangs from it
+        kept[branch.id] = _kept(branch, _there(branch.below, kept), steps)
+    return _there(tree, kept)
 
 
-def _kept(branch: Branch, steps: Collection[int]) -> Branch | None:
-    below = sifted(branch.below, steps)
+def _there(branches: Sequence[Branch], kept: Mapping[str, Branch | None]) -> tuple[Branch, ...]:
+    return tuple(found for each in branches if (found := kept[each.id]) is not None)
+
+
+def _kept(branch: Branch, below: tuple[Branch, ...], steps: Collection[int]) -> Branch | None:
     if branch.role in ("step", "call"):
         own = branch.step in steps
         return structs.replace(branch, below=below) if own or below else None

@@ -10,9 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.store.rows import SpanRow
+
+MOST_INDENTED = 24
+"""Levels: to the right of more there is no room, and a page of a deep run would be all blanks."""
+
+MOST_NESTED = 50
+"""Levels of a tree in JSON: its readers go down by recursion, and each level is indented."""
 
 Role = Literal["thread", "step", "call", "repeat", "other"]
 
@@ -51,7 +57,7 @@ def branches(spans: Sequence[SpanRow]) -> tuple[Branch, ...]:
     build = _Builder(spans)
     roots = build.roots
     if len(roots) == 1 and roots[0].kind == "agent":
-        return build.thread(roots[0].span_id)
+        return build.under(roots[0])
     return build.rows(roots)
 
 
@@ -70,37 +76,71 @@ class _Builder:
                 parent = span.parent if span.parent in known else None
                 self._below.setdefault(parent, []).append(span)
 
+        self._under: dict[str, tuple[Branch, ...]] = {}
+        self._made: dict[str, Branch] = {}
+        self._firsts: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+        self._make()
+
     @property
     def roots(self) -> Sequence[SpanRow]:
         return self._below.get(None, ())
 
-    def thread(self, agent: str) -> tuple[Branch, ...]:
-        return self.rows(self._below.get(agent, ()))
+    def _make(self) -> None:
+        """Every branch after all that hangs from it: spans may nest deeper than calls can."""
+        found = [*self.roots]
+        for span in found:  # it grows meanwhile
+            found += self._acts.get(span.span_id, ())
+            found += self._below.get(span.span_id, ())
+        for span in reversed(found):
+            below = self.rows(self._below.get(span.span_id, ()))
+            self._under[span.span_id] = below
+            made = self._made[span.span_id] = self.branch(span)
+            holds = made.role in ("thread", "other")
+            firsts = [self._first_step(each) for each in below] if holds else ()
+            own = -1 if made.step is None else made.step
+            self._firsts[made.id] = min(firsts, default=own)
+            self._counts[made.id] = self._count(below) if made.role == "other" else 0
 
     def rows(self, spans: Sequence[SpanRow]) -> tuple[Branch, ...]:
         if not spans:
             return ()
-        return tuple(_folded(sorted(map(self.branch, spans), key=_first_step)))
+        made = (self._made[span.span_id] for span in spans)
+        return tuple(_folded(sorted(made, key=self._first_step)))
 
     def branch(self, span: SpanRow) -> Branch:
+        below = self.under(span)
         match span.kind:
             case "model":
                 return self.step(span)
             case "agent":
-                below = self.thread(span.span_id)
-                return _row(span, "thread", f"{span.name} · {_steps(below)}", below)
+                count = self._count(below)
+                steps = f"{count} step" if count == 1 else f"{count} steps"
+                return _row(span, "thread", f"{span.name} · {steps}", below)
             case "tool":
                 return self.call(span)
             case _:
-                below = self.below(span)
                 quiet = all(branch.quiet for branch in below)
                 return _row(span, "other", span.name, below, quiet=quiet)
 
-    def below(self, span: SpanRow) -> tuple[Branch, ...]:
-        return self.rows(self._below.get(span.span_id, ()))
+    def under(self, span: SpanRow) -> tuple[Branch, ...]:
+        """What hangs from a span."""
+        return self._under[span.span_id]
+
+    def _first_step(self, branch: Branch) -> int:
+        """The first step that a row shows or holds, -1 for what comes before every step."""
+        own = -1 if branch.step is None else branch.step
+        return own if branch.role == "repeat" else self._firsts[branch.id]
+
+    def _count(self, below: Sequence[Branch]) -> int:
+        """The steps among some rows, those within rows of the harness included."""
+        return sum(
+            branch.count if branch.role in ("step", "repeat") else self._counts[branch.id]
+            for branch in below
+        )
 
     def step(self, ask: SpanRow) -> Branch:
-        acts, below = self._acts.get(ask.span_id, ()), self.below(ask)
+        acts, below = self._acts.get(ask.span_id, ()), self.under(ask)
         if not acts:
             return _row(ask, "step", f"says: {ask.brief}" if ask.brief else "says nothing", below)
         error = any(span.status == "error" for span in (ask, *acts))
@@ -109,7 +149,7 @@ class _Builder:
             label = f"{len(acts)} calls: {_names(acts)}"
             return _row(ask, "step", label, (*map(self.call, acts), *below), status=status)
         (act,) = acts
-        done = self.below(act)
+        done = self.under(act)
         if not all(branch.quiet for branch in done):
             called = _row(act, "call", _call(act), done)
             return _row(ask, "step", _call(act), (called, *below), status=status)
@@ -120,7 +160,7 @@ class _Builder:
         )  # fmt: skip
 
     def call(self, act: SpanRow) -> Branch:
-        return _row(act, "call", _call(act), self.below(act))
+        return _row(act, "call", _call(act), self.under(act))
 
 
 def _row(
@@ -152,24 +192,6 @@ def _call(act: SpanRow) -> str:
 
 def _names(acts: Sequence[SpanRow]) -> str:
     return ", ".join(dict.fromkeys(act.name for act in acts))
-
-
-def _first_step(branch: Branch) -> int:
-    """The first step that a row shows or holds, -1 for what comes before every step."""
-    if branch.role in ("thread", "other") and branch.below:
-        return min(map(_first_step, branch.below))
-    return -1 if branch.step is None else branch.step
-
-
-def _steps(below: Sequence[Branch]) -> str:
-    count = _count(below)
-    return f"{count} step" if count == 1 else f"{count} steps"
-
-
-def _count(below: Sequence[Branch]) -> int:
-    """The steps among some rows, those within rows of the harness included."""
-    own = sum(branch.count for branch in below if branch.role in ("step", "repeat"))
-    return own + sum(_count(branch.below) for branch in below if branch.role == "other")
 
 
 def _folded(rows: Sequence[Branch]) -> Iterator[Branch]:
@@ -228,12 +250,39 @@ def visible(
     return found
 
 
+def levelled(top: tuple[Branch, ...], opened: Collection[str]) -> tuple[Branch, ...]:
+    """The tree for JSON: what nests deeper hangs from the last branch above that, row after row.
+    `opened` holds every branch."""
+    rows = visible(top, opened, ())
+    if all(row.depth <= MOST_NESTED for row in rows):
+        return top
+    below: list[list[Branch]] = [[] for _ in range(MOST_NESTED + 2)]
+    for row in reversed(rows):
+        level = min(row.depth, MOST_NESTED)
+        own = tuple(reversed(below[level + 1]))
+        below[level + 1].clear()
+        below[level].append(structs.replace(row.branch, below=own))
+    return tuple(reversed(below[0]))
+
+
+def indent(row: TreeRow, unit: str) -> str:
+    """What stands before a row for each branch it hangs from: of very many their number."""
+    if row.depth <= MOST_INDENTED:
+        return unit * row.depth
+    return f"{unit * MOST_INDENTED}{row.depth} deep "
+
+
 def path_to(top: Sequence[Branch], span: str) -> tuple[Branch, ...]:
     """The branches from the top down to the one that stands for a span, () where none does."""
-    for branch in top:
+    above: dict[str, Branch] = {}
+    waiting = [*reversed(top)]
+    while waiting:
+        branch = waiting.pop()
         if span in branch.spans or span == branch.id:
-            return (branch,)
-        inner = path_to(branch.below, span)
-        if inner:
-            return (branch, *inner)
+            path = [branch]
+            while path[-1].id in above:
+                path.append(above[path[-1].id])
+            return tuple(reversed(path))
+        above.update((each.id, branch) for each in branch.below)
+        waiting += reversed(branch.below)
     return ()

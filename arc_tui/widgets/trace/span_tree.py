@@ -16,7 +16,7 @@ from textual.reactive import reactive
 
 from arc_tui import format
 from arc_tui.views.trace.sifting import sifted
-from arc_tui.views.trace.tree import Branch, TreeRow, path_to, visible
+from arc_tui.views.trace.tree import Branch, TreeRow, indent, path_to, visible
 from arc_tui.views.trace.view import EMPTY, TraceView
 from arc_tui.widgets.bound import key_of
 from arc_tui.widgets.cells import fit
@@ -152,8 +152,8 @@ class SpanTree(RowList):
 
     def _say_step(self) -> None:
         step = next(
-            (row.branch.step for row in self._rows[self.cursor :: -1]
-             if row.branch.step is not None), None,
+            (step for at in range(min(self.cursor, len(self._rows) - 1), -1, -1)
+             if (step := self._rows[at].branch.step) is not None), None,
         )  # fmt: skip
         if step is not None and step != self._step:
             self._step = step
@@ -188,7 +188,7 @@ class SpanTree(RowList):
         branch = row.branch
         marks = self._marks(branch)
         line = self._number(branch)
-        line.append("│ " * row.depth, self.ink("guide"))
+        line.append(indent(row, "│ "), self.ink("guide"))
         line.append(_arrow(row), self.ink("guide"))
         if branch.count > 1:
             line.append(f"×{branch.count} ", self.ink("count"))
@@ -253,7 +253,7 @@ class SpanTree(RowList):
         if index is None:
             return
         self.cursor = index
-        arrow = NUMBER + 2 * self._rows[index].depth
+        arrow = NUMBER + len(indent(self._rows[index], "│ "))
         if self._rows[index].open is not None and event.x - self.gutter.left - arrow in (0, 1):
             self.action_fold()
         elif event.chain == 2:

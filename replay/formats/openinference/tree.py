@@ -22,6 +22,7 @@ from replay.formats.openinference.exports import Raw
 from replay.formats.openinference.messages import answered, asked
 from replay.formats.openinference.pairs import Pairs, Wanted, told_of
 from replay.messages import calls
+from replay.steps import Threads
 from replay.trace import (
     AgentSpan,
     AnySpan,
@@ -49,6 +50,9 @@ class Builder:
     def __init__(self, found: list[Raw], tally: Tally) -> None:
         self._tally = tally
         self._by_id = {raw.id: raw for raw in reversed(found)}
+        parents = {name: raw.parent for name, raw in self._by_id.items()}
+        agents = {name for name, raw in self._by_id.items() if kind_of(raw) == "AGENT"}
+        self._threads = Threads(parents, agents, "")
         self._spans: list[AnySpan] = []
         self._conversations = Conversations()
         self._pairs = Pairs()
@@ -99,7 +103,7 @@ class Builder:
             self._spans.append(OtherSpan(**_span(raw), operation=operation, extra=_extra(raw)))
 
     def _model(self, raw: Raw) -> None:
-        thread = self._thread(raw)
+        thread = self._threads.above(raw.id)
         shown = self._conversations.shown(asked(raw), self._pairs.latest.get(thread))
         self._pairs.heard(thread, shown.fresh)
         body = answered(raw)
@@ -118,22 +122,11 @@ class Builder:
         self._beside[raw.parent] = call
         self._pairs.said(thread, call)
 
-    def _thread(self, raw: Raw) -> str:
-        """The nearest agent above, "" where there is none."""
-        seen = {raw.id}
-        above = self._by_id.get(raw.parent or "")
-        while above is not None and above.id not in seen:
-            if kind_of(above) == "AGENT":
-                return above.id
-            seen.add(above.id)
-            above = self._by_id.get(above.parent or "")
-        return ""
-
     def _tool(self, raw: Raw) -> None:
         named = word(figures.first(raw, "tool.name", "gen_ai.tool.name", "ai.toolCall.name"))
         call_id = word(figures.first(raw, "tool.id", "gen_ai.tool.call.id", "ai.toolCall.id"))
         name = named or raw.name
-        wanted = self._pairs.run(self._thread(raw), call_id, name, len(self._spans))
+        wanted = self._pairs.run(self._threads.above(raw.id), call_id, name, len(self._spans))
         call = wanted.call if wanted is not None else None
         asker = wanted.asker if wanted is not None else self._neighbour(raw)
         span = ToolCall(

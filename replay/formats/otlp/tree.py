@@ -27,6 +27,7 @@ from replay.formats.otlp.records import Raw
 from replay.formats.otlp.spans import Known
 from replay.formats.otlp.twice import repeated
 from replay.messages import calls, parse_arguments
+from replay.steps import Threads
 from replay.trace import (
     AgentSpan,
     AnySpan,
@@ -50,9 +51,10 @@ class Builder:
 
     def __init__(self, found: list[Known], tally: Tally) -> None:
         self._tally = tally
-        self._by_id = {span.raw.id: span for span in found}
+        parents = {span.raw.id: span.raw.parent for span in found}
+        agents = {span.raw.id for span in found if span.kind is Kind.AGENT}
+        self._threads = Threads(parents, agents, MAIN)
         self._same = repeated(found)
-        self._threads: dict[str, str] = {}
         self._spans: list[AnySpan] = []
         self._conversations = Conversations()
         self._toolsets = figures.Toolsets()
@@ -91,7 +93,7 @@ class Builder:
 
     def _model(self, span: Known) -> None:
         raw = span.raw
-        thread = self._thread(raw.parent)
+        thread = self._threads.at(raw.parent)
         named = names.first_word(raw.attributes, (names.PREVIOUS,))
         before = Before(self._pairs.latest.get(thread), self._answered.get(named or ""))
         said = talk(raw, self._conversations, before)
@@ -123,28 +125,10 @@ class Builder:
             self._answered[call.response.id] = call
         self._pairs.said(thread, call)
 
-    def _thread(self, parent: str | None) -> str:
-        """The nearest agent from a parent upwards, MAIN where there is none."""
-        path: list[str] = []
-        above = self._by_id.get(parent or "")
-        thread = MAIN
-        while above is not None and above.raw.id not in path:
-            name = above.raw.id
-            if name in self._threads:
-                thread = self._threads[name]
-                break
-            path.append(name)
-            if above.kind is Kind.AGENT:
-                thread = name
-                break
-            above = self._by_id.get(above.raw.parent or "")
-        self._threads.update(dict.fromkeys(path, thread))
-        return thread
-
     def _tool(self, span: Known) -> None:
         call_id = span.word(names.CALL)
         name = _tool_name(span)
-        thread = self._thread(span.raw.parent)
+        thread = self._threads.at(span.raw.parent)
         wanted = self._pairs.run(thread, call_id, name, len(self._spans))
         if wanted is not None:
             asker: ModelCall | None = wanted.asker
