@@ -18,14 +18,14 @@ from operator import is_not
 import msgspec
 
 from replay.redact import hidden
-from replay.redact.context import CONTEXT, COOKIES
+from replay.redact.context import CONTEXT, COOKIES, KUBERNETES
 from replay.redact.glance import Glance
-from replay.redact.keys import DENIED_KEYS, HEADERS, PAIRS, Names, denied, plain
+from replay.redact.keys import DENIED_KEYS, HEADERS, PAIRS, SECRET_DATA, Names, denied, plain
 from replay.redact.numbers import NUMBERS, luhn
 from replay.redact.pem import KEYS
 from replay.redact.policy import NONE, Policy
 from replay.redact.rule import Rule
-from replay.redact.tokens import TOKENS
+from replay.redact.tokens import TOKENS, wrapped
 from replay.trace import Json
 
 __all__ = [
@@ -42,7 +42,13 @@ _CARDS = range(10**14, 10**16)
 _PASSES = 8
 """A mask may bare what stands beside it; so often a text is looked at again."""
 
-RULES: tuple[Rule, ...] = (COOKIES, *KEYS, *TOKENS, *CONTEXT, *NUMBERS)
+_BARE_RULES = (KUBERNETES, COOKIES, *KEYS, *TOKENS, *CONTEXT)
+_INSIDE, _SHAPED = Glance(_BARE_RULES), Glance(TOKENS)
+RULES: tuple[Rule, ...] = (
+    *_BARE_RULES,
+    wrapped(lambda text: _INSIDE.rules(text.encode(), text.lower())),
+    *NUMBERS,
+)
 
 
 class Redactor:
@@ -67,7 +73,7 @@ class Redactor:
         for rule in self._closer.rules(encoded, text.lower()):
             if rule.finds(text):
                 return False
-        return not hidden.escaped(text)
+        return not hidden.escaped(text) and self._through(text) is text
 
     def encoded(self, value: object) -> str:
         """A value as JSON, masked."""
@@ -91,11 +97,35 @@ class Redactor:
 
     def _shown(self, text: str) -> str:
         for _ in range(_PASSES):
-            masked = self._once(text)
+            masked = self._once(self._through(text))
             if masked == text:
                 break
             text = masked
         return text
+
+    def _through(self, text: str) -> str:
+        """The text without the secrets that only another view of it shows."""
+        if not hidden.otherwise(text):
+            return text
+        for view in hidden.views(text):
+            text = self._seen(text, view, self._glance)
+        line = hidden.joined(text)
+        return text if line is None else self._seen(text, line, _SHAPED)
+
+    def _seen(self, text: str, view: hidden.View, glance: Glance) -> str:
+        """The text with what rules find in a view of it masked, where it is written otherwise."""
+        spans: list[tuple[int, int, str, str]] = []
+        for rule in glance.rules(view.text.encode("utf-8", "replace"), view.text.lower()):
+            for start, end in rule.found(view.text):
+                place, secret = view.written(start, end), view.text[start:end]
+                if place is not None and secret not in self._allowed and _MARK not in secret:
+                    spans.append((*place, rule.name, secret))
+        parts, at = list[str](), 0
+        for start, end, name, secret in sorted(spans):
+            if start >= at:
+                parts += [text[at:start], self.placeholder(name, secret)]
+                at = end
+        return "".join([*parts, text[at:]]) if parts else text
 
     def _once(self, text: str) -> str:
         for rule in self._glance.rules(text.encode("utf-8", "replace"), text.lower()):
@@ -176,11 +206,27 @@ class Redactor:
         named = {
             name: self._entry(said.get(name, name), each, masked) for name, each in holder.items()
         }
+        if holder.get("kind") == "Secret":  # of Kubernetes: whatever its data are called
+            for name in SECRET_DATA & named.keys():
+                named[name] = self._all(named[name])
         changed = any(map(is_not, named.values(), holder.values()))
         names = [self._named(name) for name in holder]
         if any(map(is_not, names, holder)):
             return dict(zip(names, named.values(), strict=True))
         return named if changed else holder
+
+    def _all(self, holder: Json) -> Json:
+        """An object with every text in it masked; the same one where each is already."""
+        if not isinstance(holder, dict):
+            return holder
+        made = {
+            name: self.placeholder("key", text)
+            if isinstance(text, str)
+            and not (PLACEHOLDER.fullmatch(text) or text in self._allowed or not text)
+            else text
+            for name, text in holder.items()
+        }
+        return made if any(map(is_not, made.values(), holder.values())) else holder
 
     def _named(self, name: Json) -> Json:
         if not isinstance(name, str):

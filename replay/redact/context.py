@@ -80,8 +80,21 @@ def _cookie(text: str) -> bool:
     return "=" in text and real(text)
 
 
+def _session(text: str) -> bool:
+    values = [each.partition("=")[2] for each in text.split(";")]
+    return any(len(value) >= 6 and real(value) for value in values)
+
+
 def _login(text: str) -> bool:
     return password(text) and not re.fullmatch(r"\d{1,6}", text)
+
+
+def _flagged(text: str, match: re.Match[str]) -> Span | None:
+    """The value of an option: one that could be a password, or letters of no word's length."""
+    start, end = match.span("secret")
+    given = text[start:end]
+    letters = len(given) >= 16 and given.isalpha() and not given.isupper() and real(given)
+    return (start, end) if letters or password(given) else None
 
 
 def _of(*programs: str) -> Callable[[str, re.Match[str]], Span | None]:
@@ -269,6 +282,16 @@ CONTEXT: tuple[Rule, ...] = (
         extent=_of("curl", "wget", "https?"),
     ),
     Rule(
+        "cookie",
+        ("-b", "--cookie"),
+        re.compile(
+            rf"-(?<=[\s\"'nt]-)(?:b|-cookie)(?:{SPACE}|=|{QUOTE}|,){{0,4}}"
+            r"(?P<secret>[\w.-]{1,80}=[^\s\"'\\|;]*(?:;\s?[\w.-]{1,80}=[^\s\"'\\|;]*)*)"
+        ),
+        _session,
+        extent=_of("curl"),
+    ),
+    Rule(
         "login",
         ("-p",),
         re.compile(
@@ -298,10 +321,11 @@ CONTEXT: tuple[Rule, ...] = (
         "flag",
         ("--",),
         re.compile(
-            r"--[a-z-]{0,30}?(?:password|passwd|passphrase|token|secret|api-?key|access-key)"
-            rf"(?:{SPACE}|=){{1,3}}{QUOTE}?(?P<secret>(?![-<]){VALUE}{{6,}})"
+            r"--[a-z_-]{0,30}?(?:password|passwd|passphrase|token|secret|api[_-]?key"
+            rf"|(?:access|secret|account|auth)[_-]key)(?:(?:{SPACE}|=){{1,3}}{QUOTE}?"
+            rf"|{QUOTE},{SPACE}{{0,40}}{QUOTE})(?P<secret>(?![-<]){VALUE}{{6,}})"
         ),
-        password,
+        extent=_flagged,
         lower=True,
     ),
     Rule(
@@ -346,6 +370,41 @@ CONTEXT: tuple[Rule, ...] = (
     _named("password", _PASS, rf"{EQUALS}{QUOTE}?{_PASSWORD}", password, "pass"),
     _named("password", "pwd", rf"{EQUALS}{QUOTE}?{_PASSWORD}", password),
 )
+
+_KIND = re.compile(r"(?m)^(?:- )?([ \t]*)kind:[ \t]*[\"']?Secret[\"']?[ \t]*\r?$")
+_PARENT = re.compile(r"[ \t]*(?:- )?(?:data|stringData):[ \t]*\r?")
+_MOST_LINES = 200
+"""So many lines above a value its block is looked for."""
+
+
+def _of_kubernetes(text: str, match: re.Match[str]) -> Span | None:
+    """A value in the block `data` or `stringData` of a document whose kind is Secret."""
+    end = match.start()
+    begin, after = text.rfind("\n---", 0, end) + 1, text.find("\n---", end)
+    if _KIND.search(text, begin, after if after >= 0 else len(text)) is None:
+        return None
+    for _ in range(_MOST_LINES):
+        start = text.rfind("\n", 0, max(end - 1, 0)) + 1
+        line = text[start:end].rstrip("\n")
+        if line.strip() and len(line) - len(line.lstrip()) < len(match["indent"]):
+            return match.span("secret") if _PARENT.fullmatch(line) else None
+        if start <= begin:
+            return None
+        end = start
+    return None
+
+
+KUBERNETES = Rule(
+    "kubernetes_secret",
+    ("kind: ",),
+    re.compile(
+        r"(?m)^(?P<indent>[ \t]+)[\w.-]{1,253}:[ \t]+[\"']?"
+        r"(?P<secret>[^\s\"'|>&*{\[#][^\r\n\"']{3,})"
+    ),
+    real,
+    extent=_of_kubernetes,
+)
+"""Before all others, for a value that is masked parts the document."""
 
 COOKIES = Rule(
     "cookie",

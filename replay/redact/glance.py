@@ -15,6 +15,9 @@ from replay.redact.rule import Rule
 LONG = 19
 """Every key that is looked for in words has at least so many characters."""
 
+WRAPPED = 24
+"""So many characters of base64 has a text of a key's length at least."""
+
 _WORDS = bytes(
     each if (chr(each).isalnum() and each < 128) or chr(each) in "_-.~" else 32
     for each in range(256)
@@ -36,7 +39,10 @@ class Glance:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._all = tuple(rules)
-        self._always = [at for at, rule in enumerate(self._all) if not rule.hints]
+        self._wrapped = [at for at, rule in enumerate(self._all) if rule.wrapped]
+        self._always = [
+            at for at, rule in enumerate(self._all) if not rule.hints and not rule.wrapped
+        ]
         self._words = self._hints(lambda rule: rule.words)
         shapes = self._hints(lambda rule: rule.digits > 0)
         self._run = b"0" * min((rule.digits for rule in self._all if rule.digits), default=0)
@@ -62,12 +68,19 @@ class Glance:
             long = [word for word in words if len(word) >= LONG]
             if long:
                 found += _standing(self._words, f" {b' '.join(long).decode('ascii')}")
+                if self._wrapped and any(map(_may_be_wrapped, long)):
+                    found += self._wrapped
         if len(encoded) >= len(self._run) and self._run in encoded.translate(_RUNS, _GAPS):
             shapes = encoded.translate(_SHAPES)
             for shape, places in self._shapes:
                 if shape in shapes:
                     found += places
         return [self._all[at] for at in sorted(set(found))] if found else []
+
+
+def _may_be_wrapped(word: bytes) -> bool:
+    """Could a long word be base64 of ASCII? Every fourth character of that is a letter."""
+    return word[:WRAPPED:4].isalpha() and word[:WRAPPED].isalnum() and len(word) >= WRAPPED
 
 
 def _standing(hints: Hints, text: str) -> list[int]:

@@ -29,6 +29,9 @@ HEADERS = frozenset(
 PAIRS = (("name", "value"), ("key", "value"), ("header", "value"), ("Name", "Value"))
 """How an object says a name and its value."""
 
+SECRET_DATA = frozenset({"data", "stringData"})
+"""Where a Secret of Kubernetes has what nobody may see."""
+
 LONGEST = 100
 """A name of more characters is none."""
 
@@ -64,6 +67,7 @@ class Names:
         for looking only, what stands behind is not looked at."""
         return (
             *(self._ending(*each) for each in _ENDINGS),
+            Rule("key", ("secret",), _SECRET_KIND, lower=True),
             *(self._ending(_NO_LETTERS.join(name), ()) for name in sorted(self._more)),
         )
 
@@ -76,6 +80,7 @@ class Names:
         return match.span() if name.endswith(self._ends) else None
 
 
+_SECRET_KIND = re.compile(r"kind[\\\"']*\s*:\s*[\\\"']*secret(?![a-z])")
 _NO_LETTERS = r'[^a-z"]*+'
 
 _ENDINGS: tuple[tuple[str, tuple[str, ...]], ...] = (

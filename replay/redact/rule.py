@@ -26,6 +26,7 @@ class Rule(Struct, frozen=True):
     one occurs wherever the pattern can match: looking for them clears nearly every text without
     running a pattern; () runs it always. `words` says that they stand in long words only; `digits`
     that they are shapes of numbers with at least so many digits and capitals (see `glance`);
+    `wrapped` that it looks into words in base64 (see `glance`), and has no hints;
     `lower` that the pattern is written for the text in lower case, which is faster than a pattern
     that ignores case.
     """
@@ -36,6 +37,7 @@ class Rule(Struct, frozen=True):
     check: Callable[[str], bool] | None = None
     words: bool = False
     digits: int = 0
+    wrapped: bool = False
     lower: bool = False
     extent: Callable[[str, re.Match[str]], Span | None] | None = None
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
+from binascii import Error
+from collections.abc import Callable, Iterable
 
+from replay.redact.glance import WRAPPED
 from replay.redact.rule import Rule, Span, digit, start, varied
 
 _ANY = "[A-Za-z0-9_-]"
@@ -51,6 +55,47 @@ def _with_four(text: str, match: re.Match[str]) -> Span | None:
         if match.start() >= 4 and text[match.start() - 1].isdigit()
         else None
     )
+
+
+def _with_id(text: str, match: re.Match[str]) -> Span | None:
+    """With what stands before it, where that is base64 of a number: the bot's id."""
+    begin = max(match.start() - 28, 0)
+    for first in re.finditer("[MNO]", text[begin : match.start() - 21]):
+        start = begin + first.start()
+        try:
+            number = b64decode(text[start : match.start()] + "==", validate=True)
+        except (Error, ValueError):
+            continue
+        if number.isdigit():
+            return start, match.end()
+    return None
+
+
+_MOST_WRAPPED = 8192
+"""A longer text in base64 is a file, and its secrets are not looked for."""
+
+
+def wrapped(rules: Callable[[str], Iterable[Rule]]) -> Rule:
+    """A secret in base64, as a Secret of Kubernetes holds it; `rules` are those to look with."""
+
+    def check(text: str) -> bool:
+        plain = _plain(text[:WRAPPED]) and _plain(text)
+        return bool(plain) and any(rule.finds(plain) for rule in rules(plain))
+
+    pattern = re.compile(
+        f"(?<![A-Za-z0-9+/_=-])[A-Za-f][A-Za-z0-9+/]{{{WRAPPED - 1},{_MOST_WRAPPED}}}"
+        "={0,2}(?![A-Za-z0-9+/])"
+    )
+    return Rule("base64", (), pattern, check, wrapped=True)
+
+
+def _plain(text: str) -> str:
+    """What a text in base64 says, "" where that is none."""
+    try:
+        said = b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4)).decode("ascii")
+    except (Error, ValueError):
+        return ""
+    return said if said.isprintable() or not re.search(r"[^\s!-~]", said) else ""
 
 
 TOKENS: tuple[Rule, ...] = (
@@ -125,6 +170,15 @@ TOKENS: tuple[Rule, ...] = (
     _token("atlassian_token", ("ATATT3", f"{_ANY}{{60,}}=?")),
     _tokens("square_token", "sq0atp- sq0csp- sq0idp- EAAA", f"{_ANY}{{22,}}"),
     _token("rubygems_key", ("rubygems_", "[0-9a-f]{48}")),
+    _token("onepassword_token", ("ops_", "eyJ[A-Za-z0-9_+/-]{40,}={0,2}")),
+    _tokens("cloudflare_token", "cfut_ cfat_ cfk_", f"{_ANY}{{36,}}"),
+    Rule(
+        "discord_token",
+        (".",),
+        re.compile(rf"\.{_ANY}{{6}}\.{_ANY}{{27,40}}(?![A-Za-z0-9_.-])"),
+        words=True,
+        extent=_with_id,
+    ),
     _tokens("supabase_key", "sbp_ sb_secret_", f"{_ANY}{{20,}}"),
     _tokens("planetscale_token", "pscale_tkn_ pscale_pw_ pscale_oauth_", f"{_ANY}{{30,}}"),
     _token("mailgun_key", ("key-", "[0-9a-f]{32}(?![0-9a-f])")),

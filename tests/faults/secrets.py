@@ -127,6 +127,10 @@ KEYS: dict[str, Maker] = {
     "mailgun": _with("ke", "y-", _h(32)),
     "azure client": _with(_some(ALNUM, 3), "8", "Q~", _a(34)),
     "twilio": _with("S", "K", _h(32)),
+    "discord": lambda dice: ".".join((_b64(_digits(18)(dice)), _a(6)(dice), _a(38)(dice))),
+    "1password": _with("op", "s_", "eyJ", _a(300)),
+    "cloudflare": _with("cf", "ut_", _a(40), _h(8)),
+    "cloudflare account": _with("cf", "at_", _a(40), _h(8)),
 }
 """Keys that their makers gave a shape."""
 
@@ -182,6 +186,39 @@ def _iban(dice: random.Random, country: str, many: int) -> str:
     return f"{country}{98 - value % 97:02}{body}"
 
 
+def _halves(key: str) -> tuple[str, str]:
+    cut = len(key) * 3 // 5
+    return key[:cut], key[cut:]
+
+
+def _in_colour(key: str) -> tuple[str, tuple[str, ...]]:
+    first, second = _halves(key)
+    return f"./a.env:T={first}\x1b[01;31m\x1b[K{second}\x1b[m\x1b[K", (first, second)
+
+
+def _over_lines(key: str) -> tuple[str, tuple[str, ...]]:
+    first, second = _halves(key)
+    begin = "export THING=".rjust(80 - len(first[-66:]), ".")
+    return f"{begin}{first}\n{second}\n$ ", (first, second)
+
+
+def _as_numbers(key: str) -> tuple[str, tuple[str, ...]]:
+    written = "".join(f"%{ord(char):02X}" for char in key)
+    return f"GET /?t={written}&page=2", (written,)
+
+
+def _in_base64(key: str) -> tuple[str, tuple[str, ...]]:
+    return f"  thing: {_b64(key)}\n  other: 1", (_b64(key),)
+
+
+WRAPPED: dict[str, Callable[[str], tuple[str, tuple[str, ...]]]] = {
+    "in colour": _in_colour,
+    "over lines": _over_lines,
+    "as numbers": _as_numbers,
+    "in base64": _in_base64,
+}
+"""A key that is not written as it is: the text, and what of it nothing may keep."""
+
 SETTINGS: dict[str, str] = {
     "password of .env": "DB_PASSWORD={}",
     "password of YAML": "database:\n  password: {}\n  port: 5432",
@@ -222,6 +259,15 @@ SETTINGS: dict[str, str] = {
     "camel case": "accessToken: '{}'",
     "env token": "export DEPLOY_TOKEN={}42abcd",
     "ruby": ":password => '{}'",
+    "curl -b": "curl -s -b 'session={}' https://shop.example",
+    "curl -b bare": "curl https://shop.example -b session={} -o page.html",
+    "curl --cookie": 'curl --cookie "theme=dark; session={}" https://shop.example',
+    "flag with underscore": "deploy --secret_key {} --region eu",
+    "flag in a list": '["deploy", "--api-key", "{}"]',
+    "secret of kubernetes": "apiVersion: v1\nkind: Secret\nstringData:\n  license: {}\n",
+    "secret of kubernetes, data first": (
+        "apiVersion: v1\ndata:\n  a: YQ==\n  license: {}=\nkind: Secret\nmetadata:\n  name: shop\n"
+    ),
 }
 """Secrets that only their setting tells."""
 
@@ -232,10 +278,18 @@ def secrets(seed: int = 7) -> Iterator[Planted]:
         for place, frame in FRAMES.items():
             key = make(random.Random(f"{seed}/{name}/{place}"))
             yield Planted(f"{name}, {place}", frame(key), (key,))
+        for place, wrap in WRAPPED.items():
+            text, parts = wrap(make(random.Random(f"{seed}/{name}/{place}")))
+            yield Planted(f"{name}, {place}", text, parts)
     for name, setting in SETTINGS.items():
         word = _word(random.Random(f"{seed}/{name}"))
         yield Planted(name, setting.format(word), (word,))
         yield Planted(f"{name}, in JSON", json.dumps({"a": f"x\n{setting.format(word)}"}), (word,))
+    for name in ("flag", "flag =", "flag in a list"):
+        word = "".join(
+            random.Random(f"{seed}/{name}").choice(string.ascii_letters) for _ in "a" * 20
+        )
+        yield Planted(f"letters of a {name}", SETTINGS[name].format(word), (word,))
     dice = random.Random(seed)
     yield from _fields(dice)
     yield from _private_keys(dice)
@@ -261,6 +315,13 @@ def _fields(dice: random.Random) -> Iterator[Planted]:
             "header": f"Authorization: Basic {both}",
         }[name]
         yield Planted(f"user:password, {name}", text, (both,))
+    word = _word(dice)
+    told = {
+        "items": [{"data": {"license": f"{word}="}, "kind": "Secret", "metadata": {"name": "x"}}]
+    }
+    for indent in (None, 2):
+        text = json.dumps(told, indent=indent)
+        yield Planted(f"secret of kubernetes, JSON {indent}", text, (word,))
     secret = _a(40)(dice)
     yield Planted("aws secret", f"aws_secret_access_key = {secret}", (secret,))
     secret = _a(40)(dice)
@@ -407,6 +468,21 @@ def look_alikes(seed: int = 7) -> list[str]:
         f"{kind}{_a(24)(dice)}"
         for kind in ("toolu_", "call_", "msg_", "req_", "chatcmpl-", "run_", "resp_", "fc_")
     ]
+    word, line = _word(dice), "x" * 50
+    made += [
+        _b64("The quick brown fox jumps over the lazy dog, twice in 2024."),
+        _b64(json.dumps({"page": 2, "sort": "price", "after": _h(40)(dice)})),
+        f"kind: ConfigMap\ndata:\n  license: {word}\n",
+        f"kind: Secret\nmetadata:\n  name: {word}\n  namespace: {word}\ntype: Opaque\n",
+        f"kind: Secret\nmetadata:\n  name: a\n---\nkind: ConfigMap\ndata:\n  license: {word}\n",
+        json.dumps({"kind": "ConfigMap", "data": {"license": word}}),
+        f"{line} and nothing here is one\n{_h(40)(dice)}\n{word}\n",
+        f"{line} shelf_life_of_products\n{word} goes on",
+        f"\x1b[31mred{word}\x1b[0mgreen{word}\x1b[32m",
+        f"https://shop.example/?q=%66%6F%6F%20{word}&r=caf%C3%A9%2F{word}",
+        f"{_b64('a name, not a number 1')}.{_h(6)(dice)}.{_h(30)(dice)}",
+        f"v1.{_h(6)(dice)}.{_h(30)(dice)}",
+    ]
     made += ["data:image/png;base64," + _b64(_a(300)(dice)), _b64(_a(90)(dice))]
     return made + list(WRITTEN)
 
@@ -469,6 +545,17 @@ WRITTEN: tuple[str, ...] = (
     'may {"secret": ["get", "list", "watch"]} in v1',
     'a {"cookie": "chocolate"} in 2024',
     "sort.key = b1",
+    "deploy --api-key VALUE",
+    "deploy --api-key YOUR_API_KEY --token <token>",
+    "deploy --api-key $API_KEY1 --password-file /run/a1",
+    'parser.add_argument("--hf-token", type=str, required=True, help="a token of 2024")',
+    "add_argument('--api-key', default=None)",
+    "curl -b cookies2.txt -c cookies2.txt https://shop.example",
+    'curl -b "session=$SESSION1" https://shop.example',
+    "git log -b main=release1",
+    "ops_count cfut_example discord.py",
+    "kind: Secret\ndata: {}\n",
+    "the kind: Secret\n  of thing: that has no data1\n",
     "self.api.key = make2()",
     "rfc6265 says what the Set-Cookie header is",
 )

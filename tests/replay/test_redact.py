@@ -100,6 +100,33 @@ def test_a_schema_with_a_denied_name_is_no_secret() -> None:
     assert REDACT.value(schema) is schema
 
 
+@pytest.mark.parametrize(
+    "after",
+    ["a9993e364706816aba3e25717850c26c9cd0d89d", "123e4567-e89b-12d3-a456-426614174000",
+     "and then it went on", "implementation", "OTHER=1", "- name: two"],
+)  # fmt: skip
+def test_a_line_after_a_whole_key_is_no_part_of_it(after: str) -> None:
+    key = SECRETS[0]
+    masked = REDACT.text(f"{'x' * 40} {key}\n{after}\n")
+    assert masked.endswith(f"]]\n{after}\n")
+    assert masked_count(masked) == 1
+
+
+def test_a_key_over_several_full_lines_is_masked_as_one() -> None:
+    key = "sk-ant-api03-" + "Ab1" * 62
+    lines = "\r\n".join(key[at : at + 64] for at in range(0, len(key), 64))
+    assert REDACT.text(f"key:\n{lines}\nend") == f"key:\n{REDACT.text(key)}\nend"
+    assert json.loads(REDACT.text(json.dumps({"k": lines}))) == {"k": REDACT.text(key)}
+
+
+@pytest.mark.parametrize("many", [10, 400, 20_000])
+def test_another_view_of_a_text_costs_no_more_than_its_length(many: int) -> None:
+    text = f"{'a1' * 40}\n%61\x1b[0mb" * many
+    began = time.process_time()
+    assert REDACT.text(text) == text
+    assert time.process_time() - began < 0.5 + len(text) / 500_000
+
+
 @given(st.text(max_size=60))
 def test_masking_twice_is_masking_once(text: str) -> None:
     once = REDACT.text(text + SECRETS[0])
