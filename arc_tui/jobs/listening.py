@@ -1,9 +1,11 @@
 """Runs as they happen: what agents send is received, and written as it comes.
 
-The server's thread receives and acknowledges; another one writes, at once where it has nothing to
-do, and never more than half of the time, so that a trace of many spans is not put together anew for
-each of them. What arrived since the last write is lost if the process is killed outright; every
-other end, ctrl-c included, writes it.
+The server's thread receives; another one writes, at once where it has nothing to do, and never more
+than half of the time, so that a trace of many spans is not put together anew for each of them. What
+was sent is acknowledged once its trace is committed: a kill of the process takes nothing that was.
+Spans of a trace in which no agent, model or tool was heard of yet are no run and are not written:
+they wait in memory, and are acknowledged, until one is. After a power cut SQLite may lack the last
+commits, never a part of one.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,11 +21,12 @@ from pathlib import Path
 from arc_tui.live import LOOPBACK
 from arc_tui.live.desk import Desk, Written
 from arc_tui.live.growing import Grown, Traces
-from arc_tui.live.pace import LEAST_PAUSE_S, LOOK_S, first_of
+from arc_tui.live.pace import LEAST_PAUSE_S, LOOK_S, Commits, first_of
 from replay.errors import ArcError
 from replay.formats.otlp.held import Record
 from replay.store.handle import now_ns
 
+Take = Callable[[list[Record]], Awaitable[bool]]
 Tell = Callable[[Written], None]
 
 
@@ -35,22 +38,27 @@ async def listen(
     Port 0 is any that is free; `ready` is told which. `tell` hears of every write. Raises ArcError
     where the port is taken.
     """
-    traces, news = Traces(), asyncio.Event()
+    traces, commits = Traces(), Commits()
 
-    def take(records: list[Record]) -> None:
+    def take(records: list[Record]) -> Awaitable[bool]:
         traces.add(records, time.monotonic())
-        news.set()
+        return commits.awaited()
 
     async with _desk(path) as write:
+
+        async def commit(now_s: float) -> None:
+            with commits.committing():
+                await write([*traces.over(now_s), *traces.arrived()], tell)
+
         async with _serving(take, port) as bound:
             ready(bound)
             while not stop.is_set():
-                await first_of(news, stop, seconds=LOOK_S)
-                news.clear()
+                await first_of(commits.news, stop, seconds=LOOK_S)
                 began_s = time.monotonic()
-                await write([*traces.over(began_s), *traces.arrived()], tell)
+                await commit(began_s)
                 took_s = time.monotonic() - began_s
                 await first_of(stop, seconds=max(took_s, LEAST_PAUSE_S))
+            await commit(time.monotonic())  # for who still waits for an answer
         await write(traces.all_over(), tell)
 
 
@@ -78,7 +86,7 @@ async def _desk(path: Path) -> AsyncIterator[Write]:
 
 
 @asynccontextmanager
-async def _serving(take: Callable[[list[Record]], None], port: int) -> AsyncIterator[int]:
+async def _serving(take: Take, port: int) -> AsyncIterator[int]:
     """The server on its port, which it yields."""
     from aiohttp import web
 

@@ -1,6 +1,8 @@
 """A command run behind a proxy that records what it asks models.
 
 The proxy's thread passes on and overhears; another one writes, never more than half of the time.
+The last of an answer is passed on when its call is committed: a kill of this process takes no call
+that the command has whole.
 The command has the terminal to itself: its input and output are ours, and ctrl-c is its affair.
 Whatever goes wrong with the recording, the command goes on.
 """
@@ -22,7 +24,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from arc_tui.live.desk import Desk, Written
-from arc_tui.live.pace import LEAST_PAUSE_S, LOOK_S, first_of
+from arc_tui.live.pace import LEAST_PAUSE_S, LOOK_S, Commits, first_of
 from replay.errors import ArcError
 from replay.models.server import OFFICIAL
 from replay.recorder.heard import Heard
@@ -76,11 +78,11 @@ async def record(
         for name, variable, official in _PROVIDERS
     )
     heard: list[Heard] = []
-    news = asyncio.Event()
+    commits = Commits()
 
-    def take(each: Heard) -> None:
+    def take(each: Heard) -> Awaitable[bool]:
         heard.append(each)
-        news.set()
+        return commits.awaited()
 
     with ThreadPoolExecutor(1, thread_name_prefix="arc-desk") as thread:
         scribe = _Scribe(thread, about, apart=apart)
@@ -88,7 +90,9 @@ async def record(
         try:
             async with Proxy(providers, take) as proxy:
                 child = await _begun(command, {**os.environ, **_direct(proxy.environment())})
-                code = await _while_it_runs(child, heard, news, scribe)
+                code = await _while_it_runs(child, heard, commits, scribe)
+                with commits.committing():  # for who still waits: a child of the command
+                    await scribe.write(heard)
             await scribe.write(heard)
             await scribe.end()
         finally:
@@ -120,7 +124,7 @@ async def _begun(
 
 
 async def _while_it_runs(
-    child: asyncio.subprocess.Process, heard: list[Heard], news: asyncio.Event, scribe: _Scribe
+    child: asyncio.subprocess.Process, heard: list[Heard], commits: Commits, scribe: _Scribe
 ) -> int:
     """Write what is heard until the command ends; its exit code."""
     ended = asyncio.Event()
@@ -128,10 +132,10 @@ async def _while_it_runs(
     waiting.add_done_callback(lambda _: ended.set())
     with _signals_for(child):
         while not ended.is_set():
-            await first_of(news, ended, seconds=LOOK_S)
-            news.clear()
+            await first_of(commits.news, ended, seconds=LOOK_S)
             began_s = time.monotonic()
-            await scribe.write(heard)
+            with commits.committing():
+                await scribe.write(heard)
             took_s = time.monotonic() - began_s
             await first_of(ended, seconds=max(took_s, LEAST_PAUSE_S))
         code = await waiting

@@ -8,9 +8,11 @@ records, once it is known that the server is installed.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -39,7 +41,9 @@ _ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _MOST_OF_HEADERS = 256 * 1024
 CONNECT_WITHIN_S = 30.0
 
-Take = Callable[[Heard], None]
+Take = Callable[[Heard], Awaitable[object]]
+KEPT_WITHIN_S = 10.0
+"""An answer waits no longer for its call to be kept: the command goes on, whatever happens."""
 
 
 class Provider(NamedTuple):
@@ -74,7 +78,8 @@ def checked(provider: Provider) -> Provider:
 
 class Proxy:
     """Passes on what comes; `take` is given each call of a model when it is over, in the server's
-    thread. Use as an asynchronous context manager."""
+    thread, and the last of the answer is passed on when what it gives is done. Use as an
+    asynchronous context manager."""
 
     def __init__(self, providers: tuple[Provider, ...], take: Take) -> None:
         self._word = secrets.token_urlsafe(16)
@@ -148,7 +153,8 @@ class Proxy:
             answer, broken = await self._exchange(request, provider, path, ear)
             return answer
         finally:
-            self._take(ear.end(broken))
+            if not ear.ended:
+                self._take(ear.end(broken))
 
     async def _exchange(
         self, request: web.Request, provider: Provider, path: str, ear: Ear | None
@@ -171,16 +177,29 @@ class Proxy:
                     status=came.status, reason=came.reason, headers=_passed(came.headers)
                 )
                 await answer.prepare(request)
+                held = b""
                 async for data in came.content.iter_any():
                     if ear is not None:
                         ear.answered(data)
-                    await _give(answer, data)
+                        data = held + data
+                        held = data[ear.passable(data) :]
+                        data = data[: len(data) - len(held)]
+                    if data:
+                        await _give(answer, data)
+            if ear is not None:
+                await self._kept(ear.end())
+            if held:
+                await _give(answer, held)
         except _Left:
             raise
         except (aiohttp.ClientError, ConnectionError, TimeoutError) as error:
             return _broken(error, request, answer)
         await answer.write_eof()
         return answer, None
+
+    async def _kept(self, heard: Heard) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._take(heard)), KEPT_WITHIN_S)
 
 
 class _Left(ConnectionError):

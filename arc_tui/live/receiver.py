@@ -27,7 +27,8 @@ _HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 _REJECTED = {"traces": "rejectedSpans", "logs": "rejectedLogRecords"}
 
-Take = Callable[[list[Record]], None]
+Take = Callable[[list[Record]], Awaitable[bool]]
+"""Whether the records are kept, once that is known."""
 
 
 class Refusal(Exception):
@@ -48,7 +49,8 @@ class Read(NamedTuple):
 
 
 def application(take: Take) -> web.Application:
-    """The server's routes; `take` is given the records of each export, in the server's thread."""
+    """The server's routes; `take` is given the records of each export, in the server's thread,
+    and answers when they are committed."""
     app = web.Application(client_max_size=MAX_BODY_BYTES)
     app.router.add_post("/v1/traces", _receiving("traces", take))
     app.router.add_post("/v1/logs", _receiving("logs", take))
@@ -65,11 +67,12 @@ def _receiving(signal: str, take: Take | None) -> Callable[[web.Request], Awaita
             if take is None:
                 return _answer(as_json=as_json)
             found = await asyncio.to_thread(read, body, as_json=as_json)
+            if not await take(found.records):
+                raise Refusal(503, "it could not be written; send it again later")
         except Refusal as refusal:
             return _answer(as_json=as_json, refusal=refusal)
         except web.HTTPRequestEntityTooLarge:
             return _answer(as_json=as_json, refusal=_too_large())
-        take(found.records)
         return _answer(as_json=as_json, signal=signal, found=found)
 
     return receive

@@ -31,6 +31,14 @@ _FIRST: dict[Api, bytes] = {"messages": b"content_block_delta", "chat": b"data:"
 """What stands in a stream as soon as something of the answer does."""
 
 
+_LAST = re.compile(
+    rb"(?:\A|\n)(?:event: ?(?:message_stop|error|response\.(?:completed|incomplete|failed))"
+    rb"|data: ?(?:\[DONE\]|\{\"type\": ?\"(?:message_stop"
+    rb"|response\.(?:completed|incomplete|failed))))"
+)
+"""How the last event of a stream begins."""
+
+
 def api_of(method: str, path: str) -> Api | None:
     """The API that a request calls a model over, None where it does something else."""
     if method != "POST":
@@ -79,6 +87,8 @@ class Ear:
         self._status: int | None = None
         self._streamed = False
         self._request_id: str | None = None
+        self._plain = True
+        self.ended = False
 
     def asked(self, data: bytes) -> None:
         """A piece of the request's body."""
@@ -90,6 +100,18 @@ class Ear:
         self._streamed = headers.get("content-type", "").startswith("text/event-stream")
         self._request_id = headers.get("request-id") or headers.get("x-request-id")
         self._answer = _Body(headers.get("content-encoding", ""))
+        self._plain = not headers.get("content-encoding")
+
+    def passable(self, data: bytes) -> int:
+        """How many bytes of an answer may be passed on before the call is kept.
+
+        Of a stream all before its last event, and no part of a line that could begin it; of
+        anything else all but the last byte, without which no client has the answer.
+        """
+        if not (self._streamed and self._plain):
+            return max(len(data) - 1, 0)
+        last = _LAST.search(data)
+        return last.start() if last is not None else data.rfind(b"\n") + 1
 
     def answered(self, data: bytes) -> None:
         """A piece of the answer's body."""
@@ -103,6 +125,7 @@ class Ear:
 
     def end(self, broken: str | None = None) -> Heard:
         """The exchange is over: with its answer, or `broken` as these words say."""
+        self.ended = True
         request, _ = self._request.read()
         answer, note = self._answer.read()
         return Heard(

@@ -26,7 +26,16 @@ from replay.store.live import keep_live
 from replay.store.rows import TraceRow, trace_rows
 from taxonomy import ledger
 from taxonomy.ledger import open_ledger
-from tests.arc_tui.live_case import ROOT, TRACE, Listener, export, listening, model_span, root_span
+from tests.arc_tui.live_case import (
+    ROOT,
+    TRACE,
+    Listener,
+    export,
+    listening,
+    model_span,
+    root_span,
+    span,
+)
 from tests.arc_tui.opening import until
 from tests.screen import settle, text
 
@@ -125,6 +134,32 @@ def test_a_program_that_is_no_agent_leaves_nothing(listener: Listener, tmp_path:
     assert listener.post(export(other)).status == 200
     listener.end()
     assert stored(tmp_path) == []
+
+
+def test_spans_before_any_of_an_agent_wait_in_memory_and_are_written_with_it(
+    tmp_path: Path,
+) -> None:
+    other = span("f" * 16, "GET", 1_700_000_000_000_000_000, trace=TRACE, attributes={})
+    with listening(tmp_path / "arc.db") as first:
+        assert first.post(export(other)).status == 200
+        first.end(signal.SIGKILL)
+    assert stored(tmp_path) == []
+    with listening(tmp_path / "arc.db") as second:
+        assert second.post(export(other)).status == 200
+        assert second.post(export(model_span(0))).status == 200
+        second.end(signal.SIGKILL)
+    (row,) = stored(tmp_path)
+    assert row.spans == 2
+
+
+def test_what_cannot_be_written_is_not_acknowledged(tmp_path: Path) -> None:
+    with listening(tmp_path / "arc.db") as listener:
+        assert listener.post(export(model_span(0))).status == 200
+        with closing(sqlite3.connect(tmp_path / "arc.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert listener.post(export(model_span(1))).status == 503
+            other.execute("ROLLBACK")
+        assert listener.process.wait(300) == 2
 
 
 AGENT = """

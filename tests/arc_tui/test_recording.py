@@ -77,7 +77,14 @@ async def behind(
         )
         if gone:
             upstream._server.server_close()
-        async with Proxy(providers, heard.put_nowait) as proxy:
+
+        def take(each: Heard) -> asyncio.Future[None]:
+            heard.put_nowait(each)
+            kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            kept.set_result(None)
+            return kept
+
+        async with Proxy(providers, take) as proxy:
             yield Behind(upstream, proxy, heard)
 
 
@@ -322,7 +329,7 @@ async def test_a_client_that_leaves_ends_the_call_at_the_provider_too() -> None:
 
 def test_an_address_that_is_none_is_said() -> None:
     with pytest.raises(ArcError, match="OPENAI_BASE_URL is no address"):
-        Proxy((Provider("openai", "OPENAI_BASE_URL", "localhost:1"),), lambda _: None)
+        Proxy((Provider("openai", "OPENAI_BASE_URL", "localhost:1"),), lambda _: asyncio.sleep(0))
 
 
 # --- the command

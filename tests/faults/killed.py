@@ -11,11 +11,13 @@ import multiprocessing
 import os
 import random
 import signal
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http.client import HTTPException
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
@@ -24,11 +26,13 @@ from msgspec import Struct, field
 from replay.models.claude import MOST_AT_ONCE
 from replay.models.demo import Demo
 from taxonomy.ledger import open_ledger
+from tests import openai_api
 from tests.arc_tui.bisect_case import put_runs
-from tests.arc_tui.live_case import export, model_span, root_span
+from tests.arc_tui.live_case import Listener, export, listening, model_span, root_span
 from tests.faults import Row
 from tests.faults.holdings import TAGGED, TOUR, answers, arc, damage, holdings, key_of
-from tests.messages_api import Body, MessagesApi
+from tests.messages_api import Body, MessagesApi, message, stream, text
+from tests.upstream import Asked, Reply, Upstream
 
 KILLS = 200
 TRACES = 120
@@ -358,9 +362,152 @@ def _tagged(db: Path) -> int:
     return len(held["tag"]) + len(scores)
 
 
+# --- what others send
+
+SENDERS = 3
+
+
+def listened(kills: int, folder: Path, chance: random.Random) -> Outcome:
+    """A listener, killed while agents send: every span that was acknowledged is there."""
+    outcome = Outcome()
+    while outcome.kills < kills:
+        name, db = f"listener {outcome.runs}", folder / f"{outcome.runs}.db"
+        outcome.runs += 1
+        said: list[tuple[str, int]] = []
+        enough = chance.randint(1, 40)
+        reached = threading.Event()
+        with listening(db) as listener:
+            senders = [
+                threading.Thread(
+                    target=_send, args=(listener, f"{number + 1:032x}", said, enough, reached)
+                )
+                for number in range(SENDERS)
+            ]
+            for each in senders:
+                each.start()
+            reached.wait(LONGEST_S)
+            time.sleep(chance.uniform(0, 0.02))
+            listener.end(signal.SIGKILL)
+            for each in senders:
+                each.join()
+        outcome.kills += 1
+        _look(db, outcome, name)
+        with open_ledger(db) as store:
+            there = {
+                (source, int(span, 16) - 1)
+                for source, span in store.db.execute(
+                    "SELECT t.source_id, s.span_id FROM span s JOIN trace t ON t.id = s.trace"
+                    " WHERE t.complete"
+                )
+            }
+        outcome.counted += len(said)
+        outcome.kept += len(there.intersection(said))
+        if not there.issuperset(said):
+            outcome.broken.append(f"{name}: {len(said)} acknowledged, of them {len(there)} there")
+    return outcome
+
+
+def _send(
+    listener: Listener,
+    trace: str,
+    said: list[tuple[str, int]],
+    enough: int,
+    reached: threading.Event,
+) -> None:
+    """Send span after span, each once the one before it was acknowledged, until nobody is there."""
+    for number in range(10_000):
+        try:
+            answer = listener.post(export(model_span(number, trace=trace, parent=None)))
+        except (OSError, HTTPException):
+            return
+        if answer.status == 200:
+            said.append((trace, number))
+        if len(said) >= enough:
+            reached.set()
+
+
+AGENT = """
+import http.client, json, os, signal, sys
+from urllib.parse import urlsplit
+
+def ask(number, variable, path, stream):
+    at = urlsplit(os.environ[variable])
+    body = {"model": "m", "max_tokens": 9, "stream": stream,
+            "messages": [{"role": "user", "content": f"question {number}"}]}
+    peer = http.client.HTTPConnection(at.hostname, at.port)
+    peer.request("POST", at.path + path, json.dumps(body), {"x-api-key": "local"})
+    reply = peer.getresponse()
+    if not stream:
+        assert json.loads(reply.read())
+        return
+    for line in reply:
+        if line.startswith((b"data: [DONE]", b"event: message_stop")):
+            reply.readline()
+            return
+    raise SystemExit("no end")
+
+CLAUDE, GPT = ("ANTHROPIC_BASE_URL", "/v1/messages"), ("OPENAI_BASE_URL", "/chat/completions")
+WAYS = [(*CLAUDE, False), (*CLAUDE, True), (*GPT, False), (*GPT, True)]
+calls, first = map(int, sys.argv[1:])
+for number in range(calls):
+    ask(number, *WAYS[(first + number) % len(WAYS)])
+os.kill(os.getppid(), signal.SIGKILL)
+"""
+"""Makes some calls and kills its recorder as soon as it has the last line of the last answer."""
+
+
+def _upstream(asked: Asked) -> Reply:
+    """Both providers: an answer at once or in events, in pieces that keep to no line."""
+    body = json.loads(asked.body)
+    if asked.path.endswith("/chat/completions"):
+        return openai_api.answer(asked)
+    word = body["messages"][-1]["content"]
+    whole = message(text(f"Said {word}."), model="m")
+    if not body["stream"]:
+        return Reply(pieces=[json.dumps(whole).encode()])
+    data = b"".join(map(stream.encoded, stream.events(whole, whole["usage"])))
+    pieces = [data[at : at + 7] for at in range(0, len(data), 7)]
+    return Reply(pieces=pieces, headers=openai_api.EVENTS, chunked=True)
+
+
+def recorded(kills: int, folder: Path, chance: random.Random) -> Outcome:
+    """A recorder, killed by the command it runs as soon as that has the last of an answer: every
+    call is there."""
+    outcome = Outcome()
+    agent = folder / "agent.py"
+    agent.write_text(AGENT)
+    with Upstream(_upstream) as upstream:
+        to = {"ANTHROPIC_BASE_URL": upstream.url, "OPENAI_BASE_URL": f"{upstream.url}/v1"}
+        while outcome.kills < kills:
+            name, db = f"recording {outcome.runs}", folder / f"{outcome.runs}.db"
+            outcome.runs += 1
+            calls = chance.randint(1, 8)
+            words = ("record", "--", sys.executable, str(agent), str(calls), str(calls % 3))
+            code = _ended(_start(db, words, **to))
+            if code != -signal.SIGKILL:
+                raise AssertionError(f"{name}: the agent ended with {code}")
+            outcome.kills += 1
+            _look(db, outcome, name)
+            with open_ledger(db) as store:
+                (there,) = store.db.execute(
+                    "SELECT coalesce(sum(steps), 0) FROM trace WHERE complete"
+                ).fetchone()
+            outcome.counted += calls
+            outcome.kept += there
+            if there != calls:
+                outcome.broken.append(f"{name}: {calls} calls were whole and {there} are there")
+    return outcome
+
+
 # --- the table
 
-SUBJECTS = {"an import": imports, "a replay that asks a server": replays, "tags": tags}
+SUBJECTS = {
+    "an import": imports,
+    "a replay that asks a server": replays,
+    "tags": tags,
+    "`arc listen`": listened,
+    "`arc record`": recorded,
+}
 
 
 def trial(subject: str, kills: int, seed: int = 0) -> Outcome:
@@ -380,6 +527,10 @@ def rows(kills: int = KILLS) -> Iterator[Row]:
                 f"; {found.kept} of {found.counted} answers kept, at most {found.in_flight} lost"
                 f" a kill, {MOST_AT_ONCE} may be in flight"
             )
+        elif subject == "`arc listen`":
+            figure += f"; {found.kept} of {found.counted} acknowledged spans kept"
+        elif subject == "`arc record`":
+            figure += f"; {found.kept} of {found.counted} finished calls kept"
         yield Row(
             promise="killed at any moment: valid, no damage, the next run completes it",
             trial=f"{subject}, {found.kills} kills over {found.runs} databases",
