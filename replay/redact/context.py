@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from functools import lru_cache
+from itertools import pairwise
 
 from replay.redact.keys import HEADERS, plain
 from replay.redact.rule import (
@@ -371,34 +374,38 @@ CONTEXT: tuple[Rule, ...] = (
     _named("password", "pwd", rf"{EQUALS}{QUOTE}?{_PASSWORD}", password),
 )
 
-_KIND = re.compile(r"(?m)^(?:- )?([ \t]*)kind:[ \t]*[\"']?Secret[\"']?[ \t]*\r?$")
-_PARENT = re.compile(r"[ \t]*(?:- )?(?:data|stringData):[ \t]*\r?")
-_MOST_LINES = 200
-"""So many lines above a value its block is looked for."""
+_DOCUMENT = re.compile(r"(?m)^---")
+_KIND = re.compile(r"(?m)^(?:- )?[ \t]*kind:[ \t]*[\"']?Secret[\"']?[ \t]*\r?$")
+_DATA = re.compile(
+    r"(?m)^(?P<indent>[ \t]*)(?:data|stringData):[ \t]*\r?\n"
+    r"(?P<lines>(?:(?P=indent)[ \t][^\n]*(?:\n|\Z)|[ \t]*\r?\n)*)"
+)
+
+
+@lru_cache(2)
+def _secret_data(text: str) -> list[tuple[int, int]]:
+    """Where the blocks `data` and `stringData` stand of YAML documents whose kind is Secret."""
+    cuts = [0, *(each.start() for each in _DOCUMENT.finditer(text)), len(text)]
+    return [
+        block.span("lines")
+        for begin, end in pairwise(cuts)
+        if _KIND.search(text, begin, end) is not None
+        for block in _DATA.finditer(text, begin, end)
+    ]
 
 
 def _of_kubernetes(text: str, match: re.Match[str]) -> Span | None:
-    """A value in the block `data` or `stringData` of a document whose kind is Secret."""
-    end = match.start()
-    begin, after = text.rfind("\n---", 0, end) + 1, text.find("\n---", end)
-    if _KIND.search(text, begin, after if after >= 0 else len(text)) is None:
-        return None
-    for _ in range(_MOST_LINES):
-        start = text.rfind("\n", 0, max(end - 1, 0)) + 1
-        line = text[start:end].rstrip("\n")
-        if line.strip() and len(line) - len(line.lstrip()) < len(match["indent"]):
-            return match.span("secret") if _PARENT.fullmatch(line) else None
-        if start <= begin:
-            return None
-        end = start
-    return None
+    """A value in such a block."""
+    blocks = _secret_data(text)
+    at = bisect_right(blocks, (match.start(), len(text))) - 1
+    return match.span("secret") if at >= 0 and match.start() < blocks[at][1] else None
 
 
 KUBERNETES = Rule(
     "kubernetes_secret",
     ("kind: ",),
     re.compile(
-        r"(?m)^(?P<indent>[ \t]+)[\w.-]{1,253}:[ \t]+[\"']?"
+        r"(?m)^[ \t]+[\w.-]{1,253}:[ \t]+[\"']?"
         r"(?P<secret>[^\s\"'|>&*{\[#][^\r\n\"']{3,})"
     ),
     real,
