@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from replay import messages
 from replay.convert import Converter, Sent
-from replay.edit import ATTACH, Edit, Editor, meant
+from replay.edit import ATTACH, RECORD, Edit, Editor, meant
 from replay.errors import BadEdit
 from replay.trace import NO_SYSTEM, NO_TOOLS, Level, Request, Step, Trace
 
@@ -70,8 +70,17 @@ def plans(
                 edited = Arm(changed, other.sent(changed))
         made.append(Plan(step, control, edited, refusal))
     if editor is not None and editor.unmet:
-        raise BadEdit(f"no step that can be asked {editor.unmet[0]}")
+        raise _out_of_reach(editor.unmet[0], [plan for plan in made if plan.step.thread == thread])
     return made
+
+
+def _out_of_reach(unmet: str, planned: Collection[Plan]) -> BadEdit:
+    """Why a change has no request to be made in: what the source did not record, or the change."""
+    reasons = {reason for plan in planned for reason in plan.step.ask.fidelity.reasons}
+    lacks = [reason for reason in (NO_SYSTEM, NO_TOOLS) if reason in reasons]
+    if lacks and all(plan.refusal is not None for plan in planned):
+        return BadEdit(f"Cannot replay: {', '.join(lacks)}", RECORD)
+    return BadEdit(f"no step that can be asked {unmet}")
 
 
 def _thread(trace: Trace, edit: Edit | None) -> str | None:

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, print_json, print_table, with_database
-from arc_tui.cli.live import foreseen, limits, said_before
+from arc_tui.cli.live import foreseen, limits, refuse_keyless, said_before
 from arc_tui.jobs.bisect.bisecting_steps import bisecting_steps
 from arc_tui.jobs.bisect.step_estimate import RunsOutlook, StepsOutlook, outlook
 from arc_tui.jobs.bisect.step_plan import SAMPLES, OracleName, StepsWanted
@@ -124,6 +124,9 @@ def bisect_steps(
 
     What was known before a model declined, or an answer was missing, is printed all the same.
     """
+    if wanted.live and not only_estimate:
+        quiet = structs.replace(wanted, live=False)
+        refuse_keyless(lambda: list(bisecting_steps(store, quiet)))
     if said_before(
         lambda: outlook(store, wanted),
         lambda found: "\n".join(_foreseen(found)),

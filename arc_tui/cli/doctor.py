@@ -36,6 +36,7 @@ from replay.doctor.report import Report, keep, kept, report
 from replay.errors import ArcError, ModelRefused, StoreUnusable
 from replay.models import server
 from replay.models.choose import DEMO
+from replay.models.wire import require_key
 from taxonomy.ledger import open_ledger
 
 _STYLES = {"ok": "green", "holds": "green", "warn": "yellow", "fail": "red", "fails": "red"}
@@ -109,6 +110,7 @@ def _examined(path: Path, options: dict[str, Any]) -> Report:
         raise ModelRefused(
             "live calls need a limit", f"--budget 0.05 is enough for {DEFAULT_MODEL}"
         )
+    require_key(server.base_url())
     out = console(err=True)
     out.print(_foreseen(model, allowed), style="dim", soft_wrap=True)
     with open_ledger(path) as store, Desk(store, model, Budget(allowed)) as desk:

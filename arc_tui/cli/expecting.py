@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 
 import click
 from click.exceptions import Exit
+from msgspec import structs
 from rich.console import Console
 from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, print_json, print_table
-from arc_tui.cli.live import foreseen, said_before
+from arc_tui.cli.live import foreseen, refuse_keyless, said_before
 from arc_tui.jobs.expecting import JUDGE
 from arc_tui.jobs.meeting import CannotTell, Question, estimated, meeting
 from arc_tui.views.replay.expect import AnswerRow, ExpectView
@@ -137,6 +138,9 @@ def run_expect(store: Store, question: Question, *, as_json: bool, only_estimate
     """Ask, print, and return the code."""
     if only_estimate and question.free is not None:
         raise click.UsageError("how often a free run asks nobody knows beforehand")
+    if question.wanted.live and question.free is not None:
+        quiet = structs.replace(question, wanted=structs.replace(question.wanted, live=False))
+        refuse_keyless(lambda: list(meeting(store, quiet)))
     judged = "; one more for each new answer the judge sees is counted"
     counted = judged if question.expect == JUDGE else ""
     if said_before(

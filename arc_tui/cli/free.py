@@ -12,7 +12,7 @@ from msgspec import structs
 
 from arc_tui.cli.common import console, print_json, with_database
 from arc_tui.cli.free_table import print_runs
-from arc_tui.cli.live import refuse_unfinished
+from arc_tui.cli.live import refuse_keyless, refuse_unfinished
 from arc_tui.jobs.freeing import FreeWanted, freeing, kept_run
 from arc_tui.jobs.replaying import Wanted
 from arc_tui.views.free.view import FreeRuns, FreeView, free_runs
@@ -107,6 +107,9 @@ def run_free(store: Store, wanted: FreeWanted, *, as_json: bool, bundle: Path | 
     Exit code 0: every run finished its turn; 1: one stopped before, with a reason; 2: one was not
     finished, or there was nothing that could be asked.
     """
+    if wanted.live:
+        quiet = structs.replace(wanted, live=False)
+        refuse_keyless(lambda: list(freeing(store, quiet)))
     with closing(freeing(store, wanted)) as going:
         found = drained(going, wanted.samples)
     if bundle is not None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import click
 
 from arc_tui import format
 from arc_tui.cli.common import print_json
+from arc_tui.jobs.meeting import CannotTell
 from replay.budget import Limits
 from replay.errors import ModelRefused, OfflineMiss
 from replay.locked.estimate import Estimate
+from replay.models import server
+from replay.models.cached import lacking
+from replay.models.wire import require_key
 
 E = TypeVar("E")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -53,12 +58,29 @@ def said_before(
     live: bool,
     as_json: bool,
 ) -> bool:
-    """Say what would be asked before anything live is; is that all that was wanted (`only`)?"""
+    """Say what would be asked before anything live is; is that all that was wanted (`only`)?
+
+    Raises ModelRefused before it says anything where a server would be asked without a key.
+    """
+    if live and not only:
+        refuse_keyless(estimated)
     if only and as_json:
         print_json(estimated())
     elif only or live:
         click.echo(words(estimated()), err=not only)
     return only
+
+
+def refuse_keyless(look: Callable[[], object]) -> None:
+    """Raises ModelRefused where there is no key, and `look`, which asks nobody, lacks an answer of
+    a server: what is stored needs none."""
+    try:
+        require_key(server.base_url())
+    except ModelRefused:
+        with lacking() as names, suppress(OfflineMiss, CannotTell):
+            look()
+        if names:
+            raise
 
 
 def refuse_missing(missing: int, model: str | None) -> None:

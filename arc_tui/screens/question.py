@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -11,6 +12,8 @@ from arc_tui.views.wish import limits_of
 from arc_tui.widgets.ask_box import AskBox
 from replay.budget import Limits
 from replay.errors import ArcError
+from replay.models import server
+from replay.models.wire import require_key
 
 T = TypeVar("T")
 
@@ -40,6 +43,10 @@ async def answered(
 
 
 async def allowed(app: App[None], price: str) -> Limits | None:
-    """What may be spent; None to ask nobody, so that only stored answers are used."""
+    """What may be spent; None to ask nobody, so that only stored answers are used.
+
+    Raises ModelRefused where there is no key to ask a server with.
+    """
+    await asyncio.to_thread(lambda: require_key(server.base_url()))
     hint = "USD, as 0.50, or 20 calls; ‹ask.leave› asks nobody"
     return await answered(app, "what may it cost?", limits_of, price, hint=hint)

@@ -17,6 +17,7 @@ from replay.locked.estimate import Estimate
 from replay.locked.sampling import AUTO, Sampling
 from replay.models import server
 from replay.models.choose import label
+from replay.models.wire import KEY_HINT, NO_KEY, is_keyless
 from replay.plan import Plan, plans
 from replay.store import Store
 
@@ -29,8 +30,8 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
 
     `models` are those of control and, where it is another one, of the edit; () where it is not
     known which one to ask. `arms` is 1 where nothing can be edited that every step has.
-    `refused` counts the steps that cannot be asked, by the reason, `edit_refused` those that only
-    the edit cannot be asked at.
+    `keyless`: there is no key to ask a server with. `refused` counts the steps that cannot be
+    asked, by the reason, `edit_refused` those that only the edit cannot be asked at.
     """
 
     models: tuple[str, ...]
@@ -41,6 +42,7 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
     edit_refused: Reasons = ()
     sampling: Sampling = AUTO
     resample: bool = False
+    keyless: bool = False
 
     @property
     def local(self) -> bool:
@@ -66,8 +68,10 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Why the steps that drop out cannot be asked."""
-        return tuple(
+        """That there is no key, and why the steps that drop out cannot be asked."""
+        calls = self.estimate is not None and self.estimate.calls > 0
+        keyless = (f"{NO_KEY}: {KEY_HINT}",) if self.keyless and calls and not self.local else ()
+        return keyless + tuple(
             f"{format.count(count, 'step')} cannot be asked{whom}: {format.one_line(why)}"
             for whom, reasons in (("", self.refused), (" with the edit", self.edit_refused))
             for why, count in reasons
@@ -91,6 +95,7 @@ def build_prospect(store: Store, draft: Draft, wish: Wish) -> Prospect:
         edit_refused=_reasons(plan.edited_refusal for plan in planned),
         sampling=wish.sampling,
         resample=wish.resample,
+        keyless=is_keyless(server.base_url()),
     )
 
 

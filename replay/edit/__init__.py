@@ -25,12 +25,13 @@ from replay.edit.changes import (
 )
 from replay.edit.checks import flaw
 from replay.edit.editor import Editor, apply
-from replay.edit.hints import ATTACH, meant
+from replay.edit.hints import ATTACH, RECORD, meant
 from replay.edit.phrases import describe
 from replay.edit.shown import diff, diff_trace
 
 __all__ = [
     "ATTACH",
+    "RECORD",
     "Change",
     "Edit",
     "Editor",

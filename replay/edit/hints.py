@@ -5,6 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+RECORD = (
+    "Try: `arc attach` adds what the source did not record to this run;"
+    " `arc record` records it with the next one"
+)
 ATTACH = "add what the source did not record with `arc attach`, then edit that"
 
 

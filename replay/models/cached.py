@@ -9,7 +9,8 @@ for it at this moment, its answer is waited for.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -48,6 +49,22 @@ class Answered(NamedTuple):
 
 Outcome = Answered | RequestRefused | OfflineMiss
 """What one of several requests comes to: an answer, or why there is none."""
+
+
+_lacking: ContextVar[set[str] | None] = ContextVar("_lacking", default=None)
+
+
+@contextmanager
+def lacking() -> Iterator[set[str]]:
+    """The models of a server of which an answer is looked for in the block and not stored, by
+    their names: who would be asked, were it allowed. Those of this machine are never among them.
+    """
+    names: set[str] = set()
+    before = _lacking.set(names)
+    try:
+        yield names
+    finally:
+        _lacking.reset(before)
 
 
 class Cached:
@@ -120,7 +137,10 @@ class Cached:
 
     def stored(self, sent: Sent, sample: int) -> bool:
         """Is this request answered already?"""
-        return answers.get(self._store, sent.key(sample), self.server) is not None
+        found = answers.get(self._store, sent.key(sample), self.server) is not None
+        if not found:
+            self._lack()
+        return found
 
     def stop(self) -> None:
         """Cancel what is in flight; whoever waits for it gets Stopped. From any thread."""
@@ -154,7 +174,13 @@ class Cached:
             raise self._miss(key)
         return self._taken(key, sample, self._inner.complete(body(), sample))
 
+    def _lack(self) -> None:
+        names = _lacking.get()
+        if names is not None and self._inner is None and self._store.path is not None:
+            names.add(self.name)
+
     def _miss(self, key: str) -> OfflineMiss:
+        self._lack()
         hint = "--live with a limit (--budget USD) asks for it; --model names another model"
         for other in answers.others(self._store, key):
             shown = server.address(other)

@@ -7,17 +7,20 @@ take half an answer for a whole one.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from replay.errors import ModelRefused
-from replay.models.server import is_local
+from replay.models.server import VARIABLE, is_local
 
 MESSAGES = "/v1/messages"
+NO_KEY = "no key for the Messages API"
 KEY_HINT = "set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL to a server on this machine"
 
 
@@ -94,7 +97,7 @@ def connect(base_url: str, version: str) -> Wire:
                 why = f" ({cause})" if str(cause) else ""
                 return Reply(broken=f"the connection broke{why}", sent=not unsent)
             except anthropic.CredentialsError as error:
-                raise ModelRefused(f"no key for the Messages API: {error}", KEY_HINT) from error
+                raise ModelRefused(f"{NO_KEY}: {error}", KEY_HINT) from error
 
         async def _whole(
             self, method: str, path: str, body: dict[str, Any] | None, timeout_s: float
@@ -126,11 +129,27 @@ def connect(base_url: str, version: str) -> Wire:
     try:
         made = Connection()
     except anthropic.CredentialsError as error:
-        raise ModelRefused(f"no key for the Messages API: {error}", KEY_HINT) from error
+        raise ModelRefused(f"{NO_KEY}: {error}", KEY_HINT) from error
     client = made._client
     if client.api_key is None and client.auth_token is None and client.credentials is None:
-        raise ModelRefused("no key for the Messages API", KEY_HINT)
+        raise ModelRefused(NO_KEY, KEY_HINT)
     return made
+
+
+def require_key(base_url: str) -> None:
+    """Raises ModelRefused where calls to a server would have no key. Calls nobody.
+
+    The package is imported only where the environment names none: it may have a log-in of its own.
+    """
+    if not is_local(base_url) and not _key_is_set():
+        asyncio.run(connect(base_url, "").close())
+
+
+def is_keyless(base_url: str) -> bool:
+    """Is it plain that calls to a server would have no key, without importing the package?"""
+    named = {name for name, value in os.environ.items() if name.startswith("ANTHROPIC_") and value}
+    log_in = Path.home() / ".config" / "anthropic"
+    return not is_local(base_url) and not named - {VARIABLE} and not log_in.exists()
 
 
 def _key_is_set() -> bool:

@@ -300,7 +300,10 @@ async def test_the_first_screen_is_come_back_to_three_ways_and_stays(
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
-async def test_a_limit_is_asked_for_like_this(size: tuple[int, int], demo: Path) -> None:
+async def test_a_limit_is_asked_for_like_this(
+    size: tuple[int, int], demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://localhost:9")  # which needs no key
     price = (
         "68 calls to a model: 90k tokens in, 5k out at first, about $0.50.\nThey go to a server."
     )

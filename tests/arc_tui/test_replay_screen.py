@@ -319,7 +319,9 @@ async def choose(pilot: Pilot[None], model: str) -> None:
     await settle(pilot)
 
 
-async def test_without_a_budget_a_missing_answer_is_one_sentence(db: Path) -> None:
+async def test_without_a_budget_a_missing_answer_is_one_sentence(
+    db: Path, api: MessagesApi
+) -> None:
     async with opened(db) as (pilot, _):
         await choose(pilot, "claude-test")
         await pilot.press("f5")
