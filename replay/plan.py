@@ -76,11 +76,19 @@ def plans(
 
 def _out_of_reach(unmet: str, planned: Collection[Plan]) -> BadEdit:
     """Why a change has no request to be made in: what the source did not record, or the change."""
-    reasons = {reason for plan in planned for reason in plan.step.ask.fidelity.reasons}
-    lacks = [reason for reason in (NO_SYSTEM, NO_TOOLS) if reason in reasons]
-    if lacks and all(plan.refusal is not None for plan in planned):
-        return BadEdit(f"Cannot replay: {', '.join(lacks)}", RECORD)
+    reasons = [reason for plan in planned for reason in plan.step.ask.fidelity.reasons]
+    if all(plan.refusal is not None for plan in planned):
+        cannot = cannot_replay(reasons)
+        if cannot is not None:
+            return cannot
     return BadEdit(f"no step that can be asked {unmet}")
+
+
+def cannot_replay(reasons: Collection[str]) -> BadEdit | None:
+    """What to raise where nothing can be asked, by the reasons of the fidelity of the steps: what
+    the source did not record and the two ways to get it. None where it recorded both."""
+    lacks = [reason for reason in (NO_SYSTEM, NO_TOOLS) if reason in reasons]
+    return BadEdit(f"Cannot replay: {', '.join(lacks)}", RECORD) if lacks else None
 
 
 def _thread(trace: Trace, edit: Edit | None) -> str | None:

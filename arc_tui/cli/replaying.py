@@ -33,6 +33,7 @@ from replay.edit.together import together
 from replay.edit_file import from_files
 from replay.errors import ArcError
 from replay.locked.sampling import LEVELS, Sampling, Schedule
+from replay.plan import cannot_replay
 from replay.store import Store, edits, replays
 from replay.store.rows import trace_row
 
@@ -167,6 +168,9 @@ def replay(
         print_replay(console(), view, rules=show_rules)
     refuse_unfinished(view.ended)
     if not view.verdict.control.of:  # nothing was asked: neither yes nor no
+        cannot = cannot_replay([reason for row in view.rows for reason in row.reasons])
+        if cannot is not None:
+            raise cannot
         return 2
     return 1 if view.differs else 2 if view.unanswered else 0
 

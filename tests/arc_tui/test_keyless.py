@@ -92,7 +92,7 @@ async def test_the_app_says_it_before_it_asks_what_a_replay_may_cost(tmp_path: P
 
 
 async def test_a_session_without_prompt_and_tools_says_what_is_missing_and_how_to_get_it(
-    tmp_path: Path,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     db = tmp_path / "arc.db"
     lacks = Fidelity(level=Level.PARTIAL, reasons=(NO_SYSTEM, NO_TOOLS))
@@ -104,6 +104,13 @@ async def test_a_session_without_prompt_and_tools_says_what_is_missing_and_how_t
     )
     with open_ledger(db) as store:
         stored(store, spans(said, asking=request(system=None, tools=None), fidelity=lacks))
+    assert ended(db, "replay", "last") == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == (
+        "arc: Cannot replay: system prompt not recorded, tool definitions not recorded"
+    )
+    assert "arc attach" in lines[1]
+    assert "arc record" in lines[1]
     app = ArcApp(db)
     async with app.run_test(size=(120, 40)) as pilot:
         for key in ("enter", "e"):
