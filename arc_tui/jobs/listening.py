@@ -15,7 +15,7 @@ import errno
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from arc_tui.live import LOOPBACK
@@ -25,6 +25,7 @@ from arc_tui.live.pace import LEAST_PAUSE_S, LOOK_S, Commits, first_of
 from replay.errors import ArcError
 from replay.formats.otlp.held import Record
 from replay.store.handle import now_ns
+from replay.store.trouble import StoreBusy
 
 Take = Callable[[list[Record]], Awaitable[bool]]
 Tell = Callable[[Written], None]
@@ -47,8 +48,13 @@ async def listen(
     async with _desk(path) as write:
 
         async def commit(now_s: float) -> None:
-            with commits.committing():
-                await write([*traces.over(now_s), *traces.arrived()], tell)
+            found = [*traces.over(now_s), *traces.arrived()]
+            with suppress(StoreBusy), commits.committing():
+                try:
+                    await write(found, tell)
+                except StoreBusy:  # another process writes: who sent it is told to send it again
+                    traces.take_back(found, now_s)
+                    raise
 
         async with _serving(take, port) as bound:
             ready(bound)

@@ -112,6 +112,16 @@ class Traces:
             each.waiting = False
         return [Grown(each.name, tuple(each.pieces)) for each in found]
 
+    def take_back(self, found: Iterable[Grown], now_s: float) -> None:
+        """What was handed out and could not be written is handed out again."""
+        for each in found:
+            growing = self._found.get(each.name)
+            if growing is None:  # it is over: it was let go, and nothing of it was heard since
+                size = sum(map(len, each.pieces))
+                growing = Growing(each.name, now_s, list(each.pieces), size, rooted=each.over)
+                self._found[each.name] = growing
+            growing.waiting = True
+
     def over(self, now_s: float) -> list[Grown]:
         """The traces that are over, which are then no longer held."""
         ended = [each for each in self._found.values() if each.is_over(now_s)]

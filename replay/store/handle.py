@@ -101,6 +101,20 @@ class Store:
         with told(self.path), _locked(connection):
             yield connection
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What is read together is of one moment: between two statements another process may
+        replace a trace that grows."""
+        if self.db.in_transaction:
+            yield
+            return
+        self.db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self.db.in_transaction:  # an error may have ended it
+                self.db.execute("COMMIT")
+
     @property
     def redactor(self) -> Redactor:
         """The redactor under this database's key, made with the database unless

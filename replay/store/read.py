@@ -7,9 +7,10 @@ the source was silent, and lower the fidelity to what they are.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 
@@ -50,6 +51,22 @@ Row = dict[str, Any]
 _json = msgspec.json.decode
 
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _at_once(read: Callable[Concatenate[Store, _P], _T]) -> Callable[Concatenate[Store, _P], _T]:
+    """Let all that a function reads be of one moment."""
+
+    @wraps(read)
+    def reading(store: Store, /, *given: _P.args, **named: _P.kwargs) -> _T:
+        with store.reading():
+            return read(store, *given, **named)
+
+    return reading
+
+
+@_at_once
 def load(store: Store, key: str) -> Trace:
     """The whole trace. Raises NotFound where there is none of that id."""
     head = _one(store, "SELECT * FROM trace WHERE key = ? AND complete", (key,))
@@ -71,6 +88,7 @@ def load(store: Store, key: str) -> Trace:
     )
 
 
+@_at_once
 def recorded(store: Store, key: str) -> Batch:
     """The whole trace as its importer gave it, masked, without what was attached or judged since.
 
@@ -101,6 +119,7 @@ def content_digest(store: Store, key: str) -> str:
     return str(head["content"])
 
 
+@_at_once
 def part(store: Store, key: str, indexes: Collection[int]) -> dict[int, Step]:
     """Some steps of a trace by their number, without loading the rest of it."""
     row = store.db.execute("SELECT id FROM trace WHERE key = ? AND complete", (key,)).fetchone()

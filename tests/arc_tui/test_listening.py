@@ -152,14 +152,19 @@ def test_spans_before_any_of_an_agent_wait_in_memory_and_are_written_with_it(
     assert row.spans == 2
 
 
-def test_what_cannot_be_written_is_not_acknowledged(tmp_path: Path) -> None:
+def test_what_cannot_be_written_now_is_not_acknowledged_and_taken_when_sent_again(
+    tmp_path: Path,
+) -> None:
     with listening(tmp_path / "arc.db") as listener:
         assert listener.post(export(model_span(0))).status == 200
         with closing(sqlite3.connect(tmp_path / "arc.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             assert listener.post(export(model_span(1))).status == 503
             other.execute("ROLLBACK")
-        assert listener.process.wait(300) == 2
+        assert listener.post(export(model_span(1))).status == 200
+        listener.end(signal.SIGKILL)
+    (row,) = stored(tmp_path)
+    assert row.spans == 2
 
 
 AGENT = """

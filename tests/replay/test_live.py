@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from replay.errors import BadTrace
-from replay.store import Store
+from replay.store import Store, read
 from replay.store.handle import now_ns
 from replay.store.live import keep_live, next_end_ns
 from replay.store.rows import TraceRow, trace_rows
@@ -40,6 +42,31 @@ def test_it_is_live_until_it_is_written_for_the_last_time(store: Store) -> None:
     assert row(store).live
     write(store, ModelCall(id="1", name="chat"), ModelCall(id="2", name="chat"))
     assert (row(store).live, row(store).steps) == (False, 2)
+
+
+def test_who_reads_it_while_it_grows_sees_it_as_it_was_or_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "arc.db"
+    spans = [ModelCall(id=str(each), name="chat") for each in range(12)]
+    over = threading.Event()
+
+    def grow() -> None:
+        with Store.open(path) as own:
+            for each in range(150):
+                write(own, *spans[: each % 10 + 2], live_for_s=60)
+        over.set()
+
+    with Store.open(path) as store:
+        write(store, *spans, live_for_s=60)
+        key = row(store).trace
+        writer = threading.Thread(target=grow)
+        writer.start()
+        while not over.is_set():
+            steps = read.part(store, key, range(12))
+            assert [*steps] == [*range(len(steps))]
+            whole = read.load(store, key)
+            assert len(whole.steps) == len(whole.spans) >= 2
+            assert len(read.recorded(store, key).spans) >= 2
+        writer.join()
 
 
 def test_the_same_again_for_the_last_time_ends_it_too(store: Store) -> None:
