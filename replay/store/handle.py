@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from replay.errors import StoreUnusable
 from replay.store import masking
+from replay.store.active import refuse_foreign
 from replay.store.cipher import crypt, keys
 from replay.store.migrating import Migrations
 from replay.store.schema import migrations
@@ -60,6 +61,7 @@ class Store:
                     "name another file with --db or ARC_DB",
                 ) from error
             undo.callback(db.close)
+            refuse_foreign(db, path)
             _bring_up(db, file, (migrations, *sets))
             undo.pop_all()
         return cls(db, file)

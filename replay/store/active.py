@@ -1,0 +1,99 @@
+"""What in a file's schema runs by itself: views, triggers, virtual tables, expressions of columns
+and indices. A file that somebody else made may hold some that never end, so none runs but those
+that a version of `arc` made, word for word.
+
+`KNOWN` holds the digest of each, over all versions of the schema and of the ledger's;
+`tests/replay/test_active.py` derives it anew.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from replay.errors import StoreUnusable
+
+NAMES = frozenset(
+    "_sqlite_migrations answer batch clearance context diagnosis "
+    "edit failures latency message message_step message_words "
+    "message_words_config message_words_data message_words_docsize message_words_idx model_call "
+    "replay "
+    "runs score setting source_score span span_latency "
+    "span_words span_words_config span_words_data span_words_docsize span_words_idx step "
+    "steps stub suggestion supplement tag tool_call "
+    "toolset trace trace_summary trace_supplement".split()
+)
+"""Of the tables and views."""
+KNOWN = frozenset(
+    "10874594fd6d97bc4a68276a 1782abc04c3c5d582da90119 1810b55eb5f0ef94aabc3542 "
+    "1ca2a17f4dd6ab33766f98ff 1e2e88a0326b625340a30074 2383409392af375a96244bd0 "
+    "35a814dd7378a0898694f598 374e2833c38a2e6f405990af 42803cada80e50526840220d "
+    "48ca57590b277423676f952a 49701d34158578e8a3e8d6ef 58df91241a0ee91770df2aba "
+    "5f517645e82d89f40876b5ed 5fac624c3b30804a951a6af0 6a83cfb7624f8ca36b37b42b "
+    "769d36a9a435edf0c82de7f4 76ffc92747a77ea561443f95 77d6505f5215d01efd479344 "
+    "78aefdfa0cd0a67b6fe975e2 91033fb99dc5563d713d98f0 91f91e8a66c00f825539aeae "
+    "92752dea0dc661b73b6789ea a6d0e92d4049a7925dd6e3b0 b0de3ad544f5dfb5ea474109 "
+    "b5baa8dd2e52485543783068 bfa35299e361fdf8569de346 c0c5dbc8564ff2c00af4f37c "
+    "cf3e3be91eb683ed869b981d d3b5f28ea1a043a8a3fc9c6f dd439230e10974cbe98b8d4f "
+    "dfcc24e9e9a6108fc16d93c8 e0b9ef8588232e1e40103480 e1d9a5b5f5d7756e8b102593 "
+    "e2e44d77f16aebc6d3cb58c1 e6790b1f9487023dbc4a104d ede99f7e25bf446a9481d5d9 "
+    "eeb9bcdd945c33ee076909e8 ef15dc7e0afb4b7defb22c4f f1141a8279fd9d5ec1b6b2f9 "
+    "f610575e67cf758ba846b06f fb935613d94acce50f6504c2".split()
+)
+"""Digests of what runs by itself."""
+
+_TOKEN = re.compile(
+    r"""(?P<left>--[^\n]*|/\*.*?(?:\*/|\Z)|\s+)"""
+    r"""|'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\w+|.""",
+    re.DOTALL,
+)
+"""As SQLite reads it; what is `left` says nothing."""
+
+
+def refuse_foreign(db: sqlite3.Connection, path: Path | str) -> None:
+    """Raise StoreUnusable where something runs by itself that no version of `arc` made.
+
+    A view of another name than ours is left alone: nothing here asks for it.
+    """
+    rows = db.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+    for kind, name, sql in rows.fetchall():
+        for text in active(kind, sql):
+            if digest(text) not in KNOWN and (kind != "view" or name.lower() in NAMES):
+                raise StoreUnusable(
+                    f"{path}: holds the {kind} {name!r} as no arc made it, and it was not run",
+                    "name another database with --db; `arc import` reads those of other programs",
+                )
+
+
+def active(kind: str, sql: str) -> Iterator[Sequence[str]]:
+    """What runs by itself of an entry of the schema, in tokens: all of a view, a trigger, a virtual
+    table and an index that is over more than columns; of a table, the expressions."""
+    tokens = [each[0] for each in _TOKEN.finditer(sql) if each["left"] is None]
+    words = [each.lower() if each[0].isalnum() else each for each in tokens]
+    if kind in ("view", "trigger") or words[1:2] == ["virtual"]:
+        yield words
+    elif kind == "index":
+        if words.count("(") > 1 or "where" in words:
+            yield words
+    else:
+        for at, word in enumerate(words):
+            if word in ("as", "check", "default") and words[at + 1 : at + 2] == ["("]:
+                yield words[at : _closed(words, at + 1)]
+
+
+def _closed(words: Sequence[str], at: int) -> int:
+    """Behind the parenthesis that closes the one at a place."""
+    deep = 0
+    for place in range(at, len(words)):
+        deep += {"(": 1, ")": -1}.get(words[place], 0)
+        if not deep:
+            return place + 1
+    return len(words)
+
+
+def digest(words: Sequence[str]) -> str:
+    """Of tokens: letter case, spaces and comments aside."""
+    return sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()[:24]
