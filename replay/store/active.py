@@ -17,7 +17,7 @@ from pathlib import Path
 from replay.errors import StoreUnusable
 
 NAMES = frozenset(
-    "_sqlite_migrations answer batch clearance context diagnosis "
+    "_sqlite_migrations answer batch claim clearance context diagnosis "
     "edit failures latency message message_step message_words "
     "message_words_config message_words_data message_words_docsize message_words_idx model_call "
     "replay "
