@@ -6,6 +6,8 @@ is loaded when it is called: `arc ls` imports neither Textual nor the SDK.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 import traceback
@@ -123,8 +125,11 @@ def cli(ctx: click.Context, db: Path | None) -> None:
 
 def main() -> None:
     """The entry point: runs a command and turns what went wrong into a sentence and a code."""
+    _take_any_output()
+    output = sys.stdout
     try:
         code = cli.main(standalone_mode=False)
+        sys.stdout.flush()
     except Stopped as stopped:
         _say(stopped.message, stopped.hint)
         sys.exit(INTERRUPTED)
@@ -136,16 +141,50 @@ def main() -> None:
         sys.exit(_say(error.format_message()))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # the reader of a pipe had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit as ended:
+        # The reader of a pipe had enough: rich says so, and click takes the output away.
+        if sys.stdout is output and not isinstance(ended.__context__, BrokenPipeError):
+            raise
         sys.exit(0)
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(0)
+    except OSError as error:
+        if error.errno not in _CANNOT_PRINT or error.filename is not None:
+            _report_bug()
+            sys.exit(BUG)
+        _drop_output()
+        sys.exit(_say(f"cannot print the result: {error.strerror}"))
     except Exception:  # the last resort: a bug is reported as one
-        from arc_tui.format import plain
-        from replay.redact import Redactor
-
-        click.echo(plain(Redactor(b"").text(traceback.format_exc())), nl=False, err=True)
+        _report_bug()
         sys.exit(BUG)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+_CANNOT_PRINT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EFBIG}
+"""What a full or broken output says, where no file is named."""
+
+
+def _take_any_output() -> None:
+    """Printing never fails for a sign that an encoding lacks, nor for a stream that is closed."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """What is still to be printed at the end of the process goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _report_bug() -> None:
+    from arc_tui.format import plain
+    from replay.redact import Redactor
+
+    click.echo(plain(Redactor(b"").text(traceback.format_exc())), nl=False, err=True)
 
 
 def _say(message: str, hint: str = "") -> int:

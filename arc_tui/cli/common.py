@@ -101,11 +101,15 @@ def with_database(words: Sequence[str]) -> tuple[str, ...]:
 def open_judged(db: Path | None) -> Store:
     """The same store once the rules have seen every trace of it as they are today.
 
-    After another version of them, or when a judge's time ran out, some wait to be looked at.
+    After another version of them, or when a judge's time ran out, some wait to be looked at; in a
+    database that may only be read they go on waiting.
     """
     store = open_store(db)
     waiting = len(ledger.undiagnosed(store))
-    if waiting:
+    if waiting and store.read_only:
+        older = f"{count(waiting, 'trace')} not analysed, or by older rules"
+        click.echo(f"{store.path}: read-only; {older}", err=True)
+    elif waiting:
         click.echo(f"the rules look at {count(waiting, 'trace')} anew", err=True)
         diagnose_new(store)
     return store

@@ -257,8 +257,8 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def diagnose_new(store: Store) -> Generator[Progress, None, tuple[str, ...]]:
     """As `diagnose_each`, of every trace the rules have not seen as it is, or whose scores ran
-    out."""
-    return diagnose_each(store, ledger.undiagnosed(store))
+    out; of none where nothing can be kept."""
+    return diagnose_each(store, () if store.read_only else ledger.undiagnosed(store))
 
 
 def diagnose_each(

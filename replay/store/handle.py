@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -16,13 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from replay import files
 from replay.errors import StoreUnusable
 from replay.store import masking
 from replay.store.active import refuse_foreign
 from replay.store.cipher import crypt, keys
 from replay.store.migrating import Migrations
 from replay.store.schema import migrations
-from replay.store.trouble import database_errors, opening, told, unusable
+from replay.store.trouble import cannot_write, database_errors, opening, told, unusable
 
 if TYPE_CHECKING:
     from replay.redact import Redactor
@@ -48,8 +50,9 @@ class Store:
     def open(cls, path: Path | str, *sets: Migrations) -> Store:
         """Open or create the database at `path` (":memory:" for none on disk).
 
-        `sets` are further migration sets to apply on the same handle. Raises StoreUnusable where
-        the file is no database, cannot be written, or was made by a newer `arc`.
+        `sets` are further migration sets to apply on the same handle. A file that cannot be written
+        is opened to be read. Raises StoreUnusable where the file is no database, was made by a
+        newer `arc`, or by an older one and cannot be brought up to date.
         """
         file = None if str(path) == ":memory:" else Path(path)
         with ExitStack() as undo, opening(path):
@@ -65,6 +68,11 @@ class Store:
             _bring_up(db, file, (migrations, *sets))
             undo.pop_all()
         return cls(db, file)
+
+    @property
+    def read_only(self) -> bool:
+        """May the file only be read, because its folder or disk takes nothing more?"""
+        return bool(self.db.execute("PRAGMA query_only").fetchone()[0])
 
     def close(self) -> None:
         self.db.close()
@@ -161,23 +169,74 @@ def now_ns() -> int:
     return time.time_ns()
 
 
-def _opened(file: Path | None) -> sqlite3.Connection:
-    """By Python's own driver, or the one of encrypted databases where the file is one."""
+def _opened(file: Path | None, options: str = "") -> sqlite3.Connection:
+    """By Python's own driver, or the one of encrypted databases where the file is one. `options`
+    are those of a URI of SQLite."""
     keys.take_from_environment()
-    encrypted = crypt.connect(file, BUSY_TIMEOUT_S) if file is not None else None
+    encrypted = crypt.connect(file, BUSY_TIMEOUT_S, options) if file is not None else None
     return encrypted or sqlite3.connect(
-        str(file) if file is not None else ":memory:",
+        crypt.uri(file, options) if file is not None else ":memory:",
         timeout=BUSY_TIMEOUT_S,
         isolation_level=None,
+        uri=file is not None,
     )
 
 
 def connect(file: Path | None) -> sqlite3.Connection:
-    """A connection as every one to a database is; the file is made where there is none."""
+    """A connection as every one to a database is; the file is made where there is none. Where
+    nothing can be written, the connection only reads."""
     if file is not None and not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
+    try:
+        return _writing(file)
+    except database_errors() as error:
+        if file is None or not cannot_write(error) or not file.stat().st_size:
+            raise
+        return _reading(file)
+
+
+def _reading(file: Path) -> sqlite3.Connection:
+    """A connection that only reads. A file in WAL mode wants a shared index beside it; where none
+    can be made it is read as if nobody could change it, and a copy of it where the last that was
+    written to it still stands in its log."""
+    try:
+        return _only_reading(file, "mode=ro")
+    except database_errors() as error:
+        if not cannot_write(error):
+            raise
+    log = file.with_name(f"{file.name}-wal")
+    if not log.exists() or not log.stat().st_size:
+        return _only_reading(file, "mode=ro&immutable=1")
+    with files.private_folder() as folder:
+        copy = folder / file.name
+        shutil.copyfile(file, copy)
+        shutil.copyfile(log, folder / log.name)
+        return _only_reading(copy, "")  # its files are open now, and need no name any more
+
+
+def _only_reading(file: Path, options: str) -> sqlite3.Connection:
+    connection = _opened(file, options)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        connection.execute("PRAGMA query_only = ON")
+    except database_errors():
+        connection.close()
+        raise
+    return connection
+
+
+def _writing(file: Path | None) -> sqlite3.Connection:
     connection = _opened(file)
+    try:
+        _set_up(connection, file)
+    except database_errors():
+        connection.close()
+        raise
+    return connection
+
+
+def _set_up(connection: sqlite3.Connection, file: Path | None) -> None:
     if file is None or not file.stat().st_size:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     connection.execute("PRAGMA foreign_keys = ON")
@@ -185,7 +244,6 @@ def connect(file: Path | None) -> sqlite3.Connection:
     if file is not None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # a tag outlives a power cut
-    return connection
 
 
 def _bring_up(db: sqlite3.Connection, file: Path | None, sets: tuple[Migrations, ...]) -> None:
@@ -198,6 +256,12 @@ def _bring_up(db: sqlite3.Connection, file: Path | None, sets: tuple[Migrations,
         _refuse_newer(db, wanted, file)
     if not any(wanted.pending(db) for wanted in sets):
         return
+    if db.execute("PRAGMA query_only").fetchone()[0]:
+        raise StoreUnusable(
+            f"{file}: was written by an older arc, and cannot be brought up to date: it may only"
+            " be read here",
+            "copy it to a folder that can be written, and name the copy with --db",
+        )
     with ExitStack() as undo:
         with _replacing(db), _locked(db):
             if file is not None and any(_is_older(db, wanted) for wanted in sets):

@@ -108,6 +108,11 @@ def is_of_file(error: Exception) -> bool:
     return isinstance(error, database_errors()) and _named(error) is not None
 
 
+def cannot_write(error: Exception) -> bool:
+    """Does it say that nothing can be written here, though it may be read?"""
+    return _named(error) in {"SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR"}
+
+
 @contextmanager
 def opening(path: Path | str) -> Iterator[None]:
     """As `told`, where a file is looked into for the first time: of a damaged list of tables SQLite

@@ -225,7 +225,7 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
         if self._imports:
             self._import()
         elif first:
-            self.ask(undiagnosed, self.Waiting, group="waiting")
+            self.ask(_waiting, self.Waiting, group="waiting")
         going = self._importing is not None
         self.table.nothing = (
             "no runs yet, the import goes on" if going else nothing(view, self.key_of)
@@ -359,3 +359,8 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
         else:
             self.prompt.line.value = ""
             self.arrangement = Arrangement(order=self.arrangement.order)
+
+
+def _waiting(store: Store) -> list[str]:
+    """The traces the rules are to look at; none where what they say could not be kept."""
+    return [] if store.read_only else undiagnosed(store)

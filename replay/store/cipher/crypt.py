@@ -101,7 +101,12 @@ def _salt_in(handle: int) -> bytes | None:
     return first[:SALT_BYTES] if cipher * 2 > len(pages) else None
 
 
-def connect(file: Path, timeout_s: float) -> sqlite3.Connection | None:
+def uri(file: Path, options: str = "") -> str:
+    """A file's name as SQLite takes it with options such as `mode=ro`."""
+    return f"{file.absolute().as_uri()}{'?' if options else ''}{options}"
+
+
+def connect(file: Path, timeout_s: float, options: str = "") -> sqlite3.Connection | None:
     """A connection to an encrypted database, as `sqlite3.connect` makes one to a plain one; None
     where the file is not encrypted.
 
@@ -111,13 +116,13 @@ def connect(file: Path, timeout_s: float) -> sqlite3.Connection | None:
     if salt is None:
         return None
     found = keys.find(file, salt)
-    connection = open_with(file, keys.derived(found.key, salt), timeout_s)
+    connection = open_with(file, keys.derived(found.key, salt), timeout_s, options)
     if _can_be_read(connection):
         keys.remember(salt, found.key)
         return connection
     keys.forget_known(salt)
     if look_again(file) != salt:
-        return connect(file, timeout_s)
+        return connect(file, timeout_s, options)
     raise StoreUnusable(
         f"{file}: {found.where} does not open it",
         "give the right one, or name another file; if it is the right one, the file is damaged:"
@@ -125,9 +130,13 @@ def connect(file: Path, timeout_s: float) -> sqlite3.Connection | None:
     )
 
 
-def open_with(file: Path, key: str | None, timeout_s: float) -> sqlite3.Connection:
+def open_with(
+    file: Path, key: str | None, timeout_s: float, options: str = ""
+) -> sqlite3.Connection:
     """A connection by the other driver, with a key as `keys.derived` gives it, or without one."""
-    connection = driver(file).connect(str(file), timeout=timeout_s, isolation_level=None)
+    connection = driver(file).connect(
+        uri(file, options), timeout=timeout_s, isolation_level=None, uri=True
+    )
     connection.execute("PRAGMA cipher_log_level = NONE")  # else a wrong key writes on a screen
     if key is not None:
         connection.execute(f'PRAGMA key = "{key}"')
