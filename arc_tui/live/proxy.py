@@ -23,6 +23,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from arc_tui.live import LOOPBACK
+from arc_tui.live.receiver import while_connected
 from replay.errors import ArcError
 from replay.recorder.encodings import can_brotli
 from replay.recorder.heard import Ear, Heard, api_of
@@ -126,7 +127,7 @@ class Proxy:
         }
 
     def _application(self) -> web.Application:
-        app = web.Application()
+        app = web.Application(middlewares=[while_connected])
         app.router.add_route("*", "/{tail:.*}", self._pass_on)
         return app
 

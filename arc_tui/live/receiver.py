@@ -27,6 +27,8 @@ _HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 _REJECTED = {"traces": "rejectedSpans", "logs": "rejectedLogRecords"}
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
 Take = Callable[[list[Record]], Awaitable[bool]]
 """Whether the records are kept, once that is known."""
 
@@ -48,10 +50,21 @@ class Read(NamedTuple):
     why: str
 
 
+@web.middleware
+async def while_connected(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """A client that breaks off, in its request or in the answer, is no error of ours."""
+    try:
+        return await handler(request)
+    except (ConnectionError, web.RequestPayloadError):
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response(status=400)  # which nobody reads
+
+
 def application(take: Take) -> web.Application:
     """The server's routes; `take` is given the records of each export, in the server's thread,
     and answers when they are committed."""
-    app = web.Application(client_max_size=MAX_BODY_BYTES)
+    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[while_connected])
     app.router.add_post("/v1/traces", _receiving("traces", take))
     app.router.add_post("/v1/logs", _receiving("logs", take))
     app.router.add_post("/v1/metrics", _receiving("metrics", None))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -391,3 +392,21 @@ def test_the_lines_for_a_shell_set_what_claude_code_reads() -> None:
         assert "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318\n" in done.stdout
         assert "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf\n" in done.stdout
     compile(PYTHON.format(endpoint="http://127.0.0.1:4318"), "hook", "exec")
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        "Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n" + '{"resourceSpans":[',
+        "Content-Type: application/x-protobuf\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        "Content-Type: application/json\r\nContent-Length: 10\r\n\r\n",
+    ],
+)
+def test_an_agent_that_breaks_off_is_no_traceback(begun: str, listener: Listener) -> None:
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", listener.port)) as sender:
+            sender.sendall(f"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\n{begun}".encode())
+    assert listener.post(export(model_span(0), root_span())).status == 200
+    assert listener.end() == 0
+    assert listener.process.stderr is not None
+    assert "Traceback" not in listener.process.stderr.read()

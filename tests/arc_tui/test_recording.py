@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -21,6 +22,7 @@ from fcntl import ioctl
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -533,3 +535,22 @@ def test_ctrl_c_at_a_terminal_reaches_the_command_once(api: MessagesApi, tmp_pat
             while b"next:" not in shown:
                 shown += os.read(ours, 1000)
         assert process.returncode == 12
+
+
+@pytest.mark.parametrize("begun", ["Content-Length: 100000\r\n\r\n{", "Content-Length: 0\r\n\r\n"])
+async def test_a_client_that_breaks_off_is_no_error_in_the_log(
+    begun: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def slow(_: Asked) -> Reply:
+        time.sleep(0.2)
+        return whole(_)
+
+    async with behind(slow) as it, asking() as client:
+        place = urlsplit(f"{it.anthropic}/v1/messages")
+        _, writer = await asyncio.open_connection(place.hostname, place.port)
+        writer.write(f"POST {place.path} HTTP/1.1\r\nHost: {place.netloc}\r\n{begun}".encode())
+        await writer.drain()
+        writer.transport.abort()
+        await asyncio.sleep(0.5)
+        assert (await client.post(f"{it.anthropic}/v1/messages", json=ASKED)).status_code == 200
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
