@@ -8,16 +8,28 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from replay.trace import SourceScore
 from taxonomy.evidence.reading import Act, Turn, mutates
 from taxonomy.findings import Finding, Item, StepScore
-from taxonomy.rules import contradiction, denied
+from taxonomy.rules import (
+    arithmetic,
+    bad_args,
+    cap_hit,
+    contradiction,
+    denied,
+    findings,
+    hallucinated_state,
+    limits,
+    loop,
+    malformed,
+    wrong_tool,
+)
 from taxonomy.rules.bad_args import refusal
 from taxonomy.rules.case import Case
-from taxonomy.rules.gave_up import closes, ending, hands_over
-from taxonomy.rules.loop import repeats
+from taxonomy.rules.gave_up import Ending, closes, ending, hands_over, works
+from taxonomy.rules.sameness import brought_again, repeats
 from taxonomy.rules.wrong_tool import absent
 
 BY = "arc rules 1"
@@ -46,24 +58,67 @@ _LESS_IS_BETTER = re.compile(
 where nothing is wrong, its name does not tell."""
 
 
+NAMED = {
+    malformed.NAME: FITS,
+    wrong_tool.NAME: FITS,
+    bad_args.NAME: FITS,
+    hallucinated_state.NAME: GROUNDED,
+    contradiction.NAME: READ,
+    denied.NAME: READ,
+    limits.NAME: READ,
+    arithmetic.NAME: READ,
+    loop.NAME: FRESH,
+    cap_hit.NAME: ENDED,
+}
+"""The item that a finding of each rule denies: a step that the rule names does not hold it. The
+other rules speak of how the run ended, or of what no item asks."""
+
+SURE = 0.5
+"""A finding less sure than this is a hint, and decides no item."""
+
+
 def rule_scores(case: Case, found: Sequence[Finding]) -> tuple[StepScore, ...]:
-    """A score for each step. `found` are the findings of the rules on the same case."""
-    beliefs = {f.step for f in found if f.rule in {contradiction.NAME, denied.NAME}}
+    """A score for each step. `found` are the findings of the rules on the same case.
+
+    Of a run that passed the rules say less: its items are decided by what they say of it where the
+    outcome is unknown.
+    """
+    named = _named(findings(case.unjudged()) if case.reading.passed else found)
+    again, end = loop.repeated(case.reading), ending(case)
     scores: dict[int, StepScore] = {}
     for turns in case.reading.threads.values():
         before: list[Act] = []
+        acts = [act for turn in turns for act in turn.acts]
+        for earlier, act in brought_again(acts):
+            again.setdefault(act.span.id, f"{act.name} as at step {earlier.step}")
         for place, turn in enumerate(turns):
-            items = (
+            items: tuple[Item, ...] = (
                 _fits(case, turn),
                 _grounded(case, turn),
-                _read(turns, place, turn.index in beliefs),
+                _read(turns, place, again, end),
                 _verified(turns, place),
-                _fresh(before, turn),
-                _ended(case, turns, place),
+                _fresh(before, turn, again),
+                _ended(case, turns, place, end),
+            )
+            why = named.get(turn.index, {})
+            items = tuple(
+                Item(name=item.name, held=False, because=why[item.name])
+                if item.name in why and item.held is not False
+                else item
+                for item in items
             )
             scores[turn.index] = _score(turn, items)
             before = _comparable(before, turn.acts)
     return tuple(scores[index] for index in sorted(scores))
+
+
+def _named(found: Sequence[Finding]) -> dict[int, dict[str, str]]:
+    """By step, the items that findings deny, each with what the first of them says."""
+    named: dict[int, dict[str, str]] = {}
+    for each in found:
+        if each.rule in NAMED and (each.confidence is None or each.confidence >= SURE):
+            named.setdefault(each.step, {}).setdefault(NAMED[each.rule], each.why)
+    return named
 
 
 def imported(case: Case, source_scores: Sequence[SourceScore]) -> tuple[StepScore, ...]:
@@ -111,7 +166,7 @@ def _fits(case: Case, turn: Turn) -> Item:
     """Each tool exists and takes its arguments; None where no reply and no schema tells."""
     verdicts: list[bool] = []
     for act in turn.acts:
-        why = absent(turn, act) or refusal(case, turn, act)
+        why = absent(turn, act) or refusal(case, turn, act) or _garbled(act)
         if why is not None:
             return Item(name=FITS, held=False, because=why)
         if act.reply.failed is not None:
@@ -132,18 +187,34 @@ def _grounded(case: Case, turn: Turn) -> Item:
     return Item(name=GROUNDED, held=True if values else None)
 
 
-def _read(turns: Sequence[Turn], place: int, denied_here: bool) -> Item:
-    """After a failed call the step does something about it; what it says, nothing denies."""
-    if denied_here:
-        return Item(name=READ, held=False, because="says what a result or a prompt denies")
-    latest = turns[place - 1].acts if place else ()
-    failed = [act for act in latest if act.reply.failed]
+def _garbled(act: Act) -> str | None:
+    return (
+        f"{act.name or 'a call'} is called empty or garbled" if malformed.malformed(act) else None
+    )
+
+
+def _read(turns: Sequence[Turn], place: int, again: Mapping[str, str], end: Ending | None) -> Item:
+    """After a failed call the step does something about it."""
+    turn = turns[place]
+    failed = [act for act in (turns[place - 1].acts if place else ()) if act.reply.failed]
     if not failed:
         return Item(name=READ, held=None)
-    again = next((act for act in turns[place].acts if any(repeats(e, act) for e in failed)), None)
-    if again is not None:
-        return Item(name=READ, held=False, because=f"repeats the failed call of {again.name}")
+    for act in turn.acts:
+        if any(repeats(each, act) for each in failed):
+            return Item(name=READ, held=False, because=f"repeats the failed call of {act.name}")
+        same = any(each.name == act.name for each in failed)
+        if same and act.reply.failed and act.span.id in again:
+            return Item(name=READ, held=False, because=again[act.span.id])
+    if end is not None and end.turn is turn:
+        return _short(READ, end)
     return Item(name=READ, held=True)
+
+
+def _short(name: str, end: Ending) -> Item:
+    """The item of a step that ends the run short, where that denies it or leaves it open."""
+    return (
+        Item(name=name, held=False, because=end.why) if end.certain else Item(name=name, held=None)
+    )
 
 
 def _verified(turns: Sequence[Turn], place: int) -> Item:
@@ -154,7 +225,7 @@ def _verified(turns: Sequence[Turn], place: int) -> Item:
     if all(_shows_state(act) for act in changed):
         return Item(name=VERIFIED, held=True)
     later = [act for turn in turns[place + 1 : place + 1 + VERIFIES_WITHIN] for act in turn.acts]
-    if any(not mutates(act.span) for act in later):
+    if any(works(act) and not mutates(act.span) for act in later):
         return Item(name=VERIFIED, held=True)
     return Item(name=VERIFIED, held=False, because=f"nothing looked at what {changed[0].name} did")
 
@@ -179,23 +250,27 @@ def _comparable(before: list[Act], acts: Sequence[Act]) -> list[Act]:
     return before[-LOOKBACK:]
 
 
-def _fresh(before: Sequence[Act], turn: Turn) -> Item:
-    """No call of the step brings again what an earlier one brought."""
-    if not turn.acts:
-        return Item(name=FRESH, held=None)
+def _fresh(before: Sequence[Act], turn: Turn, again: Mapping[str, str]) -> Item:
+    """Nothing that the step calls or says brings again what came before; None where it says
+    something once, or an earlier answer to the same call is not known."""
+    unknown = not turn.acts
+    for span in (turn.ask.id, *(act.span.id for act in turn.acts)):
+        if span in again:
+            return Item(name=FRESH, held=False, because=again[span])
     for act in turn.acts:
         for earlier in reversed(before):
             if repeats(earlier, act):
                 return Item(name=FRESH, held=False, because=f"{act.name} as at step {earlier.step}")
-    return Item(name=FRESH, held=True)
+            if earlier.key == act.key and None in (earlier.reply.failed, act.reply.failed):
+                unknown = True
+    return Item(name=FRESH, held=None if unknown else True)
 
 
-def _ended(case: Case, turns: Sequence[Turn], place: int) -> Item:
+def _ended(case: Case, turns: Sequence[Turn], place: int, end: Ending | None) -> Item:
     """The last step of the first thread ends the run as it should; None for every other."""
     if turns[place] is not case.reading.main[-1]:
         return Item(name=ENDED, held=None)
-    end = ending(case)
-    if end is not None and end.certain:
-        return Item(name=ENDED, held=False, because=end.why)
+    if end is not None:
+        return _short(ENDED, end)
     answered = turns[place].said and not turns[place].acts
     return Item(name=ENDED, held=True if answered else None)

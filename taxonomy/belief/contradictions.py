@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from msgspec import Struct, structs
 
@@ -18,7 +19,7 @@ from replay.trace import Trace
 from taxonomy.belief import mixed_up
 from taxonomy.belief.oracle import Answer
 from taxonomy.evidence.moments import moments
-from taxonomy.evidence.reading import Act, leaves
+from taxonomy.evidence.reading import leaves
 from taxonomy.evidence.replies import cut
 from taxonomy.evidence.sources import Source
 from taxonomy.findings import Evidence, Finding
@@ -32,7 +33,7 @@ from taxonomy.rules import (
     loop,
     wrong_tool,
 )
-from taxonomy.rules.case import Case
+from taxonomy.rules.case import Case, answered, called
 
 AGAINST = frozenset(
     rule.NAME
@@ -42,12 +43,11 @@ AGAINST = frozenset(
         hallucinated_state,
         limits,
         arithmetic,
-        loop,
         wrong_tool,
         mixed_up,
     )
 )
-"""The rules that hold a step against what it had been shown."""
+"""The rules that hold a step against what it had been shown; a loop does at each of its steps."""
 
 SURE = 0.5
 """A finding less sure than this is a hint, and no contradiction."""
@@ -81,9 +81,30 @@ def contradictions(trace: Trace) -> tuple[Contradiction, ...]:
 
 
 def _found(case: Case) -> tuple[Contradiction, ...]:
-    all_findings = sorted((*mixed_up.find(case), *findings(case)), key=lambda each: each.step)
-    found = (_read(case, finding) for finding in all_findings)
-    return tuple(each for each in found if each is not None)
+    read = (_read(case, finding) for finding in (*mixed_up.find(case), *findings(case)))
+    found = [each for each in read if each is not None]
+    return tuple(sorted((*found, *_again(case)), key=lambda each: each.step))
+
+
+def _again(case: Case) -> Iterator[Contradiction]:
+    """Every step of a loop that asks again what had been answered or refused to it, once each.
+
+    A loop whose answers were not recorded contradicts nothing that is known.
+    """
+    told: set[int] = set()
+    for turns in case.reading.threads.values():
+        for run in loop.runs(case.reading, turns, stuck=not case.reading.passed):
+            finding = loop.finding(run)
+            for earlier, act in pairwise(run):
+                if earlier.reply.failed is not None and act.step not in told | {earlier.step}:
+                    told.add(act.step)
+                    yield Contradiction(
+                        step=act.step,
+                        why=finding.why,
+                        says=(called(act),),
+                        against=(answered(earlier),),
+                        finding=finding,
+                    )
 
 
 class ContradictionOracle:
@@ -100,6 +121,10 @@ class ContradictionOracle:
     def __init__(self, trace: Trace) -> None:
         case = Case(trace)
         self.found = _found(case)
+        self._unknown = set(_unknown(case))
+        self._by_step: dict[int, list[Contradiction]] = {}
+        for each in self.found:
+            self._by_step.setdefault(each.step, []).append(each)
         self.steps = tuple(turn.index for turn in case.reading.turns if not turn.observer)
         self.unasked: Mapping[int, str] = {
             turn.index: "a terminal's message, not a model's"
@@ -108,12 +133,23 @@ class ContradictionOracle:
         }
 
     def at(self, step: int) -> Answer:
-        here = [each for each in self.found if each.step == step]
+        here = self._by_step.get(step, ())
+        if not here and step in self._unknown:
+            return Answer(
+                step=step, bad=None, phrase="it repeats a call whose result is not recorded"
+            )
         if not here:
             return Answer(step=step, bad=False, phrase="")
         more = f" · {len(here) - 1} more" if len(here) > 1 else ""
         evidence = here[0].evidence
         return Answer(step=step, bad=True, phrase=f"{here[0].why}{more}", evidence=evidence)
+
+
+def _unknown(case: Case) -> Iterator[int]:
+    """The steps of loops of which nothing tells whether the answers were the same."""
+    for turns in case.reading.threads.values():
+        for run in loop.runs(case.reading, turns, stuck=not case.reading.passed):
+            yield from (act.step for earlier, act in pairwise(run) if earlier.reply.failed is None)
 
 
 def _read(case: Case, finding: Finding) -> Contradiction | None:
@@ -140,8 +176,6 @@ def _against(case: Case, finding: Finding) -> Iterator[Evidence]:
             if offered and "not" in finding.why:
                 names = ", ".join(tool.name for tool in offered)
                 yield Evidence(role="told", text=cut(names, _QUOTE), place="tool definitions")
-        case loop.NAME:
-            yield from _refused_before(case, finding)
         case arithmetic.NAME:
             yield Evidence(role="worked out", text=finding.why, place="its own numbers")
         case _:
@@ -160,26 +194,6 @@ def _looked_through(case: Case, step: int) -> Evidence:
 
 def _kind(source: Source) -> str:
     return "tool result" if source.span is not None else source.place
-
-
-def _refused_before(case: Case, finding: Finding) -> Iterator[Evidence]:
-    """The error that had refused the same call before."""
-    again = next((act for act in case.reading.acts if act.span.id == finding.span), None)
-    if again is None:
-        return
-    before = [act for act in case.reading.acts if act.step < again.step and _same(act, again)]
-    if before and before[-1].reply.failed:
-        yield Evidence(
-            role="error",
-            text=cut(before[-1].reply.text, _QUOTE),
-            step=before[-1].step,
-            span=before[-1].span.id,
-            place=before[-1].name,
-        )
-
-
-def _same(act: Act, other: Act) -> bool:
-    return act.key == other.key
 
 
 def _sharpened(case: Case, shown: Evidence) -> Evidence:

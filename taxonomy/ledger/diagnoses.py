@@ -13,7 +13,7 @@ from taxonomy.classes import FailureClass
 from taxonomy.findings import Diagnosis, Source, StepScore
 from taxonomy.ledger.scores import keep_scores
 
-ENGINE = "arc rules 4"
+ENGINE = "arc rules 5"
 """Version of what writes diagnoses; another one makes them be written again."""
 
 

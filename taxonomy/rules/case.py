@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 
+from msgspec import structs
+
 from replay.effects import Effects
-from replay.trace import Trace
+from replay.trace import Outcome, Trace
 from taxonomy.evidence.provenance import Value, values
 from taxonomy.evidence.reading import Act, Reading, Turn, leaves
 from taxonomy.evidence.replies import cut
@@ -27,6 +30,16 @@ class Case:
         self.trace = trace
         self.reading = Reading(trace)
         self.schemas = Schemas()
+
+    def unjudged(self) -> Case:
+        """The same case as it is where nobody knows how the run ended."""
+        other = copy(self)
+        other.trace = structs.replace(
+            self.trace, header=structs.replace(self.trace.header, outcome=Outcome())
+        )
+        other.reading = copy(self.reading)
+        other.reading.trace = other.trace
+        return other
 
     @cached_property
     def index(self) -> Index:

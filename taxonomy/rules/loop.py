@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from replay.effects import takes_program
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.reading import Act, mutates
+from taxonomy.evidence.reading import Act, Reading, Turn, mutates
 from taxonomy.evidence.replies import Kind
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.case import Case, called
-from taxonomy.rules.sameness import repeats
-from taxonomy.rules.speeches import repeated_speeches
+from taxonomy.rules.sameness import repeats, said, same_call
+from taxonomy.rules.speeches import repeated_speeches, speeches
 
-__all__ = ["NAME", "find", "repeats"]
+__all__ = ["NAME", "find", "finding", "repeated", "runs", "why_again"]
 
 NAME = "loop"
 TIMES = 3
@@ -62,10 +63,41 @@ _Asked = tuple[str, str]
 
 def find(case: Case) -> Iterator[Finding]:
     for turns in case.reading.threads.values():
-        acts = [act for turn in turns for act in case.reading.calls(turn)]
-        stuck = iter(()) if case.reading.passed else _variations(acts)
-        yield from _first(_cycles(acts), _rereadings(acts), _refusals(acts), stuck)
+        yield from _first(runs(case.reading, turns, stuck=not case.reading.passed))
         yield from repeated_speeches(case.reading, turns, NAME)
+
+
+def runs(reading: Reading, turns: Sequence[Turn], *, stuck: bool = True) -> list[list[Act]]:
+    """Every run of repeats among the calls of a thread, each in its order; they may overlap.
+
+    What a loop is for the rule is one for every other judgement: rubric, costs, contradictions.
+    `stuck` ones, which differ and run into the same error, are no loop of a run that passed.
+    """
+    acts = [act for turn in turns for act in reading.calls(turn)]
+    found = [*_cycles(acts), *_rereadings(acts), *_refusals(acts)]
+    if stuck:
+        found += _variations(acts)
+    return [run for run in found if _in_turn(run)]
+
+
+def repeated(reading: Reading) -> dict[str, str]:
+    """Which calls of all runs of repeats bring nothing new, and why, by their spans; a turn that
+    says the same again stands under its model's."""
+    found: dict[str, str] = {}
+    for turns in reading.threads.values():
+        for run in runs(reading, turns):
+            for earlier, act in pairwise(run):
+                found.setdefault(act.span.id, _as_before(earlier, act))
+        for told in speeches(reading, turns):
+            for before, turn in pairwise(told):
+                found.setdefault(turn.ask.id, f"says the same as at step {before.index}")
+    return found
+
+
+def _as_before(earlier: Act, act: Act) -> str:
+    if act.reply.failed and not same_call(earlier, act):
+        return f"{act.name} fails in the same words as at step {earlier.step}"
+    return f"{act.name} as at step {earlier.step}"
 
 
 def _again(left: Act, right: Act) -> bool:
@@ -82,14 +114,18 @@ def _again(left: Act, right: Act) -> bool:
     return repeats(left, right)
 
 
-def _first(*found: Iterator[list[Act]]) -> Iterator[Finding]:
-    """The finding of the run of repeats that begins earliest; one that the run got out of gives
-    way to one many times as long."""
-    runs = [run for each in found for run in each if _in_turn(run)]
-    if runs:
-        longest = max(map(len, runs))
-        lasting = (run for run in runs if len(run) * MANY >= longest)
-        yield _finding(min(lasting, key=lambda run: (run[0].step, -len(run))))
+def _first(found: Sequence[list[Act]]) -> Iterator[Finding]:
+    """The finding of the run of repeats that is to be looked at, where there is one."""
+    if found:
+        yield finding(lasting(found))
+
+
+def lasting(found: Sequence[list[Act]]) -> list[Act]:
+    """The run of repeats that begins earliest; one that the run got out of gives way to one many
+    times as long."""
+    longest = max(map(len, found))
+    long = (run for run in found if len(run) * MANY >= longest)
+    return min(long, key=lambda run: (run[0].step, -len(run)))
 
 
 def _in_turn(run: Sequence[Act]) -> bool:
@@ -97,23 +133,36 @@ def _in_turn(run: Sequence[Act]) -> bool:
     return len({act.step for act in run}) >= TIMES
 
 
-def _finding(run: Sequence[Act]) -> Finding:
-    again = next(act for act in run if act.step > run[0].step)
-    times = f"{len(run)} times"
-    unknown = again.reply.failed is None or any(act.cut for act in run)
-    if unknown:
-        why = f"called {again.name} {times} with the same arguments, as far as recorded"
-    elif not again.reply.failed:
-        why = f"called {again.name} {times} for the same answer"
-    elif all(repeats(run[0], act) for act in run[1:]):
-        why = f"{again.name} refused the same call {times}"
-    else:
-        why = f"{again.name} failed in the same words {times}"
+def why_again(run: Sequence[Act]) -> str:
+    """What a run of repeats is, in a phrase."""
+    again, times = _later(run), f"{len(run)} times"
+    if _partly_known(run):
+        return f"called {again.name} {times} with the same arguments, as far as recorded"
+    if not again.reply.failed:
+        return f"called {again.name} {times} for the same answer"
+    if all(repeats(run[0], act) for act in run[1:]):
+        return f"{again.name} refused the same call {times}"
+    return f"{again.name} failed in the same words {times}"
+
+
+def _later(run: Sequence[Act]) -> Act:
+    """The first call of a later step than the run begins at."""
+    return next(act for act in run if act.step > run[0].step)
+
+
+def _partly_known(run: Sequence[Act]) -> bool:
+    return _later(run).reply.failed is None or any(act.cut for act in run)
+
+
+def finding(run: Sequence[Act]) -> Finding:
+    """What the rule says of a run of repeats, at the step that begins it again."""
+    again = _later(run)
+    unknown = _partly_known(run)
     return Finding(
         failure=FailureClass.LOOP,
         step=again.step,
         span=again.span.id,
-        why=why,
+        why=why_again(run),
         rule=NAME,
         confidence=PARTLY_KNOWN if unknown else None,
         evidence=(
@@ -190,10 +239,10 @@ def _refusals(acts: Sequence[Act]) -> Iterator[list[Act]]:
     by_reply: dict[_Asked, list[list[Act]]] = {}
     for act in acts:
         if act.reply.failed:
-            runs = by_reply.setdefault((act.name, act.reply.text), [])
-            run = next((run for run in runs[-_OPEN:] if repeats(run[-1], act)), None)
+            open_ = by_reply.setdefault((act.name, said(act)), [])
+            run = next((run for run in open_[-_OPEN:] if repeats(run[-1], act)), None)
             if run is None:
-                runs.append([act])
+                open_.append([act])
             else:
                 run.append(act)
         elif act.reply.failed is False and mutates(act.span):

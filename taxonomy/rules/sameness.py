@@ -7,6 +7,7 @@ only where the reply brings no news.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from replay.effects import words_of
@@ -14,6 +15,13 @@ from taxonomy.evidence.reading import Act, mutates
 from taxonomy.rules.speeches import alike
 
 _DIGITS = re.compile(r"\d+")
+_MOMENT = re.compile(
+    r"0x[0-9a-f]+|\b(?=\w*\d)[0-9a-f]{8,}(?:-[0-9a-f]{4,})*\b|\b\d\d:\d\d:\d\d(?:[.,]\d+)?"
+    r"|\b\d+(?:\.\d+)?\s?(?:ns|µs|us|ms|s|secs?|seconds?|milliseconds?)\b",
+    re.I,
+)
+"""What is of the moment alone: an address, an id, the time of day, how long it took."""
+
 _BLANK = re.compile(r"\\[nrt]")
 _MARK = re.compile(r"\w+|[^\w\s]")
 _NOTES = {"todo", "think", "thought", "plan", "note", "write"}
@@ -32,7 +40,17 @@ def same_reply(left: Act, right: Act) -> bool:
     """Did two calls bring the same answer? An unknown answer is equal to none."""
     if left.reply.failed is None or right.reply.failed is None:
         return False
-    return left.reply.text == right.reply.text
+    return left.reply.text == right.reply.text or (
+        bool(left.reply.failed and right.reply.failed)
+        and left.key == right.key
+        and said(left) == said(right)
+    )
+
+
+def said(act: Act) -> str:
+    """What came back; of a failure without what is of the moment alone, which is no news to
+    whoever asked the very same."""
+    return _MOMENT.sub("#", act.reply.text) if act.reply.failed else act.reply.text
 
 
 def repeats(left: Act, right: Act) -> bool:
@@ -46,6 +64,20 @@ def repeats(left: Act, right: Act) -> bool:
     if left.key == right.key or _same_marks(left.key, right.key):
         return True
     return bool(right.reply.failed or _asks(right)) and same_call(left, right)
+
+
+def brought_again(acts: Iterable[Act]) -> Iterator[tuple[Act, Act]]:
+    """(the earlier, the later) of calls of a thread where the very same brought the same answer,
+    nothing having been changed in between; both replies are known."""
+    seen: dict[tuple[str, str], Act] = {}
+    for act in acts:
+        if act.reply.failed is False and mutates(act.span):
+            seen.clear()
+        elif act.reply.failed is not None:
+            asked = (act.key, said(act))
+            if asked in seen:
+                yield seen[asked], act
+            seen[asked] = act
 
 
 def _asks(act: Act) -> bool:

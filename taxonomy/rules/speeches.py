@@ -29,18 +29,29 @@ _COMPARED = 4_000
 
 def repeated_speeches(reading: Reading, turns: Sequence[Turn], rule: str) -> Iterator[Finding]:
     """The first words, or round of words, given three times with no call between."""
+    found = next(speeches(reading, turns), None)
+    if found is not None:
+        yield Finding(
+            failure=FailureClass.LOOP,
+            step=found[1].index,
+            span=found[1].ask.id,
+            why=why_said(found),
+            rule=rule,
+            evidence=tuple(said(each, each.said) for each in found[: TIMES + 1]),
+        )
+
+
+def why_said(told: Sequence[Turn]) -> str:
+    """What a run of the same speech is, in a phrase."""
+    return f"says the same {len(told)} times: “{cut(told[0].said, 40)}”"
+
+
+def speeches(reading: Reading, turns: Sequence[Turn]) -> Iterator[list[Turn]]:
+    """The earliest speech, or round of them, that is given again in each silent stretch."""
     for run in _silent_runs(reading, turns):
         found = min(_rounds(run), key=lambda round_: round_[1].index, default=None)
         if found is not None:
-            yield Finding(
-                failure=FailureClass.LOOP,
-                step=found[1].index,
-                span=found[1].ask.id,
-                why=f"says the same {len(found)} times: “{cut(found[0].said, 40)}”",
-                rule=rule,
-                evidence=tuple(said(each, each.said) for each in found[: TIMES + 1]),
-            )
-            return
+            yield found
 
 
 def alike(left: str, right: str) -> bool:

@@ -7,13 +7,10 @@ only be told afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 
 from replay.trace import Trace
 from taxonomy.evidence.reading import Reading
-from taxonomy.findings import Finding
 from taxonomy.waste.cache_breaks import CacheBreak, cache_breaks
 from taxonomy.waste.repeats import LoopCost, Redundant, loops, redundant
 from taxonomy.waste.resent import Resent, resent
@@ -44,13 +41,13 @@ class Waste(Struct, frozen=True, kw_only=True):
     redundant: Redundant
 
 
-def waste(trace: Trace, findings: Iterable[Finding] = ()) -> Waste:
-    """What a trace spent and wasted; `findings` say what its loops are."""
+def waste(trace: Trace) -> Waste:
+    """What a trace spent and wasted."""
     reading = Reading(trace)
     return Waste(
         spending=spending(trace),
         cache_breaks=cache_breaks(trace),
         resent=resent(reading),
-        loops=loops(reading, findings),
+        loops=loops(reading),
         redundant=redundant(reading),
     )

@@ -7,15 +7,15 @@ and their cost. A step costs what its model call costs: the tools' own cost is n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
 from replay.statistics import Rate, rate
-from taxonomy.classes import FailureClass
 from taxonomy.cost import spent
-from taxonomy.evidence.reading import Act, Reading, Turn, mutates
-from taxonomy.findings import Finding
+from taxonomy.evidence.reading import Reading, Turn
+from taxonomy.rules import loop, speeches
+from taxonomy.rules.sameness import brought_again
 from taxonomy.waste.spending import cost_of
 
 
@@ -42,7 +42,10 @@ class Redundant(Struct, frozen=True, kw_only=True):
 
 
 class LoopCost(Struct, frozen=True, kw_only=True):
-    """A loop the rule found: why it is one, the steps that went through it again, their cost."""
+    """A loop as the rule sees it: why it is one, the steps that went through it again, their cost.
+
+    `step` is the first of them.
+    """
 
     step: int
     why: str
@@ -58,7 +61,10 @@ def redundant(reading: Reading) -> Redundant:
     for turns in reading.threads.values():
         acts = [act for turn in turns for act in turn.acts if act.reply.failed is not None]
         decided += len(acts)
-        calls.extend(_again(acts))
+        calls += [
+            RedundantCall(step=act.step, earlier=was.step, span=act.span.id, tool=act.name)
+            for was, act in brought_again(acts)
+        ]
     spans = {call.span for call in calls}
     steps = [
         turn.index
@@ -75,60 +81,53 @@ def redundant(reading: Reading) -> Redundant:
     )
 
 
-def loops(reading: Reading, findings: Iterable[Finding]) -> tuple[LoopCost, ...]:
-    """The loops among some findings, with what going through them again cost."""
-    costs = _costs(reading)
+def loops(reading: Reading) -> tuple[LoopCost, ...]:
+    """The loops of a run, with what going through them again cost, by the step at which each begins
+    again: of those that share calls the one that the rule names, else the longest."""
+    costs, again = _costs(reading), set(loop.repeated(reading))
     found = []
-    for finding in findings:
-        if finding.failure is FailureClass.LOOP and finding.step < len(reading.turns):
-            steps = tuple(_inside(reading, finding))
-            whole = spent(costs[step] for step in steps)
-            found.append(
-                LoopCost(
-                    step=finding.step,
-                    why=finding.why,
-                    steps=steps,
-                    cost_usd=whole.cost_usd,
-                    cost_complete=whole.cost_complete,
-                )
-            )
-    return tuple(found)
+    for turns in reading.threads.values():
+        acts = [act for turn in turns for act in turn.acts]
+        again |= {act.span.id for _, act in brought_again(acts)}
+        runs = loop.runs(reading, turns, stuck=not reading.passed)
+        named = loop.lasting(runs) if runs else None
+        seen: set[str] = set()
+        told: set[int] = set()
+        for run in sorted(runs, key=lambda each: (each is not named, -len(each))):
+            steps = tuple(_inside(turns, {act.step for act in run}, again))
+            if seen.isdisjoint(act.span.id for act in run) and not told.issuperset(steps):
+                seen |= {act.span.id for act in run}
+                told |= {*steps}
+                found.append((loop.why_again(run), steps))
+        found += [
+            (speeches.why_said(same), tuple(turn.index for turn in same[1:]))
+            for same in speeches.speeches(reading, turns)
+        ]
+    return tuple(
+        sorted((_loop(why, steps, costs) for why, steps in found), key=lambda each: each.step)
+    )
+
+
+def _loop(why: str, steps: tuple[int, ...], costs: Sequence[float | None]) -> LoopCost:
+    whole = spent(costs[step] for step in steps)
+    return LoopCost(
+        step=steps[0],
+        why=why,
+        steps=steps,
+        cost_usd=whole.cost_usd,
+        cost_complete=whole.cost_complete,
+    )
 
 
 def _costs(reading: Reading) -> list[float | None]:
     return [cost_of(step) for step in reading.trace.steps]
 
 
-def _again(acts: Sequence[Act]) -> Iterator[RedundantCall]:
-    """The calls of a thread whose like and its answer stand before, since the last change."""
-    seen: dict[tuple[str, str], int] = {}
-    for act in acts:
-        if act.reply.failed is False and mutates(act.span):
-            seen.clear()
-            continue
-        asked = (act.key, act.reply.text)
-        if asked in seen:
-            yield RedundantCall(step=act.step, earlier=seen[asked], span=act.span.id, tool=act.name)
-        seen[asked] = act.step
-
-
-def _inside(reading: Reading, finding: Finding) -> Iterator[int]:
-    """The steps a loop went through again: those cited, and between them what repeats its calls."""
-    cited = {each.step for each in finding.evidence if each.step is not None} | {finding.step}
+def _inside(turns: Sequence[Turn], cited: Collection[int], again: Collection[str]) -> Iterator[int]:
+    """The steps a loop went through again: those of its repeats, and between them those whose
+    every call brings nothing new."""
     first, last = min(cited), max(cited)
-    before: list[Act] = []
-    for turn in reading.threads[reading.turns[finding.step].thread]:
-        if first <= turn.index <= last:
-            if turn.index > first and (turn.index in cited or _repeats(before, turn)):
-                yield turn.index
-            before.extend(turn.acts)
-
-
-def _repeats(before: Sequence[Act], turn: Turn) -> bool:
-    """Was every call of a turn made before, or did it fail before in the same words?"""
-    keys = {act.key for act in before}
-    failures = {(act.name, act.reply.gist) for act in before if act.reply.failed}
-    return bool(turn.acts) and all(
-        act.key in keys or (act.reply.failed and (act.name, act.reply.gist) in failures)
-        for act in turn.acts
-    )
+    for turn in turns:
+        stale = bool(turn.acts) and all(act.span.id in again for act in turn.acts)
+        if first < turn.index <= last and (turn.index in cited or stale):
+            yield turn.index

@@ -10,7 +10,6 @@ from replay.store import read
 from replay.trace import Cost, Message, Response, Trace, extend
 from taxonomy.evidence.reading import Reading
 from taxonomy.ledger import open_ledger
-from taxonomy.rules import findings
 from taxonomy.rules.case import Case
 from taxonomy.waste import Resent, waste
 from taxonomy.waste.repeats import LoopCost, Redundant, loops, redundant
@@ -218,8 +217,7 @@ def test_a_step_that_also_did_something_new_is_not_charged() -> None:
 
 def looped(run: Trace) -> tuple[LoopCost, ...]:
     """The loops that the rule finds in a run, with their cost."""
-    case = Case(run)
-    return loops(case.reading, findings(case))
+    return loops(Case(run).reading)
 
 
 def test_a_loop_costs_the_steps_that_went_through_it_again() -> None:
@@ -258,8 +256,7 @@ def loaded(real: Imported, *places: str) -> list[Trace]:
 @needs_shared
 def test_a_real_run_that_lost_its_cache_twice_and_asked_the_same_again(real: Imported) -> None:
     (run,) = loaded(real, FIX_GIT)
-    case = Case(run)
-    found = waste(run, findings(case))
+    found = waste(run)
     assert [each.step for each in found.cache_breaks] == [48, 54]
     assert found.cache_breaks[0].left_tokens == 26_432
     assert found.cache_breaks[0].read_tokens == 18_016

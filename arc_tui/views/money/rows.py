@@ -19,7 +19,6 @@ from replay.messages import observed
 from replay.store import Store, read
 from replay.store.rows import trace_row
 from replay.trace import Trace
-from taxonomy import ledger
 from taxonomy.waste import CacheBreak, LoopCost, Resent, StepCost
 from taxonomy.waste.repeats import RedundantCall
 
@@ -61,9 +60,8 @@ def build_money_rows(store: Store, name: str) -> MoneyRows:
     """The money of a trace, by row. Raises NotFound."""
     row = trace_row(store, name)
     title = " / ".join(filter(None, (row.task, row.trial))) or row.title or row.source_id
-    said = ledger.diagnosis(store, row.trace)
     trace = read.load(store, row.trace)
-    money = money_of(trace, title, said.findings if said is not None else ())
+    money = money_of(trace, title)
     return MoneyRows(money=money, rows=tuple(money_rows(money, trace)))
 
 

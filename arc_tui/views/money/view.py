@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -11,8 +10,6 @@ from arc_tui.views.money.wasted import Wasted, wasted
 from replay.store import Store, read
 from replay.store.rows import trace_row
 from replay.trace import Trace
-from taxonomy import ledger
-from taxonomy.findings import Finding
 from taxonomy.routing import Predicate, WhatIf, everything, read_only, short, what_if
 from taxonomy.waste import (
     CacheBreak,
@@ -66,19 +63,17 @@ def build_money(
     """The money of a trace, with what it would cost routed to another model. Raises NotFound."""
     row = trace_row(store, name)
     title = " / ".join(filter(None, (row.task, row.trial))) or row.title or row.source_id
-    said = ledger.diagnosis(store, row.trace)
-    return money_of(read.load(store, row.trace), title, said.findings if said else (), route, where)
+    return money_of(read.load(store, row.trace), title, route, where)
 
 
 def money_of(
     trace: Trace,
     name: str,
-    findings: Sequence[Finding],
     route: str | None = None,
     where: Where = "all",
 ) -> MoneyView:
-    """The money of a trace that is called `name`; `findings` say what its loops are."""
-    found = waste(trace, findings)
+    """The money of a trace that is called `name`."""
+    found = waste(trace)
     return MoneyView(
         trace=trace.id,
         name=name,
