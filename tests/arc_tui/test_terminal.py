@@ -115,7 +115,7 @@ def test_the_demo_opens_a_run_tags_it_replays_it_and_leaves_the_terminal_as_it_w
 ) -> None:
     terminal.wait(at_prompt)
     terminal.type(f"{sys.executable} -m arc_tui demo", "Enter")
-    terminal.wait(lambda screen: "58 runs" in screen and "address" in screen)
+    terminal.wait(lambda screen: "58 runs" in screen and "many-wishes" in screen)
     terminal.type("/")
     terminal.wait(lambda screen: "filter outcome:" in screen)
     terminal.type("many-wishes variant:v5 trial:0")
