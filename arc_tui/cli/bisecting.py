@@ -17,7 +17,7 @@ from arc_tui import format
 from arc_tui.cli.bisect_steps import bisect_steps, steps_options, steps_wanted
 from arc_tui.cli.bisect_table import print_bisect
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
-from arc_tui.cli.live import limits, live_options, refuse_unfinished, said_before
+from arc_tui.cli.live import limits, live_options, refuse_unanswered, refuse_unfinished, said_before
 from arc_tui.cli.replaying import named_edit
 from arc_tui.jobs.bisect.bisecting import bisecting
 from arc_tui.jobs.bisect.estimate import Outlook, estimated
@@ -138,6 +138,7 @@ def bisect(
     view = views[-1] if views else EMPTY
     _show(view, as_json=as_json)
     refuse_unfinished(view.ended)
+    refuse_unanswered(wanted=view.samples > 0, answers=view.asked + view.kept)
     return 0 if view.named else 1
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
-from arc_tui.cli.live import foreseen, limits, live_options, said_before
+from arc_tui.cli.live import foreseen, limits, live_options, refuse_unanswered, said_before
 from arc_tui.cli.replaying import named_edit
 from arc_tui.jobs.injecting import Wanted, estimated, injecting
 from arc_tui.views.injecting import EMPTY, InjectRow, InjectView
@@ -104,6 +104,8 @@ def inject(
     _show(view, as_json=as_json)
     if export is not None:
         _export(view, export)
+    tried = any(row.tried for row in view.rows)
+    refuse_unanswered(wanted=tried, answers=view.asked + view.kept)
     return 0 if view.recovery.n else 1
 
 

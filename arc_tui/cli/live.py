@@ -98,6 +98,13 @@ def refuse_unfinished(ended: str | None) -> None:
         raise ModelRefused(f"not finished: {ended}")
 
 
+def refuse_unanswered(*, wanted: bool, answers: int) -> None:
+    """Raises ModelRefused where answers were `wanted` and none came: each request was declined,
+    and what was shown says why. That is no answer, and so no "no"."""
+    if wanted and not answers:
+        raise ModelRefused("no request was answered", "what is printed says why")
+
+
 def foreseen(estimate: Estimate) -> str:
     """What is about to be asked of a server, in one line."""
     price = "price unknown" if estimate.usd is None else f"about {format.usd(estimate.usd)}"

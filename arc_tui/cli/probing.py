@@ -10,7 +10,14 @@ import click
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json
-from arc_tui.cli.live import foreseen, limits, live_options, refuse_unfinished, said_before
+from arc_tui.cli.live import (
+    foreseen,
+    limits,
+    live_options,
+    refuse_unanswered,
+    refuse_unfinished,
+    said_before,
+)
 from arc_tui.cli.probe_table import print_offers, print_probe
 from arc_tui.jobs.probe.plan import SAMPLES, Wanted
 from arc_tui.jobs.probe.probing import estimated, offered, probing
@@ -113,6 +120,7 @@ def probe(
     else:
         print_probe(console(), view)
     refuse_unfinished(view.ended)
+    refuse_unanswered(wanted=True, answers=view.asked + view.kept)
     return 0 if view.classification is not None else 1
 
 

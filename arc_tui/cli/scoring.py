@@ -14,7 +14,14 @@ from rich.text import Text
 
 from arc_tui import format
 from arc_tui.cli.common import console, db_option, json_option, open_store, print_json, print_table
-from arc_tui.cli.live import foreseen, limits, live_options, refuse_missing, said_before
+from arc_tui.cli.live import (
+    foreseen,
+    limits,
+    live_options,
+    refuse_missing,
+    refuse_unanswered,
+    said_before,
+)
 from arc_tui.jobs.judging import Wanted, estimated, judging
 from arc_tui.views.scores import ScoreRow, ScoresView
 from replay.errors import ArcError
@@ -88,6 +95,10 @@ def score(
             raise
     _show(views, as_json=as_json)
     refuse_missing(sum(view.missing for view in views.values()), options["model"])
+    refuse_unanswered(
+        wanted=any(view.refused for view in views.values()),
+        answers=sum(view.asked + view.kept for view in views.values()),
+    )
     return 0 if any(view.scored for view in views.values()) else 1
 
 

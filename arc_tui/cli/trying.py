@@ -20,7 +20,7 @@ from arc_tui.cli.common import (
     print_json,
 )
 from arc_tui.cli.live import foreseen as words
-from arc_tui.cli.live import limits, live_options, refuse_unfinished, said_before
+from arc_tui.cli.live import limits, live_options, refuse_unanswered, refuse_unfinished, said_before
 from arc_tui.cli.try_table import print_try
 from arc_tui.jobs.tryout.estimate import foreseen
 from arc_tui.jobs.tryout.trying import trying
@@ -136,6 +136,7 @@ def try_(
     _show(views, rows=rows, as_json=as_json)
     (view,) = views
     refuse_unfinished(view.ended)
+    refuse_unanswered(wanted=view.done > 0, answers=view.spent.asked + view.spent.kept)
     return 0 if view.fixes else 1
 
 

@@ -107,6 +107,16 @@ def test_what_was_not_finished_ends_in_two(
     assert re.search(said, sentence)
 
 
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each != "bisect of steps"])
+def test_where_every_request_is_declined_nothing_is_answered(
+    db: Path, failing: Failing, command: str
+) -> None:
+    assert failing.api is not None
+    failing.api.fault(*[FAULTS["bad request"]] * 999)
+    assert ended(db, *COMMANDS[command], *LIVE, "--max-calls", "99") == 2
+    assert failing.api.asked >= 1
+
+
 def test_steps_the_model_declines_with_the_edit_are_no_word_for_it(
     db: Path, api: MessagesApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
