@@ -103,7 +103,7 @@ def _marked(
         own = tuple(
             Span(max(span.start, at) - at + 1, min(span.end, end) - at + 1)
             for span in words
-            if span.start < end and span.end > at
+            if max(span.start, at) < min(span.end, end)
         )
         yield DiffLine(kind=kind, text=sign + line, words=own)
         at = end + 1

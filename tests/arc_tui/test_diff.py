@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from arc_tui.views.diff import changed_words, diff_lines, diff_texts, word_counts
@@ -38,6 +38,7 @@ def test_a_text_is_no_other_text_than_itself(text: str) -> None:
 
 
 @given(TEXTS, TEXTS)
+@example("a", "\n\na.")
 def test_every_line_of_a_diff_is_shown_as_it_stands(before: str, after: str) -> None:
     made = diff_texts(before, after)
     gone = [line.text[1:] for line in made if line.kind in ("gone", "same")]

@@ -286,4 +286,5 @@ def test_every_failed_bundled_run_can_be_tried(tmp_path: Path) -> None:
     assert result.exception is None
     views = json.loads(result.stdout)
     assert [view["done"] for view in views] == [True] * 3
-    assert all(view["surface"]["n"] == 4 for view in views)
+    # The rules decide nothing of an answer in words, as two wordings of the second run get.
+    assert [view["surface"]["n"] for view in views] == [4, 2, 4]
