@@ -1,6 +1,6 @@
 """`python -m arc_tui` is `arc`."""
 
-from arc_tui.cli import main
+from arc_tui.commands import main
 
 if __name__ == "__main__":
     main()

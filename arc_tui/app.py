@@ -16,16 +16,15 @@ from textual.screen import Screen
 from typing_extensions import override
 
 from arc_tui import ending
-from arc_tui.palette import Keys
-from arc_tui.routing import Below
-from arc_tui.screens.tour.touring import Touring
-from arc_tui.screens.typing_ahead import TypingAhead
+from arc_tui.routes import Below
 from arc_tui.settings import BY_DEFAULT, Settings
-from arc_tui.sheets import Sheets
-from arc_tui.themes import DARK, LIGHT, OURS, chosen, roles
+from arc_tui.tour import Touring
+from arc_tui.ui.keymap import KeyCommands
+from arc_tui.ui.textual_private import Sheets, TypingAhead
+from arc_tui.ui.themes import DARK, LIGHT, OURS, chosen, roles
 
 if TYPE_CHECKING:
-    from arc_tui.screens.settings.screen import SettingsScreen
+    from arc_tui.features.settings.screen import SettingsScreen
 
 HERE = Path(__file__).parent
 
@@ -50,10 +49,10 @@ class ArcApp(TypingAhead, Sheets, Touring):
     # as whole paths: those of a subclass would be looked for beside its file
     CSS_PATH = [
         HERE / "arc.tcss",
-        HERE / "screens" / "tour" / "strip.tcss",
+        HERE / "tour.tcss",
         HERE / "plain.tcss",
     ]
-    COMMANDS = {Keys}
+    COMMANDS = {KeyCommands}
     ENABLE_COMMAND_PALETTE = True
 
     BINDINGS = [
@@ -112,7 +111,7 @@ class ArcApp(TypingAhead, Sheets, Touring):
         self.set_keymap(settings.keymap)
 
     def _arrange(self, columns: str) -> None:
-        from arc_tui.screens.runs.screen import RunsScreen
+        from arc_tui.features.runs.screen import RunsScreen
 
         for screen in self.screen_stack:
             if isinstance(screen, RunsScreen):
@@ -134,7 +133,7 @@ class ArcApp(TypingAhead, Sheets, Touring):
     def get_default_screen(self) -> Screen[None]:
         if self._trace is None:
             return self.dressed(self.runs())
-        from arc_tui.screens.trace.screen import TraceScreen
+        from arc_tui.features.trace.screen import TraceScreen
 
         return Below(TraceScreen(self.path, self._trace), self.runs)
 
@@ -170,7 +169,7 @@ class ArcApp(TypingAhead, Sheets, Touring):
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def action_help(self) -> None:
-        from arc_tui.screens.help.screen import HelpScreen
+        from arc_tui.features.help.screen import HelpScreen
 
         self.push_screen(HelpScreen(self.screen.active_bindings.values()))
 
@@ -182,7 +181,7 @@ class ArcApp(TypingAhead, Sheets, Touring):
         )
 
     def action_settings(self) -> None:
-        from arc_tui.screens.settings.screen import SettingsScreen
+        from arc_tui.features.settings.screen import SettingsScreen
 
         if not isinstance(self.screen, SettingsScreen):
             self.push_screen(SettingsScreen(self.path, self.settings, self.picked_theme))

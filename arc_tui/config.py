@@ -1,8 +1,12 @@
 """What a person has set once for all: the file `config.toml`, decoded, checked, never written.
 
-It lies in `ARC_CONFIG_DIR`, else in the platform's folder for settings. Without a file everything
-is at its default. A section is a field of `Config`; what is not known there is an error, because a
+It lies in `ARC_CONFIG_DIR`, else in the platform's folder for settings. Without a file
+everything
+is at its default. A section is a field of `Config`; what is not known there is an error,
+because a
 misspelt key that is silently ignored looks like a setting that does not work.
+
+The file of settings as it is made for a person: all that may stand in it, as comments.
 """
 
 from __future__ import annotations
@@ -21,7 +25,8 @@ from replay.errors import ArcError
 from taxonomy.owners import BadOwner, Owners, owners_from
 
 if TYPE_CHECKING:
-    from replay.redact import Policy
+    from replay.redact.rules import Policy
+
 
 NAME = "config.toml"
 
@@ -127,14 +132,15 @@ def read_redaction(file: Path | None = None) -> Policy:
 
     Raises BadConfig, also where a pattern is none or may take for ever.
     """
-    from replay.redact import Policy, own
+    from replay.redact import rules as own
     from replay.redact.personal import PERSONAL
+    from replay.redact.rules import BadPattern, Policy
 
     file = file or config_file()
     said = read_config(file).redact
     try:
         rules = own.rules(said.patterns)
-    except own.BadPattern as error:
+    except BadPattern as error:
         raise BadConfig(f"{file}: [redact] patterns: {error.message}", error.hint) from error
     for name in said.keys:
         if not any(char.isascii() and char.isalpha() for char in name):
@@ -158,3 +164,54 @@ def _unknown(table: Mapping[str, object], shape: type[Struct], at: str) -> Itera
 
 def _is_section(hint: object) -> bool:
     return isinstance(hint, type) and issubclass(hint, Struct)
+
+
+TEMPLATE = """\
+# The settings of arc. A line that begins with # says nothing; what it shows is an example.
+# `arc config` prints what holds and where it comes from. In the app, `,` does, and reads this
+# file again after an edit.
+
+[app]
+# auto (dark; plain where the terminal has few colours), arc-dark, arc-light, arc-plain, or a
+# theme of Textual: nord, gruvbox, dracula, solarized-light, …
+# theme = "auto"
+
+# The columns of the list of runs: why, figures, source.
+# columns = "why"
+
+# false leaves the mouse to the terminal, to select text as ever. From the next start on.
+# mouse = true
+
+[keys]
+# What is done, by its id, and the keys for it. `arc config keys` lists the ids.
+# A character or a name: "t", "?", "ctrl+k", "f6", "space", "comma"; several with commas between.
+# trace.tag = "ctrl+k"
+# app.settings = "comma,f11"
+
+[owners]
+# Whose a failure is: a class, a class with its sub-label, or a fault.
+# bad_args = "tools team"
+# "other / cap hit" = "ops"
+# "fault:harness" = "platform"
+
+[redact]
+# What is masked before anything is stored, besides what arc finds by itself.
+# pii = false
+# keys = ["badge no"]
+# allow = ["EXAMPLE-7"]
+
+[redact.patterns]
+# badge = "E-[0-9]{6}"
+"""
+
+
+def make(file: Path) -> None:
+    """Write the file, which must not be there yet. Raises ArcError."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as made:
+            made.write(TEMPLATE)
+    except FileExistsError as error:
+        raise ArcError(f"{file} is there already", "`arc config --edit` opens it") from error
+    except OSError as error:
+        raise ArcError(f"{file}: cannot be made: {error.strerror}") from error

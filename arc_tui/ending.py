@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable
 from secrets import token_bytes
 
-from arc_tui.format import cut, plain
+from arc_tui.ui.format import cut, plain
 
 TOLD = (signal.SIGTERM, signal.SIGHUP)
 """Asked to end, and the terminal is gone."""

@@ -17,8 +17,8 @@ from arc_tui.config import (
     read_owners,
     read_redaction,
 )
-from arc_tui.themes import DARK, NAMES
-from arc_tui.widgets.runs.columns import SETS
+from arc_tui.ui.themes import DARK, NAMES
+from arc_tui.views.columns import SETS
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ def read_settings(file: Path | None = None) -> Settings:
     _one_of(file, "columns", found.app.columns, SETS)
     keymap = found.keymap
     if keymap:
-        from arc_tui.keymap import BadKeys, checked  # imports every screen there is
+        from arc_tui.ui.keymap import BadKeys, checked
 
         try:
             keymap = checked(keymap)

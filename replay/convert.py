@@ -17,10 +17,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay import canon, messages
-from replay.blocks import THINKING
+from replay import digests, messages
 from replay.trace import NO_TOOLS, Fidelity, Json, Level, Message, Request, Tool
-from replay.turns import OPENING, RENAMED, Conversation, Conversations, Turn, alias, turn_after
+from replay.turns import (
+    OPENING,
+    RENAMED,
+    THINKING,
+    Conversation,
+    Conversations,
+    Turn,
+    alias,
+    turn_after,
+)
 
 API = "2026-10-21"
 """The version of the Messages API that bodies are made for; part of every key."""
@@ -93,7 +101,7 @@ class Sent(Struct, frozen=True, eq=False, kw_only=True):
     def key(self, sample: int) -> str:
         """What its `sample`-th answer is stored under."""
         turn = self.conversation.turn
-        return canon.key(
+        return digests.key(
             api=API,
             system=self.system_digest,
             tools=self.tools_digest,
@@ -122,7 +130,7 @@ def body_key(body: dict[str, Any], sample: int) -> str:
     turn: Turn | None = None
     for said in body["messages"]:
         turn = turn_after(turn, said)
-    return canon.key(
+    return digests.key(
         api=API,
         system=_digest("system", body.get("system")),
         tools=_digest("tools", body.get("tools")),
@@ -133,7 +141,7 @@ def body_key(body: dict[str, Any], sample: int) -> str:
 
 
 def _digest(part: str, value: Json) -> str | None:
-    return canon.digest(part, canon.encode_seen(value)) if value else None
+    return digests.digest(part, digests.encode_seen(value)) if value else None
 
 
 class _System(Struct, frozen=True, eq=False):

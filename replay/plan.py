@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from replay import messages
 from replay.convert import Converter, Sent
-from replay.edit import ATTACH, RECORD, Edit, Editor, meant
+from replay.edit.changes import ATTACH, RECORD, Edit, meant
+from replay.edit.editor import Editor
 from replay.errors import BadEdit
 from replay.trace import NO_SYSTEM, NO_TOOLS, Level, Request, Step, Trace
 

@@ -1,23 +1,18 @@
 """A recorded conversation as the turns of the Messages API, built once a node.
 
-The API wants turns that alternate, begin with the user, and answer every call in the turn after
-it. Recordings say the same in many shapes: a message a result, several messages a turn, results
-that answer nothing. Ids are renamed by their order (`toolu_arc_0`, …), so that two runs of one
-conversation share every key and the provider's prefix cache. A result that was not recorded is
-never invented: the conversation then says which call is unanswered.
+A message becomes content blocks first: text, images, calls, results, reasoning.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from replay import canon
-from replay.blocks import THINKING, Block, blocks
+from replay import digests
 from replay.messages import Call, Result, calls, results
 from replay.trace import Context, Json, Message
 
@@ -129,8 +124,8 @@ class _State(Struct, eq=False, kw_only=True):
 
 def turn_after(before: Turn | None, body: dict[str, Any]) -> Turn:
     """The conversation `before` with one more turn; a digest costs the new turn only."""
-    said = canon.message_digest(Message(dialect="anthropic", body=body))
-    digest = canon.node_digest(before.digest if before is not None else None, said)
+    said = digests.message_digest(Message(dialect="anthropic", body=body))
+    digest = digests.node_digest(before.digest if before is not None else None, said)
     return Turn(body=body, before=before, digest=digest)
 
 
@@ -176,12 +171,12 @@ class Conversations:
             node = node.parent
         state = self._known[id(node)][1] if node is not None else _State()
         for each in reversed(fresh):
-            state = _heard(state, each.message)
+            state = _user_turn(state, each.message)
             self._known[id(each)] = (each, state)
         return state
 
 
-def _heard(state: _State, message: Message) -> _State:
+def _user_turn(state: _State, message: Message) -> _State:
     """The state after one more message."""
     if message.role == "assistant":
         return _assistant(state, message)
@@ -194,7 +189,7 @@ def _heard(state: _State, message: Message) -> _State:
 
 def _assistant(state: _State, message: Message) -> _State:
     said: list[dict[str, Any]] = []
-    losses = _beside(message)
+    losses = _with_results(message)
     opened: list[_Open] = []
     aliases = dict(state.aliases)
     asked = calls(message)
@@ -224,7 +219,7 @@ def _assistant(state: _State, message: Message) -> _State:
     )
 
 
-def _beside(message: Message) -> list[str | None]:
+def _with_results(message: Message) -> list[str | None]:
     """What stands beside the content of a message and has no place in the API."""
     body = message.body
     thought = body.get("reasoning_content") or body.get("reasoning")
@@ -255,7 +250,7 @@ def alias(name: str, repeat: int = 0) -> str:
     """
     if _NAME.fullmatch(name) and not repeat:
         return name
-    mark = canon.digest("tool name", name, *[str(repeat)] * bool(repeat)).partition(":")[2][:8]
+    mark = digests.digest("tool name", name, *[str(repeat)] * bool(repeat)).partition(":")[2][:8]
     return f"{re.sub('[^a-zA-Z0-9_-]', '_', name)[:100]}_{mark}"
 
 
@@ -264,7 +259,7 @@ def _user(state: _State, message: Message) -> _State:
     content = None if message.role in _ANSWERS else message.body.get("content")
     found = list(blocks(content, without="tool_result"))
     answers: list[dict[str, Any]] = []
-    losses = [*_beside(message), *(each.loss for each in found)]
+    losses = [*_with_results(message), *(each.loss for each in found)]
     waiting = list(state.open)
     for result in carried:
         slot = _slot(waiting, result, message)
@@ -346,3 +341,111 @@ def _turn_of(state: _State, role: str) -> _State:
 
 def _waiting(state: _State) -> tuple[str, ...]:
     return tuple(f"{each.call.name} ({each.id}) has no recorded result" for each in state.open)
+
+
+THINKING = "thinking left out"
+CITATIONS = "citations left out"
+MEDIA = "media not sent"
+SERVER_BLOCK = "server tool block sent as recorded"
+AS_TEXT = "block of an unknown kind sent as text"
+
+_TEXT = {"text", "input_text", "output_text", "refusal"}
+_THOUGHT = {"thinking", "redacted_thinking", "reasoning"}
+_MEDIA = {"image", "image_url", "input_image", "document", "file", "input_file", "audio"}
+_MEDIA |= {"input_audio", "video", "data"}
+_SERVER = re.compile(r"server_tool_use|(?:web|code|bash|text_editor|tool)_\w+_tool_result")
+_DATA_URL = re.compile(r"data:([\w.+/-]+);base64,(.+)", re.S)
+_IMAGES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
+
+
+class Block(NamedTuple):
+    """A block as it can be sent, None for nothing, and what was lost on the way."""
+
+    body: dict[str, Any] | None
+    loss: str | None = None
+
+
+def text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def blocks(content: Json, *, without: str = "", inside: bool = False) -> Iterator[Block]:
+    """The blocks of a `content` value (a text, a list of blocks, or nothing), one kind left out.
+
+    `inside` a result or a system message, where a server's own blocks can only be text.
+    """
+    if content is None:
+        return
+    for entry in content if isinstance(content, list) else [content]:
+        if not isinstance(entry, dict):
+            yield _text_blocks(entry if isinstance(entry, str) else _json(entry))
+        elif not without or entry.get("type") != without:
+            found = block(entry)
+            served = inside and found.loss == SERVER_BLOCK
+            yield Block(text_block(_json(entry)), AS_TEXT) if served else found
+
+
+def block(entry: dict[str, Any]) -> Block:
+    """One block of any dialect."""
+    named = entry.get("type")
+    kind = named if isinstance(named, str) else None
+    if kind in _TEXT or (kind is None and "text" in entry):
+        said = _text_blocks(str(entry.get("text") or entry.get("refusal") or ""))
+        return said._replace(loss=CITATIONS) if entry.get("citations") else said
+    if kind in _THOUGHT:
+        return Block(None, THINKING)
+    if kind in _MEDIA:
+        return _media(kind, entry)
+    if kind == "search_result":
+        return Block(_bare(entry))
+    if kind is not None and _SERVER.fullmatch(kind):
+        return Block(_bare(entry), SERVER_BLOCK)
+    return Block(text_block(_json(entry)), AS_TEXT)
+
+
+def _text_blocks(text: str) -> Block:
+    """A text the API takes: it refuses empty ones."""
+    return Block(text_block(text) if text.strip() else None)
+
+
+def _bare(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name != "cache_control"}
+
+
+def _json(value: Json) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _media(kind: str, entry: dict[str, Any]) -> Block:
+    """Media as base64 where it was recorded so; a reference to elsewhere is never followed."""
+    source = entry.get("source")
+    if isinstance(source, dict) and source.get("type") in {"base64", "text"}:
+        return Block(_bare(entry))
+    for read in _DATA:
+        found = _DATA_URL.match(str(read(entry) or ""))
+        if found is None:
+            continue
+        media_type, data = found.groups()
+        shape = (
+            "image" if media_type in _IMAGES
+            else "document" if media_type == "application/pdf"
+            else None
+        )  # fmt: skip
+        if shape is not None:
+            inline = {"type": "base64", "media_type": media_type, "data": data}
+            return Block({"type": shape, "source": inline})
+    return Block(text_block(f"[{kind} not sent]"), MEDIA)
+
+
+def _nested(entry: dict[str, Any], outer: str, inner: str) -> Json:
+    held = entry.get(outer)
+    return held.get(inner) if isinstance(held, dict) else held
+
+
+_DATA: tuple[Callable[[dict[str, Any]], Json], ...] = (
+    lambda entry: _nested(entry, "image_url", "url"),
+    lambda entry: _nested(entry, "image", "url"),
+    lambda entry: _nested(entry, "file", "file_data"),
+    lambda entry: entry.get("document"),
+)
+"""Where the dialects keep a data URL."""

@@ -1,7 +1,7 @@
 """Texts as people write them: in files, on the command line, in an editor.
 
 A lone surrogate is half of a character: Python can hold one, and nothing that is stored or sent
-can. In a trace it becomes U+FFFD (`replay.formats.intake`); what a person wrote is never changed
+can. In a trace it becomes U+FFFD (`replay.formats.source`); what a person wrote is never changed
 without a word, but refused with its place.
 """
 

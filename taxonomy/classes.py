@@ -22,7 +22,7 @@ class FailureClass(StrEnum):
     OTHER = "other"
 
 
-class Fault(StrEnum):
+class Attribution(StrEnum):
     """Whose doing the failure was; no prompt edit helps but the agent's own."""
 
     AGENT = "agent"

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replay.trace import SourceScore, Trace
-from taxonomy.evidence.replies import Kind
+from taxonomy.evidence.results import Kind
 from taxonomy.findings import Diagnosis, StepScore, most_trusted
 from taxonomy.localiser.candidates import candidates
 from taxonomy.rules import findings
-from taxonomy.rules.case import Case
+from taxonomy.rules.context import RuleContext
 from taxonomy.rules.hallucinated_state import phrase
 from taxonomy.rules.malformed import malformed
 from taxonomy.rules.wrong_tool import absent
-from taxonomy.scores import FRESH, imported, rule_scores
-from taxonomy.shapes import classify, classify_binned
-from taxonomy.signals import most_voted, published_votes
+from taxonomy.shapes import classify, classify_binned, most_voted, published_votes
+from taxonomy.step_scores import FRESH, imported, rule_scores
 
 REDUNDANT = 0.3
 """A passed run that repeats more than this share of its calls is worth a look."""
@@ -37,7 +36,7 @@ def diagnose(
     and judges. Shape and published vote are taken over them where they are of three steps or more,
     else over the rules'; of the candidates they decide first.
     """
-    case = Case(trace)
+    case = RuleContext(trace)
     found = findings(case)
     own = rule_scores(case, found)
     turns = case.reading.turns
@@ -64,7 +63,7 @@ def diagnose(
     )
 
 
-def _warnings(case: Case, scores: Sequence[StepScore]) -> Iterator[str]:
+def _warnings(case: RuleContext, scores: Sequence[StepScore]) -> Iterator[str]:
     """What was wrong in a run that passed all the same, a short phrase each."""
     acts = case.reading.acts
     absentees = dict.fromkeys(act.name for act in acts if absent(case.reading.turns[act.step], act))

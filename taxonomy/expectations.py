@@ -1,42 +1,43 @@
 """Oracles that hold an answer against something beside the rules: the gold calls, a judge.
 
-`taxonomy.oracles` has the one that asks whether a rule would find the same failure again.
+`taxonomy.detectors` has the one that asks whether a rule would find the same failure again.
+
+What does a judge say of an answer that stands in no trace? It takes the recorded one's
+place.
+
+Every wording is held to the same sub-goal, in the words the user really used: were the judge
+shown
+the paraphrase, its own way with words would be measured too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay import canon
+from replay import digests
 from replay.action import Act, Action, action
 from replay.bisection.rollouts import as_one
 from replay.errors import ArcError, ModelRefused, OfflineMiss
 from replay.free.recorded import effect_of, effects_of
 from replay.free.result import FreeRun
-from replay.locked.estimate import Estimate
+from replay.locked.estimate import NO_CALLS, Estimate, total_estimate
 from replay.models.cached import Cached
 from replay.models.choose import DEMO, label
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import SourceScore, Trace
+from taxonomy.detectors import supposed
 from taxonomy.goals import Goal
-from taxonomy.judge.bench import Judged, foreseen, judged_each
-from taxonomy.judge.inquiry import Inquiry, Unasked
-from taxonomy.pairing import counted, pairs
-from taxonomy.rubrics import RUBRICS
-from taxonomy.stats.report import gold_of
-from taxonomy.wording.foreseen import NOTHING, total
-from taxonomy.wording.opinion import asked_of, by_rule
-
-ACHIEVED = 0.5
-"""A judge's score under which an answer is bad: the bands below it say "not achieved" or that an
-element is missing that the rest needs."""
+from taxonomy.judge.requests import JudgeRequest, Unasked, judge_requests
+from taxonomy.judge.rubrics import ACHIEVED_SCORE, RUBRICS, Rubric
+from taxonomy.judge.run import Judged, estimate_cost, judged_each, rule_judged
+from taxonomy.metrics.calls import counted, gold_of, pairs
 
 
 class NothingExpected(ArcError):
     """There is nothing to hold an answer against; the hint says what could be."""
 
 
-class GoldOracle:
+class GoldDetector:
     """Does an answer make the gold call that is due? Gold is the source's own, for the whole run.
 
     Due are the gold calls that no step before made. An answer is not bad where all it changes is
@@ -59,7 +60,7 @@ class GoldOracle:
         self._effects = effects_of(trace, {})
 
     def shows(self, given: Action) -> bool | None:
-        """As `replay.oracle.Oracle`."""
+        """As `replay.detector.Detector`."""
         if given.cut is not None:
             return None
         due = [self._is_due(call) for call in given.calls]
@@ -104,7 +105,7 @@ class GoldEnding:
         return not effect_of(call, self._effects).reads
 
 
-class JudgeOracle:
+class JudgeDetector:
     """Does a judge score the answer under a half? It is shown in the place of the recorded one.
 
     `judge` None judges by rule. An answer is judged once; what a judge said is stored. `recorded`
@@ -123,7 +124,7 @@ class JudgeOracle:
         recorded: bool | None = None,
     ) -> None:
         named = label(DEMO if judge is None else judge.name)
-        self.name = f"scored under {ACHIEVED} by the judge {named}"
+        self.name = f"scored under {ACHIEVED_SCORE} by the judge {named}"
         self.step = step
         self.judge = judge
         self._trace = trace
@@ -134,7 +135,7 @@ class JudgeOracle:
             self._known[_words(self._recorded)] = recorded
 
     def shows(self, given: Action) -> bool | None:
-        """As `replay.oracle.Oracle`. Raises as `consider`."""
+        """As `replay.detector.Detector`. Raises as `consider`."""
         self.consider([given])
         return self._known[_words(given)]
 
@@ -151,7 +152,7 @@ class JudgeOracle:
             return
         asked = {name: self._inquiry(each, self.judge) for name, each in open_.items()}
         self._known |= {name: None for name, each in asked.items() if isinstance(each, Unasked)}
-        about = {name: each for name, each in asked.items() if isinstance(each, Inquiry)}
+        about = {name: each for name, each in asked.items() if isinstance(each, JudgeRequest)}
         names = list(about)
         for place, said in judged_each(list(about.values()), self.judge, 1):
             if said.missing:
@@ -165,23 +166,23 @@ class JudgeOracle:
         """What judging answers would ask and cost, and `others` that nobody has seen yet, each
         taken to be new and of the recorded one's size. Asks nothing."""
         if self.judge is None:
-            return NOTHING
+            return NO_CALLS
         distinct = {_words(each): each for each in actions}
-        known = foreseen(
+        known = estimate_cost(
             [self._inquiry(each, self.judge) for each in distinct.values()], self.judge, 1
         )
         with Store.open(":memory:") as empty:
             nobody = Cached(empty, self.judge.name)
             like = self._inquiry(self._recorded, self.judge)
-            each = foreseen([like], nobody, 1)
-        return total([known, *[each] * others])
+            each = estimate_cost([like], nobody, 1)
+        return total_estimate([known, *[each] * others])
 
     @property
     def _recorded(self) -> Action:
         at = self._trace.steps[self.step].ask
         return action(at.response, at.error)
 
-    def _inquiry(self, given: Action, judge: Cached) -> Inquiry | Unasked:
+    def _inquiry(self, given: Action, judge: Cached) -> JudgeRequest | Unasked:
         return asked_of(
             self._trace,
             self.step,
@@ -194,12 +195,12 @@ class JudgeOracle:
 
 
 def _bad(said: Judged) -> bool | None:
-    return None if said.value is None else said.value < ACHIEVED
+    return None if said.value is None else said.value < ACHIEVED_SCORE
 
 
 def _words(given: Action) -> str:
     """What tells answers apart."""
-    return canon.canonical(
+    return digests.canonical(
         [[[each.tool, each.arguments, each.raw] for each in given.calls], given.text, given.cut]
     )
 
@@ -226,3 +227,33 @@ def judge_needed(name: str | None, model: str) -> str:
             "--judge NAME, of another family than the agent's; --judge demo judges by rule",
         )
     return name or DEMO
+
+
+def asked_of(
+    trace: Trace,
+    step: int,
+    given: Action,
+    rubric: Rubric,
+    model: str,
+    *,
+    goals: Sequence[Goal] = (),
+    scores: Sequence[SourceScore] = (),
+) -> JudgeRequest | Unasked:
+    """What to ask a model about an answer at a step. A whole answer is needed to judge."""
+    if given.cut is not None:
+        return Unasked(step=step, why=f"the answer is {given.cut}", span=_span(trace, step))
+    shown = supposed(trace, trace.steps[step], given)
+    *_, last = judge_requests(shown, rubric, model, goals=goals, scores=scores)
+    return last
+
+
+def by_rule(trace: Trace, step: int, given: Action) -> Judged:
+    """What the rules say of an answer at a step."""
+    if given.cut is not None:
+        return Judged(step=step, span=_span(trace, step), unasked=f"the answer is {given.cut}")
+    shown = supposed(trace, trace.steps[step], given)
+    return next(each for each in rule_judged(shown, "step") if each.step == step)
+
+
+def _span(trace: Trace, step: int) -> str:
+    return trace.steps[step].ask.id

@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from taxonomy.classes import FailureClass, Fault, Shape
+from taxonomy.classes import Attribution, FailureClass, Shape
 
 Source = Literal["human", "judge", "file", "import", "rule"]
 """Who says so, most trusted first: `file` is a file of scores that was brought in, `import` the
@@ -48,7 +48,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     rule: str
     span: str | None = None
     sub: str | None = None
-    fault: Fault | None = None
+    fault: Attribution | None = None
     confidence: float | None = None
     evidence: tuple[Evidence, ...] = ()
 

@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from replay import canon
+from replay import digests
 from replay.errors import ArcError
-from replay.store import Store, notes
-from replay.store.handle import now_ns
+from replay.store import answers
+from replay.store.handle import Store, now_ns
 from replay.trace import Header, Trace
-from taxonomy.change import dated
+from taxonomy.metrics.change import dated
 
 if TYPE_CHECKING:  # to count failures no step is read
     from taxonomy.evidence.reading import Turn
@@ -83,7 +83,7 @@ class Goals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def digest(self) -> str:
         """Of the content: comments and layout are free, a changed weight is another version."""
-        return canon.digest("goals", canon.encode(msgspec.to_builtins(self)))
+        return digests.digest("goals", digests.encode(msgspec.to_builtins(self)))
 
     @property
     def version(self) -> str:
@@ -156,16 +156,16 @@ def _flaw(goal: Goal) -> str | None:
 
 def first_seen(store: Store, goals: Goals, name: str, at_ns: int | None = None) -> Seen:
     """The version as it was first seen; keeps it now where it is new."""
-    for seen in notes.found(store, f"{_NOTE}{goals.digest}", Seen):
+    for seen in answers.found(store, f"{_NOTE}{goals.digest}", Seen):
         return seen
     new = Seen(digest=goals.digest, first_seen_ns=at_ns or now_ns(), name=name, goals=goals)
-    notes.keep(store, f"{_NOTE}{goals.digest}", new)
+    answers.keep(store, f"{_NOTE}{goals.digest}", new)
     return new
 
 
 def kept(store: Store) -> list[Seen]:
     """Every version of every file of goals that was seen, as it was first seen."""
-    return notes.found(store, _NOTE, Seen)
+    return answers.found(store, _NOTE, Seen)
 
 
 def newest(store: Store) -> tuple[Seen, ...]:

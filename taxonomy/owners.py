@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from replay.errors import ArcError
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Header, Trace
-from taxonomy.classes import FailureClass, Fault, class_label
+from taxonomy.classes import Attribution, FailureClass, class_label
 from taxonomy.goals import Goals, newest
-from taxonomy.query import TagRow
+from taxonomy.judgements.tags import TagRow
 
 if TYPE_CHECKING:
     from taxonomy.evidence.reading import Turn
@@ -41,24 +41,24 @@ class BadOwner(ArcError):
 class Owners(Struct, frozen=True, kw_only=True):
     """Names by what they answer for: a fault, or a class as it is written with its sub-label."""
 
-    by_fault: dict[Fault, str] = {}
+    by_fault: dict[Attribution, str] = {}
     by_label: dict[str, str] = {}
 
     def of(
         self,
         failure: FailureClass,
         sub: str | None = None,
-        fault: Fault | None = None,
+        fault: Attribution | None = None,
         goal: str | None = None,
     ) -> str | None:
         """Who a failure belongs to; `goal` is the owner of the goal its step was for."""
-        if fault is not None and fault is not Fault.AGENT:
+        if fault is not None and fault is not Attribution.AGENT:
             return self.by_fault.get(fault)
         return (
             goal
             or self.by_label.get(class_label(failure, sub))
             or self.by_label.get(failure.value)
-            or self.by_fault.get(Fault.AGENT)
+            or self.by_fault.get(Attribution.AGENT)
         )
 
 
@@ -68,7 +68,7 @@ NOBODY = Owners()
 def owners_from(named: Mapping[str, str]) -> Owners:
     """Owners by the keys of the settings: `bad args` or `bad_args`, `other / cap hit`,
     `fault:harness`. Raises BadOwner naming the key and what is known."""
-    by_fault: dict[Fault, str] = {}
+    by_fault: dict[Attribution, str] = {}
     by_label: dict[str, str] = {}
     for key, owner in named.items():
         if not owner.strip():
@@ -81,11 +81,11 @@ def owners_from(named: Mapping[str, str]) -> Owners:
     return Owners(by_fault=by_fault, by_label=by_label)
 
 
-def _fault(key: str, word: str) -> Fault:
+def _fault(key: str, word: str) -> Attribution:
     wanted = word.strip().lower()
-    if wanted not in set(Fault):
-        raise BadOwner(f"{key!r} names no fault", f"faults are {', '.join(Fault)}")
-    return Fault(wanted)
+    if wanted not in set(Attribution):
+        raise BadOwner(f"{key!r} names no fault", f"faults are {', '.join(Attribution)}")
+    return Attribution(wanted)
 
 
 def _label(key: str) -> str:
@@ -95,7 +95,7 @@ def _label(key: str) -> str:
     if wanted not in set(FailureClass):
         near = get_close_matches(wanted, list(FailureClass), n=1)
         meant = f", did you mean {str(near[0])!r}?" if near else ""
-        known = ", ".join([*FailureClass, "other / …", *(FAULT + each for each in Fault)])
+        known = ", ".join([*FailureClass, "other / …", *(FAULT + each for each in Attribution)])
         raise BadOwner(f"{key!r} is no class of failure{meant}", f"known: {known}")
     return class_label(FailureClass(wanted), sub.strip() or None if slash else None)
 

@@ -18,12 +18,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_rows
-from taxonomy import ledger
-from taxonomy.calibration.audit import audit_sample
-from taxonomy.query import Verdict, verdicts
-from taxonomy.stats.holding import hidden, parted
+from taxonomy.calibration.disagreement import audit_sample
+from taxonomy.held_out import hidden, parted
+from taxonomy.judgements.scores import opinions
+from taxonomy.judgements.tags import human_words
+from taxonomy.query.failures import Verdict, verdicts
 
 Reason = Literal["untagged failure", "passed with warnings", "audit sample", "second look"]
 
@@ -67,7 +68,7 @@ def queue(store: Store, by: str, *, blind: bool = False) -> Queue:
     """The queue of a person, or their blind one: the same runs in the same order every time."""
     rows, held = parted(trace_rows(store), hidden(store))
     heard: dict[str, set[str]] = defaultdict(set)
-    for word in ledger.human_words(store):
+    for word in human_words(store):
         heard[word.run].add(word.by)
     said = {} if blind else verdicts(store)
     asked = _second_look(rows, heard, by) if blind else _first_look(store, rows, heard, said, by)
@@ -99,7 +100,7 @@ def _first_look(
     yield "passed with warnings", dubious, [row for row in dubious if row.run not in heard]
     drawn = {row.trace: row for row in rows}
     sample = [drawn[key] for key in audit_sample(drawn) if drawn[key].steps]
-    scored = {score.trace for score in ledger.opinions(store) if score.by == by}
+    scored = {score.trace for score in opinions(store) if score.by == by}
     yield (
         "audit sample",
         sample,

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from replay.store import Store, handle
-from replay.store.migrating import Migrations
-from taxonomy.ledger import open_ledger
+from replay.store import handle
+from replay.store.handle import Store
+from replay.store.migrations import Migrations
+from taxonomy.judgements.schema import open_ledger
 
 
 @contextmanager

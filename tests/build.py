@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from replay import canon, steps
+from replay import digests, steps
 from replay.formats.dialogue import Thread, Turn
-from replay.formats.intake import Tally
+from replay.formats.source import Tally
 from replay.trace import (
     AgentSpan,
     AnySpan,
@@ -135,7 +135,7 @@ def trace(
     spans: tuple[AnySpan, ...] = (root, *builder.thread.spans())
     made, loose, _ = steps.build(spans)
     return Trace(
-        id=canon.trace_id("built", str(task), None),
+        id=digests.trace_id("built", str(task), None),
         run="built",
         header=Header(
             format="built", source_id="built", outcome=Outcome(status=outcome), **(header or {})

@@ -12,14 +12,14 @@ from typing import Any
 
 from rich.console import Console
 
-from arc_tui.cli.show import print_trace, print_trace_json
-from arc_tui.jobs import importing
-from arc_tui.views.trace.sifting import labelled, sifted
-from arc_tui.views.trace.tree import path_to, visible
-from arc_tui.views.trace.view import build_beginning, build_trace
-from replay.store import Store
+from arc_tui import importing
+from arc_tui.features.trace.command import print_trace, print_trace_json
+from arc_tui.features.trace.tree_filter import labelled, sifted
+from arc_tui.views.trace import build_beginning, build_trace
+from arc_tui.views.tree import path_to, visible
+from replay.store.handle import Store
 from replay.store.rows import step_rows
-from taxonomy import ledger
+from taxonomy.judgements.diagnoses import undiagnosed
 from tests.replay import otlp_case as otlp
 
 Value = dict[str, Any]
@@ -147,7 +147,7 @@ def _import(store: Store, path: Path) -> None:
 
 
 def _diagnose(store: Store, _: Path) -> None:
-    (key,) = ledger.undiagnosed(store)
+    (key,) = undiagnosed(store)
     importing.diagnose_one(store, key)
 
 

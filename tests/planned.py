@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replay.store import Store
+from replay.store.handle import Store
 
 
 def planned(store: Store, *asked: Callable[[], object]) -> list[tuple[str, list[str]]]:

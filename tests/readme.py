@@ -18,19 +18,18 @@ import click
 import msgspec
 from click.testing import CliRunner
 
-from arc_tui.cli import cli
-from arc_tui.jobs import importing
+from arc_tui import importing
+from arc_tui.commands import cli
+from arc_tui.features.calibration.results import markdown, shipped
+from arc_tui.features.doctor import never_checked
+from arc_tui.features.imports.formats import HEAD, build_formats
 from arc_tui.places import fixtures
-from arc_tui.views.calibration.results import markdown, shipped
-from arc_tui.views.doctor import never_checked
-from arc_tui.views.formats import HEAD, build_formats
-from replay.edit import Change
-from replay.edit.changes import EFFORTS, ROLES
-from replay.edit_file import KINDS
+from replay.edit.changes import EFFORTS, ROLES, Change
+from replay.edit.files import KINDS
 from replay.store.rows import StepRow
 from taxonomy.classes import CLASSES, SHAPES
-from taxonomy.ledger import open_ledger
-from taxonomy.query import TagRow
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import TagRow
 from taxonomy.query.listing import RunRow
 from tests import tutorial
 from tests.faults import reached
@@ -58,48 +57,49 @@ def _shown(pieces: Iterable[str]) -> list[str]:
 def keys() -> str:
     """A row a key of each screen."""
     from arc_tui.app import ArcApp
-    from arc_tui.screens import calibration, compare, failures, money
-    from arc_tui.screens.bisect import screen as bisect
-    from arc_tui.screens.free import screen as free
-    from arc_tui.screens.help import screen as help_
-    from arc_tui.screens.probing import screen as probing
-    from arc_tui.screens.replay import screen as replay
-    from arc_tui.screens.runs import screen as runs
-    from arc_tui.screens.settings import screen as settings
-    from arc_tui.screens.steps import screen as steps
-    from arc_tui.screens.tour import touring
-    from arc_tui.screens.trace import screen as trace
-    from arc_tui.screens.trace import walking
-    from arc_tui.screens.trying import screen as trying
-    from arc_tui.widgets import rows as lists
-    from arc_tui.widgets import stub_box
-    from arc_tui.widgets.bisect import versions as bisect_list
-    from arc_tui.widgets.compare import rows as compare_list
-    from arc_tui.widgets.failures import bars as failure_bars
-    from arc_tui.widgets.failures import runs as failure_runs
-    from arc_tui.widgets.settings import lists as setting_lists
-    from arc_tui.widgets.steps import rows as steps_list
-    from arc_tui.widgets.tagging import picker as tag_picker
-    from arc_tui.widgets.trace import span_tree
+    from arc_tui.features.bisect import screen as bisect
+    from arc_tui.features.bisect import widgets as bisect_list
+    from arc_tui.features.bisect_steps import screen as steps
+    from arc_tui.features.bisect_steps import widgets as steps_list
+    from arc_tui.features.calibration import screen
+    from arc_tui.features.compare import widgets as compare_list
+    from arc_tui.features.compare.screen import CompareScreen
+    from arc_tui.features.cost.screen import MoneyScreen
+    from arc_tui.features.edit_test import screen as trying
+    from arc_tui.features.failures import widgets as failure_bars
+    from arc_tui.features.failures import widgets as failure_runs
+    from arc_tui.features.failures.screen import FailuresScreen
+    from arc_tui.features.free import screen as free
+    from arc_tui.features.free import stub_box
+    from arc_tui.features.help import screen as help_
+    from arc_tui.features.probes import screen as probing
+    from arc_tui.features.replay import screen as replay
+    from arc_tui.features.runs import screen as runs
+    from arc_tui.features.settings import screen as setting_lists
+    from arc_tui.features.settings import screen as settings
+    from arc_tui.features.trace import queue, span_tree, tag_picker
+    from arc_tui.features.trace import screen as trace
+    from arc_tui.tour import Touring
+    from arc_tui.ui import list as lists
 
     found = []
     for where, owner in (
         ("everywhere", ArcApp),
-        ("everywhere", touring.Touring),
+        ("everywhere", Touring),
         ("lists", lists.RowList),
         ("runs", runs.RunsScreen),
         ("trace", trace.TraceScreen),
-        ("tagging queue", walking.Walking),
+        ("tagging queue", queue.Walking),
         ("tag a step", tag_picker.TagPicker),
         ("span tree", span_tree.SpanTree),
-        ("compare", compare.CompareScreen),
+        ("compare", CompareScreen),
         ("compare, steps", compare_list.CompareList),
-        ("money", money.MoneyScreen),
-        ("failures", failures.FailuresScreen),
+        ("money", MoneyScreen),
+        ("failures", FailuresScreen),
         ("failures, bars", failure_bars.FailureBars),
         ("failures, runs", failure_runs.FailureRuns),
         ("try an edit", trying.TryScreen),
-        ("calibration", calibration.CalibrationScreen),
+        ("calibration", screen.CalibrationScreen),
         ("bisect", bisect.BisectScreen),
         ("bisect, versions", bisect_list.BisectList),
         ("which step", steps.StepsScreen),

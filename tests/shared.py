@@ -16,10 +16,10 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from arc_tui.jobs import importing
-from replay.store import Store
+from arc_tui import importing
+from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_rows
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

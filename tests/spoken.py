@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from click.testing import CliRunner
 
-from arc_tui.cli import main
+from arc_tui.commands import main
 
 
 class Spoken(NamedTuple):

@@ -166,7 +166,7 @@ sys.meta_path[:] = map(Lacking, sys.meta_path)
 def arc_without(modules: set[str], words: list[str]) -> subprocess.CompletedProcess[str]:
     """A command in a process where these modules cannot be found."""
     code = WITHOUT.format(modules=modules) + (
-        f"sys.argv = {['arc', *words]!r}\nfrom arc_tui.cli import main\nmain()\n"
+        f"sys.argv = {['arc', *words]!r}\nfrom arc_tui.commands import main\nmain()\n"
     )
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT
@@ -204,11 +204,13 @@ def test_a_command_that_lacks_its_extra_names_it(
 
 
 def test_each_package_that_recording_imports_is_named_where_it_alone_is_lacking() -> None:
-    for file, name in (("recording", "record"), ("listening", "listen"), ("serving", "serve")):
+    record, serve = "features/record/command.py", "serve/command.py"
+    for file, name in ((record, "record"), (record, "listen"), (serve, "serve")):
         needed = [
             module
-            for node in nodes(ROOT / "arc_tui" / "cli" / f"{file}.py")
+            for node in nodes(ROOT / "arc_tui" / file)
             if isinstance(node, ast.Call) and _called(node) == "require"
+            if _texts(node.args[:1]) == [f"arc {name}"]
             for module in _texts(node.args[1:])
         ]
         assert needed
@@ -238,10 +240,10 @@ def test_without_any_extra_every_other_module_can_be_imported() -> None:
 
 
 ONLY_WITH_SERVE = [
-    "arc_tui.live.proxy",
-    "arc_tui.live.receiver",
-    "arc_tui.live.serving.server",
-    "arc_tui.live.serving.session",
+    "arc_tui.features.record.listening",
+    "arc_tui.features.record.proxy",
+    "arc_tui.serve.server",
+    "arc_tui.serve.session",
 ]
 """What is imported by a command that has asked for its extra before."""
 

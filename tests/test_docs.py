@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arc_tui.cli import COMMANDS
+from arc_tui.commands import COMMANDS
 from tests.readme import README, rendered
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.trace.screen import TraceScreen
-from replay.store import Store
-from taxonomy.ledger import open_ledger
+from arc_tui.features.trace.screen import TraceScreen
+from replay.store.handle import Store
+from taxonomy.judgements.schema import open_ledger
 from tests.growth_case import PARTS, SHAPES, counted, put
 from tests.screen import settle
 from tests.spoken import installed

@@ -18,13 +18,13 @@ import msgspec
 import pytest
 from backports import zstd
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from replay.depth import from_text
 from replay.errors import BadTrace
 from replay.formats import formats, load
-from replay.formats.intake import Source, Tally, decode
-from replay.store import Store
-from taxonomy.ledger import open_ledger
+from replay.formats.source import Source, Tally, decode
+from replay.store.handle import Store
+from taxonomy.judgements.schema import open_ledger
 from tests.hostile import HUGE, ODD, SEEDS, SHAPES, long, many, places, put, written
 
 QUICK = 36

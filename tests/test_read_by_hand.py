@@ -16,18 +16,19 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from replay.store import Store, read
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.rows import TraceRow
 from taxonomy.calibration.labels import place, read_labels
-from taxonomy.classes import FailureClass, Fault
+from taxonomy.classes import Attribution, FailureClass
 from taxonomy.diagnosis import diagnose
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.shared import DATA, Imported, needs_shared, runs_below
 
 pytestmark = needs_shared
 
 GAVE_UP, LOOP, OTHER = FailureClass.GAVE_UP, FailureClass.LOOP, FailureClass.OTHER
-AGENT, HARNESS, CHECK = Fault.AGENT, Fault.HARNESS, Fault.CHECK
+AGENT, HARNESS, CHECK = Attribution.AGENT, Attribution.HARNESS, Attribution.CHECK
 
 
 class Read(Struct, frozen=True):
@@ -37,12 +38,12 @@ class Read(Struct, frozen=True):
     run: str
     steps: frozenset[int]
     failure: FailureClass
-    fault: Fault
+    fault: Attribution
     reason: str
     misses: frozenset[str] = frozenset()
 
 
-def run(name: str, steps: set[int], failure: FailureClass, fault: Fault, reason: str,
+def run(name: str, steps: set[int], failure: FailureClass, fault: Attribution, reason: str,
         *misses: str) -> Read:  # fmt: skip
     return Read(name, frozenset(steps), failure, fault, reason, frozenset(misses))
 

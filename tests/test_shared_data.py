@@ -17,13 +17,16 @@ from typing import Any
 import pytest
 
 from replay import formats
+from replay.care import check
 from replay.errors import BadTrace
-from replay.formats.intake import Source, Tally
-from replay.store import Store, check, read
+from replay.formats.source import Source, Tally
+from replay.store import read
 from replay.store.backup import counts
+from replay.store.handle import Store
 from replay.store.rows import trace_row, trace_rows
-from taxonomy.classes import FailureClass, Fault
-from taxonomy.ledger import diagnosis, open_ledger
+from taxonomy.classes import Attribution, FailureClass
+from taxonomy.judgements.diagnoses import diagnosis
+from taxonomy.judgements.schema import open_ledger
 from tests.shared import DATA, LABELLED, Imported, imported, needs_shared
 from tests.shared_files import ROWS, Row, files
 from tests.spoken import spoken
@@ -172,7 +175,7 @@ def test_runs_whose_calls_are_garbled_are_the_harness_s_fault(store: Store) -> N
     assert said is not None
     found = said.findings[0]
     assert (found.failure, found.sub) == (FailureClass.OTHER, "malformed calls")
-    assert found.fault is Fault.HARNESS
+    assert found.fault is Attribution.HARNESS
 
 
 PLANTED = rb"AKIA[0-9A-Z]{16}|(?<=SECRET_ACCESS_KEY=)[A-Za-z0-9/+]{40}|gh[po]_\w{36}|hf_\w{34}"

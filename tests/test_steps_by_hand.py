@@ -12,7 +12,7 @@ import pytest
 from msgspec import Struct
 
 from replay import formats
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.messages import calls, observed, text
 from replay.trace import Batch, Level, Message, ModelCall, ToolCall
 from tests.shared import DATA, needs_shared

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from arc_tui.places import fixtures
-from replay.store import Store
 from replay.store.backup import counts
+from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_row
 from taxonomy.findings import Diagnosis
-from taxonomy.ledger import diagnosis, open_ledger
+from taxonomy.judgements.diagnoses import diagnosis
+from taxonomy.judgements.schema import open_ledger
 
 ROOT = Path(__file__).resolve().parents[1]
 

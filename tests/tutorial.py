@@ -17,7 +17,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from arc_tui.cli import cli
+from arc_tui.commands import cli
 from tests.shared import DATA
 
 START, END = "<!-- tutorial -->", "<!-- /tutorial -->"

@@ -1,17 +1,27 @@
-"""What a judge said of a run, step by step: scores, what stands behind them, what was not asked."""
+"""What a judge said of a run, step by step: scores, what stands behind them, what was not
+asked.
+
+Who scored the steps of a run, and may their scores be believed without a look?
+
+Scores stand side by side and are never mixed. A judge counts only while its calibration
+stands;
+one that does not is shown to who asks for it, and says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from arc_tui import format
+from arc_tui.ui import format
 from replay.statistics import Rate, rate
-from taxonomy.findings import Item
+from replay.store.handle import Store
+from taxonomy.calibration.trusted import trust
+from taxonomy.findings import TRUST, Item, Source, StepScore
 from taxonomy.goals import GoalScore, Weighted
-from taxonomy.judge.bench import Judged
-from taxonomy.rubrics import Mode
+from taxonomy.judge.rubrics import Mode
+from taxonomy.judge.run import Judged
 
 
 class ScoreRow(Struct, frozen=True, kw_only=True):
@@ -143,3 +153,70 @@ def shown_notices(given: Sequence[Judged], k: int) -> Iterator[str]:
     cut = sum(each.cut for each in given)
     if cut:
         yield f"{format.count(cut, 'long text')} shown to the judge without the middle"
+
+
+class Scorer(Struct, frozen=True, kw_only=True):
+    """A source of scores by its name. `used`: its scores count without being asked for.
+
+    `model`, `mode` and `rubric` are what makes a judge's scores comparable, `checked` how its
+    calibration stands; all are empty for anyone else.
+    """
+
+    source: Source
+    by: str
+    used: bool = True
+    model: str = ""
+    mode: str = ""
+    rubric: str = ""
+    checked: str = ""
+
+    @property
+    def name(self) -> str:
+        """Who says so, short enough for a caption."""
+        if self.source == "judge":
+            return " · ".join(filter(None, (f"judge {self.model}", self.mode, self.checked)))
+        return f"{self.source} · {self.by}"
+
+
+def scorers(
+    store: Store, scores: Iterable[StepScore], trusted: Collection[StepScore], now_ns: int
+) -> tuple[Scorer, ...]:
+    """Everyone who gave one of `scores`, most trusted first; `trusted` are those that count."""
+    used = {(score.source, score.by) for score in trusted}
+    found = {(score.source, score.by) for score in scores} | used
+    return tuple(
+        _scorer(store, source, by, (source, by) in used, now_ns)
+        for source, by in sorted(found, key=lambda each: (TRUST.index(each[0]), each[1]))
+    )
+
+
+def _scorer(store: Store, source: Source, by: str, used: bool, now_ns: int) -> Scorer:
+    if source != "judge":
+        return Scorer(source=source, by=by, used=used)
+    from taxonomy.judge.kept_scores import parsed
+
+    checked, judged = _checked(store, by, used, now_ns), parsed(by)
+    if judged is None:
+        return Scorer(source=source, by=by, used=used, model=by, checked=checked)
+    goals = f", goals {judged.goals}" if judged.goals else ""
+    return Scorer(
+        source=source,
+        by=by,
+        used=used,
+        model=judged.model,
+        mode=judged.mode,
+        rubric=f"{judged.rubric}{goals}",
+        checked=checked,
+    )
+
+
+def _checked(store: Store, by: str, used: bool, now_ns: int) -> str:
+    """How the calibration of a judge stands; a trusted one may not be `used` for this run."""
+    from arc_tui.features.calibration.drift import stands
+
+    found = trust(store, by, now_ns)
+    if len(found.missing) > 1:
+        first, *more = found.missing
+        found = structs.replace(found, missing=(f"{first}, and {len(more)} more",))
+    other = ", not used for this run" if found.state == "trusted" and not used else ""
+    return f"{stands(found)}{other}"

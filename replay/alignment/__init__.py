@@ -6,17 +6,3 @@ a form that many can be held against many, `best` finds the pairs that are likes
 rules of `replay.compare`; `regrouping` finds the calls that only fell into other steps, `departure`
 says from which row on the runs stay apart.
 """
-
-from replay.alignment.departure import LONG, Parting, Standing, parting
-from replay.alignment.rows import Doing, Row, agreed_tools, rows
-
-__all__ = [
-    "LONG",
-    "Doing",
-    "Parting",
-    "Row",
-    "Standing",
-    "agreed_tools",
-    "parting",
-    "rows",
-]

@@ -1,22 +1,26 @@
-"""Two runs row by row: steps that answer to each other, and what differs in each pair.
+"""Which step of one run answers to which of another, and from which row on do the two stay
+apart?
 
-What the first thread of a run did is laid beside what the first thread of the other did, and what
-all its other threads did beside the same of the other: how steps of a sub-agent fell between those
-of its caller is left to chance by the machine that ran them.
+Long runs are cut, so that only steps that can meet are weighed against each other. Calls
+that one
+run made together and the other one after the other are the same calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import ceil
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
+from rapidfuzz.distance import LCSseq
 
 from replay.action import Action, defaults
-from replay.alignment.best import Pair, pairs
-from replay.alignment.deed import Terms, deed
-from replay.alignment.departure import Standing
-from replay.alignment.regrouping import regrouped
-from replay.compare import PLAIN, Difference, Rules, compare
+from replay.alignment.fingerprint import ActionFingerprint, Terms, call_key, fingerprint, worth
+from replay.compare.actions import Difference, compare
+from replay.compare.rules import PLAIN, Rules
 from replay.trace import Tool
 
 
@@ -73,7 +77,8 @@ def _rows(
 ) -> list[Row]:
     terms = Terms({tool.name: defaults(tool) for tool in tools}, rules)
     met = pairs(
-        [deed(each.action, terms) for each in first], [deed(each.action, terms) for each in second]
+        [fingerprint(each.action, terms) for each in first],
+        [fingerprint(each.action, terms) for each in second],
     )
     made = list(_laid(first, second, met, tools, rules))
     actions = [(_action(row.first), _action(row.second)) for row in made]
@@ -96,7 +101,7 @@ def _laid(
         yield from (Row(first=each) for each in first[mine:row])
         yield from (Row(second=each) for each in second[other:column])
         if row < len(first):
-            yield beside(first[row], second[column], tools, rules)
+            yield rows_of_pairs(first[row], second[column], tools, rules)
         mine, other = row + 1, column + 1
 
 
@@ -104,7 +109,9 @@ def _action(doing: Doing | None) -> Action | None:
     return doing.action if doing is not None else None
 
 
-def beside(first: Doing, second: Doing, tools: Sequence[Tool] = (), rules: Rules = PLAIN) -> Row:
+def rows_of_pairs(
+    first: Doing, second: Doing, tools: Sequence[Tool] = (), rules: Rules = PLAIN
+) -> Row:
     """Two steps in one row."""
     return Row(
         first=first,
@@ -122,3 +129,341 @@ def agreed_tools(*offered: Iterable[Tool]) -> tuple[Tool, ...]:
         else:
             found[tool.name] = tool
     return tuple(tool for tool in found.values() if tool is not None)
+
+
+LONG = 3
+"""Rows together after which any departure is over."""
+
+Standing: TypeAlias = Literal["together", "apart", "open"]
+"""How two runs stand to each other in a row; `open` where comparing cannot tell."""
+
+
+class Divergence(Struct, frozen=True, kw_only=True):
+    """How two runs part. Rows count from 0.
+
+    `first` is the first row apart, None where there is none; `lasting` the one from which on they
+    stay apart, None where they are together again in the end. `again` counts how often they came
+    together again before that.
+    """
+
+    first: int | None = None
+    lasting: int | None = None
+    again: int = 0
+
+
+def parting(standings: Iterable[Standing]) -> Divergence:
+    """How two runs part, by how they stand in each row."""
+    first: int | None = None
+    since: int | None = None
+    again = apart = 0
+    for row, standing in enumerate(standings):
+        if standing == "apart":
+            first = row if first is None else first
+            since = row if since is None else since
+            apart = min(apart + 1, LONG)
+        elif standing == "together" and since is not None:
+            apart -= 1
+            if not apart:
+                since = None
+                again += 1
+    return Divergence(first=first, lasting=since, again=again)
+
+
+def regrouped(
+    rows: Sequence[tuple[Action | None, Action | None]], apart: Sequence[bool], terms: Terms
+) -> set[int]:
+    """The rows of those that are `apart` whose calls are the same when steps of one run are taken
+    together: a pair of which one made more calls, and the steps alone around it that made them."""
+    found: set[int] = set()
+    for place, (mine, other) in enumerate(rows):
+        if not apart[place] or mine is None or other is None:
+            continue
+        side = int(len(mine.calls) > len(other.calls))
+        fewer, more = (other, mine) if side else (mine, other)
+        missing = _missing(fewer, more, terms)
+        if missing:
+            found |= _supplied(rows, place, side, missing, terms)
+    return found
+
+
+def _missing(fewer: Action, more: Action, terms: Terms) -> Counter[str]:
+    """The calls that one makes besides those of the other; none where it lacks one of these."""
+    if len(fewer.calls) == len(more.calls):
+        return Counter()
+    has, wants = _calls(more, terms), _calls(fewer, terms)
+    return has - wants if wants and wants <= has else Counter()
+
+
+def _supplied(
+    rows: Sequence[tuple[Action | None, Action | None]],
+    place: int,
+    side: int,
+    missing: Counter[str],
+    terms: Terms,
+) -> set[int]:
+    """The row and the steps alone of one run, next to it, that make what is missing; () if they do
+    not."""
+    taken = {place}
+    for around in (range(place - 1, -1, -1), range(place + 1, len(rows))):
+        for row in around:
+            alone, theirs = rows[row][side], rows[row][1 - side]
+            if alone is not None and theirs is not None:
+                break
+            if alone is None:  # the other run's
+                continue
+            calls = _calls(alone, terms)
+            if not missing or not calls or not calls <= missing:
+                break
+            missing = missing - calls
+            taken.add(row)
+    return set() if missing else taken
+
+
+def _calls(action: Action, terms: Terms) -> Counter[str]:
+    return Counter() if action.cut else Counter(call_key(c, terms) for c in action.calls)
+
+
+MOST_CELLS = 400_000
+"""Pairs that are weighed for one piece; a longer one is cut before (`replay.alignment.rows`)."""
+
+_PAIR, _SKIP_FIRST, _SKIP_SECOND = 0, 1, 2
+
+
+class Pair(NamedTuple):
+    """Places in both runs that stand in one row."""
+
+    first: int
+    second: int
+
+
+def pairs(first: Sequence[ActionFingerprint], second: Sequence[ActionFingerprint]) -> list[Pair]:
+    """The best pairs, ascending in both. A second or two for two thousand steps a side."""
+    if [each.order for each in first] > [each.order for each in second]:
+        return [Pair(mine, other) for other, mine in _pairs(second, first)]
+    return _pairs(first, second)
+
+
+def _pairs(first: Sequence[ActionFingerprint], second: Sequence[ActionFingerprint]) -> list[Pair]:
+    found: list[Pair] = []
+    for piece in pieces(first, second, MOST_CELLS):
+        if piece.equal:
+            found.extend(map(Pair, range(*piece.first), range(*piece.second)))
+        else:
+            found.extend(_best(first, second, piece))
+    return found
+
+
+def _best(
+    first: Sequence[ActionFingerprint], second: Sequence[ActionFingerprint], piece: Piece
+) -> list[Pair]:
+    """The best pairs of one piece. Takes a byte for each pair that is weighed."""
+    (top, bottom), (start, end) = piece.first, piece.second
+    columns = end - start
+    weigh = _Weights(second[start:end])
+    above = [0] * (columns + 1)
+    ways: list[bytearray] = []
+    for place in range(top, bottom):
+        row, way = [0], bytearray(columns)
+        left = 0
+        worths = weigh.row(first[place])
+        for column in range(columns):
+            met, up = above[column] + worths[column], above[column + 1]
+            if met >= up and met >= left:
+                left = met
+            elif up >= left:
+                left = up
+                way[column] = _SKIP_FIRST
+            else:
+                way[column] = _SKIP_SECOND
+            row.append(left)
+        above = row
+        ways.append(way)
+    return _walked(ways, columns, top, start)
+
+
+def _walked(ways: Sequence[bytearray], columns: int, top: int, start: int) -> list[Pair]:
+    """The pairs on the way back from the end."""
+    found: list[Pair] = []
+    row, column = len(ways) - 1, columns - 1
+    while row >= 0 and column >= 0:
+        way = ways[row][column]
+        if way == _PAIR:
+            found.append(Pair(top + row, start + column))
+        row -= way != _SKIP_SECOND
+        column -= way != _SKIP_FIRST
+    found.reverse()
+    return found
+
+
+class _Weights:
+    """What each deed is worth beside each of some others; equal ones are weighed once."""
+
+    def __init__(self, others: Sequence[ActionFingerprint]) -> None:
+        self._kinds = list(dict.fromkeys(others))
+        number = {each: place for place, each in enumerate(self._kinds)}
+        self._places = [number[each] for each in others]
+        self._rows: dict[ActionFingerprint, list[int]] = {}
+
+    def row(self, deed: ActionFingerprint) -> list[int]:
+        found = self._rows.get(deed)
+        if found is None:
+            by_kind = [worth(deed, each) for each in self._kinds]
+            found = self._rows[deed] = [by_kind[place] for place in self._places]
+        return found
+
+
+Range: TypeAlias = tuple[int, int]
+"""Places from the first up to the second, which is not among them."""
+
+
+class Piece(NamedTuple):
+    """Parts of both runs that stand beside each other; `equal` where they do so place by place."""
+
+    first: Range
+    second: Range
+    equal: bool = False
+
+    @property
+    def cells(self) -> int:
+        return (self.first[1] - self.first[0]) * (self.second[1] - self.second[0])
+
+
+Anchors: TypeAlias = Sequence[tuple[int, int]]
+
+
+def pieces(
+    first: Sequence[ActionFingerprint], second: Sequence[ActionFingerprint], most: int
+) -> Iterator[Piece]:
+    """The pieces in order, none that is to be weighed of more than `most` pairs."""
+    whole = Piece((0, len(first)), (0, len(second)))
+    for piece in _trimmed(first, second, whole):
+        yield from _cut(first, second, piece, most, (_lone, _common))
+
+
+def _trimmed(
+    first: Sequence[ActionFingerprint], second: Sequence[ActionFingerprint], piece: Piece
+) -> Iterator[Piece]:
+    """What is equal at the start, what is left, what is equal at the end."""
+    (top, bottom), (start, end) = piece.first, piece.second
+    length = min(bottom - top, end - start)
+    ahead = 0
+    while ahead < length and _equal(first[top + ahead], second[start + ahead]):
+        ahead += 1
+    behind = 0
+    while behind < length - ahead and _equal(first[bottom - 1 - behind], second[end - 1 - behind]):
+        behind += 1
+    found = (
+        Piece((top, top + ahead), (start, start + ahead), equal=True),
+        Piece((top + ahead, bottom - behind), (start + ahead, end - behind)),
+        Piece((bottom - behind, bottom), (end - behind, end), equal=True),
+    )
+    yield from (each for each in found if each.cells)
+
+
+def _equal(mine: ActionFingerprint, other: ActionFingerprint) -> bool:
+    return mine.key is not None and mine.key == other.key
+
+
+def _cut(
+    first: Sequence[ActionFingerprint],
+    second: Sequence[ActionFingerprint],
+    piece: Piece,
+    most: int,
+    ways: Sequence[
+        Callable[[Sequence[ActionFingerprint], Sequence[ActionFingerprint], Piece], Anchors]
+    ],
+) -> Iterator[Piece]:
+    if piece.equal or piece.cells <= most:
+        yield piece
+    elif not ways:
+        yield from _tiles(piece, most)
+    else:
+        anchors = ways[0](first, second, piece)
+        for part in _between(piece, anchors):
+            yield from _cut(first, second, part, most, ways[1:])
+
+
+def _between(piece: Piece, anchors: Anchors) -> Iterator[Piece]:
+    """The anchors as pieces of their own, and what lies between them."""
+    mine, other = piece.first[0], piece.second[0]
+    for row, column in anchors:
+        gap = Piece((mine, row), (other, column))
+        if gap.cells:
+            yield gap
+        yield Piece((row, row + 1), (column, column + 1), equal=True)
+        mine, other = row + 1, column + 1
+    rest = Piece((mine, piece.first[1]), (other, piece.second[1]))
+    if rest.cells:
+        yield rest
+
+
+def _lone(
+    first: Sequence[ActionFingerprint], second: Sequence[ActionFingerprint], piece: Piece
+) -> Anchors:
+    """Actions that are in both parts once, as many as stand in the same order in both."""
+    mine = Counter(each.key for each in first[slice(*piece.first)])
+    at = _once(second, piece.second)
+    met = [
+        (row, at[key])
+        for row in range(*piece.first)
+        if (key := first[row].key) is not None and mine[key] == 1 and key in at
+    ]
+    return _ascending(met)
+
+
+def _once(deeds: Sequence[ActionFingerprint], part: Range) -> dict[str, int]:
+    count = Counter(each.key for each in deeds[slice(*part)])
+    return {
+        key: place
+        for place in range(*part)
+        if (key := deeds[place].key) is not None and count[key] == 1
+    }
+
+
+def _ascending(met: Anchors) -> Anchors:
+    """The longest choice of them whose second places ascend too."""
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int | None] = []
+    for place, (_, column) in enumerate(met):
+        length = bisect_left(ends, column)
+        before.append(last[length - 1] if length else None)
+        if length == len(ends):
+            ends.append(column)
+            last.append(place)
+        else:
+            ends[length], last[length] = column, place
+    found = []
+    at = last[-1] if last else None
+    while at is not None:
+        found.append(met[at])
+        at = before[at]
+    return found[::-1]
+
+
+def _common(
+    first: Sequence[ActionFingerprint], second: Sequence[ActionFingerprint], piece: Piece
+) -> Anchors:
+    """A longest row of equal actions that both parts have."""
+    (top, bottom), (start, end) = piece.first, piece.second
+    mine = [each.key or f"first {place}" for place, each in enumerate(first[top:bottom])]
+    other = [each.key or f"second {place}" for place, each in enumerate(second[start:end])]
+    return [
+        (top + block.a + place, start + block.b + place)
+        for block in LCSseq.opcodes(mine, other).as_matching_blocks()
+        for place in range(block.size)
+    ]
+
+
+def _tiles(piece: Piece, most: int) -> Iterator[Piece]:
+    """Equal shares of both parts beside each other."""
+    (top, bottom), (start, end) = piece.first, piece.second
+    number = 1
+    while ceil((bottom - top) / number) * ceil((end - start) / number) > most:
+        number += 1
+    rows = [top + (bottom - top) * place // number for place in range(number + 1)]
+    columns = [start + (end - start) * place // number for place in range(number + 1)]
+    for place in range(number):
+        tile = Piece((rows[place], rows[place + 1]), (columns[place], columns[place + 1]))
+        if tile.cells:
+            yield tile

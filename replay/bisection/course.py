@@ -17,7 +17,7 @@ from replay.bisection.result import Found, Seen
 from replay.bisection.rounds import USUAL, Outcome, Round, Settings, Spent, Why, Wish
 from replay.bisection.search import search
 from replay.bisection.versions import Asked, Version
-from replay.edit import Edit
+from replay.edit.changes import Edit
 from replay.errors import ModelRefused
 
 R = TypeVar("R")

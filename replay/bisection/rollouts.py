@@ -22,13 +22,13 @@ from replay import action
 from replay.action import Act, Action
 from replay.bisection.rounds import Outcome, Wish
 from replay.bisection.versions import CannotAsk, Evidence, Version, first_reasons
-from replay.compare import PLAIN, Rules
-from replay.edit import Edit
+from replay.compare.rules import PLAIN, Rules
+from replay.edit.changes import Edit
 from replay.errors import BadEdit, ModelRefused, NotFound
+from replay.free.recorded_results import BARE, Terms
 from replay.free.result import FreeRun
-from replay.free.run import Going, road, run_all
-from replay.free.tape import BARE, Terms
-from replay.locked.sampling import RANGE
+from replay.free.run import FreeRunner, recorded_actions, run_all
+from replay.locked.row import RANGE
 from replay.models.cached import Cached
 from replay.predicate import Predicate
 from replay.trace import Fidelity, Trace
@@ -104,7 +104,7 @@ class Rollouts:
     def add(self, version: Version) -> int:
         """One more version; its number. Raises as the constructor does."""
         try:
-            ahead = road(self._trace, version.edit, self.model.name, version.start)
+            ahead = recorded_actions(self._trace, version.edit, self.model.name, version.start)
         except BadEdit as error:
             raise BadEdit(f"{version.name}: {error.message}", error.hint) from error
         if not ahead:
@@ -151,15 +151,15 @@ class Rollouts:
         wishes = [Wish(0, sample) for sample in range(k)]
         return self._made(wishes, [self._going(edit, start, sample) for sample in range(k)])
 
-    def _begun(self, wish: Wish) -> Going:
+    def _begun(self, wish: Wish) -> FreeRunner:
         version = self.versions[wish.version]
         try:
             return self._going(version.edit, version.start, wish.sample)
         except BadEdit as error:
             raise BadEdit(f"{version.name}: {error.message}", error.hint) from error
 
-    def _going(self, edit: Edit | None, start: int | None, sample: int) -> Going:
-        return Going(
+    def _going(self, edit: Edit | None, start: int | None, sample: int) -> FreeRunner:
+        return FreeRunner(
             self._trace,
             edit,
             self.model,
@@ -170,7 +170,7 @@ class Rollouts:
             rules=self._rules,
         )
 
-    def _made(self, wishes: Sequence[Wish], runs: Sequence[Going]) -> list[Rollout]:
+    def _made(self, wishes: Sequence[Wish], runs: Sequence[FreeRunner]) -> list[Rollout]:
         """The runs at their ends, side by side until then, judged in the order of the wishes."""
         run_all(runs, self.model)
         for each in runs:

@@ -16,10 +16,10 @@ from replay import action
 from replay.action import Action
 from replay.bisection.rounds import Outcome, Wish
 from replay.bisection.versions import CannotAsk, Evidence, Version, first_reasons
+from replay.detector import Detector
 from replay.errors import BadEdit, OfflineMiss, RequestRefused, no_step
-from replay.locked.sampling import RANGE
+from replay.locked.row import RANGE
 from replay.models.cached import Answered, Ask, Cached
-from replay.oracle import Oracle
 from replay.plan import Arm, Plan, plans
 from replay.trace import Fidelity, Trace
 
@@ -52,7 +52,7 @@ class Trials:
     def __init__(
         self,
         trace: Trace,
-        oracle: Oracle,
+        oracle: Detector,
         model: Cached,
         versions: Iterable[Version] = (),
         *,

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from replay.bisection.rounds import Outcome, Wish
-from replay.edit import Edit
+from replay.edit.changes import Edit
 from replay.errors import BadEdit
 from replay.models.cached import Cached
 from replay.trace import Fidelity

@@ -14,13 +14,11 @@ from io import BytesIO
 from pathlib import Path
 
 from replay import files
-from replay.bundle import archive, contents
-from replay.bundle.archive import BadBundle
-from replay.bundle.contents import Bundle, gathered
+from replay.bundle import contents
+from replay.bundle.contents import BadBundle, Bundle, Result, gathered
 from replay.bundle.rerun import Verified, rerun
-from replay.bundle.results import Result
-from replay.free.tape import BARE, Terms
-from replay.store import Store
+from replay.free.recorded_results import BARE, Terms
+from replay.store.handle import Store
 
 __all__ = [
     "BadBundle",
@@ -44,8 +42,8 @@ def write(store: Store, result: Result, file: Path, terms: Terms = BARE) -> Veri
     Raises NotFound where its trace or edit is not stored, BadBundle where it cannot be run again
     (an answer is gone, the trace was completed since) or the file cannot be written.
     """
-    data = archive.packed(contents.encoded(gathered(store, result, terms)))
-    found = rerun(contents.decoded(archive.Archive(data)))
+    data = contents.packed(contents.encoded(gathered(store, result, terms)))
+    found = rerun(contents.decoded(contents.Archive(data)))
     if not found.same:
         raise BadBundle(
             f"run again, the replay comes to something else by now ({found.differs[0]})",
@@ -62,9 +60,9 @@ def read(file: Path) -> Bundle:
     """
     try:
         size_bytes = file.stat().st_size
-        if size_bytes > archive.MAX_FILE_BYTES:
-            raise BadBundle(f"is larger than {archive.MAX_FILE_BYTES >> 20} MiB")
-        return contents.decoded(archive.Archive(file.read_bytes()))
+        if size_bytes > contents.MAX_FILE_BYTES:
+            raise BadBundle(f"is larger than {contents.MAX_FILE_BYTES >> 20} MiB")
+        return contents.decoded(contents.Archive(file.read_bytes()))
     except OSError as error:
         raise BadBundle(f"{file}: cannot be read: {error.strerror}") from error
     except BadBundle as error:

@@ -1,36 +1,29 @@
-"""Does the result of a bundle follow from the rest of it?
-
-The replay is run again in a database of its own that nobody else sees: the trace imported, the
-answers put back, nobody asked. A request that was declined then has no answer to be read again;
-it is declined again in the words of the result. That one thing is taken on trust, and counted.
-"""
+"""Does the result of a bundle follow from the rest of it, and where do two results differ?"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from replay.bundle.archive import BadBundle
-from replay.bundle.contents import TRACE, Added, Bundle
-from replay.bundle.differences import differences
-from replay.bundle.results import Result
+from replay.bundle.contents import TRACE, Added, BadBundle, Bundle, Result
 from replay.compare.rules import Rules
 from replay.convert import body_key
-from replay.edit import Edit
+from replay.edit.changes import Edit
 from replay.errors import RequestRefused
 from replay.free import run as free
+from replay.free.recorded_results import Terms
 from replay.free.result import FreeCore
-from replay.free.tape import Terms
 from replay.locked import run as locked
 from replay.locked.result import Core, core
-from replay.locked.row import Models
-from replay.locked.sampling import Sampling
+from replay.locked.row import Models, Sampling
 from replay.models.cached import Cached
 from replay.plan import plans
-from replay.store import Store, answers, edits, read
+from replay.store import answers, edits, read
+from replay.store.edits import attach
+from replay.store.handle import Store
 from replay.store.read import content_digest
-from replay.store.supplements import attach
 from replay.store.write import Writer
 from replay.trace import Trace
 
@@ -192,3 +185,33 @@ def _refusals(kept: Core, trace: Trace, edit: Edit | None) -> dict[str, str]:
         if row.edited_refused is not None:
             said[plan.edited.sent.key(0)] = row.edited_refused
     return said
+
+
+_PARTS = {"control": "the answers of control", "edited": "the answers of the edited arm"}
+
+
+def differences(kept: Result, made: Result) -> Iterator[str]:
+    """A phrase for every place where a result differs from the one that was kept."""
+    if type(kept) is not type(made):
+        yield "what was replayed"
+        return
+    held_in = "steps" if isinstance(kept, FreeCore) else "rows"
+    yield from (f"its {part}" for part in _parts(kept, made) if part != held_in)
+    before, after = _places(kept), _places(made)
+    for place in dict.fromkeys((*before, *after)):
+        if place not in before or place not in after:
+            yield f"{place}, which only one of them has"
+        else:
+            yield from (f"{place}: {part}" for part in _parts(before[place], after[place]))
+
+
+def _places(found: Result) -> Mapping[str, Struct]:
+    if isinstance(found, FreeCore):
+        return {f"answer {index}": step for index, step in enumerate(found.steps)}
+    return {f"step {row.step}": row for row in found.rows}
+
+
+def _parts(kept: Struct, made: Struct) -> Iterator[str]:
+    for each in structs.fields(kept):
+        if getattr(kept, each.name) != getattr(made, each.name):
+            yield _PARTS.get(each.name, each.name)

@@ -12,12 +12,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from replay import canon, redact
+from replay import digests, redact
 from replay.action import Act, Action, defaults, shown
-from replay.compare import likeness, matching
+from replay.compare import likeness
 from replay.compare.likeness import Counted
-from replay.compare.place import ANYWHERE, Place, arguments_of
-from replay.compare.rules import PLAIN, PathRule, Rules
+from replay.compare.rules import ANYWHERE, PLAIN, PathRule, Place, Rules, arguments_of
 from replay.trace import Json, Tool
 
 __all__ = [
@@ -25,7 +24,7 @@ __all__ = [
     "RULES",
     "VERSION",
     "Difference",
-    "Kind",
+    "DifferenceKind",
     "PathChange",
     "PathRule",
     "Rules",
@@ -45,7 +44,7 @@ punctuation around them and white space aside; other words may mean the same: no
 An answer that was cut off, refused or failed, and a call that hangs on a masked value, says
 nothing either way."""
 
-Kind: TypeAlias = Literal[
+DifferenceKind: TypeAlias = Literal[
     "kind", "gave_up", "extra", "tool", "calls", "args", "order", "text", "stop"
 ]
 """How two actions differ, the weightiest first.
@@ -83,7 +82,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     """
 
     same: bool | None
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[DifferenceKind, ...] = ()
     changes: tuple[PathChange, ...] = ()
     phrase: str = ""
     brief: str = ""
@@ -113,9 +112,11 @@ def compare(
     if not first.calls and not second.calls:
         return _compare_texts(first, second)
     if not first.calls or not second.calls:
-        kinds: tuple[Kind, ...] = ("kind", "gave_up") if first.calls else ("kind", "extra")
+        kinds: tuple[DifferenceKind, ...] = (
+            ("kind", "gave_up") if first.calls else ("kind", "extra")
+        )
         return _masked(first, second, _differs(first, second, kinds), rules)
-    if canon.pack(first.calls) == canon.pack(second.calls):  # mostly they are, byte for byte
+    if digests.pack(first.calls) == digests.pack(second.calls):  # mostly they are, byte for byte
         return Difference(same=True, phrase=first.phrase, brief=first.brief)
     called = {act.tool for act in first.calls + second.calls}
     known = {tool.name: defaults(tool) for tool in tools if tool.name in called}
@@ -124,7 +125,10 @@ def compare(
 
 
 def _differs(
-    first: Action, second: Action, kinds: tuple[Kind, ...], changes: tuple[PathChange, ...] = ()
+    first: Action,
+    second: Action,
+    kinds: tuple[DifferenceKind, ...],
+    changes: tuple[PathChange, ...] = (),
 ) -> Difference:
     brief = f"{first.brief} → {second.brief}"
     if first.brief == second.brief and changes:
@@ -138,7 +142,9 @@ def _differs(
     )
 
 
-def _unclear(first: Action, second: Action, kinds: tuple[Kind, ...], why: str) -> Difference:
+def _unclear(
+    first: Action, second: Action, kinds: tuple[DifferenceKind, ...], why: str
+) -> Difference:
     phrase = f"{first.phrase} → {second.phrase}"
     return Difference(same=None, kinds=kinds, phrase=phrase, brief=why, unclear=why)
 
@@ -209,7 +215,7 @@ def _compare_calls(first: Action, second: Action, defaults: Defaults, rules: Rul
     if not left and not right:
         return Difference(same=True, kinds=("order",), phrase=first.phrase, brief=first.brief)
     pairs, alone = _paired(left, right)
-    found: set[Kind] = set()
+    found: set[DifferenceKind] = set()
     changes: list[PathChange] = []
     for mine, other in pairs:
         if mine.act.tool != other.act.tool:
@@ -229,7 +235,7 @@ def _are_alike(mine: _Whole, other: _Whole) -> bool:
 
 def _unmatched(before: list[_Whole], after: list[_Whole]) -> tuple[list[_Whole], list[_Whole]]:
     """What is left of both when like calls are taken away pairwise."""
-    pairs = matching.pairs([each.counted for each in before], [each.counted for each in after])
+    pairs = likeness.pairs([each.counted for each in before], [each.counted for each in after])
     rows, columns = {row for row, _ in pairs}, {column for _, column in pairs}
     left = [each for row, each in enumerate(before) if row not in rows]
     return left, [each for column, each in enumerate(after) if column not in columns]

@@ -1,26 +1,19 @@
 """Do two arguments count as the same under some rules?
 
-Each value is turned into what counts of it: a text that two like values share, and beside it the
-numbers that need only be near each other. Nearness is no equality (1.00 is near 1.01 and 1.01 near
-1.02), so it cannot be part of the text.
-
-A rule says nothing about a value that holds a masked part: nobody saw what it would be applied to.
-Only `ignore` takes such a value away with its place.
+Lists are paired so that as many values as can be have a like one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 import msgspec
 
-from replay import canon, redact
-from replay.compare import forms
-from replay.compare.place import Place
-from replay.compare.rules import PathRule
+from replay import digests, redact
+from replay.compare.rules import PathRule, Place, dated, matched, normal_path, trimmed, within
 from replay.trace import Json
 
 
@@ -49,23 +42,23 @@ class Counted(NamedTuple):
 
 
 def _are_near(mine: Near, other: Near) -> bool:
-    return forms.within(mine.number, other.number, mine.tolerance)
+    return within(mine.number, other.number, mine.tolerance)
 
 
 def alike(ours: Json, theirs: Json, place: Place) -> bool:
     if not place.open:
-        return canon.same(ours, theirs)
+        return digests.same(ours, theirs)
     return counted(ours, place).like(counted(theirs, place))
 
 
 def counted(value: Json, place: Place) -> Counted:
     """What counts of a value that stands at `place`; of an ignored one, nothing."""
     if not place.open:
-        return Counted(canon.canonical(value))
+        return Counted(digests.canonical(value))
     if place.ignored:
         return Counted("")
     near: list[Near] = []
-    return Counted(canon.canonical(_counting(value, place, near)), tuple(near))
+    return Counted(digests.canonical(_counting(value, place, near)), tuple(near))
 
 
 def _counting(value: Json, place: Place, near: list[Near]) -> Json:
@@ -129,15 +122,15 @@ def _read(text: str, rule: PathRule) -> tuple[Json, bool]:
         case "casefold":
             return text.casefold(), False
         case "trim":
-            return forms.trimmed(text), False
+            return trimmed(text), False
         case "path":
-            return forms.normal_path(text), False
+            return normal_path(text), False
         case "json":
             return _held(text), False
         case "regex":
-            form = forms.matched(text, rule.value)
+            form = matched(text, rule.value)
         case "date":
-            form = forms.dated(text)
+            form = dated(text)
         case "ignore" | "set" | "tolerance":
             form = None
     return (text, False) if form is None else (form, True)
@@ -161,4 +154,55 @@ def _number(value: Json) -> Fraction | None:
 
 
 def _is_masked(value: Json) -> bool:
-    return redact.masked_count(canon.canonical(value)) > 0
+    return redact.masked_count(digests.canonical(value)) > 0
+
+
+MAX_PAIRS = 2500
+"""With more pairs to weigh, each value takes the first one that will do."""
+
+
+def pairs(before: Sequence[Counted], after: Sequence[Counted]) -> list[tuple[int, int]]:
+    """Places of `before` with their partners' places in `after`, no place twice.
+
+    Where likeness is equality alone, the first takes the first. Where numbers need only be near,
+    1.00 may be like 1.01 and 1.02 while another is like 1.01 alone: then partners are exchanged
+    until no more values can have one.
+    """
+    candidates: dict[tuple[str, int], list[int]] = {}
+    for column, other in enumerate(after):
+        candidates.setdefault(other.key, []).append(column)
+    exact = len(before) * len(after) <= MAX_PAIRS
+    holder: dict[int, int] = {}
+    for row, mine in enumerate(before):
+        columns = candidates.get(mine.key, [])
+        if not mine.near:
+            if columns:
+                holder[columns.pop(0)] = row
+        else:
+            _seat(row, before, after, columns, holder, set(), exchange=exact)
+    return sorted((row, column) for column, row in holder.items())
+
+
+def _seat(
+    row: int,
+    before: Sequence[Counted],
+    after: Sequence[Counted],
+    columns: Sequence[int],
+    holder: dict[int, int],
+    tried: set[int],
+    *,
+    exchange: bool,
+) -> bool:
+    """Give a value a partner, moving the holder of one to another where that helps."""
+    likes = [column for column in columns if before[row].like(after[column])]
+    for column in likes:
+        if column not in holder:
+            holder[column] = row
+            return True
+    for column in likes if exchange else ():
+        if column not in tried:
+            tried.add(column)
+            if _seat(holder[column], before, after, columns, holder, tried, exchange=True):
+                holder[column] = row
+                return True
+    return False

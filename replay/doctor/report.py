@@ -12,10 +12,11 @@ from typing import Any
 from msgspec import Struct
 
 from replay.convert import API
-from replay.doctor.assumptions import ASSUMPTIONS
-from replay.doctor.desk import Desk
-from replay.doctor.found import Found, Outcome
-from replay.store import Store, notes
+from replay.doctor.checkup import ASSUMPTIONS
+from replay.doctor.context import CheckContext
+from replay.doctor.probes import Found, Outcome
+from replay.store import answers
+from replay.store.handle import Store
 
 PREFIX = "doctor:"
 
@@ -63,7 +64,7 @@ class Report(Struct, frozen=True, kw_only=True):
         return sum(each.outcome == outcome for each in self.results)
 
 
-def report(desk: Desk, about: dict[str, Any] | None, found: Iterable[Found]) -> Report:
+def report(desk: CheckContext, about: dict[str, Any] | None, found: Iterable[Found]) -> Report:
     """The report of what was found so far; the rest of the assumptions is "not run"."""
     known = {each.check: each for each in found}
     says = about or {}
@@ -98,10 +99,10 @@ def _results(known: dict[str, Found]) -> Iterable[Result]:
 
 def keep(store: Store, made: Report) -> None:
     """Remember a report as the last of its server and model."""
-    notes.keep(store, f"{PREFIX}{made.server}:{made.model}", made)
+    answers.keep(store, f"{PREFIX}{made.server}:{made.model}", made)
 
 
 def kept(store: Store) -> tuple[Report, ...]:
     """The last report of every server and model, the latest first."""
-    found = notes.found(store, PREFIX, Report)
+    found = answers.found(store, PREFIX, Report)
     return tuple(sorted(found, key=lambda each: -each.checked_ns))

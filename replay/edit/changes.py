@@ -1,19 +1,16 @@
-"""What can be changed? The kinds of change, and the edit that lists some of them.
-
-A change is data: what is meant (its `target` in a file) and what it becomes. Steps and messages
-are counted from 0 as they were recorded, whatever other changes of the edit add or take away; the
-system prompt is no message.
-"""
+"""What can be changed? The kinds of change, each in a few words, and the edit that lists some
+of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from replay import canon
+from replay import digests
 from replay.errors import BadEdit
 from replay.trace import Json
 from replay.written import WRITE_UTF8, half
@@ -218,8 +215,8 @@ class Edit(Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """Identity of what is changed; the name is not part of it."""
-        return canon.digest(
-            "edit", canon.encode(msgspec.to_builtins(self.changes)), self.thread or ""
+        return digests.digest(
+            "edit", digests.encode(msgspec.to_builtins(self.changes)), self.thread or ""
         )
 
     @property
@@ -265,3 +262,76 @@ def observation_edits(edit: Edit) -> Mapping[tuple[int, int], tuple[str, bool | 
         for change in edit.changes
         if isinstance(change, SetObservation)
     }
+
+
+RECORD = (
+    "Try: `arc attach` adds what the source did not record to this run;"
+    " `arc record` records it with the next one"
+)
+ATTACH = "add what the source did not record with `arc attach`, then edit that"
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """The hint for a word that is none of the known ones."""
+    names = list(known)
+    near = difflib.get_close_matches(word, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+
+
+def describe(change: Change) -> str:
+    """What is changed: `tool get_order renamed to find_order`."""
+    match change:
+        case SetSystem():
+            return "system prompt set"
+        case PatchSystem():
+            return "system prompt patched"
+        case ReplaceText(target=target):
+            return f"text replaced in {'the system prompt' if target == 'system' else target}"
+        case InjectConstraint(step=step):
+            place = "to the system prompt" if step is None else f"at step {step}"
+            return f"constraint added {place}"
+        case SetTool():
+            given = {"description": change.description, "schema": change.schema}
+            parts = [name for name, new in given.items() if new is not None]
+            return f"tool {change.name}: {' and '.join(parts)} set"
+        case RenameTool():
+            return f"tool {change.name} renamed to {change.new}"
+        case RemoveTool():
+            return f"tool {change.name} removed"
+        case SetMessage():
+            return f"message {change.index} set"
+        case InsertMessage(index=index, role=role):
+            place = "at the start" if index < 0 else f"after message {index}"
+            return f"{role} message inserted {place}"
+        case SetObservation():
+            return f"{_result(change)} set"
+        case SummariseBefore():
+            return f"conversation before step {change.step} summarised"
+        case SetModel():
+            return f"model set to {change.model}"
+        case SetEffort():
+            return f"effort set to {change.effort}"
+
+
+def wanted(change: Change) -> str:
+    """What a request must have for the change to mean something: `has message 3`."""
+    match change:
+        case SetMessage(index=index):
+            return f"has message {index}"
+        case ReplaceText(target=target):
+            return f"has {target}"
+        case InsertMessage(index=index, role="assistant"):
+            return f"goes on after message {index}"
+        case InsertMessage(index=index):
+            return f"has message {max(index, 0)}"
+        case SetObservation():
+            return f"carries the {_result(change)}"
+        case InjectConstraint(step=step) | SummariseBefore(step=step):
+            return f"goes on from step {step} as it was recorded"
+        case _:
+            return "can be edited so"
+
+
+def _result(change: SetObservation) -> str:
+    call = f"call {change.call} of " if change.call is not None else ""
+    return f"result of {call}step {change.step}"

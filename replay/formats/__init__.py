@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from replay.errors import BadTrace
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.sidecar import Sidecar
+from replay.formats.sidecars import Sidecar
+from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Level
 
 

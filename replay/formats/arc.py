@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field, structs
 
-from replay import canon
+from replay import digests
 from replay.depth import may_be_deep
 from replay.errors import BadTrace
-from replay.formats.intake import Head, Source, Tally, decode
-from replay.formats.normal import MOST_NS, MOST_TOKENS
+from replay.formats.common import MOST_NS, MOST_TOKENS
+from replay.formats.source import Head, Source, Tally, decode
 from replay.trace import (
     AgentSpan,
     AnySpan,
@@ -389,7 +389,7 @@ class _Writer:
     def _message(self, message: Message | None) -> int | None:
         if message is None:
             return None
-        number, fresh = self._number(canon.message_digest(message))
+        number, fresh = self._number(digests.message_digest(message))
         if fresh:
             self._lines.append(MessageLine(id=number, dialect=message.dialect, body=message.body))
         return number
@@ -397,7 +397,7 @@ class _Writer:
     def _toolset(self, tools: tuple[Tool, ...] | None) -> int | None:
         if tools is None:
             return None
-        number, fresh = self._number(canon.toolset_digest(tools))
+        number, fresh = self._number(digests.toolset_digest(tools))
         if fresh:
             self._lines.append(ToolsLine(id=number, tools=tools))
         return number

@@ -20,10 +20,9 @@ from typing import Any
 from msgspec import Struct, structs
 
 from replay.errors import BadTrace
+from replay.formats.common import derived_id, word
 from replay.formats.dialogue import Thread, Turn
-from replay.formats.fields import word
-from replay.formats.intake import Head, Source, Tally, decode
-from replay.formats.normal import derived_id
+from replay.formats.source import Head, Source, Tally, decode
 from replay.messages import calls
 from replay.messages import text as shown
 from replay.trace import (

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from replay.formats.intake import Tally
-from replay.formats.normal import derived_id
+from replay.formats.common import derived_id
+from replay.formats.source import Tally
 from replay.messages import Call, Result, calls, results
 from replay.trace import (
     NO_SYSTEM,

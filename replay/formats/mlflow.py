@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from replay.errors import BadTrace
-from replay.formats.fields import known, listed, obj, word
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.normal import number
-from replay.formats.otlp.records import Raw
+from replay.formats.common import known, listed, number, obj, word
+from replay.formats.otlp.records import RawSpan
 from replay.formats.services.records import readable, records, usd, values
 from replay.formats.services.traces import agent_of, made_of, root_of, spans, title_of
-from replay.formats.sqlite.mlflow.spans import INPUTS, hexed, raw
+from replay.formats.source import Head, Source, Tally
+from replay.formats.sqlite.mlflow import INPUTS, hexed, raw
 from replay.trace import Batch, Header, Json, Level, SourceScore
 
 NAME = "mlflow"
@@ -51,7 +50,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
 
 
 def _batch(name: str, info: dict[str, Any], given: list[Json], path: str, tally: Tally) -> Batch:
-    raws: list[Raw] = []
+    raws: list[RawSpan] = []
     for each in given:
         where = f"span {obj(each).get('name')}"
         raws += made_of(obj(each), where, lambda span: raw(span, name), tally)

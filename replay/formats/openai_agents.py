@@ -11,16 +11,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from replay.errors import BadTrace
-from replay.formats.fields import known, obj, word
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.normal import ns
+from replay.formats.common import known, ns, obj, word
 from replay.formats.otlp import names
-from replay.formats.otlp.records import Raw, ended
-from replay.formats.services.figures import figures
-from replay.formats.services.groups import Groups, Record
-from replay.formats.services.records import readable, records, values
-from replay.formats.services.spoken import present, said, tool
-from replay.formats.services.traces import agent_of, made_of, spans, title_of
+from replay.formats.otlp.records import RawSpan, ended
+from replay.formats.services.records import Groups, Record, readable, records, values
+from replay.formats.services.traces import (
+    agent_of,
+    figures,
+    has_text,
+    made_of,
+    present,
+    spans,
+    title_of,
+    tool,
+)
+from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Header, Json, Level
 
 NAME = "openai-agents"
@@ -66,7 +71,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
 
 def _batch(name: str, held: list[Record], path: str, tally: Tally) -> Batch:
     about: Record = next((each for each in held if each.get("object") == _TRACE), {})
-    raws: list[Raw] = []
+    raws: list[RawSpan] = []
     for record in held:
         if record.get("object") == _SPAN:
             tally.counts[f"type {_type(obj(record.get('span_data')))}"] += 1
@@ -93,7 +98,7 @@ def _type(data: dict[str, Any]) -> str:
     return word(obj(data.get("data")).get("sdk_span_type")) or kind if kind == "custom" else kind
 
 
-def _raw(record: Record) -> Raw | None:
+def _raw(record: Record) -> RawSpan | None:
     name = word(record.get("id"))
     if name is None:
         return None
@@ -103,7 +108,7 @@ def _raw(record: Record) -> Raw | None:
     attributes = _attributes(data)
     if error.get("data"):
         attributes["error.data"] = error["data"]
-    return Raw(
+    return RawSpan(
         trace=word(record.get("trace_id")) or "",
         id=name,
         parent=word(record.get("parent_id")),
@@ -135,7 +140,7 @@ def _model(data: dict[str, Any]) -> dict[str, Json]:
     inputs = data.get("input")
     outputs: Json = data.get("response", data.get("output"))
     response = obj(outputs)
-    found = {names.OPERATION: "chat", **said(inputs, outputs)}
+    found = {names.OPERATION: "chat", **has_text(inputs, outputs)}
     config = {
         name: value for name, value in obj(data.get("model_config")).items() if value is not None
     }

@@ -12,9 +12,9 @@ from typing import Any
 
 from replay.errors import BadTrace
 from replay.formats.chat import chat_spans, user_label
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.normal import derived_id
-from replay.formats.sidecar import rewarded
+from replay.formats.common import derived_id
+from replay.formats.sidecars import rewarded
+from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Header, Json, Level
 
 NAME = "tau-bench"

@@ -10,16 +10,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from replay.errors import BadTrace
-from replay.formats.fields import known, listed, obj, word
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.normal import ns, number
+from replay.formats.common import known, listed, ns, number, obj, word
 from replay.formats.otlp import names
-from replay.formats.otlp.records import Raw, ended
-from replay.formats.services.figures import figures
-from replay.formats.services.groups import Groups, Record
-from replay.formats.services.records import readable, records, usd, values
-from replay.formats.services.spoken import present, said, tool
-from replay.formats.services.traces import agent_of, made_of, spans, title_of
+from replay.formats.otlp.records import RawSpan, ended
+from replay.formats.services.records import Groups, Record, readable, records, usd, values
+from replay.formats.services.traces import (
+    agent_of,
+    figures,
+    has_text,
+    made_of,
+    present,
+    spans,
+    title_of,
+    tool,
+)
+from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Header, Json, Level, SourceScore, Status
 
 NAME = "weave"
@@ -62,7 +67,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
 def _batch(name: str, held: list[Record], path: str, tally: Tally) -> Batch:
     tally.counts["calls"] += len(held)
     models = _models(held)
-    raws: list[Raw] = []
+    raws: list[RawSpan] = []
     for call in held:
         kind = "llm" if word(call.get("id")) in models else _kind(call)
         raws += made_of(call, f"call {call.get('id')}", lambda one, k=kind: _raw(one, k), tally)
@@ -124,12 +129,12 @@ def _name(call: Record) -> str:
     return word(call.get("display_name")) or op
 
 
-def _raw(call: Record, kind: str) -> Raw | None:
+def _raw(call: Record, kind: str) -> RawSpan | None:
     name = word(call.get("id"))
     if name is None:
         return None
     start, end = ns(call.get("started_at")), ns(call.get("ended_at"))
-    return Raw(
+    return RawSpan(
         trace=word(call.get("trace_id")) or name,
         id=name,
         parent=word(call.get("parent_id")),
@@ -181,7 +186,7 @@ def _resolved(inputs: Json) -> tuple[Json, list[str]]:
 
 
 def _model(call: Record, inputs: Json, outputs: Json) -> dict[str, Json]:
-    found = said(inputs, outputs)
+    found = has_text(inputs, outputs)
     by_model = _usage(call)
     model = word(obj(inputs).get("model")) or next(iter(by_model), None)
     found |= present(**{"gen_ai.request.model": model})

@@ -14,9 +14,8 @@ import msgspec
 
 from replay.errors import BadTrace
 from replay.formats.chat import cut, group_spans
-from replay.formats.fields import known, obj, word
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.normal import derived_id
+from replay.formats.common import derived_id, known, obj, word
+from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Header, Level, Outcome
 
 NAME = "whowhen"

@@ -23,15 +23,14 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
-from replay import canon, messages
+from replay import digests, messages
 from replay.action import Act, defaults
-from replay.blocks import blocks
 from replay.compare import likeness
 from replay.compare.likeness import Counted
-from replay.compare.place import arguments_of
-from replay.compare.rules import Rules
+from replay.compare.rules import Rules, arguments_of
 from replay.effects import Effects, ToolEffect
 from replay.trace import Effect, Json, Observation, Step, Tool, ToolCall, Trace
+from replay.turns import blocks
 
 
 class Moment(NamedTuple):
@@ -42,7 +41,7 @@ class Moment(NamedTuple):
     certain: str
 
 
-BEGINNING = Moment(canon.digest("epoch"), canon.digest("epoch"))
+BEGINNING = Moment(digests.digest("epoch"), digests.digest("epoch"))
 
 Replaced: TypeAlias = Mapping[tuple[int, int], tuple[str, bool | None]]
 """By (step, place of the call in it): the text that takes the place of what the tool said, and
@@ -119,7 +118,7 @@ class Identities:
         place = arguments_of(call.tool, self._rules)
         counted = likeness.counted(arguments, place)
         raw = None if call.raw is None or place.ignored else call.raw.split()
-        return counted._replace(text=canon.canonical([call.tool, counted.text, raw]))
+        return counted._replace(text=digests.canonical([call.tool, counted.text, raw]))
 
 
 def _first(alike: Iterable[tuple[Counted, str]], counted: Counted) -> str | None:
@@ -127,7 +126,7 @@ def _first(alike: Iterable[tuple[Counted, str]], counted: Counted) -> str | None
 
 
 def _text(call: Act) -> str:
-    return canon.canonical([call.tool, call.arguments, call.raw])
+    return digests.canonical([call.tool, call.arguments, call.raw])
 
 
 # --- moments
@@ -157,14 +156,14 @@ def moments(epoch: str, writes: Sequence[str | None]) -> list[str]:
         before = [each for each in writes[:at] if each is not None]
         after = [each for each in writes[at + 1 :] if each is not None]
         beside = (str(len(before)), *before, *after)
-        found.append(canon.digest("moment", epoch, *beside) if before or after else epoch)
+        found.append(digests.digest("moment", epoch, *beside) if before or after else epoch)
     return found
 
 
 def _grown(epoch: str, writes: Sequence[str | None]) -> str:
     """The epoch of one chain after more writes."""
     for write in writes:
-        epoch = epoch if write is None else canon.digest("epoch", epoch, write)
+        epoch = epoch if write is None else digests.digest("epoch", epoch, write)
     return epoch
 
 

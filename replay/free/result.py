@@ -12,15 +12,15 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from replay import canon, compare, effects
+from replay import digests, effects
 from replay.action import Act, Action
-from replay.compare import Difference
+from replay.compare import actions
+from replay.compare.actions import Difference
 from replay.compare.rules import PathRule
 from replay.convert import API
 from replay.effects import By
-from replay.free import tape
-from replay.free.nearest import Near
-from replay.free.tape import Found, Rank
+from replay.free import recorded_results
+from replay.free.recorded_results import Found, Near, Rank
 from replay.trace import Effect, Fidelity
 
 FORMAT = "arc-free/1"
@@ -262,17 +262,17 @@ class FreeCore(Struct, frozen=True, kw_only=True):
     yours: dict[str, Effect] = {}
     format: str = FORMAT
     api: str = API
-    rules: int = compare.VERSION
-    tape: int = tape.VERSION
+    rules: int = actions.VERSION
+    tape: int = recorded_results.VERSION
     effects: int = effects.VERSION
 
     @property
     def digest(self) -> str:
-        return canon.digest("free", self.encoded())
+        return digests.digest("free", self.encoded())
 
     def encoded(self) -> bytes:
         """The canonical bytes."""
-        return canon.encode(self)
+        return digests.encode(self)
 
 
 def _core_step(step: FreeStep) -> CoreStep:
@@ -295,7 +295,7 @@ def _core_use(use: Found) -> CoreUse:
         by=use.effect.by,
         step=use.step,
         place=use.place,
-        text=None if use.text is None else canon.digest("observation", use.text),
+        text=None if use.text is None else digests.digest("observation", use.text),
         is_error=use.is_error,
         stub=use.stub,
         guesses=use.guesses,

@@ -21,9 +21,9 @@ import msgspec
 import tomli_w
 from msgspec import Struct
 
-from replay import canon, written
+from replay import digests, written
 from replay.action import Act
-from replay.edit import meant
+from replay.edit.changes import meant
 from replay.errors import BadEdit
 from replay.trace import Json
 
@@ -45,13 +45,13 @@ class Stub(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def digest(self) -> str:
         """Identity of the call and what it gets."""
-        return canon.digest(
-            "stub", self.tool, canon.canonical(self.arguments), self.result, str(self.is_error)
+        return digests.digest(
+            "stub", self.tool, digests.canonical(self.arguments), self.result, str(self.is_error)
         )
 
     def answers_same(self, other: Stub) -> bool:
         """Do both answer one call?"""
-        return self.tool == other.tool and canon.same(self.arguments, other.arguments)
+        return self.tool == other.tool and digests.same(self.arguments, other.arguments)
 
 
 def from_file(file: Path) -> tuple[Stub, ...]:
@@ -96,7 +96,7 @@ def _stub(table: Json, where: str) -> Stub:
         if key not in table:
             raise BadEdit(f"{where}: {key}: is missing")
     try:
-        return msgspec.json.decode(canon.encode({"arguments": {}, **_parsed(table)}), type=Stub)
+        return msgspec.json.decode(digests.encode({"arguments": {}, **_parsed(table)}), type=Stub)
     except ValueError as error:
         raise BadEdit(
             f"{where}: {error}",
@@ -117,7 +117,7 @@ def _refuse_unknown(table: dict[str, Json], known: Iterable[str], where: str) ->
 
 
 def _table(stub: Stub) -> str:
-    arguments = canon.encode(stub.arguments).decode()
+    arguments = digests.encode(stub.arguments).decode()
     lines = [
         "[[stub]]",
         f"tool = {_quoted(stub.tool)}",

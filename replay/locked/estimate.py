@@ -1,23 +1,27 @@
 """What would a replay ask, and about what would it cost? Said before the first call.
 
-From the recorded tokens, where there are some; from the size of the text, where there are none. In
-turn, a request is reckoned as it meets the provider's prefix cache: it reads what the step before
-it left there and writes the rest. A cache is the provider's affair, so this is an estimate; what
+From the recorded tokens, where there are some; from the size of the text, where there are
+none. In
+turn, a request is reckoned as it meets the provider's prefix cache: it reads what the step
+before
+it left there and writes the rest. A cache is the provider's affair, so this is an estimate;
+what
 bounds the spending is the budget.
+
+Estimates put together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from replay import canon
-from replay.edit import Edit
-from replay.locked.row import Models
-from replay.locked.sampling import AUTO, Sampling, Schedule
-from replay.models import BATCH_PRICE_SHARE
+from replay import digests
+from replay.edit.changes import Edit
+from replay.locked.row import AUTO, Models, Sampling, Schedule
+from replay.models.protocol import BATCH_PRICE_SHARE
 from replay.plan import Arm, Plan, plans
 from replay.prices import price
 from replay.trace import Step, Trace, Usage
@@ -148,6 +152,28 @@ def _usage(step: Step, arm: Arm) -> Usage:
         return Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
     said = step.ask.response.message
     return Usage(
-        input_tokens=len(canon.encode(arm.sent.body())) // 4 + 1,
-        output_tokens=len(canon.encode(said.body if said is not None else "")) // 4 + 1,
+        input_tokens=len(digests.encode(arm.sent.body())) // 4 + 1,
+        output_tokens=len(digests.encode(said.body if said is not None else "")) // 4 + 1,
+    )
+
+
+NO_CALLS = Estimate(calls=0, stored=0, input_tokens=0, output_tokens=0, usd=0.0, most_usd=0.0)
+
+
+def total_estimate(parts: Iterable[Estimate]) -> Estimate:
+    """All of it; the price is unknown where one part's is."""
+    found = list(parts)
+    prices = [each.usd for each in found]
+    known = [usd for usd in prices if usd is not None]
+    usd = sum(known) if len(known) == len(prices) else None
+    calls = sum(each.calls for each in found)
+    return Estimate(
+        calls=calls,
+        stored=sum(each.stored for each in found),
+        input_tokens=sum(each.input_tokens for each in found),
+        output_tokens=sum(each.output_tokens for each in found),
+        by_size=sum(each.by_size for each in found),
+        usd=usd,
+        most_calls=calls,
+        most_usd=usd,
     )

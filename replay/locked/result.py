@@ -12,15 +12,15 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from replay import canon, compare, convert
+from replay import convert, digests
 from replay.action import Action
-from replay.compare import Kind, PathChange
+from replay.compare import actions
+from replay.compare.actions import DifferenceKind, PathChange
 from replay.compare.rules import PathRule, Rules
 from replay.convert import API
-from replay.edit import Edit
-from replay.locked.row import Models
-from replay.locked.sampling import Sampling
-from replay.locked.step_result import Reply, StepResult
+from replay.edit.changes import Edit
+from replay.locked.row import Models, Sampling
+from replay.locked.tally import Reply, StepResult
 from replay.trace import Level, Trace
 
 FORMAT = "arc-replay/2"
@@ -32,7 +32,7 @@ class CoreAnswer(Struct, frozen=True, kw_only=True):
     key: str
     action: Action
     same: bool | None
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[DifferenceKind, ...] = ()
     changes: tuple[PathChange, ...] = ()
 
 
@@ -72,15 +72,15 @@ class Core(Struct, frozen=True, kw_only=True):
     format: str = FORMAT
     api: str = API
     convert: int = convert.VERSION
-    rules: int = compare.VERSION
+    rules: int = actions.VERSION
 
     @property
     def digest(self) -> str:
-        return canon.digest("replay", self.encoded())
+        return digests.digest("replay", self.encoded())
 
     def encoded(self) -> bytes:
         """The canonical bytes."""
-        return canon.encode(self)
+        return digests.encode(self)
 
 
 def core(

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from replay import action, canon, compare
+from replay import action, digests
 from replay.action import Action
-from replay.compare import Difference
+from replay.compare import actions
+from replay.compare.actions import Difference
 from replay.compare.rules import Rules
-from replay.edit import Edit
+from replay.detector import Detector
+from replay.edit.changes import Edit
 from replay.errors import ModelRefused, RequestRefused
-from replay.locked.sampling import Sampling, is_open
-from replay.locked.step_result import Reply, StepResult
-from replay.locked.tally import break_test, step_test
+from replay.locked.tally import Reply, StepResult, break_test, step_test
 from replay.models.cached import Answered, Ask, Cached
-from replay.oracle import Oracle
 from replay.plan import Arm, Plan
+from replay.statistics import ALPHA, effect_probability, fisher
 
 Side: TypeAlias = Literal["control", "edited"]
 
@@ -63,7 +63,7 @@ class Row:
         models: Models,
         sampling: Sampling,
         rules: Rules,
-        oracle: Oracle | None = None,
+        oracle: Detector | None = None,
     ) -> None:
         self.plan = plan
         self.models = models
@@ -185,7 +185,7 @@ class Row:
 
     def _reply(self, side: Side, answer: Answered) -> Reply:
         """The reply in an answer; samples that are word for word alike are looked at once."""
-        said = side, canon.pack([answer.body["content"], answer.body.get("stop_reason")])
+        said = side, digests.pack([answer.body["content"], answer.body.get("stop_reason")])
         if said not in self._alike:
             self._alike[said] = self._read(side, answer)
         known = self._alike[said]
@@ -207,7 +207,7 @@ class Row:
 
     def _compared(self, first: Action, second: Action) -> Difference:
         tools = self.plan.step.ask.request.tools or ()
-        return compare.compare(first, second, tools, self._rules)
+        return actions.compare(first, second, tools, self._rules)
 
 
 def _asked_nothing(plan: Plan, model: str, touched: bool) -> StepResult:
@@ -223,3 +223,66 @@ def _asked_nothing(plan: Plan, model: str, touched: bool) -> StepResult:
         losses=sent.losses,
         touched=touched,
     )
+
+
+LEVELS = (3, 8, 20)
+"""Samples of each arm: at first, where that leaves it open, and at the most."""
+
+RANGE = 1000
+"""Samples of one range; asking everything afresh begins the next."""
+
+Schedule: TypeAlias = Literal["cheap", "fast", "batch"]
+"""`cheap` step after step, for the prefix cache; `fast` all at once; `batch` all in one batch of
+the provider, at half the price and within a day."""
+
+
+class Sampling(Struct, frozen=True, kw_only=True):
+    """Samples a request gets. `levels` ascend; one level is a fixed number.
+
+    `counts` gives the number by step instead, as an earlier replay came to it. `range` numbers
+    fresh rounds of samples: 0 the first, 1 what `--resample` opens, and so on.
+    """
+
+    levels: tuple[int, ...] = LEVELS
+    counts: Mapping[int, int] | None = None
+    range: int = 0
+    schedule: Schedule = "cheap"
+
+    def number(self, place: int) -> int:
+        """The sample number an answer is stored under."""
+        return self.range * RANGE + place
+
+    def first(self, step: int) -> int:
+        """How many samples a step gets to begin with."""
+        return self.levels[0] if self.counts is None else self.counts.get(step, 0)
+
+    def last(self, step: int) -> int:
+        """How many samples a step gets at the most."""
+        return self.levels[-1] if self.counts is None else self.first(step)
+
+    def after(self, level: int) -> int | None:
+        """The next level, None at the last."""
+        if self.counts is not None:
+            return None
+        return next((each for each in self.levels if each > level), None)
+
+
+AUTO = Sampling()
+LOOK = Sampling(levels=(1,))
+
+
+def fixed(samples: int) -> Sampling:
+    """The same number of samples everywhere."""
+    return Sampling(levels=(samples,))
+
+
+def is_open(hits: int, n: int, other_hits: int, other_n: int, tests: int) -> bool:
+    """Do these counts leave it open whether the arms differ, in a replay of so many tests?
+
+    Open between 5 % and 95 % for a difference that matters, and where such a difference is likely
+    but could not yet be told from chance beside the other tests.
+    """
+    likely = effect_probability(hits, n, other_hits, other_n)
+    if likely <= ALPHA:
+        return False
+    return likely < 1 - ALPHA or fisher(hits, n, other_hits, other_n) > ALPHA / max(1, tests)

@@ -1,22 +1,76 @@
-"""What the samples of a step say: how often each arm departs, and from what.
-
-An arm is held against the recorded action where the recorded model is asked. Another model has
-habits of its own, so there the edit is held against control: against its first whole answer, which
-then counts in neither arm.
-"""
+"""What do the samples of a step say: how often each arm diverges, and what became of the
+failure?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from replay.compare import Difference
-from replay.statistics import Rate, effect_probability, fisher, rate
+from replay.action import Action
+from replay.compare.actions import Difference
+from replay.statistics import ALPHA, Rate, effect_probability, fisher, rate
+from replay.trace import Fidelity
 
-if TYPE_CHECKING:
-    from replay.locked.step_result import Reply, StepResult
+
+class Reply(Struct, frozen=True, eq=False, kw_only=True):
+    """One answer of an arm. `against` compares it with the recording.
+
+    `beside` compares it with the first whole answer of control, where another model is asked than
+    was recorded; None elsewhere, and for that answer itself. `shows` tells at the break whether
+    the answer still shows the failure, as the oracle sees it. `flaws` say what is wrong with it
+    whatever was meant: a tool that is not offered, a required argument left out.
+    """
+
+    key: str
+    action: Action
+    against: Difference
+    beside: Difference | None = None
+    shows: bool | None = None
+    flaws: tuple[str, ...] = ()
+
+
+class StepResult(Struct, frozen=True, eq=False, kw_only=True):
+    """A step asked again: the replies of each arm, in the order of their samples.
+
+    `edited` is empty where there is no edit. `touched` tells whether the edit changes this
+    request; where it does not, both arms hold the same replies. `between` compares the first
+    replies of the arms. `refused` says why there is no answer at all: nothing to ask, or the model
+    declined; `edited_refused` why only the edited arm has none; `lacks` why an arm lacks samples
+    though it has some; `declined` that an arm could not be asked though the other could, or that
+    the model declined it; `ended` that nothing more was asked, and why: another run goes on there.
+    `oracle` names who judged whether the replies show the failure, None where nobody did.
+    """
+
+    step: int
+    thread: str
+    model: str
+    recorded_model: str | None
+    recorded: Action
+    fidelity: Fidelity
+    oracle: str | None = None
+    losses: tuple[str, ...] = ()
+    touched: bool = False
+    control: tuple[Reply, ...] = ()
+    edited: tuple[Reply, ...] = ()
+    between: Difference | None = None
+    refused: str | None = None
+    edited_refused: str | None = None
+    lacks: str | None = None
+    declined: str | None = None
+    ended: str | None = None
+
+    @property
+    def rebased(self) -> bool:
+        """Was another model asked than the recorded one? An edit is then held against control:
+        the recording says little of this model."""
+        return self.recorded_model is not None and not same_model(self.model, self.recorded_model)
+
+
+def same_model(name: str, other: str) -> bool:
+    """Do two names mean one model, whichever provider it is asked of?"""
+    return name.rpartition("/")[2] == other.rpartition("/")[2]
 
 
 class Counts(Struct, frozen=True, kw_only=True):
@@ -166,3 +220,90 @@ def _arm(row: StepResult, replies: Iterable[Reply]) -> Counts:
     if not row.rebased:
         return against_recording(replies)
     return counts(each.beside for each in replies if each.beside is not None)
+
+
+Mark: TypeAlias = Literal["fixed", "broke", "changed", "same", "unclear"]
+"""What the edit did to a step, against control.
+
+`fixed` the failure at the break is gone; `broke` an answer that is wrong whatever was meant
+(a tool not offered, a required argument left out) where control's was not; `changed` it acts
+otherwise; `same` it acts alike (of several samples: a change of half of them or more is excluded);
+`unclear` comparing cannot tell, or the samples leave it open.
+"""
+
+AtBreak: TypeAlias = Literal["gone", "still there", "in other words", "not control's", "unknown"]
+"""What became of the failure at the break step under the edit, mostly, as the oracle sees it.
+
+`not control's`: the unedited request does not show it either, so its absence says nothing.
+"""
+
+
+class Judge(Struct, frozen=True):
+    """What the tests of a replay let one say of a step."""
+
+    tests: Mapping[int, StepTest]
+    effects: set[int]
+    break_step: int | None
+    broken: BreakTest | None
+    departs: int | None
+    look: bool
+
+    def mark(self, row: StepResult) -> Mark | None:
+        """What the edit did to a step, None where both arms were not asked.
+
+        Nothing past the departure is fixed: the edited agent would not have been there.
+        """
+        if not row.control or not row.edited or row.between is None:
+            return None
+        test = self.tests.get(row.step)
+        if test is None:
+            return "same"
+        if _mostly_flawed(row.edited) and not any(reply.flaws for reply in row.control):
+            return "broke"
+        past = self.departs is not None and row.step > self.departs
+        if row.step == self.break_step and not past and self.fixes:
+            return "fixed"
+        return self._looked(row) if self.look else self._tested(test)
+
+    def _looked(self, row: StepResult) -> Mark:
+        """By the one answer of each arm."""
+        assert row.between is not None
+        if row.between.same:
+            return "same"
+        return "changed" if row.between.departs else "unclear"
+
+    def _tested(self, test: StepTest) -> Mark:
+        """By the samples: what is beyond chance, and what they exclude."""
+        if test.step in self.effects:
+            return "changed"
+        words = test.edited.rewords_mostly and not test.control.rewords_mostly
+        return "same" if test.likely <= ALPHA and not words else "unclear"
+
+    def at_break(self, rows: Sequence[StepResult]) -> AtBreak | None:
+        if self.break_step is None:
+            return None
+        row = next((row for row in rows if row.step == self.break_step), None)
+        test = self.broken
+        if row is None or test is None:
+            return "unknown"
+        if not test.edited_n and against_recording(row.edited).rewords_mostly:
+            return "in other words"
+        if not test.edited_n or not test.control_n:
+            return "unknown"
+        if test.is_edited:
+            return "still there"
+        return "gone" if test.is_controls else "not control's"
+
+    @property
+    def fixes(self) -> bool:
+        """Does control show the failure at the break, and the edit not, beyond chance or as far as
+        a look tells?"""
+        test = self.broken
+        if test is None or not test.control_n or not test.edited_n:
+            return False
+        gone = test.is_controls and not test.is_edited
+        return gone and (self.look or test.p <= ALPHA)
+
+
+def _mostly_flawed(replies: Sequence[Reply]) -> bool:
+    return 2 * sum(bool(reply.flaws) for reply in replies) > len(replies)

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from replay import canon
+from replay import digests
 from replay.convert import Sent
 from replay.errors import ModelRefused, RequestRefused
-from replay.models import Sending, TakesBatches, Unanswered
-from replay.models.marker import marked as with_marker
-from replay.store import Store, batches
-from replay.store.batches import Batch
+from replay.models.protocol import Sending, TakesBatches, Unanswered
+from replay.models.protocol import with_cache_marker as with_marker
+from replay.store import answers as batches
+from replay.store.answers import Batch, fetched, forget, intend, pending
+from replay.store.handle import Store
 
 MOST_REQUESTS = 10_000
 MOST_BYTES = 64 * 2**20
@@ -86,19 +87,19 @@ class Batched:
 
     def _found(self, asks: Mapping[str, Asked]) -> Iterator[Batch]:
         """The batches under way; one that was sent, or not, is looked for where it is wanted."""
-        for batch in batches.pending(self._store, self._server, self._name):
+        for batch in pending(self._store, self._server, self._name):
             if not batch.is_intent:
                 yield batch
             elif _keys(batch) & asks.keys():
                 found = self._model.find_batch(self._sending(batch))
                 if found is None:
-                    batches.forget(self._store, self._server, batch)
+                    forget(self._store, self._server, batch)
                 else:
                     yield batches.sent(self._store, self._server, batch, found)
 
     def _send(self, chunk: dict[str, tuple[str, int, Body]]) -> Batch:
         asks = {name: (key, sample) for name, (key, sample, _) in chunk.items()}
-        intent = batches.intend(self._store, self._server, self._name, asks)
+        intent = intend(self._store, self._server, self._name, asks)
         bodies = {name: body for name, (_, _, body) in chunk.items()}
         given = self._model.send_batch(bodies, self._sending(intent))
         return batches.sent(self._store, self._server, intent, given)
@@ -112,7 +113,7 @@ class Batched:
         results = self._model.batch_results(batch.id)
         if results is None or not results.keys() & batch.asks.keys():
             # Deleted, too old, or taken for ours and another's.
-            batches.forget(self._store, self._server, batch)
+            forget(self._store, self._server, batch)
             yield from ((key, Unanswered("no longer known")) for key in _keys(batch))
             return
         outcomes: dict[str, Body | RequestRefused | Unanswered] = {}
@@ -120,7 +121,7 @@ class Batched:
             result = results.get(name, Unanswered("missing"))
             outcomes[key] = self._keep(key, sample, result) if isinstance(result, dict) else result
         if batch.asks.keys() <= results.keys():
-            batches.fetched(self._store, self._server, batch)
+            fetched(self._store, self._server, batch)
         yield from outcomes.items()
 
 
@@ -136,7 +137,7 @@ def _chunks(
     size = 0
     for key, (sent, sample) in asks.items():
         body = with_marker(sent.body()) if marked else sent.body()
-        weight = len(canon.pack(body))
+        weight = len(digests.pack(body))
         if chunk and (len(chunk) == MOST_REQUESTS or size + weight > MOST_BYTES):
             yield chunk
             chunk, size = {}, 0

@@ -13,14 +13,10 @@ import msgspec
 
 from replay.budget import Worst
 from replay.errors import ModelRefused, RequestRefused
-from replay.formats.normal import anthropic_usage, ns
-from replay.models import BATCH_PRICE_SHARE, Result, Sending, Unanswered
-from replay.models.call import cost
-from replay.models.line import LEAST_S, Line
-from replay.models.message import flaw
-from replay.models.received import Failed, declined, request_hint
-from replay.models.wire import MESSAGES, Reply
-from replay.models.worst import worst
+from replay.formats.common import anthropic_usage, ns
+from replay.models.line import LEAST_S, Line, cost, max_cost
+from replay.models.protocol import BATCH_PRICE_SHARE, Result, Sending, Unanswered, flaw
+from replay.models.wire import MESSAGES, Failed, Reply, declined, request_hint
 
 PATH = f"{MESSAGES}/batches"
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
@@ -142,7 +138,7 @@ class Batches:
         reserved: dict[str, Worst] = {}
         try:
             for name, body in requests.items():
-                full = worst(body, self._line.model)
+                full = max_cost(body, self._line.model)
                 usd = None if full.usd is None else full.usd * BATCH_PRICE_SHARE
                 reserved[name] = self._line.budget.reserve(Worst(tokens=full.tokens, usd=usd))
         except ModelRefused as error:

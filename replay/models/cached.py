@@ -16,11 +16,19 @@ from typing import Any, NamedTuple
 
 from replay.convert import Sent, body_key
 from replay.errors import ModelRefused, OfflineMiss, RequestRefused
-from replay.models import BATCH_PRICE_SHARE, Concurrent, Connected, Model, TakesBatches, server
+from replay.models import protocol
 from replay.models.batched import Batched
-from replay.models.message import flaw
-from replay.store import Store, answers, claims
+from replay.models.protocol import (
+    BATCH_PRICE_SHARE,
+    Concurrent,
+    Connected,
+    Model,
+    TakesBatches,
+    flaw,
+)
+from replay.store import answers, claims
 from replay.store.answers import Answer
+from replay.store.handle import Store
 from replay.trace import Cost
 
 Body = dict[str, Any]
@@ -183,8 +191,12 @@ class Cached:
         self._lack()
         hint = "--live with a limit (--budget USD) asks for it; --model names another model"
         for other in answers.others(self._store, key):
-            shown = server.address(other)
-            change = f"set {server.VARIABLE} to it" if other else f"unset {server.VARIABLE}"
+            shown = protocol.address(other)
+            change = (
+                f"set {protocol.SERVER_VARIABLE} to it"
+                if other
+                else f"unset {protocol.SERVER_VARIABLE}"
+            )
             hint = f"an answer of {shown} is stored: {change}"
         return OfflineMiss(f"no stored answer of {self.name} to this request", hint)
 

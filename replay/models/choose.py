@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from replay.budget import Budget
 from replay.errors import ModelRefused
-from replay.models import server
+from replay.models import protocol
 from replay.models.cached import Cached
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Trace
 
 DEMO = "demo"
@@ -31,7 +31,7 @@ def choose(
 
         return Cached(store, DEMO, Demo(), source=DEMO)
     wire = name.removeprefix("anthropic/")
-    place = server.name(server.base_url())
+    place = protocol.name(protocol.server_url())
     if not live:
         return Cached(store, wire, server=place)
     if budget is None or not budget.limits.any:

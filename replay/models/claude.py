@@ -18,14 +18,11 @@ import msgspec
 
 from replay.budget import Budget
 from replay.errors import RequestRefused, Stopped
-from replay.models import Result, Sending, call, server
+from replay.models import line, protocol
 from replay.models.batches import Batches
-from replay.models.call import Call
-from replay.models.flight import Arrival, Body, Flight
-from replay.models.kill import POLL_S, killed
-from replay.models.line import ATTEMPTS, Line, World
-from replay.models.loop import Loop
-from replay.models.marker import marked as with_marker
+from replay.models.line import ATTEMPTS, Arrival, Body, Call, Flight, Line, Loop, SharedClient
+from replay.models.protocol import POLL_S, Result, Sending, killed
+from replay.models.protocol import with_cache_marker as with_marker
 from replay.models.wire import MESSAGES, Reply
 from replay.trace import Cost
 
@@ -65,11 +62,11 @@ class Claude:
         self._loop = Loop(killed, poll_s)
         self._line = Line(
             name,
-            server.base_url(base_url),
+            protocol.server_url(base_url),
             budget=budget,
             timeout_s=timeout_s,
             attempts=attempts,
-            world=World(sleep, jitter, clock),
+            world=SharedClient(sleep, jitter, clock),
         )
         self._batches = Batches(self._line)
 
@@ -163,7 +160,7 @@ class Claude:
 
     def cost(self, answer: Body) -> Cost | None:
         """What an answer cost, None where no price is known for who gave it."""
-        return call.cost(answer, self.name)
+        return line.cost(answer, self.name)
 
     def stop(self) -> None:
         """Cancel what is in flight and refuse further calls. From any thread."""

@@ -1,8 +1,8 @@
 """One exchange with a server of the Messages API, as a value: what came back, or how it broke.
 
-The only module that uses the `anthropic` package, imported in one function because that takes
-seconds. The package is used for its transport alone: its own retries, types and stream readers
-take half an answer for a whole one.
+A stream of server-sent events is put together to the message it stands for; a failure that
+may
+pass is told from a refusal.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import msgspec
 from msgspec import Struct
 
-from replay.errors import ModelRefused
-from replay.models.server import VARIABLE, is_local
+from replay.convert import SAMPLING
+from replay.errors import ModelRefused, RequestRefused
+from replay.models.protocol import SERVER_VARIABLE, flaw, is_local
 
 MESSAGES = "/v1/messages"
 NO_KEY = "no key for the Messages API"
@@ -149,8 +152,221 @@ def is_keyless(base_url: str) -> bool:
     """Is it plain that calls to a server would have no key, without importing the package?"""
     named = {name for name, value in os.environ.items() if name.startswith("ANTHROPIC_") and value}
     log_in = Path.home() / ".config" / "anthropic"
-    return not is_local(base_url) and not named - {VARIABLE} and not log_in.exists()
+    return not is_local(base_url) and not named - {SERVER_VARIABLE} and not log_in.exists()
 
 
 def _key_is_set() -> bool:
     return any(os.environ.get(f"ANTHROPIC_{name}") for name in ("API_KEY", "AUTH_TOKEN"))
+
+
+LONGEST_ASKED_WAIT_S = 300.0
+"""A server that asks for more than this is not waited for."""
+
+OTHER_KIND = "ANTHROPIC_BASE_URL must name a server that speaks the Messages API"
+
+_TRANSIENT = {408, 409, 429}
+_TRANSIENT_ERRORS = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
+
+
+class Failed(NamedTuple):
+    """An attempt without an answer. `error` is raised when there is no other attempt.
+
+    `billed` tells whether it may have cost something; `wait_s` is what the server asked for.
+    """
+
+    error: ModelRefused
+    again: bool
+    billed: bool
+    wait_s: float | None = None
+
+
+class Asked(NamedTuple):
+    """What was asked of whom, and when the reply is judged (seconds since the epoch)."""
+
+    model: str
+    address: str
+    streamed: bool
+    now_s: float
+
+
+def judged(reply: Reply, asked: Asked) -> dict[str, Any] | Failed:
+    """The message in a reply, or why there is none."""
+    failed = declined(reply, asked)
+    if failed is not None:
+        return failed
+    kind = reply.headers.get("content-type", "")
+    if "html" in kind or reply.body.lstrip()[:1] == b"<":
+        return _nonsense(asked, "a web page")
+    try:
+        answer = message(reply.body) if asked.streamed else msgspec.json.decode(reply.body)
+    except BrokenStream as error:
+        known = not error.kind or error.kind in _TRANSIENT_ERRORS
+        said = ModelRefused(f"{asked.model}: the stream broke: {error}")
+        return Failed(said, again=known, billed=True)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        said = ModelRefused(f"{asked.model}: its answer was cut off on the way")
+        return Failed(said, again=True, billed=True)
+    wrong = flaw(answer)
+    return _nonsense(asked, f"something else ({wrong})") if wrong is not None else answer
+
+
+def _nonsense(asked: Asked, what: str) -> Failed:
+    error = ModelRefused(
+        f"{asked.address} answers with {what}, not with a message of the Messages API", OTHER_KIND
+    )
+    return Failed(error, again=True, billed=True)
+
+
+def declined(reply: Reply, asked: Asked) -> Failed | None:
+    """Why a reply is no success, None where it is one.
+
+    An HTTP error is one of this request, of the whole model, or of the moment.
+    """
+    if reply.broken is not None:
+        error = ModelRefused(f"{asked.model}: {reply.broken}", f"asked at {asked.address}")
+        return Failed(error, again=True, billed=reply.sent)
+    if reply.status == 200:
+        return None
+    status, said = reply.status, _error_text(reply)
+    where = f"{asked.model}: {said} (HTTP {status})"
+    advice = reply.headers.get("x-should-retry")
+    if status in _TRANSIENT or status >= 500 or advice == "true":
+        wait_s = _asked_wait_s(reply, asked.now_s)
+        again = advice != "false" and (wait_s is None or wait_s <= LONGEST_ASKED_WAIT_S)
+        later = f"; it asks to wait {wait_s:.0f} s" if wait_s is not None and not again else ""
+        error = ModelRefused(where + later, "what was answered is kept; run it again later")
+        return Failed(error, again=again, billed=False, wait_s=wait_s)
+    if status in {400, 413, 422}:
+        return Failed(RequestRefused(where, request_hint(said)), again=False, billed=False)
+    hint = KEY_HINT if status in {401, 403} else ""
+    if status in {404, 405} and not _speaks_of(reply, asked.model):
+        where = f"{asked.address} has no Messages API: nothing at {MESSAGES} (HTTP {status})"
+        hint = OTHER_KIND
+    elif status == 404:
+        hint = f"does {asked.address} serve a model of that name? --model names another"
+    return Failed(ModelRefused(where, hint), again=False, billed=False)
+
+
+def _speaks_of(reply: Reply, model: str) -> bool:
+    """Does an error come from a server of the Messages API, or name the model that was asked?"""
+    try:
+        said = msgspec.json.decode(reply.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    ours = isinstance(said, dict) and said.get("type") == "error"
+    return ours or model.encode() in reply.body
+
+
+def _error_text(reply: Reply) -> str:
+    """The server's own sentence, where it sent one in the API's shape."""
+    try:
+        error = msgspec.json.decode(reply.body).get("error")
+    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
+        error = None
+    said = error.get("message") if isinstance(error, dict) else None
+    return str(said) if said else "the server failed" if reply.status >= 500 else "declined"
+
+
+def request_hint(said: str) -> str:
+    """What to know where a server declines a request over a part of it that replay decides on,
+    else ""."""
+    if "thinking" in said:
+        return "this model wants its recorded thinking back, which an edit makes unusable"
+    named = next((name for name in SAMPLING if name in said), None)
+    if named is not None:
+        return f"the recorded `{named}` was sent: let the server drop what its model does not take"
+    return ""
+
+
+def _asked_wait_s(reply: Reply, now_s: float) -> float | None:
+    """Seconds the server asks to wait, by any of its three headers; None where it does not."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            return max(0.0, float(reply.headers[name]) * unit)
+        except (KeyError, ValueError):
+            continue
+    try:
+        moment = parsedate_to_datetime(reply.headers["retry-after"])
+    except (KeyError, ValueError):
+        return None
+    return max(0.0, moment.timestamp() - now_s)
+
+
+class BrokenStream(Exception):
+    """The stream holds no whole message. `kind` is the provider's word where it sent an error."""
+
+    def __init__(self, why: str, kind: str = "") -> None:
+        super().__init__(why)
+        self.kind = kind
+
+
+def message(raw: bytes) -> dict[str, Any]:
+    """The message of a whole stream. Raises BrokenStream where it is not whole."""
+    try:
+        return _message(raw)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BrokenStream(f"an event has another shape: {error!r}") from error
+
+
+def _message(raw: bytes) -> dict[str, Any]:
+    answer: dict[str, Any] = {}
+    blocks: dict[int, dict[str, Any]] = {}
+    parts: dict[tuple[int, str], list[Any]] = {}
+    for event in events(raw):
+        match event.get("type"):
+            case "message_start":
+                answer = {**event["message"]}
+            case "content_block_start":
+                blocks[event["index"]] = {**event["content_block"]}
+            case "content_block_delta":
+                field, key = _DELTAS.get(event["delta"]["type"], ("", ""))
+                if field:
+                    parts.setdefault((event["index"], field), []).append(event["delta"][key])
+            case "message_delta":
+                answer.update(event["delta"])
+                answer["usage"] = {**answer.get("usage", {}), **event.get("usage", {})}
+            case "error":
+                error = event["error"]
+                raise BrokenStream(str(error.get("message")), str(error.get("type")))
+            case "message_stop":
+                for (index, field), given in parts.items():
+                    blocks[index][field] = _whole(field, blocks[index].get(field), given)
+                return {**answer, "content": [blocks[index] for index in sorted(blocks)]}
+            case _:  # a ping, the end of a block, a kind that is newer than this
+                pass
+    raise BrokenStream("it ends before its last event")
+
+
+_DELTAS = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "signature_delta": ("signature", "signature"),
+    "citations_delta": ("citations", "citation"),
+    "input_json_delta": ("input", "partial_json"),
+}
+"""Where each kind of delta belongs: the block's field, and the delta's own."""
+
+
+def _whole(field: str, start: Any, given: list[Any]) -> Any:
+    """A field from what its block began with and the deltas that followed."""
+    if field == "citations":
+        return [*(start or []), *given]
+    text = "".join(given)
+    if field != "input":
+        return (start or "") + text
+    try:
+        return msgspec.json.decode(text) if text else start
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BrokenStream("the arguments of a call end early") from error
+
+
+def events(raw: bytes) -> Iterator[dict[str, Any]]:
+    """The data of each event, in order. Raises BrokenStream where one is not JSON."""
+    for line in raw.splitlines():
+        if line.startswith(b"data:"):
+            try:
+                event = msgspec.json.decode(line[5:])
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise BrokenStream(f"an event is not JSON: {error}") from error
+            if isinstance(event, dict):
+                yield event

@@ -23,13 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from replay.recorder import clients
-from replay.recorder.log import About
-from replay.recorder.recording import Recording
+from replay.recorder.recording import About, RecordingSession
 
 if TYPE_CHECKING:
-    from replay.redact import Policy
+    from replay.redact.rules import Policy
 
-__all__ = ["Recording", "record"]
+__all__ = ["RecordingSession", "record"]
 
 Client = TypeVar("Client")
 
@@ -46,7 +45,7 @@ def record(
     labels: Mapping[str, str] | None = None,
     apart: bool = False,
     redact: Policy | None = None,
-) -> Recording: ...
+) -> RecordingSession: ...
 
 
 @overload
@@ -88,7 +87,7 @@ def record(
     about = About(title=title, task=task, trial=trial, variant=variant, labels=dict(labels or {}))
     if into is None:
         clients.install()
-        return Recording(Path(what), about, apart=apart, redact=redact)
-    recording = Recording(Path(into), about, apart=apart, redact=redact)
+        return RecordingSession(Path(what), about, apart=apart, redact=redact)
+    recording = RecordingSession(Path(into), about, apart=apart, redact=redact)
     clients.own(what, recording)
     return what

@@ -1,26 +1,30 @@
-"""What was heard of an exchange, as a call in the shape that calls are chained in.
-
-The chaining is that of logs of the Messages API (`formats.anthropic_log.links`). A call of OpenAI's
-is shown to it in the same shape, and keeps its own words beside.
-"""
+"""Recorded exchanges as calls that are chained, and one recorded run told as spans."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
 from replay.errors import BadTrace
-from replay.formats.anthropic_log.answers import NO_MESSAGE, Answer, said
-from replay.formats.anthropic_log.exchanges import Exchange, Fields, exchange
-from replay.formats.intake import decode
-from replay.recorder import chat
-from replay.recorder.events import events, looks_streamed
-from replay.recorder.heard import Heard
-from replay.recorder.responses import Items, assembled
-from replay.recorder.spoken import Spoken, linked, raw
-from replay.trace import Json, Message
+from replay.formats.anthropic_log import spans
+from replay.formats.anthropic_log.exchanges import (
+    NO_MESSAGE,
+    Answer,
+    Exchange,
+    Fields,
+    answer_digest,
+    exchange,
+)
+from replay.formats.anthropic_log.runs import Call, Run
+from replay.formats.common import known
+from replay.formats.source import decode
+from replay.recorder import openai
+from replay.recorder.exchange import RecordedExchange, events, looks_streamed
+from replay.recorder.openai import Items, OpenAICall, assembled_response, linked, raw
+from replay.trace import Context, Fidelity, Json, Level, Message, ModelCall, Request, Tool, extend
 
 _WORDS = 500
 """Characters kept of a page that came instead of an answer."""
@@ -31,7 +35,7 @@ class Made(Struct, frozen=True, kw_only=True, eq=False):
     token came."""
 
     exchange: Exchange
-    spoken: Spoken | None = None
+    spoken: OpenAICall | None = None
     first_ns: int | None = None
 
 
@@ -43,7 +47,7 @@ class Calls:
         self._pieces: dict[bytes, msgspec.Raw] = {}
         self._messages: dict[bytes, Message] = {}
 
-    def made(self, number: int, heard: Heard) -> Made | None:
+    def made(self, number: int, heard: RecordedExchange) -> Made | None:
         """The call, None where the request is none that can be read."""
         if heard.request is None:
             return None
@@ -77,14 +81,16 @@ class Calls:
         """The message that was equal to this one, where there was one."""
         return self._messages.setdefault(msgspec.json.encode(message), message)
 
-    def _openai(self, number: int, heard: Heard) -> tuple[Exchange | None, Spoken | None]:
+    def _openai(
+        self, number: int, heard: RecordedExchange
+    ) -> tuple[Exchange | None, OpenAICall | None]:
         request = _object(heard.request)
         listed = request.get("messages" if heard.api == "chat" else "input")
         if not request or (listed is None and heard.api == "chat"):
             return None, None
         body, answer = _answer(heard)
         if heard.api == "chat":
-            spoken = chat.spoken(request, body)
+            spoken = openai.chat_call(request, body)
         else:
             spoken = self._items.spoken(request, body)
         spoken = structs.replace(
@@ -101,7 +107,7 @@ class Calls:
         return _exchange(number, spoken, answer), spoken
 
 
-def _anthropic(number: int, heard: Heard) -> Exchange | None:
+def _anthropic(number: int, heard: RecordedExchange) -> Exchange | None:
     """The call as a log would hold it."""
     assert heard.request is not None
     record: dict[str, Any] = {"request": {"url": heard.path, "body": msgspec.Raw(heard.request)}}
@@ -119,7 +125,7 @@ def _anthropic(number: int, heard: Heard) -> Exchange | None:
         return None
 
 
-def _exchange(number: int, spoken: Spoken, answer: Answer) -> Exchange:
+def _exchange(number: int, spoken: OpenAICall, answer: Answer) -> Exchange:
     """A call of OpenAI's as the chaining sees it."""
     request: Fields = {
         name: raw(value)
@@ -139,20 +145,24 @@ def _exchange(number: int, spoken: Spoken, answer: Answer) -> Exchange:
     )
 
 
-def _answer(heard: Heard) -> tuple[dict[str, Any] | None, Answer]:
+def _answer(heard: RecordedExchange) -> tuple[dict[str, Any] | None, Answer]:
     """The body of an answer of OpenAI's, and what is known of it beside its message."""
     data, status = heard.answer or b"", heard.status
     if heard.streamed or looks_streamed(data):
-        assemble = chat.assembled if heard.api == "chat" else assembled
+        assemble = openai.assembled_chat if heard.api == "chat" else assembled_response
         body, error, whole = assemble(events(data))
-        words = said({"error": error}) if error else None
+        words = answer_digest({"error": error}) if error else None
         cut = body is not None and not whole
         return body, Answer(error=words, status_code=status, cut=cut, streamed=True)
     body = _object(data)
     error = body.get("error")
     if (status or 0) < 400 and body and not error:
         return body, Answer(status_code=status)
-    words = said({"error": error}) if error else data.decode("utf-8", "replace").strip()[:_WORDS]
+    words = (
+        answer_digest({"error": error})
+        if error
+        else data.decode("utf-8", "replace").strip()[:_WORDS]
+    )
     failed = bool(data) or (status or 0) >= 400
     return None, Answer(error=_coded(words, status) if failed else None, status_code=status)
 
@@ -170,7 +180,7 @@ def _object(data: bytes | None) -> dict[str, Json]:
     return found if isinstance(found, dict) else {}
 
 
-def _broken(answer: Answer, heard: Heard) -> Answer:
+def _broken(answer: Answer, heard: RecordedExchange) -> Answer:
     """Why an answer is not whole, in the words of who saw it break. A client that leaves when it
     has all it wanted broke nothing."""
     if heard.broken is None or (answer.message is not None and not answer.cut):
@@ -178,3 +188,86 @@ def _broken(answer: Answer, heard: Heard) -> Answer:
     if answer.message is None and not answer.streamed:
         return Answer(error=heard.broken, status_code=answer.status_code)
     return structs.replace(answer, error=answer.error or heard.broken)
+
+
+class SpanBuilder(spans.SpanBuilder):
+    """The spans of one run, told call by call."""
+
+    def __init__(self, run: Run, made: Mapping[int, Made]) -> None:
+        super().__init__(run, by_line=False)
+        self._made = made
+        self._chats = _Chats()
+
+    def _request(self, call: Call, exchange: Exchange) -> Request:
+        spoken = self._made[exchange.number].spoken
+        if spoken is None:
+            return super()._request(call, exchange)
+        before = self._requests.get(call.parent) if call.parent is not None else None
+        return self._chats.request(spoken, before if call.how == "thread" else None)
+
+    def _model(self, call: Call, exchange: Exchange, request: Request, parent: str) -> ModelCall:
+        made = self._made[exchange.number]
+        span = super()._model(call, exchange, request, parent)
+        if made.spoken is not None:
+            span = _in_own_words(span, call, made.spoken)
+        took_ns = made.first_ns - span.start_ns if made.first_ns and span.start_ns else None
+        extra = {**span.extra, **known(time_to_first_token_ns=took_ns)}
+        return structs.replace(span, extra=extra)
+
+
+def _in_own_words(span: ModelCall, call: Call, spoken: OpenAICall) -> ModelCall:
+    stop = "error" if span.error is not None else spoken.response.stop
+    return structs.replace(
+        span,
+        response=structs.replace(spoken.response, message=spoken.answer, stop=stop),
+        usage=spoken.usage,
+        fidelity=_fidelity(call, spoken),
+        extra={**span.extra, **known(other_choices=list(spoken.others))},
+    )
+
+
+def _fidelity(call: Call, spoken: OpenAICall) -> Fidelity:
+    missing = list(spoken.missing)
+    if call.how == "thread" and call.parent is None:
+        missing.append(spans.NO_EARLIER)
+    if missing:
+        return Fidelity(level=Level.PARTIAL, reasons=(*missing, *spoken.losses))
+    if call.how == "thread" or spoken.losses:
+        return Fidelity(level=Level.REBUILT, reasons=spoken.losses)
+    return Fidelity(level=Level.EXACT)
+
+
+class _Chats:
+    """Requests whose contexts and toolsets share what the calls of a run have in common."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[int, int], Context] = {}
+        self._toolsets: dict[bytes, tuple[Tool, ...]] = {}
+
+    def request(self, spoken: OpenAICall, before: tuple[Request, Message | None] | None) -> Request:
+        """The request of a call; `before` is what it goes on from where the server kept that."""
+        context = None
+        if before is not None:
+            earlier, answer = before
+            context = earlier.context
+            context = context if answer is None else self._after(context, answer)
+        for message in spoken.messages:
+            context = self._after(context, message)
+        key = msgspec.json.encode(spoken.tools)
+        return Request(
+            model=spoken.model,
+            system=spoken.system,
+            tools=self._toolsets.setdefault(key, spoken.tools),
+            params=spoken.params,
+            context=context,
+        )
+
+    def _after(self, context: Context | None, message: Message) -> Context:
+        """The node of a message after a context. Equal messages are one object, and a node holds
+        both, so that their ids are nobody else's."""
+        place = (id(context), id(message))
+        if place not in self._nodes:
+            node = extend(context, (message,))
+            assert node is not None
+            self._nodes[place] = node
+        return self._nodes[place]

@@ -15,15 +15,15 @@ from importlib.util import find_spec
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from replay.recorder.recording import Hearing, Recording, current
+from replay.recorder.recording import Hearing, RecordingSession, current
 
 LEFT = "the client left before the end"
 
 _MODULES = ("httpx2", "httpx")
-_owned: WeakKeyDictionary[Any, Recording] = WeakKeyDictionary()
+_owned: WeakKeyDictionary[Any, RecordingSession] = WeakKeyDictionary()
 
 
-def own(client: Any, recording: Recording) -> None:
+def own(client: Any, recording: RecordingSession) -> None:
     """Let what an SDK's client sends be recorded there. Raises TypeError where it is none."""
     http = getattr(client, "_client", None)
     if not callable(getattr(http, "send", None)):

@@ -17,21 +17,11 @@ from operator import is_not
 
 import msgspec
 
-from replay.redact import hidden
 from replay.redact.context import CONTEXT, COOKIES, KUBERNETES
-from replay.redact.glance import Glance
-from replay.redact.keys import DENIED_KEYS, HEADERS, PAIRS, SECRET_DATA, Names, denied, plain
-from replay.redact.numbers import NUMBERS, luhn
-from replay.redact.pem import KEYS
-from replay.redact.policy import NONE, Policy
-from replay.redact.rule import Rule
-from replay.redact.tokens import TOKENS, wrapped
+from replay.redact.rules import HEADERS, NONE, PAIRS, SECRET_DATA, Names, Policy, Rule, plain
+from replay.redact.text import Glance, View, escaped, every, joined, otherwise, unescaped, views
+from replay.redact.tokens import KEYS, NUMBERS, TOKENS, wrapped
 from replay.trace import Json
-
-__all__ = [
-    "DENIED_KEYS", "PLACEHOLDER", "RULES", "Policy", "Redactor", "Rule", "denied", "luhn",
-    "masked_count",
-]  # fmt: skip
 
 PLACEHOLDER = re.compile(r"\[\[SECRET:[a-z0-9_]+:[0-9a-f]{8}\]\]")
 _MARK = "[[SECRET:"
@@ -73,7 +63,7 @@ class Redactor:
         for rule in self._closer.rules(encoded, text.lower()):
             if rule.finds(text):
                 return False
-        return not hidden.escaped(text) and self._through(text) is text
+        return not escaped(text) and self._through(text) is text
 
     def encoded(self, value: object) -> str:
         """A value as JSON, masked."""
@@ -88,8 +78,8 @@ class Redactor:
 
     def _plain(self, text: str) -> str:
         masked = self._shown(text)
-        if hidden.escaped(masked):
-            bare = hidden.unescaped(masked)
+        if escaped(masked):
+            bare = unescaped(masked)
             found = self._shown(bare)
             if found != bare:
                 return found
@@ -105,14 +95,14 @@ class Redactor:
 
     def _through(self, text: str) -> str:
         """The text without the secrets that only another view of it shows."""
-        if not hidden.otherwise(text):
+        if not otherwise(text):
             return text
-        for view in hidden.views(text):
+        for view in views(text):
             text = self._seen(text, view, self._glance)
-        line = hidden.joined(text)
+        line = joined(text)
         return text if line is None else self._seen(text, line, _SHAPED)
 
-    def _seen(self, text: str, view: hidden.View, glance: Glance) -> str:
+    def _seen(self, text: str, view: View, glance: Glance) -> str:
         """The text with what rules find in a view of it masked, where it is written otherwise."""
         spans: list[tuple[int, int, str, str]] = []
         for rule in glance.rules(view.text.encode("utf-8", "replace"), view.text.lower()):
@@ -158,7 +148,7 @@ class Redactor:
             return self._plain(text)
         masked = self.value(value)
         if masked is value:
-            value = hidden.every(text)
+            value = every(text)
             masked = self.value(value)
         if masked is not value:
             try:

@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import pairwise
 
-from replay.redact.keys import HEADERS, plain
-from replay.redact.rule import (
+from replay.redact.rules import (
     EQUALS,
     GAP,
+    HEADERS,
     QUOTE,
     SPACE,
     VALUE,
     Rule,
     Span,
     password,
+    plain,
     real,
     start,
     user_and_password,
@@ -61,7 +62,7 @@ def _after(word: str) -> str:
     return "(?:" + "|".join(f"(?<={re.escape(each)})" for each in before) + ")" if before else ""
 
 
-def _said(text: str) -> bool:
+def _after_name(text: str) -> bool:
     """What stands quoted behind a quoted name: any value but the name of a type."""
     return real(text) and not _TYPE_WORD.match(text) and (not text.isupper() or varied(text))
 
@@ -316,7 +317,7 @@ CONTEXT: tuple[Rule, ...] = (
         "xml",
         ("</",),
         re.compile(r"</[\w:.-]{0,40}?(?:password|passwd|passphrase|secret|token|api_?key)>"),
-        _said,
+        _after_name,
         lower=True,
         extent=_element,
     ),
@@ -335,12 +336,12 @@ CONTEXT: tuple[Rule, ...] = (
         "quoted",
         ("value",),
         re.compile(rf"value{QUOTE}\s?:\s?{QUOTE}(?P<secret>[^\s\"'\\]{{4,}})"),
-        _said,
+        _after_name,
         lower=True,
         extent=_paired,
     ),
-    *(_named("quoted", word, _QUOTED, _said) for word in _WORDS),
-    _named("quoted", _PASS, _QUOTED, _said, "pass"),
+    *(_named("quoted", word, _QUOTED, _after_name) for word in _WORDS),
+    _named("quoted", _PASS, _QUOTED, _after_name, "pass"),
     _named("quoted", "cookie", _QUOTED, varied),
     *(_named("quoted", word, _LISTED, varied) for word in (*_WORDS, "cookie", "dockerconfigjson")),
     _named("quoted", _PASS, _LISTED, varied, "pass"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address
 
-from replay.redact.rule import Rule, Span
+from replay.redact.rules import Rule, Span
 
 _DOMAINS = frozenset(
     "com org net edu gov mil int info biz name pro mobi aero coop museum jobs travel cat post tel"

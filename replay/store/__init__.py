@@ -2,9 +2,5 @@
 
 `schema` owns the tables and their migrations, `write` puts traces in, `read` gets them out,
 `answers` keeps what models replied, `check` re-derives every digest. Nothing outside this package
-and `taxonomy.ledger` / `taxonomy.query` speaks SQL.
+and `taxonomy.judgements` / `taxonomy.query` speaks SQL.
 """
-
-from replay.store.handle import Store
-
-__all__ = ["Store"]

@@ -1,19 +1,18 @@
-"""What models replied: kept for good, by the server that gave it and the key of the request.
+"""What models replied, kept for good by server and request key; batches that are under way;
+notes.
 
-An answer is immutable: the first one stored for a key (`canon.key`) is the one every later read
-gets, in this process and in any other. A server is "" for the official API and for models of this
-machine, else its address.
+Notes are small values by name that are remembered between commands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from replay import canon
+from replay import digests
 from replay.store.handle import Store, now_ns
 
 
@@ -71,7 +70,7 @@ def put(
 
     A claim on it (`claims`) ends with that.
     """
-    text = canon.encode(store.redactor.value(body)).decode()
+    text = digests.encode(store.redactor.value(body)).decode()
     row = (server, key, model, sample, text, source, cost_usd, prices, now_ns())
     with store.writing() as db:
         db.execute("INSERT OR IGNORE INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
@@ -98,3 +97,108 @@ def _answer(row: tuple[Any, ...]) -> Answer:
         cost_usd=cost_usd,
         prices=prices,
     )
+
+
+_INTENT = "intent:"
+
+
+class Batch(Struct, frozen=True, eq=False, kw_only=True):
+    """A batch. `asks` maps the id of each request to its key and its sample."""
+
+    id: str
+    asks: dict[str, tuple[str, int]]
+    sent_ns: int
+
+    @property
+    def is_intent(self) -> bool:
+        """Is it unknown whether the server has it?"""
+        return self.id.startswith(_INTENT)
+
+
+def intend(store: Store, server: str, model: str, asks: Mapping[str, tuple[str, int]]) -> Batch:
+    """Write down what is about to be sent; the same requests again replace it."""
+    raw = digests.encode({name: list(ask) for name, ask in asks.items()})
+    batch = Batch(id=_INTENT + digests.digest("batch", raw), asks=dict(asks), sent_ns=now_ns())
+    with store.writing() as db:
+        db.execute(
+            "INSERT OR REPLACE INTO batch VALUES (?, ?, ?, ?, 0, ?)",
+            (server, batch.id, model, raw.decode(), batch.sent_ns),
+        )
+    return batch
+
+
+def sent(store: Store, server: str, intent: Batch, id: str) -> Batch:
+    """The server has it, under that id."""
+    with store.writing() as db:
+        db.execute(
+            "UPDATE OR REPLACE batch SET id = ? WHERE server = ? AND id = ?",
+            (id, server, intent.id),
+        )
+    return Batch(id=id, asks=intent.asks, sent_ns=intent.sent_ns)
+
+
+def pending(store: Store, server: str, model: str) -> list[Batch]:
+    """What was not fetched yet, the oldest first."""
+    rows = store.db.execute(
+        "SELECT id, asks, sent_ns FROM batch"
+        " WHERE server = ? AND model = ? AND NOT fetched ORDER BY sent_ns, id",
+        (server, model),
+    )
+    return [
+        Batch(
+            id=row[0],
+            asks=msgspec.json.decode(row[1], type=dict[str, tuple[str, int]]),
+            sent_ns=row[2],
+        )
+        for row in rows
+    ]
+
+
+def known(store: Store, server: str) -> frozenset[str]:
+    """The ids of all batches of a server, the fetched ones too."""
+    rows = store.db.execute("SELECT id FROM batch WHERE server = ?", (server,))
+    return frozenset(row[0] for row in rows)
+
+
+def fetched(store: Store, server: str, batch: Batch) -> None:
+    """All it came to is kept."""
+    with store.writing() as db:
+        db.execute("UPDATE batch SET fetched = 1 WHERE server = ? AND id = ?", (server, batch.id))
+
+
+def forget(store: Store, server: str, batch: Batch) -> None:
+    """The server has nothing of it: its requests may be sent again."""
+    with store.writing() as db:
+        db.execute("DELETE FROM batch WHERE server = ? AND id = ?", (server, batch.id))
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def keep(store: Store, name: str, value: msgspec.Struct) -> None:
+    """Remember a value under a name, in place of what was there; its secrets are masked."""
+    body = msgspec.json.encode(store.redactor.value(msgspec.to_builtins(value)))
+    with store.writing() as db:
+        db.execute(
+            "INSERT INTO setting (name, value) VALUES (?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (name, body.decode()),
+        )
+
+
+def found(store: Store, prefix: str, shape: type[T]) -> list[T]:
+    """The values whose names begin so, in the order of their names.
+
+    One that another version wrote in another shape is left out.
+    """
+    rows = store.db.execute(
+        "SELECT value FROM setting WHERE substr(name, 1, length(?)) = ? ORDER BY name",
+        (prefix, prefix),
+    )
+    values = []
+    for (body,) in rows.fetchall():
+        try:
+            values.append(msgspec.json.decode(body, type=shape))
+        except msgspec.DecodeError:
+            continue
+    return values

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from replay import files
 from replay.errors import StoreUnusable
-from replay.store.migrating import BOOK, Migrations
-from replay.store.trouble import told
+from replay.store.migrations import BOOK, Migrations
+from replay.store.trouble import describe
 
 if TYPE_CHECKING:
     from replay.store.handle import Store
@@ -68,7 +68,7 @@ def copy(source: sqlite3.Connection, path: Path, target: Path, connect: Connect)
         )
     with _part(target) as part:
         _written(source, path, part, target)
-        with told(target), closing(connect(part)) as made:
+        with describe(target), closing(connect(part)) as made:
             _look_through(made, target)
             rows = counts(made)
         _sync(part)
@@ -92,7 +92,7 @@ def _part(target: Path) -> Iterator[Path]:
 
 def _written(source: sqlite3.Connection, path: Path, part: Path, target: Path) -> None:
     try:
-        with told(path):
+        with describe(path):
             source.execute("VACUUM INTO ?", (str(part),))
     except StoreUnusable as error:
         if "full" in error.message or "refused" in error.message:  # the copy's disk, not its own
@@ -168,7 +168,7 @@ def keep_older(
     schema = "-".join(done[-1].partition("_")[0] for each in sets if (done := each.applied(db)))
     target = _free(file.with_name(f"{file.name}.{schema}.bak"))
     try:
-        with told(file), closing(connect(file)) as reader:
+        with describe(file), closing(connect(file)) as reader:
             copy(reader, file, target, connect)
     except StoreUnusable as error:
         raise StoreUnusable(

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from replay import tool_errors
-from replay.store.pending import Row
+from replay.store.content import Row
 from replay.store.read import as_recorded, dicts, lenient
-from replay.store.sums import ERRORS
+from replay.store.schema import ERRORS
 from replay.trace import AnySpan, Message, ModelCall, Observation, Response, ToolCall
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from replay import canon
+from replay import digests
 from replay.errors import StoreUnusable
 from replay.store.handle import Store, connect, now_ns
 from replay.store.trouble import database_errors
@@ -112,7 +112,7 @@ def _place() -> str:
         numbers = os.readlink("/proc/self/ns/pid")
     except OSError:
         numbers = ""
-    return canon.digest("place", f"{platform.node()} {numbers}")[-8:]
+    return digests.digest("place", f"{platform.node()} {numbers}")[-8:]
 
 
 def _is_gone(owner: str) -> bool:

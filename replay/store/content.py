@@ -1,7 +1,15 @@
 """What is stored once however often it is said: messages, contexts, sets of tools.
 
-Every text is redacted here, before it is hashed and before it reaches a row; each distinct message
+Every text is redacted here, before it is hashed and before it reaches a row; each distinct
+message
 of a trace once. Memos are kept per trace, so that a step costs only what is new in it.
+
+Rows that wait for the end of their transaction: ids are given at once, rows written
+together.
+
+Whoever writes holds the write lock, so the next id of a table is known, and thousands of
+rows can
+refer to each other before the first of them is in the file.
 """
 
 from __future__ import annotations
@@ -10,14 +18,13 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from replay import canon, redact
+from replay import digests, redact
 from replay.redact import Redactor
-from replay.store import words
-from replay.store.pending import Pending
+from replay.store import text_index
 from replay.trace import Context, Json, Message, Tool
 
 SHORT = 200
@@ -78,10 +85,10 @@ class Content:
         """A redacted value as JSON text, None for nothing (None, {} and [])."""
         if value is None or value == {} or value == []:
             return None
-        encoded = canon.encode(value)
+        encoded = digests.encode(value)
         if self._clear(encoded):
             return encoded.decode()
-        return canon.encode(self._redactor.value(value)).decode()
+        return digests.encode(self._redactor.value(value)).decode()
 
     def _clear(self, encoded: bytes) -> bool:
         if len(encoded) <= SHORT:
@@ -100,8 +107,8 @@ class Content:
 
     def _any_message(self, rows: Pending, message: Message) -> Stored:
         """The row of a message that may have been said before, as a value of its own."""
-        body = canon.encode(message.body)
-        digest = canon.message_digest(message, body)  # what it holds may have to be masked yet
+        body = digests.encode(message.body)
+        digest = digests.message_digest(message, body)  # what it holds may have to be masked yet
         known = self._said.get(digest)
         if known is None:
             known = self._said[digest] = self._new_message(rows, message, body, digest)
@@ -110,8 +117,8 @@ class Content:
     def _new_message(self, rows: Pending, message: Message, body: bytes, digest: str) -> Stored:
         if not self._redactor.clear(body):
             message = structs.replace(message, body=self._redactor.value(message.body))
-            body = canon.encode(message.body)
-            digest = canon.message_digest(message, body)
+            body = digests.encode(message.body)
+            digest = digests.message_digest(message, body)
         text = body.decode()
         masked = redact.masked_count(text)
         row = {
@@ -123,7 +130,7 @@ class Content:
         }
         known, added = rows.once("message", row)
         if added:
-            rows.add("message_words", {"rowid": known, "words": words.of_message(message)})
+            rows.add("message_words", {"rowid": known, "words": text_index.of_message(message)})
         return Stored(known, digest, masked)
 
     def context(self, rows: Pending, context: Context | None) -> Stored | None:
@@ -143,7 +150,7 @@ class Content:
         said = self.message(rows, node.message)
         assert said is not None
         masked = said.masked + (parent.masked if parent else 0)
-        digest = canon.node_digest(parent.digest if parent else None, said.digest)
+        digest = digests.node_digest(parent.digest if parent else None, said.digest)
         row = {
             "digest": digest,
             "parent": parent.id if parent else None,
@@ -167,7 +174,82 @@ class Content:
         return known[1]
 
     def _new_toolset(self, rows: Pending, tools: tuple[Tool, ...]) -> Stored:
-        value = self._redactor.value([canon.tool_value(tool) for tool in tools])
-        digest = canon.digest("toolset", canon.encode_seen(value))
-        body = canon.encode(value).decode()
+        value = self._redactor.value([digests.tool_value(tool) for tool in tools])
+        digest = digests.digest("toolset", digests.encode_seen(value))
+        body = digests.encode(value).decode()
         return Stored(rows.once("toolset", {"digest": digest, "body": body})[0], digest)
+
+
+Row = dict[str, Any]
+
+ORDER = (
+    "toolset", "message", "context", "span", "model_call", "tool_call", "source_score",
+    "message_words",
+)  # fmt: skip
+"""The tables that are written like this, each after those it refers to."""
+
+SAME = {"toolset": ("digest",), "message": ("digest",), "context": ("message", "parent")}
+"""The columns in which two rows of a table are the same, where it has each once."""
+
+_FIND = {
+    table: f"SELECT id FROM {table} WHERE {' AND '.join(f'{name} IS ?' for name in names)}"
+    for table, names in SAME.items()
+}
+
+
+class Pending:
+    """The rows of one transaction. All rows of a table have the same columns."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        self._rows: dict[str, list[Row]] = {}
+        self._first: dict[str, int] = {}
+        self._known: dict[tuple[str, tuple[Any, ...]], int] = {}
+
+    def add(self, table: str, row: Row) -> None:
+        """Add a row that has no id of its own."""
+        self._rows.setdefault(table, []).append(row)
+
+    def identified(self, table: str, row: Row) -> int:
+        """Add a row and give it an id."""
+        rows = self._rows.setdefault(table, [])
+        own = self._first_id(table) + len(rows)
+        rows.append({"id": own, **row})
+        return own
+
+    def once(self, table: str, row: Row, *, new: bool = False) -> tuple[int, bool]:
+        """The id of the row that is the same, and whether it was added for it.
+
+        `new` says that the database cannot have it.
+        """
+        same = tuple(row[name] for name in SAME[table])
+        known = self._known.get((table, same))
+        if known is None and not new:
+            found = self.db.execute(_FIND[table], same).fetchone()
+            known = found[0] if found is not None else None
+        if known is not None:
+            return known, False
+        own = self._known[table, same] = self.identified(table, row)
+        return own, True
+
+    def holds(self, table: str, row: int) -> bool:
+        """Is that row of a table one of those that wait?"""
+        return table in self._first and row >= self._first[table]
+
+    def write(self) -> None:
+        """Write all rows. Raises sqlite3.IntegrityError where one must not be."""
+        for table in ORDER:
+            rows = self._rows.pop(table, ())
+            if rows:
+                names, marks = ", ".join(rows[0]), ", ".join("?" * len(rows[0]))
+                self.db.executemany(
+                    f"INSERT INTO {table} ({names}) VALUES ({marks})",
+                    (tuple(row.values()) for row in rows),
+                )
+        assert not self._rows, "a table without a place in ORDER"
+
+    def _first_id(self, table: str) -> int:
+        if table not in self._first:
+            latest = self.db.execute(f"SELECT max(id) FROM {table}").fetchone()[0]
+            self._first[table] = (latest or 0) + 1
+        return self._first[table]

@@ -1,7 +1,14 @@
 """`Store`: one open database, for one thread.
 
-Opening creates the file with mode 0600, applies pending migrations, and turns on WAL and foreign
+Opening creates the file with mode 0600, applies pending migrations, and turns on WAL and
+foreign
 keys. A handle never crosses threads; a worker opens its own with `Store.open(store.path)`.
+
+Where the rules come from that a person adds to the built-in ones for secrets.
+
+A program says it once, whoever records may say it for what he records; a database that is
+opened
+and writes is told them. The built-in rules are compiled only then: a reader needs none.
 """
 
 from __future__ import annotations
@@ -13,21 +20,23 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from replay import files
 from replay.errors import StoreUnusable
-from replay.store import masking
+from replay.store import encryption
 from replay.store.active import refuse_foreign
-from replay.store.cipher import crypt, keys
-from replay.store.migrating import Migrations
+from replay.store.migrations import Migrations
 from replay.store.schema import migrations
-from replay.store.trouble import cannot_write, database_errors, opening, told, unusable
+from replay.store.trouble import cannot_write, database_errors, describe, opening, unusable
 
 if TYPE_CHECKING:
     from replay.redact import Redactor
+    from replay.redact.rules import Policy
+
 
 BUSY_TIMEOUT_S = 5.0
 BETWEEN_LOOKS = 100_000
@@ -39,7 +48,7 @@ usual 4096."""
 
 
 class Store:
-    """An open database; `db` is its connection, shared with `taxonomy.ledger`."""
+    """An open database; `db` is its connection, shared with `taxonomy.judgements`."""
 
     def __init__(self, db: sqlite3.Connection, path: Path | None) -> None:
         self.db = db
@@ -108,7 +117,7 @@ class Store:
         if connection.in_transaction:
             yield connection
             return
-        with told(self.path), _locked(connection):
+        with describe(self.path), _locked(connection):
             yield connection
 
     @contextmanager
@@ -130,7 +139,7 @@ class Store:
         """The redactor under this database's key, made with the database unless
         `ARC_REDACT_KEY` names another."""
         if self._redactor is None:
-            self._redactor = masking.redactor(self._redact_key())
+            self._redactor = redactor(self._redact_key())
         return self._redactor
 
     def _redact_key(self) -> bytes:
@@ -172,10 +181,10 @@ def now_ns() -> int:
 def _opened(file: Path | None, options: str = "") -> sqlite3.Connection:
     """By Python's own driver, or the one of encrypted databases where the file is one. `options`
     are those of a URI of SQLite."""
-    keys.take_from_environment()
-    encrypted = crypt.connect(file, BUSY_TIMEOUT_S, options) if file is not None else None
+    encryption.take_from_environment()
+    encrypted = encryption.connect(file, BUSY_TIMEOUT_S, options) if file is not None else None
     return encrypted or sqlite3.connect(
-        crypt.uri(file, options) if file is not None else ":memory:",
+        encryption.uri(file, options) if file is not None else ":memory:",
         timeout=BUSY_TIMEOUT_S,
         isolation_level=None,
         uri=file is not None,
@@ -297,3 +306,34 @@ def _refuse_newer(db: sqlite3.Connection, wanted: Migrations, file: Path | None)
             f"{file}: was written by a newer arc: this one does not know its {newer[-1]}",
             "upgrade arc, or name another database with --db",
         )
+
+
+_sources: list[Callable[[], Policy]] = []
+_said: ContextVar[Policy | None] = ContextVar("said", default=None)
+
+
+def mask_with(source: Callable[[], Policy]) -> None:
+    """From now on redactors are made with what `source` says; it is asked when one is needed."""
+    _sources[:] = [source]
+
+
+@contextmanager
+def masked_by(policy: Policy | None) -> Iterator[None]:
+    """Redactors that are made in the body have this policy, whatever the program says; None: the
+    program's."""
+    token = _said.set(policy)
+    try:
+        yield
+    finally:
+        _said.reset(token)
+
+
+def redactor(key: bytes) -> Redactor:
+    """One under a database's key."""
+    from replay.redact import Redactor
+    from replay.redact.rules import Policy
+
+    policy = _said.get()
+    if policy is None:
+        policy = _sources[0]() if _sources else Policy()
+    return Redactor(key, policy)

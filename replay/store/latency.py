@@ -1,11 +1,11 @@
 """How long calls take: percentiles by tool and by model, and where one call stands among them.
 
-`sums` defines the stored histogram and keeps it.
+Also for how long more is expected of a trace that is under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, groupby
 
 import msgspec
@@ -65,7 +65,7 @@ def spans_named(store: Store, traces: Collection[str]) -> dict[tuple[str, str | 
     return {(kind, name): spans for kind, name, spans in found}
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class LatencyRank(Struct, frozen=True, kw_only=True):
     """A call among the `spans` of its tool that have a time, over all runs: `faster` of them took
     less, as far as two digits tell."""
 
@@ -79,14 +79,14 @@ class Standing(Struct, frozen=True, kw_only=True):
         return self.faster * 100 // self.spans
 
 
-def standing(store: Store, tool: str, took_ns: int) -> Standing:
+def standing(store: Store, tool: str, took_ns: int) -> LatencyRank:
     """Where a call of a tool stands that took so long."""
     spans, faster = store.db.execute(
         "SELECT coalesce(sum(spans), 0), coalesce(sum(spans) FILTER (WHERE latency_ns < ?), 0)"
         " FROM latency WHERE kind = 'tool' AND name = ?",
         (two_digits(took_ns), tool),
     ).fetchone()
-    return Standing(tool=tool, spans=spans, faster=faster)
+    return LatencyRank(tool=tool, spans=spans, faster=faster)
 
 
 def two_digits(took_ns: int) -> int:
@@ -114,3 +114,22 @@ def percentile(counts: Sequence[tuple[int, int]], percent: int) -> int:
     return next(
         value for (value, _), many in zip(counts, upto, strict=True) if many * 100 >= wanted
     )
+
+
+def keep_live(store: Store, keys: Iterable[str], until_ns: int | None) -> None:
+    """What is live among these traces stays so until a time (None: is over now)."""
+    with store.writing() as db:
+        db.executemany(
+            "UPDATE trace SET live_until_ns = ?"
+            " WHERE key = ? AND complete AND live_until_ns IS NOT NULL",
+            ((until_ns, key) for key in keys),
+        )
+
+
+def next_end_ns(store: Store, at_ns: int) -> int | None:
+    """When the first of the traces that are live at a time ceases to be, None where none is."""
+    found = store.db.execute(
+        "SELECT min(live_until_ns) FROM trace WHERE live_until_ns > ?", (at_ns,)
+    )
+    end: int | None = found.fetchone()[0]
+    return end

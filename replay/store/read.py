@@ -16,8 +16,8 @@ import msgspec
 
 from replay import steps
 from replay.errors import NotFound
+from replay.store.edits import Supplement, supplement_of, supplied
 from replay.store.handle import Store
-from replay.store.supplements import Supplement, supplement_of, supplied
 from replay.trace import (
     AgentSpan,
     AnySpan,

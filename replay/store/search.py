@@ -12,7 +12,7 @@ from sqlite3 import Cursor
 
 from msgspec import Struct
 
-from replay.store import words
+from replay.store import text_index
 from replay.store.handle import Store
 
 AROUND = 60
@@ -37,11 +37,11 @@ class Saying(Struct, frozen=True, kw_only=True):
 
 def steps_saying(store: Store, trace: str, text: str) -> frozenset[int]:
     """The steps of a trace that say a text."""
-    wanted = words.folded(text)
+    wanted = text_index.folded(text)
     row = store.db.execute("SELECT id FROM trace WHERE key = ? AND complete", (trace,)).fetchone()
     if row is None or not wanted:
         return frozenset()
-    said = chain(_told(store, row[0], wanted), _called(store, row[0], wanted))
+    said = chain(_with_context(store, row[0], wanted), _called(store, row[0], wanted))
     return frozenset(step for step, text in said if _says(wanted, text))
 
 
@@ -50,49 +50,49 @@ def runs_saying(
 ) -> list[Saying]:
     """At most `limit` runs that say a text, each once, those with the latest messages first; runs
     of the tasks `without` are left out."""
-    said = _sayings(store, words.folded(text))
+    said = _sayings(store, text_index.folded(text))
     return list(islice((each for each in said if each.task not in without), limit))
 
 
 def traces_saying(store: Store, text: str) -> frozenset[str]:
     """All preferred recordings that say a text: for a filter of runs."""
-    return frozenset(each.trace for each in _sayings(store, words.folded(text)))
+    return frozenset(each.trace for each in _sayings(store, text_index.folded(text)))
 
 
 def _says(wanted: str, said: str) -> bool:
-    return words.place(wanted, words.folded(said)) is not None
+    return text_index.place(wanted, text_index.folded(said)) is not None
 
 
 # --- in one trace
 
 
-def _told(store: Store, trace: int, wanted: str) -> Iterator[tuple[int, str]]:
+def _with_context(store: Store, trace: int, wanted: str) -> Iterator[tuple[int, str]]:
     """(step, text) of the messages of a trace that may say it."""
     narrowed = _narrowed(store, "e.message", "message_words", trace, wanted)
     found = store.db.execute(
         "SELECT e.step, g.dialect, g.body FROM message_step e JOIN message g ON g.id = e.message"
         f" WHERE e.trace = :trace AND {narrowed}",
-        {"trace": trace, "words": words.query(wanted)},
+        {"trace": trace, "words": text_index.query(wanted)},
     )
     for step, dialect, body in found:
-        yield step, words.stored_text(dialect, body)
+        yield step, text_index.stored_text(dialect, body)
 
 
 def _called(store: Store, trace: int, wanted: str) -> Iterator[tuple[int, str]]:
     """(step, text) of the spans of a trace that may say it."""
     narrowed = _narrowed(store, "s.id", "span_words", trace, wanted)
     found = store.db.execute(
-        f"{words.SPANS} WHERE s.trace = :trace AND s.step IS NOT NULL AND {narrowed}",
-        {"trace": trace, "words": words.query(wanted)},
+        f"{text_index.SPANS} WHERE s.trace = :trace AND s.step IS NOT NULL AND {narrowed}",
+        {"trace": trace, "words": text_index.query(wanted)},
     )
     for _, step, *known in found:
-        yield step, words.span_text(*known)
+        yield step, text_index.span_text(*known)
 
 
 def _narrowed(store: Store, row: str, index: str, trace: int, wanted: str) -> str:
     """A condition that the index says may hold, where asking it is worth it and possible."""
     (spans,) = store.db.execute("SELECT spans FROM trace WHERE id = ?", (trace,)).fetchone()
-    if spans <= READ_WHOLE or words.query(wanted) is None:
+    if spans <= READ_WHOLE or text_index.query(wanted) is None:
         return "1"
     return f"{row} IN (SELECT rowid FROM {index} WHERE {index} MATCH :words)"
 
@@ -112,13 +112,13 @@ def _sayings(store: Store, wanted: str) -> Iterator[Saying]:
     for message, dialect, body, first, last in _messages(store, wanted):
         if first is None or (first == last and first in known):
             continue
-        said = words.stored_text(dialect, body)
-        at = words.place(wanted, words.folded(said))
+        said = text_index.stored_text(dialect, body)
+        at = text_index.place(wanted, text_index.folded(said))
         runs = () if at is None else store.db.execute(_RUNS_OF_MESSAGE, (message,))
         yield from _new(runs, known, said, at or 0)
     for row, step, *span in _spans(store, wanted):
-        said = words.span_text(*span)
-        at = words.place(wanted, words.folded(said))
+        said = text_index.span_text(*span)
+        at = text_index.place(wanted, text_index.folded(said))
         runs = () if at is None else store.db.execute(_RUN_OF_SPAN, (step, row))
         yield from _new(runs, known, said, at or 0)
 
@@ -160,7 +160,7 @@ FROM message g
 def _messages(store: Store, wanted: str) -> Cursor:
     """(row, dialect, body, first trace, last trace) of the messages that may say it, the latest
     first."""
-    asked = words.query(wanted)
+    asked = text_index.query(wanted)
     if asked is None:
         return store.db.execute(f"{_MESSAGES} ORDER BY g.id DESC")
     return store.db.execute(
@@ -172,11 +172,11 @@ def _messages(store: Store, wanted: str) -> Cursor:
 
 def _spans(store: Store, wanted: str) -> Cursor:
     """The spans that may say it, the latest first."""
-    asked = words.query(wanted)
+    asked = text_index.query(wanted)
     if asked is None:
-        return store.db.execute(f"{words.SPANS} ORDER BY s.id DESC")
+        return store.db.execute(f"{text_index.SPANS} ORDER BY s.id DESC")
     return store.db.execute(
-        f"{words.SPANS} WHERE s.id IN (SELECT rowid FROM span_words WHERE span_words MATCH ?)"
+        f"{text_index.SPANS} WHERE s.id IN (SELECT rowid FROM span_words WHERE span_words MATCH ?)"
         " ORDER BY s.id DESC",
         (asked,),
     )

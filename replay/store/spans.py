@@ -11,13 +11,12 @@ from __future__ import annotations
 import msgspec
 from msgspec import structs
 
-from replay import canon, prices
+from replay import digests, prices
 from replay.messages import text
 from replay.redact import masked_count
 from replay.steps import kind_of
 from replay.store.call_errors import judged
-from replay.store.content import Content, Stored
-from replay.store.pending import Pending, Row
+from replay.store.content import Content, Pending, Row, Stored
 from replay.store.read import as_recorded
 from replay.trace import (
     AgentSpan,
@@ -68,7 +67,7 @@ def span_digest(span: Row, call: Row) -> str:
     span = {**span, **as_recorded(span)}
     own = [[name, span[name]] for name in _SPAN_COLUMNS]
     its = [[name, call[name]] for name in sorted(call) if name not in _DERIVED]
-    return canon.digest("span", canon.pack([own, its]))
+    return digests.digest("span", digests.pack([own, its]))
 
 
 _SPAN_COLUMNS = (  # in the order of their names

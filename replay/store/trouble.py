@@ -117,7 +117,7 @@ def cannot_write(error: Exception) -> bool:
 def opening(path: Path | str) -> Iterator[None]:
     """As `told`, where a file is looked into for the first time: of a damaged list of tables SQLite
     complains in words that are no text."""
-    with told(path):
+    with describe(path):
         try:
             yield
         except UnicodeDecodeError as error:
@@ -125,7 +125,7 @@ def opening(path: Path | str) -> Iterator[None]:
 
 
 @contextmanager
-def told(path: Path | str | None) -> Iterator[None]:
+def describe(path: Path | str | None) -> Iterator[None]:
     """Errors about the file, or about a text it cannot hold, leave as sentences, others as they
     are."""
     try:

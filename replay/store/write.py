@@ -1,12 +1,24 @@
 """A trace into the database: in batches, then finished.
 
-`Writer.write` appends what a format yields; `Writer.finish` numbers the steps, sums what lists
-show and makes the trace visible, in one transaction; `Writer.take` does both for many traces in
-one. Until then their rows are invisible, so an interrupted import leaves nothing half-read behind.
-A trace that is already there is compared: equal content changes nothing, more of the same run takes
-its place (tags hang on ids that stay), anything else is refused. A trace that is still going on is
-finished again and again, each time as much of it as is known: until its last time it is live, and
+`Writer.write` appends what a format yields; `Writer.finish` numbers the steps, sums what
+lists
+show and makes the trace visible, in one transaction; `Writer.take` does both for many traces
+in
+one. Until then their rows are invisible, so an interrupted import leaves nothing half-read
+behind.
+A trace that is already there is compared: equal content changes nothing, more of the same
+run takes
+its place (tags hang on ids that stay), anything else is refused. A trace that is still going
+on is
+finished again and again, each time as much of it as is known: until its last time it is
+live, and
 gives way to whatever comes next.
+
+Ids and names of a recording, without the secrets that somebody may have put there.
+
+They are masked before anything refers to them, so that references still hold; the key of a
+trace
+is made before. Texts and values are masked where they are stored, in `content`.
 """
 
 from __future__ import annotations
@@ -16,15 +28,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from replay import canon
+from replay.digests import digest, run_id, trace_id
 from replay.errors import BadTrace
 from replay.steps import Node, Plan, plan
-from replay.store import names, spans, words
+from replay.store import spans, text_index
 from replay.store.content import Content
 from replay.store.handle import Store, now_ns
-from replay.trace import Batch, Header, Level
+from replay.trace import AnySpan, Batch, Header, Level, ModelCall, SourceScore, ToolCall
 
 Verdict = Literal["new", "duplicate", "grown", "replaced"]
 
@@ -84,7 +96,7 @@ def together(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
 
 def _key(batch: Batch) -> str:
     header = batch.header
-    return canon.trace_id(header.format, header.source_id, header.item)
+    return trace_id(header.format, header.source_id, header.item)
 
 
 class Writer:
@@ -132,18 +144,18 @@ class Writer:
 
         Raises BadTrace where a span id stands twice.
         """
-        key, header = _key(batch), names.of_header(self._content, batch.header)
+        key, header = _key(batch), of_header(self._content, batch.header)
         with self._store.writing() as db, self._content.pending(db) as rows:
             open_ = self._open.get(key) or self._begin(db, key, header)
             open_.header = header
             for each in batch.spans:
-                span = names.of_span(self._content, each)
+                span = of_span(self._content, each)
                 if span.id in open_.ids:
                     raise BadTrace(header.path or "-", f"span {span.id}", "stands twice")
                 spans.put(rows, self._content, open_.row, len(open_.ids), span)
                 open_.ids.add(span.id)
             for score in batch.scores:
-                row = msgspec.structs.asdict(names.of_score(self._content, score))
+                row = msgspec.structs.asdict(of_score(self._content, score))
                 row["span_id"], row["source"] = row.pop("span"), row.pop("by")
                 rows.add("source_score", {"trace": open_.row, **row})
         return key
@@ -196,7 +208,7 @@ class Writer:
         db.execute("DELETE FROM trace WHERE key = ? AND NOT complete", (key,))
         row = {
             "key": key,
-            "run": canon.run_id(header.run or header.source_id, header.item),
+            "run": run_id(header.run or header.source_id, header.item),
             "complete": 0,
             "format": header.format,
             "source_id": header.source_id,
@@ -305,7 +317,7 @@ def _sum(db: sqlite3.Connection, row: int) -> None:
         (row,),
     )
     digests = db.execute("SELECT digest FROM span WHERE trace = ? ORDER BY span_id", (row,))
-    content = canon.digest("trace", *(each[0] for each in digests))
+    content = digest("trace", *(each[0] for each in digests))
     db.execute("UPDATE trace SET content = ? WHERE id = ?", (content, row))
 
 
@@ -343,12 +355,12 @@ def _take_place(db: sqlite3.Connection, old: int, new: int) -> None:
 def _show(db: sqlite3.Connection, row: int) -> None:
     """The trace is whole: lists show it, sums count it, a search finds it."""
     db.execute("UPDATE trace SET complete = 1 WHERE id = ?", (row,))
-    words.add_trace(db, row)
+    text_index.add_trace(db, row)
 
 
 def remove(db: sqlite3.Connection, row: int) -> None:
     """The one way a finished trace leaves: the index of words cannot be told by a trigger."""
-    words.take_trace(db, row)
+    text_index.take_trace(db, row)
     db.execute("DELETE FROM trace WHERE id = ?", (row,))
 
 
@@ -395,3 +407,80 @@ def _contradicts(db: sqlite3.Connection, old: int, new: int) -> bool:
         (new, old),
     ).fetchone()
     return found is not None
+
+
+def of_header(content: Content, header: Header) -> Header:
+    """What a header says in names, masked."""
+    known = (
+        header.format, header.source_id, header.run, header.item, header.path, header.task,
+        header.trial, header.variant, header.agent, header.outcome.by, str(header.outcome.value),
+    )  # fmt: skip
+    if content.harmless(known):
+        return header
+    said, value = header.outcome, header.outcome.value
+    text = content.text
+    return structs.replace(
+        header,
+        format=text(header.format) or "",
+        source_id=text(header.source_id) or "",
+        run=text(header.run),
+        item=text(header.item),
+        path=text(header.path),
+        task=text(header.task),
+        trial=text(header.trial),
+        variant=text(header.variant),
+        agent=text(header.agent),
+        outcome=structs.replace(
+            said, by=text(said.by), value=text(value) if isinstance(value, str) else value
+        ),
+    )
+
+
+def of_span(content: Content, span: AnySpan) -> AnySpan:
+    """A span whose ids and names are masked."""
+    known = [span.id, span.parent, span.place.span]
+    if isinstance(span, ModelCall):
+        asked, said = span.request, span.response
+        known += [span.agent, asked.model, said.id, said.model, said.stop_raw]
+    elif isinstance(span, ToolCall):
+        known += [span.call_id, span.asked_by]
+    return span if content.harmless(known) else _masked(content, span)
+
+
+def _masked(content: Content, span: AnySpan) -> AnySpan:
+    text = content.text
+    span = structs.replace(
+        span,
+        id=text(span.id) or "",
+        parent=text(span.parent),
+        place=structs.replace(span.place, span=text(span.place.span)),
+    )
+    if isinstance(span, ModelCall):
+        said = span.response
+        return structs.replace(
+            span,
+            agent=text(span.agent),
+            request=structs.replace(span.request, model=text(span.request.model)),
+            response=structs.replace(
+                said,
+                id=text(said.id),
+                model=text(said.model),
+                stop_raw=text(said.stop_raw),
+            ),
+        )
+    if isinstance(span, ToolCall):
+        return structs.replace(span, call_id=text(span.call_id), asked_by=text(span.asked_by))
+    return span
+
+
+def of_score(content: Content, score: SourceScore) -> SourceScore:
+    """A score of the source, all of its texts masked."""
+    text = content.text
+    return structs.replace(
+        score,
+        name=text(score.name) or "",
+        by=text(score.by) or "",
+        span=text(score.span),
+        label=text(score.label),
+        explanation=text(score.explanation),
+    )

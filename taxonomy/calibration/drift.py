@@ -18,15 +18,14 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from replay.statistics import Rate, rate
-from replay.store import Store
-from taxonomy import ledger
-from taxonomy.calibration.agreement import Estimate, kappa, mean_difference, pearson
-from taxonomy.calibration.gate import band
-from taxonomy.calibration.labels import Placed
-from taxonomy.calibration.rubric_items import item_names
-from taxonomy.calibration.together import agreed_items, mean_scores
+from replay.store.handle import Store
+from taxonomy.calibration.judge_approval import band
+from taxonomy.calibration.labelled import agreed_items, mean_scores
+from taxonomy.calibration.labels import PlacedLabel, item_names
 from taxonomy.findings import StepScore
-from taxonomy.judge.kept import ScoreSet, parsed
+from taxonomy.judge.kept_scores import ScoreSet, parsed
+from taxonomy.judgements.scores import judge_scores
+from taxonomy.metrics.agreement import Estimate, kappa, mean_difference, pearson
 
 HALF = 0.5
 """A step scored lower is bad; a score that crossed it changed its mind."""
@@ -95,7 +94,7 @@ class Drift(Struct, frozen=True, kw_only=True):
 def judge_sets(store: Store) -> tuple[JudgeSet, ...]:
     """Every set of judges' scores, in the order in which they were last added to."""
     found: dict[str, list[tuple[str, StepScore]]] = {}
-    for trace, score in ledger.judge_scores(store):
+    for trace, score in judge_scores(store):
         own = found.pop(score.by, [])  # the set added to last stands last
         own.append((trace, score))
         found[score.by] = own
@@ -118,7 +117,7 @@ def _given(said: Iterable[tuple[str, StepScore]]) -> Given:
     return Given(scores=scores, items=items)
 
 
-def people_given(placed: Iterable[Placed]) -> Given:
+def people_given(placed: Iterable[PlacedLabel]) -> Given:
     """What people said of steps: the mean of their scores; an item only where they agree on it."""
     known = list(placed)
     return Given(

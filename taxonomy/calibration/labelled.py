@@ -8,14 +8,15 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_rows
-from taxonomy import ledger
-from taxonomy.calibration.gate import own_category
-from taxonomy.calibration.labels import Placed
-from taxonomy.calibration.together import agreed_items, mean_scores
+from taxonomy.calibration.judge_approval import own_category
+from taxonomy.calibration.labels import PlacedLabel
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Candidate, Diagnosis, Source, StepScore
+from taxonomy.judgements import diagnoses
+from taxonomy.judgements.diagnoses import Suggested
+from taxonomy.judgements.scores import all_scores
 
 MEANT = 0.5
 """A finding that states a lower confidence is a hint: it does not count as found."""
@@ -25,9 +26,9 @@ class Labelled(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     """A run, what its labels say, and what the database says of it."""
 
     row: TraceRow
-    labels: tuple[Placed, ...]
+    labels: tuple[PlacedLabel, ...]
     diagnosis: Diagnosis | None
-    suggested: tuple[ledger.Suggested, ...]
+    suggested: tuple[Suggested, ...]
     scores: tuple[StepScore, ...]
 
     @cached_property
@@ -55,7 +56,7 @@ class Labelled(Struct, frozen=True, eq=False, kw_only=True, dict=True):
     def candidates(self) -> tuple[Candidate, ...]:
         return self.diagnosis.candidates if self.diagnosis else ()
 
-    def found(self, source: Source) -> list[ledger.Suggested]:
+    def found(self, source: Source) -> list[Suggested]:
         """What a source suggests and means."""
         return [each for each in self.suggested if each.source == source and meant(each)]
 
@@ -92,24 +93,48 @@ class Labelled(Struct, frozen=True, eq=False, kw_only=True, dict=True):
         return said or own_category(self.row)
 
 
-def meant(found: ledger.Suggested) -> bool:
+def meant(found: Suggested) -> bool:
     """Is a suggestion more than a hint?"""
     return found.confidence is None or found.confidence >= MEANT
 
 
-def labelled_runs(store: Store, placed: Iterable[Placed]) -> tuple[Labelled, ...]:
+def labelled_runs(store: Store, placed: Iterable[PlacedLabel]) -> tuple[Labelled, ...]:
     """The runs that labels point at, in the order of the labels."""
     rows = {row.trace: row for row in trace_rows(store, every=True)}
-    by_trace: dict[str, list[Placed]] = defaultdict(list)
+    by_trace: dict[str, list[PlacedLabel]] = defaultdict(list)
     for each in placed:
         by_trace[each.trace].append(each)
     return tuple(
         Labelled(
             row=rows[key],
             labels=tuple(own),
-            diagnosis=ledger.diagnosis(store, key),
-            suggested=tuple(ledger.suggested(store, key)),
-            scores=ledger.all_scores(store, key),
+            diagnosis=diagnoses.diagnosis(store, key),
+            suggested=tuple(diagnoses.suggested(store, key)),
+            scores=all_scores(store, key),
         )
         for key, own in by_trace.items()
     )
+
+
+Where = tuple[str, int | None]
+
+
+def mean_scores(placed: Iterable[PlacedLabel]) -> dict[Where, float]:
+    """The mean of the scores that a step was given, or a run as a whole."""
+    given: dict[Where, list[float]] = defaultdict(list)
+    for each in placed:
+        if each.label.score is not None:
+            given[each.trace, each.step].append(each.label.score)
+    return {where: sum(scores) / len(scores) for where, scores in given.items()}
+
+
+def agreed_items(placed: Iterable[PlacedLabel]) -> dict[Where, dict[str, bool]]:
+    """The rubric items that were answered of a step, those left out on which answers differ."""
+    given: dict[Where, dict[str, set[bool]]] = defaultdict(lambda: defaultdict(set))
+    for each in placed:
+        for name, held in each.label.items.items():
+            given[each.trace, each.step][name].add(held)
+    return {
+        where: {name: held for name, (held, *more) in answers.items() if not more}
+        for where, answers in given.items()
+    }

@@ -1,32 +1,32 @@
-"""What was said of runs by others, and which trace and step does each word point at?
+"""What was said of runs by others, and which trace and step does each label point at?
 
-A label file is JSON Lines, a label a line: `{trace, at, class, score, items, decisive, by}` and,
-kept and shown, `strength`, `note`, `category` and whatever else stands there. `trace` is the id of
-a trace or the end of its source path, with `#item` for one run of several; `at` is a span, a
-message or a step, counted from 0, or null for the whole run. `items` says which rubric items held
-at a step: `{"arguments grounded": true}`, null nothing. A line that cannot be read, and a label
-that points nowhere, is a value with its reason: nothing is dropped in silence.
+Traces go by what others call them, steps by where they stand. A label may name a rubric item
+of
+the judge or of the rules.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
 
+from replay.digests import run_id
 from replay.errors import ArcError
-from replay.store import Store, read
+from replay.steps import nodes_of, plan
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.rows import TraceRow, step_rows, trace_rows
-from replay.trace import Json
-from taxonomy import ledger
-from taxonomy.calibration.pointing import At, Names, Places
-from taxonomy.calibration.rubric_items import item_named, item_names
+from replay.trace import Json, ModelCall, Trace
 from taxonomy.classes import CLASSES, FailureClass
 from taxonomy.findings import StepScore
+from taxonomy.judgements.scores import opinions, replace_file_scores
+from taxonomy.judgements.tags import clean_marks, human_tags
 
 By = Literal["people", "rule"]
 
@@ -75,7 +75,7 @@ class Unusable(Struct, frozen=True, kw_only=True):
     off_scale: bool = False
 
 
-class Placed(Struct, frozen=True, kw_only=True):
+class PlacedLabel(Struct, frozen=True, kw_only=True):
     """A label with the id of its trace and its step, None where it labels the whole run."""
 
     label: Label
@@ -244,11 +244,11 @@ def kept_labels(store: Store) -> tuple[Label, ...]:
             note=tag.note,
             blind=tag.blind,
         )
-        for tag in ledger.human_tags(store)
+        for tag in human_tags(store)
     )
     cleared = (
         Label(trace=each.trace, classes=(), by=each.by, note=each.note, blind=each.blind)
-        for each in ledger.clearances(store)
+        for each in clean_marks(store)
     )
     said = (
         Label(
@@ -259,7 +259,7 @@ def kept_labels(store: Store) -> tuple[Label, ...]:
             by=each.by,
             note=each.note,
         )
-        for each in ledger.opinions(store)
+        for each in opinions(store)
         if not each.empty
     )
     return (*tags, *cleared, *said)
@@ -268,7 +268,9 @@ def kept_labels(store: Store) -> tuple[Label, ...]:
 # --- placing
 
 
-def place(store: Store, labels: Iterable[Label]) -> tuple[tuple[Placed, ...], tuple[Unusable, ...]]:
+def place(
+    store: Store, labels: Iterable[Label]
+) -> tuple[tuple[PlacedLabel, ...], tuple[Unusable, ...]]:
     """The labels on the traces of a database, and those that point at nothing in it."""
     names = Names(trace_rows(store, every=True))
     by_trace: dict[str, tuple[TraceRow, list[Label]]] = {}
@@ -279,7 +281,7 @@ def place(store: Store, labels: Iterable[Label]) -> tuple[tuple[Placed, ...], tu
             by_trace.setdefault(found[0].trace, (found[0], []))[1].append(label)
         else:
             unusable.append(_lost(label, _which(len(found))))
-    placed: list[Placed] = []
+    placed: list[PlacedLabel] = []
     for key, (row, own) in by_trace.items():
         steps = _steps(store, row, [label.at for label in own if label.at is not None])
         for label in own:
@@ -287,7 +289,7 @@ def place(store: Store, labels: Iterable[Label]) -> tuple[tuple[Placed, ...], tu
                 unusable.append(_lost(label, f"points at no step: {label.at}"))
             else:
                 step = None if label.at is None else steps[label.at]
-                placed.append(Placed(label=label, trace=key, step=step))
+                placed.append(PlacedLabel(label=label, trace=key, step=step))
     return tuple(placed), tuple(
         sorted(unusable, key=lambda each: (each.file or "", each.line or 0))
     )
@@ -322,7 +324,7 @@ class FileScores(Struct, frozen=True, kw_only=True):
 
 
 def keep_file_scores(
-    store: Store, placed: Iterable[Placed], *, unnamed: str, remove: bool = False
+    store: Store, placed: Iterable[PlacedLabel], *, unnamed: str, remove: bool = False
 ) -> tuple[FileScores, ...]:
     """Keep the scores of steps that labels give, in place of what the same names gave the same
     traces in a file before; or take those back.
@@ -343,8 +345,136 @@ def keep_file_scores(
                     StepScore(step=step, value=value, source="file", by=by, span=spans[step])
                     for step, value in steps.items()
                 ]
-                ledger.replace_file_scores(store, trace, by, () if remove else kept)
+                replace_file_scores(store, trace, by, () if remove else kept)
     return tuple(
         FileScores(by=by, steps={trace: frozenset(steps) for trace, steps in traces.items()})
         for by, traces in given.items()
     )
+
+
+LEAST_PREFIX = 6
+"""Characters of an id before it is taken for one."""
+
+
+class At(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A place in a run: exactly one of a span id, a message of the source, a step."""
+
+    span: str | None = None
+    message: int | None = None
+    step: int | None = None
+
+    def __str__(self) -> str:
+        known = {"span": self.span, "message": self.message, "step": self.step}
+        return " ".join(f"{name} {value}" for name, value in known.items() if value is not None)
+
+
+class Places:
+    """Where the source's own span ids and messages stand among the steps of a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._of = plan(nodes_of(trace.spans)).of
+
+    def step(self, at: At) -> int | None:
+        """The step of a place, None where the trace has no such place or no step before it."""
+        if at.step is not None:
+            return at.step if 0 <= at.step < len(self._trace.steps) else None
+        if at.span is not None:
+            return self._spans.get(at.span)
+        return None if at.message is None else self._of_message(at.message)
+
+    @cached_property
+    def _spans(self) -> Mapping[str, int | None]:
+        """Each span's step by its id there and here; one that no step precedes is in the first
+        step below it."""
+        found: dict[str, int | None] = {}
+        for span in self._trace.spans:
+            step = self._of[span.id]
+            step = self._first_below(span.id) if step is None else step
+            for name in (span.place.span, span.id):
+                if name is not None:
+                    found.setdefault(name, step)
+        return found
+
+    def _first_below(self, above: str) -> int | None:
+        parents = {span.id: span.parent for span in self._trace.spans}
+        for step in self._trace.steps:
+            node: str | None = step.ask.id
+            seen: set[str] = set()
+            while node is not None and node not in seen:
+                if node == above:
+                    return step.index
+                seen.add(node)
+                node = parents.get(node)
+        return None
+
+    def _of_message(self, message: int) -> int | None:
+        """The step whose call or result the message is, else the nearest that begins before it."""
+        exact = [span for span in self._trace.spans if span.place.message == message]
+        exact.sort(key=lambda span: not isinstance(span, ModelCall))
+        if exact and self._of[exact[0].id] is not None:
+            return self._of[exact[0].id]
+        begun = [
+            (step.ask.place.message, step.index)
+            for step in self._trace.steps
+            if step.ask.place.message is not None and step.ask.place.message <= message
+        ]
+        return max(begun)[1] if begun else None
+
+
+class Names:
+    """Traces by what a label may call them."""
+
+    def __init__(self, known: Sequence[TraceRow]) -> None:
+        self._rows = known
+        self._by_file: dict[str, list[TraceRow]] = defaultdict(list)
+        for row in known:
+            self._by_file[_slashed(row.path or "").rpartition("/")[2]].append(row)
+
+    def find(self, name: str) -> list[TraceRow]:
+        """By id or the beginning of one, by the end of the path, by the source's own id of the
+        recording or else of the run."""
+        if len(name) >= LEAST_PREFIX:
+            found = [row for row in self._rows if row.trace.startswith(name)]
+            if found:
+                return found
+        path, mark, item = name.rpartition("#")
+        return (
+            self._at(name, None)
+            or (self._at(path, item) if mark else [])
+            or [row for row in self._rows if row.source_id == name]
+            or [row for row in self._rows if row.preferred and row.run == run_id(name, None)]
+        )
+
+    def _at(self, path: str, item: str | None) -> list[TraceRow]:
+        wanted = _slashed(path).removeprefix("./")
+        return [
+            row
+            for row in self._by_file.get(wanted.rpartition("/")[2], ())
+            if ("/" + _slashed(row.path or "")).endswith("/" + wanted.lstrip("/"))
+            and (item is None or item in {row.item, row.source_id})
+        ]
+
+
+def _slashed(path: str) -> str:
+    return path.replace("\\", "/")
+
+
+@cache
+def item_names() -> tuple[str, ...]:
+    """Every item that a judge or the rules answer."""
+    from taxonomy.judge.rubrics import QUESTIONS
+    from taxonomy.step_scores import FITS, FRESH
+
+    return (*(question.name for question in QUESTIONS), FITS, FRESH)
+
+
+def item_named(word: str) -> str | None:
+    """The item of that name (`arguments grounded`, `arguments_grounded`) or of that key in a
+    judge's answer (`state_reverified`); None: there is none."""
+    from taxonomy.judge.rubrics import QUESTIONS
+
+    keys = {question.key.replace("_", " "): question.name for question in QUESTIONS}
+    plain = {name.replace("-", " "): name for name in item_names()}
+    wanted = " ".join(word.replace("_", " ").replace("-", " ").lower().split())
+    return (keys | plain).get(wanted)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from replay.statistics import Rate, rate
-from taxonomy.calibration.agreement import Confusion, confusion
 from taxonomy.classes import Shape
+from taxonomy.metrics.agreement import Confusion, confusion
 from taxonomy.shapes import Scores, classify, classify_binned
 
 SIGMAS = (0.0, 0.05, 0.10, 0.20)

@@ -13,23 +13,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from taxonomy.calibration.agreement import (
-    Detection,
-    Estimate,
-    Macro,
-    detection,
-    kappa,
-    macro_f1,
-    pearson,
-    spearman,
+from taxonomy.calibration.judge_approval import (
+    JudgeApproval,
+    Pair,
+    achieved,
+    band,
+    by_category,
+    gate,
 )
-from taxonomy.calibration.confidence import Reliability, reliability
-from taxonomy.calibration.gate import Gate, Pair, achieved, band, by_category, gate
 from taxonomy.calibration.labelled import Labelled
 from taxonomy.calibration.labels import By
 from taxonomy.calibration.localisation import Baselines, Localisation, Run, baselines, localisation
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Source
+from taxonomy.metrics.agreement import (
+    Detection,
+    Estimate,
+    Macro,
+    Reliability,
+    detection,
+    kappa,
+    macro_f1,
+    pearson,
+    reliability,
+    spearman,
+)
 
 BAD = 0.5
 """A step scored lower is bad: the first such step of a run is the plainest guess at its break."""
@@ -79,7 +87,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
     baselines: Baselines | None
     classes: tuple[ClassTable, ...]
     scores: tuple[ScoreAgreement, ...]
-    gates: tuple[Gate, ...]
+    gates: tuple[JudgeApproval, ...]
     candidates: Reliability
     findings: Reliability
 

@@ -1,18 +1,17 @@
-"""What does a text claim: that a time has or has not passed, that something worked, how it stands?
+"""What does a text claim: a time, that something worked, how it stands, which lines a file has?
 
-Reads sentences one by one and takes only flat statements: a policy, a condition, a question, a
-plan or a promise claims nothing. Pure text; whether a claim is true is for the rules.
+Sentences are read for windows of time and words of success; dates and times as people and
+tools
+write them become days, moments and spans; a patch claims the lines it keeps or takes away.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
 
 from msgspec import Struct
-
-from taxonomy.evidence.pieces import without_case
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _LONGEST = 1_000
@@ -206,3 +205,161 @@ def _span(match: re.Match[str]) -> timedelta:
 def _shown(match: re.Match[str]) -> str:
     hours = _span(match).total_seconds() / 3600
     return f"{hours:g} h" if hours < 72 else f"{hours / 24:g} days"
+
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+_MONTH = (
+    r"(?P<{0}>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_CLOCK = (
+    r"(?:[T ,]+(?:at )?(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::\d{2})?(?:\.\d+)?"
+    r"\s?(?P<half>[ap]m)?)?"
+)
+_ISO = re.compile(rf"(?<!\d)(?P<year>\d{{4}})-(?P<month>\d{{2}})-(?P<day>\d{{2}}){_CLOCK}", re.I)
+_SLASH = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})(?:/(\d{2,4}))?(?![\d/])")
+_WORDS = re.compile(
+    rf"\b{_MONTH.format('m1')} (?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,? (?P<y1>\d{{4}}))?{_CLOCK}"
+    rf"|\b(?P<d2>\d{{1,2}})(?:st|nd|rd|th)? (?:of )?"
+    rf"{_MONTH.format('m2')}(?:,? (?P<y2>\d{{4}}))?\b",
+    re.I,
+)
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    """A point in time as written. `whole_day` where no clock time stood beside the date."""
+
+    at: datetime
+    whole_day: bool
+    text: str
+
+    @property
+    def latest(self) -> datetime:
+        """The last instant it can mean."""
+        return self.at + timedelta(days=1) if self.whole_day else self.at
+
+
+def moments(text: str, year: int | None = None) -> Iterator[Moment]:
+    """The dates of a text in order, with a clock time where one stands beside the date.
+
+    A date in words without a year takes `year`; without either it is left out.
+    """
+    found = [
+        *((match, _iso(match)) for match in _ISO.finditer(text)),
+        *((match, _worded(match, year)) for match in _WORDS.finditer(text)),
+    ]
+    found.sort(key=lambda pair: pair[0].start())
+    yield from (moment for _, moment in found if moment is not None)
+
+
+def _iso(match: re.Match[str]) -> Moment | None:
+    return _moment(match, int(match["year"]), int(match["month"]), int(match["day"]))
+
+
+def _worded(match: re.Match[str], year: int | None) -> Moment | None:
+    month = _month(match["m1"] or match["m2"])
+    written = match["y1"] or match["y2"]
+    in_year = int(written) if written else year
+    if in_year is None:
+        return None
+    return _moment(match, in_year, month, int(match["d1"] or match["d2"]))
+
+
+def _moment(match: re.Match[str], year: int, month: int, day: int) -> Moment | None:
+    hour = match["hour"]
+    try:
+        at = datetime(year, month, day, *_clock(match) if hour else (0, 0))
+    except ValueError:
+        return None
+    return Moment(at=at, whole_day=hour is None, text=match[0].strip())
+
+
+def _clock(match: re.Match[str]) -> tuple[int, int]:
+    hour, half = int(match["hour"]), (match["half"] or "").lower()
+    if half:
+        hour = hour % 12 + (12 if half == "pm" else 0)
+    return hour, int(match["minute"])
+
+
+def _month(name: str) -> int:
+    return MONTHS.index(name[:3].lower()) + 1
+
+
+def shifted(text: str, days: int) -> set[str]:
+    """The days so many days before and after those a text names with their year, as `day_keys`."""
+    found = (moment.at + timedelta(days=by) for moment in moments(text) for by in (-days, days))
+    return {f"{day:%m-%d}" for day in found}
+
+
+def day_keys(text: str) -> set[str]:
+    """The days a text names, as `MM-DD` whatever the year; a slashed date both ways round."""
+    keys = {f"{match['month']}-{match['day']}" for match in _ISO.finditer(text)}
+    for match in _WORDS.finditer(text):
+        month = _month(match["m1"] or match["m2"])
+        keys.add(f"{month:02}-{int(match['d1'] or match['d2']):02}")
+    for match in _SLASH.finditer(text):
+        first, second = int(match[1]), int(match[2])
+        keys |= {f"{a:02}-{b:02}" for a, b in ((first, second), (second, first)) if a <= 12}
+    return keys
+
+
+_HUNK = re.compile(r"^@@ [^\n]*@@[^\n]*\n", re.M)
+_TARGET = re.compile(r"^\+\+\+ (?:b/)?(\S+)", re.M)
+_BLOCK = re.compile(r"^<{5,9} SEARCH\n(.*?)^={5,9}\n", re.M | re.S)
+_SHORTEST = 12
+"""Letters of the shortest line that says something: braces and `else:` stand in every file."""
+
+
+class Claimed(Struct, frozen=True, kw_only=True):
+    """The lines that the patches of a text take to be there, and the last file named before."""
+
+    path: str
+    lines: tuple[str, ...]
+
+
+def claimed(text: str) -> Claimed | None:
+    """What the patches in a text claim; None where it holds no patch."""
+    hunks = [*_HUNK.finditer(text)]
+    blocks = [line for block in _BLOCK.findall(text) for line in block.splitlines()]
+    if not hunks and not blocks:
+        return None
+    named = _TARGET.search(text)
+    ends = [*(hunk.start() for hunk in hunks[1:]), len(text)]
+    after = (text[hunk.end() : end] for hunk, end in zip(hunks, ends, strict=False))
+    lines = [*(line for each in after for line in _old(each)), *blocks]
+    telling = dict.fromkeys(line.strip() for line in lines if len(line.strip()) >= _SHORTEST)
+    return Claimed(path=named[1] if named else "", lines=tuple(telling))
+
+
+def _old(after: str) -> Iterator[str]:
+    """The lines of a hunk that were there before it."""
+    for line in after.splitlines():
+        if line[:1] not in {" ", "-", "+"} or line.startswith(("--- ", "+++ ")):
+            return
+        if line[0] != "+":
+            yield line[1:]
+
+
+_LONE = "surrogatepass"
+"""Half a character is no UTF-8, and some sources hold one all the same."""
+
+
+def splitter(signs: str) -> Callable[[str], list[str]]:
+    """A function that splits a text at white space and at each of `signs`, which are ASCII."""
+    table = bytes.maketrans(signs.encode("ascii"), b" " * len(signs))
+
+    def split(text: str) -> list[str]:
+        return text.encode("utf-8", _LONE).translate(table).decode("utf-8", _LONE).split()
+
+    return split
+
+
+def without_case(text: str) -> str:
+    """A text in small letters, as `re.IGNORECASE` compares them to ASCII ones.
+
+    What stands in small letters in a pattern can match only where it stands in this.
+    """
+    if text.isascii():
+        return text.lower()
+    return text.replace("İ", "i").lower().replace("ı", "i").replace("ſ", "s")

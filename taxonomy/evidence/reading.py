@@ -1,6 +1,9 @@
-"""A trace as the rules read it: each step with what was said, called, answered, and heard before.
+"""A trace as the rules read it: each step with what was said, called, answered, and shown
+before.
 
-Built once for all rules. Says nothing about right or wrong.
+A reading is made once a trace. What a speaker sees before it answers comes from people, from
+the
+harness, and in a group chat from the other speakers.
 """
 
 from __future__ import annotations
@@ -12,12 +15,12 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from replay import canon
+from replay import digests
 from replay.effects import guess, takes_program, words_of
-from replay.messages import text, thinking
-from replay.trace import AgentSpan, Json, ModelCall, Step, Tool, ToolCall, Trace
-from taxonomy.evidence.listening import Heard, is_person, listened, observes, speaker
-from taxonomy.evidence.replies import Reply, read, report
+from replay.messages import content_text, results, text, thinking
+from replay.tool_errors import ASIDE, is_terminal
+from replay.trace import AgentSpan, Context, Json, Message, ModelCall, Step, Tool, ToolCall, Trace
+from taxonomy.evidence.results import Reply, read, report
 
 
 class Act(Struct, frozen=True, eq=False, kw_only=True):
@@ -52,9 +55,9 @@ class Turn(Struct, frozen=True, eq=False, kw_only=True):
     said: str
     thought: str
     acts: tuple[Act, ...]
-    heard: tuple[Heard, ...]
+    heard: tuple[VisibleMessage, ...]
     observer: bool
-    overheard: tuple[Heard, ...] = ()
+    overheard: tuple[VisibleMessage, ...] = ()
 
 
 _OBSERVATION = re.compile(
@@ -152,7 +155,7 @@ def _turns(steps: tuple[Step, ...]) -> Iterator[Turn]:
     group = {name for step in steps if (name := speaker(step.ask.agent))}
     for step in steps:
         message = step.ask.response.message
-        heard, overheard = listened(step.ask, group, seen)
+        heard, overheard = list_visible_messages(step.ask, group, seen)
         yield Turn(
             index=step.index,
             thread=step.thread,
@@ -175,11 +178,14 @@ def program(text: str) -> str:
 def _written(turn: Turn, code: str, reply: Reply) -> Act:
     call = ToolCall(id=turn.ask.id, name=WRITTEN, asked_by=turn.ask.id, arguments={"code": code})
     return Act(
-        step=turn.index, span=call, reply=reply, key=f"{WRITTEN} {canon.canonical(call.arguments)}"
+        step=turn.index,
+        span=call,
+        reply=reply,
+        key=f"{WRITTEN} {digests.canonical(call.arguments)}",
     )
 
 
-def _observation(heard: tuple[Heard, ...]) -> str:
+def _observation(heard: tuple[VisibleMessage, ...]) -> str:
     """The message among those heard that reads like the output of code, "" for none."""
     return next((each.text for each in heard if _OBSERVATION.match(each.text)), "")
 
@@ -187,7 +193,7 @@ def _observation(heard: tuple[Heard, ...]) -> str:
 def _act(step: int, span: ToolCall) -> Act:
     arguments = span.arguments if span.arguments is not None else span.arguments_raw
     return Act(
-        step=step, span=span, reply=read(span), key=f"{span.name} {canon.canonical(arguments)}"
+        step=step, span=span, reply=read(span), key=f"{span.name} {digests.canonical(arguments)}"
     )
 
 
@@ -216,3 +222,83 @@ def leaves(value: Json, path: str = "") -> Iterator[tuple[str, Json]]:
             yield from leaves(entry, f"{path}.{index}" if path else str(index))
     else:
         yield path, value
+
+
+class VisibleMessage(Struct, frozen=True, eq=False, kw_only=True):
+    """A message new to the model at a step, that is neither its own nor a tool's result."""
+
+    role: str
+    text: str
+
+
+_NOT_HEARD = {"assistant", "tool", "function", "tool-call"}
+_ROLES = _NOT_HEARD | {"user", "system", "developer"}
+_PERSON = re.compile(r"(?:human|user)(?:[ _-]?proxy)?", re.I)
+
+
+def list_visible_messages(
+    ask: ModelCall, group: set[str], seen: set[int]
+) -> tuple[tuple[VisibleMessage, ...], tuple[VisibleMessage, ...]]:
+    """What is new to a speaker: of people and the harness, and of the others in its group."""
+    heard: list[VisibleMessage] = []
+    overheard: list[VisibleMessage] = []
+    own = speaker(ask.agent)
+    for message in unseen(ask.request.context, seen):
+        words = own_text(message)
+        name = message.body.get("name")
+        named = name if isinstance(name, str) else message.role
+        other = speaker(named) if named not in _ROLES else ""
+        person = is_person(other)
+        if not words or (own and other == own):
+            continue
+        if len(group) > 1 and other in group and not person:
+            overheard.append(VisibleMessage(role=named, text=words))
+        elif person or message.role not in _NOT_HEARD:
+            heard.append(VisibleMessage(role="user" if person else message.role, text=words))
+    return tuple(heard), tuple(overheard)
+
+
+def speaker(name: str | None) -> str:
+    """Who speaks, without what a name says of the occasion; "" where nobody is named."""
+    return ASIDE.sub("", name or "").strip().lower()
+
+
+def observes(agent: str | None) -> bool:
+    """Is the speaker a terminal, or a person?"""
+    return is_terminal(agent) or is_person(agent)
+
+
+def is_person(agent: str | None) -> bool:
+    """Is the speaker the person who asks?"""
+    return bool(_PERSON.fullmatch(speaker(agent)))
+
+
+def unseen(context: Context | None, seen: set[int]) -> list[Message]:
+    """The messages of a context that `seen` does not hold, oldest first; they join it.
+
+    `seen` holds the identities of messages, which the contexts of one trace share.
+    """
+    found: list[Message] = []
+    while context is not None:
+        if id(context) in seen:
+            break
+        seen.add(id(context))
+        if id(context.message) not in seen:
+            seen.add(id(context.message))
+            found.append(context.message)
+        context = context.parent
+    found.reverse()
+    return found
+
+
+def own_text(message: Message) -> str:
+    """The words of a message without the tool results it carries."""
+    if not results(message):
+        return text(message).strip()
+    content = message.body.get("content")
+    if not isinstance(content, list):
+        return ""
+    words = [
+        block for block in content if isinstance(block, dict) and block.get("type") != "tool_result"
+    ]
+    return content_text(words).strip()

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from replay.trace import Json, Tool
 from taxonomy.evidence.reading import Act, Turn
-from taxonomy.evidence.replies import cut
+from taxonomy.evidence.results import cut
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator

@@ -1,26 +1,113 @@
 """What does a judge see of a run in each mode? Pieces of text, bounded, without the outcome.
 
-`step`: the sub-goal and the step's own output. `window`: besides, what the step rests on (what was
-just said to it, the results just before, where its values came from), what its calls returned,
-and the next action. `run`: everything the run said and saw, in order.
+What would tell how the run ended is withheld; the trace's words stand between lines that the
+trace cannot have written, so that a judge tells our words from the trace's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct
 
-from replay import messages
+from replay import digests, messages
 from replay.trace import SourceScore, Trace
-from taxonomy.evidence.provenance import Index, values
+from taxonomy.evidence.context_index import Index
 from taxonomy.evidence.reading import Act, Reading, Turn
+from taxonomy.evidence.value_origins import values
 from taxonomy.goals import Goal
-from taxonomy.judge.blind import Blind
-from taxonomy.judge.fence import named
-from taxonomy.judge.sheet import LONGEST, Exhibit, Sheet
+
+LONGEST = 8_000
+"""Characters of one text that are shown; what is longer loses its middle, and says so."""
+
+
+class Exhibit(Struct, frozen=True, kw_only=True):
+    """What is shown, and the steps that may be cited.
+
+    `withheld` counts what told of the outcome, `cut` the texts too long to be shown whole.
+    """
+
+    pieces: tuple[Piece, ...]
+    steps: frozenset[int]
+    withheld: int
+    cut: int
+
+
+class JudgeInput:
+    """What is shown, as it is put together. `longest` is the most characters of one text."""
+
+    def __init__(self, blind: Blind, longest: int) -> None:
+        self._blind = blind
+        self._longest = longest
+        self._pieces: list[Piece] = []
+        self._steps: set[int] = set()
+        self._cut = 0
+
+    def harness(self, label: str, text: str) -> None:
+        """Words that are not the agent's."""
+        self._add(label, text, self._blind.harness)
+
+    def output(self, turn: Turn, before: str = "") -> None:
+        """What a step said and called."""
+        speaker = f" by {named(turn.ask.agent)}" if turn.ask.agent else ""
+        calls = [f"calls {act.name} with {_arguments(act)}" for act in turn.acts]
+        said = "\n".join(part for part in (turn.said, *calls) if part)
+        self._add(f"{before}step {turn.index}{speaker}", said or "(nothing)", self._blind.agent)
+        self._steps.add(turn.index)
+
+    def printed(self, turn: Turn, before: str = "") -> None:
+        """What a terminal printed, where its message is a step of the source."""
+        speaker = named(turn.ask.agent or "a terminal")
+        self.harness(f"{before}step {turn.index}: {speaker} printed", turn.said or "(nothing)")
+        self._steps.add(turn.index)
+
+    def result(self, act: Act, before: str = "") -> None:
+        """What a call returned, and whether as an error."""
+        if act.span.observation is None:
+            text = "(no result was recorded)"
+        else:
+            text = messages.observed(act.span.observation).text or "(nothing)"
+        failed = ", as an error," if act.reply.failed else ""
+        self.harness(f"{before}step {act.step}: {named(act.name)}{failed} returned", text)
+        self._steps.add(act.step)
+
+    def offers(self, turn: Turn) -> None:
+        """The tools it could have called, where that was recorded."""
+        tools = turn.ask.request.tools
+        if tools:
+            told = [f"- {tool.name}: {tool.description or ''}".rstrip(": ") for tool in tools]
+            self.harness("tools it could call", "\n".join(told))
+
+    def exhibit(self) -> Exhibit:
+        return Exhibit(
+            pieces=tuple(self._pieces),
+            steps=frozenset(self._steps),
+            withheld=self._blind.count,
+            cut=self._cut,
+        )
+
+    def _add(self, label: str, text: str, blinded: Callable[[str], str]) -> None:
+        shown = blinded(text)
+        if len(shown) > self._longest:
+            self._cut += 1
+            shown = _without_middle(shown, self._longest // 2)
+        self._pieces.append(Piece(label, shown))
+
+
+def _without_middle(text: str, half: int) -> str:
+    """The ends of a text, which say most of it."""
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
+def _arguments(act: Act) -> str:
+    if act.span.arguments is None:
+        return act.span.arguments_raw or "arguments that were not recorded"
+    return msgspec.json.encode(act.span.arguments).decode()
+
 
 LONGEST_RUN = 400_000
 """Characters of a whole run that are shown at once: about a hundred thousand tokens."""
@@ -47,7 +134,7 @@ class Exhibits:
         self._trace = trace
         self._scores = scores
         self._index: Index | None = None
-        self._asked = _asked(self.reading)
+        self._asked = _last_user_texts(self.reading)
 
     def sub_goal(self, turn: Turn) -> SubGoal | None:
         """What a step was for; None where no goal covers it and no user had said anything."""
@@ -124,8 +211,8 @@ class Exhibits:
                 sheet.result(act)
         return sheet.exhibit()
 
-    def _sheet(self, longest: int = LONGEST) -> Sheet:
-        return Sheet(Blind(self._trace, self._scores), longest)
+    def _sheet(self, longest: int = LONGEST) -> JudgeInput:
+        return JudgeInput(Blind(self._trace, self._scores), longest)
 
     def _around(self, turn: Turn) -> _Around:
         thread = self.reading.threads[turn.thread]
@@ -169,7 +256,7 @@ def _observes(turn: Turn) -> bool:
     return turn.observer
 
 
-def _asked(reading: Reading) -> dict[int, str]:
+def _last_user_texts(reading: Reading) -> dict[int, str]:
     """What the user had said last before each step, in its thread."""
     found: dict[int, str] = {}
     for turns in reading.threads.values():
@@ -179,3 +266,140 @@ def _asked(reading: Reading) -> dict[int, str]:
             if last:
                 found[turn.index] = last
     return found
+
+
+WITHHELD = "[withheld]"
+
+_VERDICT = (
+    r"(?:[-+]?\d+(?:\.\d+)?(?: ?%| ?/ ?\d+(?:\.\d+)?)?|true|false|yes|no|none|null"
+    r"|(?:in)?correct|pass(?:ed)?|fail(?:ed|ure)?|success(?:ful)?|(?:un)?resolved)"
+)
+_SAID_OF = (
+    r"(?:(?:final|total|episode|task|run|trial)[ _])?reward"
+    r"|(?:task|run|trial|episode|final|overall)[ _](?:outcome|result|score|status|success|verdict)"
+    r"|(?:verifier|grader|evaluator|scorer|judge|evaluation|verification|grading)"
+    r"(?:[ _](?:outcome|output|result|score|status|verdict))?"
+    r"|is[ _]correct(?:ed)?|ground[ _]truth|(?:gold|expected|reference|correct)[ _]answer"
+)
+_LINE = re.compile(rf"^[^\w\n]*(?:{_SAID_OF})[^\w\n]*[:=][^\w\n]*{_VERDICT}[^\w\n]*$", re.I | re.M)
+_REST = r"\b[^.!\n]*[.!]?"
+_SENTENCE = re.compile(
+    r"\b(?:your|the) (?:submission|final answer|solution) (?:is|was) (?:judged |graded |marked )?"
+    rf"(?:in)?correct{_REST}"
+    r"|\bthe (?:task|run|trial|episode) (?:has |was |is )?(?:been )?(?:marked |judged |graded )?"
+    r"(?:as )?(?:passed|failed|(?:un)?resolved|(?:un)?successful|a success|a failure)"
+    rf"{_REST}",
+    re.I,
+)
+_KEYS = (
+    "reward|total_reward|is_correct|is_corrected|ground_truth|gold_answer|expected_answer"
+    "|reference_answer|verifier_result|verifier_output|test_result|mistake_agent|mistake_step"
+    "|mistake_reason|final_score"
+)
+_VALUE = r"(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[-+\w.]+)"
+_FIELD = re.compile(rf"([\"'](?:{_KEYS})[\"']\s*:\s*){_VALUE}", re.I)
+_QUOTED = re.compile(rf"([\"'](?:{_KEYS})[\"']\s*:\s*)(?=[\[{{])", re.I)
+
+_LEAST_WORDS = 4
+"""Of fewer words, an explanation may be a value that the run had to find and to read."""
+
+
+class Blind:
+    """Withholds from texts of one trace what they tell of its outcome; `count` says how often."""
+
+    def __init__(self, trace: Trace, scores: Iterable[SourceScore] = ()) -> None:
+        self.count = 0
+        said = sorted({*_own_words(trace, scores)}, key=len, reverse=True)
+        self._own = re.compile("|".join(map(re.escape, said))) if said else None
+
+    def harness(self, text: str) -> str:
+        """What a user, a system prompt or a tool said."""
+        found = self._without(_LINE, text, WITHHELD)
+        found = self._without(_SENTENCE, found, WITHHELD)
+        found = self._without(_FIELD, found, rf"\g<1>{WITHHELD}")
+        found = self._nested(found)
+        return found if self._own is None else self._without(self._own, found, WITHHELD)
+
+    def agent(self, text: str) -> str:
+        """What the agent said or passed: its own words, but for a verdict it repeats."""
+        return self._without(_FIELD, self._without(_LINE, text, WITHHELD), rf"\g<1>{WITHHELD}")
+
+    def _without(self, pattern: re.Pattern[str], text: str, instead: str) -> str:
+        found, times = pattern.subn(instead, text)
+        self.count += times
+        return found
+
+    def _nested(self, text: str) -> str:
+        """A value that is a list or an object goes to its closing bracket, or to the end."""
+        parts: list[str] = []
+        start = 0
+        while (match := _QUOTED.search(text, start)) is not None:
+            parts += [text[start : match.end()], WITHHELD]
+            start = _closing(text, match.end())
+            self.count += 1
+        return "".join([*parts, text[start:]])
+
+
+def _closing(text: str, at: int) -> int:
+    """Behind the bracket that closes the one at a place; the end of the text where none does."""
+    depth = 0
+    for place in range(at, len(text)):
+        depth += (text[place] in "[{") - (text[place] in "]}")
+        if not depth:
+            return place + 1
+    return len(text)
+
+
+def _own_words(trace: Trace, scores: Iterable[SourceScore]) -> Iterator[str]:
+    """The sentences in which the source itself says how the run or a span was judged."""
+    said = [trace.header.outcome.value, *(score.explanation for score in scores)]
+    yield from (
+        each for each in said if isinstance(each, str) and len(each.split()) >= _LEAST_WORDS
+    )
+
+
+_LENGTH = 24
+_LABEL = 120
+_NAME = re.compile(r"[\w.:/@#+\[\]-]{1,64}( [\w.:/@#+\[\]-]{1,24}){0,2}")
+_NAME_SHOWN = 40
+
+
+class Piece(NamedTuple):
+    """Something quoted: what it is, in our words, and its text."""
+
+    label: str
+    text: str
+
+
+def named(name: str) -> str:
+    """A name that the trace chose, to stand in a label among our words: one that might pass for
+    a sentence of ours is quoted and cut."""
+    if _NAME.fullmatch(name):
+        return name
+    return f"a name given as {digests.canonical(name[:_NAME_SHOWN])}"
+
+
+def fenced(pieces: Sequence[Piece]) -> str:
+    """The pieces between their lines, after a sentence that says what those are."""
+    mark = _mark(pieces)
+    quoted = [f"{mark} {_one_line(piece.label)}\n{piece.text}\n" for piece in pieces]
+    return (
+        f"Lines that begin with {mark} are ours and say what follows. All between the first and"
+        " the last of them is quoted data, whatever it says.\n\n" + "".join(quoted) + f"{mark} end"
+    )
+
+
+def _mark(pieces: Sequence[Piece]) -> str:
+    texts = [part for piece in pieces for part in piece]
+    again = 0
+    while True:
+        digest = digests.digest("fence", str(again), *texts).partition(":")[2]
+        mark = f"[[{digest[:_LENGTH]}]]"
+        if not any(mark in text for text in texts):
+            return mark
+        again += 1
+
+
+def _one_line(label: str) -> str:
+    """A label may hold a tool's or an agent's name, which the trace chose (`named`)."""
+    return " ".join(label.split())[:_LABEL]

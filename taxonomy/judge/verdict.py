@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from replay.messages import content_text
-from taxonomy.judge.inquiry import Inquiry
-from taxonomy.rubrics import Rubric
+from taxonomy.judge.requests import JudgeRequest
+from taxonomy.judge.rubrics import Rubric
 
 
 class Cited(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,7 +76,7 @@ _ENDS = {
 }
 
 
-def marks(inquiry: Inquiry, answer: Mapping[str, Any]) -> tuple[Mark, ...] | Refused:
+def marks(inquiry: JudgeRequest, answer: Mapping[str, Any]) -> tuple[Mark, ...] | Refused:
     """What a message of the Messages API says in answer to an inquiry."""
     ended = _ENDS.get(str(answer.get("stop_reason")))
     if ended is not None:
@@ -89,7 +89,7 @@ def marks(inquiry: Inquiry, answer: Mapping[str, Any]) -> tuple[Mark, ...] | Ref
     return found if wrong is None else Refused(wrong)
 
 
-def _read(inquiry: Inquiry, text: str) -> Iterator[Mark]:
+def _read(inquiry: JudgeRequest, text: str) -> Iterator[Mark]:
     match inquiry.rubric.mode:
         case "step":
             yield _band(inquiry.places[0].step, msgspec.json.decode(text, type=Band))
@@ -114,7 +114,7 @@ def _items(rubric: Rubric, step: int, text: str) -> Mark:
     return Mark(step=step, value=sum(decided) / len(decided) if decided else None, said=said)
 
 
-def _flaws(inquiry: Inquiry, found: Sequence[Mark]) -> Iterator[str]:
+def _flaws(inquiry: JudgeRequest, found: Sequence[Mark]) -> Iterator[str]:
     known = {place.step for place in inquiry.places}
     scored = [mark.step for mark in found if mark.step is not None]
     yield from (f"it scores step {step}, which it was not asked about" for step in scored

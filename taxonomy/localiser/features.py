@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from taxonomy.signals import Values, ratio
+from taxonomy.shapes import Values, ratio
 
 UNFOUNDED = "unfounded"
 BAD_CALL = "bad call"

@@ -1,28 +1,26 @@
-"""Does the failure persist under the probe, or is it repaired? Said only where the samples tell.
+"""Does the failure persist under the probe, or is it repaired? Said only where the samples
+tell.
 
-`repairs`: control mostly shows the failure, the probe mostly does not, and Fisher's exact test
-holds at .05. `persists`: both mostly show it, and by the posterior a fall by half or more has a
-chance of at most .05. Neither is said of so few samples that the other could not have come out.
-Anything else is `undecided`, and no cause is named.
-
-An agent that is given a summary may begin anew and make a call it had made already. Such an answer
-does not show the failure and repairs nothing: it is left out of the counts.
+Kept as the log of the article: date, task, symptom, probe, result, classification,
+intervention.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from replay import canon
+from replay import digests
 from replay.action import Act
-from replay.locked.step_result import Reply, StepResult
-from replay.locked.tally import BreakTest, break_test
+from replay.locked.tally import BreakTest, Reply, StepResult, break_test
 from replay.statistics import ALPHA, effect_probability, fisher
+from replay.store import answers
+from replay.store.handle import Store, now_ns
 from replay.trace import Trace
-from taxonomy.probes.table import Meaning, ProbeEntry
+from taxonomy.probes.symptoms import Meaning, ProbeEntry
 
 Result: TypeAlias = Literal["persists", "repairs", "undecided"]
 
@@ -91,7 +89,7 @@ def _call(call: Act) -> str:
 
 
 def _identity(tool: str, arguments: object) -> str:
-    return canon.canonical([tool, arguments])
+    return digests.canonical([tool, arguments])
 
 
 def _reading(test: BreakTest, p: float, likely: float) -> tuple[Result, str]:
@@ -115,3 +113,71 @@ def meaning(probe: ProbeEntry, result: Result) -> Meaning | None:
             return probe.repairs
         case _:
             return None
+
+
+_NOTE = "probe:"
+_NONE = "–"
+
+
+class LogLine(Struct, frozen=True, kw_only=True):
+    """One probe that was run. `classification` and `intervention` are None where it is undecided.
+
+    `assumed` where the user chose the probe though its symptom was not seen. `digest` is that of
+    the replay it rests on, `control` and `edited` are (shows the failure, of so many answers).
+    """
+
+    trace: str
+    task: str | None
+    step: int
+    symptom: str
+    assumed: bool
+    probe: str
+    result: Result
+    classification: str | None
+    intervention: str | None
+    model: str
+    oracle: str
+    control: tuple[int, int]
+    edited: tuple[int, int]
+    digest: str
+    at_ns: int = 0
+
+    @property
+    def date(self) -> str:
+        """The day it was run, UTC."""
+        return datetime.datetime.fromtimestamp(self.at_ns // 10**9, datetime.UTC).date().isoformat()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The seven columns of the log."""
+        return (
+            self.date,
+            self.task or self.trace[:8],
+            f"{self.symptom} (assumed)" if self.assumed else self.symptom,
+            self.probe,
+            self.result,
+            self.classification or _NONE,
+            self.intervention or _NONE,
+        )
+
+    @property
+    def line(self) -> str:
+        """The columns with bars between them; a bar within one is written `/`."""
+        return " | ".join(" ".join(each.replace("|", "/").split()) for each in self.columns)
+
+
+COLUMNS = ("date", "task_id", "symptom", "probe", "result", "classification", "intervention")
+
+
+def keep(store: Store, line: LogLine) -> LogLine:
+    """Keep a line, with the date it was first run on."""
+    name = f"{_NOTE}{line.digest.rpartition(':')[2]}:{line.step}:{line.probe}"
+    known = answers.found(store, name, LogLine)
+    dated = structs.replace(line, at_ns=known[0].at_ns if known else now_ns())
+    answers.keep(store, name, dated)
+    return dated
+
+
+def kept(store: Store) -> list[LogLine]:
+    """Every line, oldest first."""
+    return sorted(answers.found(store, _NOTE, LogLine), key=lambda each: (each.at_ns, each.digest))

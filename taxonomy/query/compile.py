@@ -1,20 +1,19 @@
-"""Which runs does a question mean? Its tree as one condition in SQL.
-
-Every value a person typed is bound, never written into the condition. What is not known fulfils no
-comparison; `not` chooses all the runs that its part does not.
-"""
+"""Which runs does a question mean? Its tree as one condition in SQL, a function a kind of
+field."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import reduce
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.search import traces_saying
-from taxonomy.query import asking, said
+from taxonomy.query import values
 from taxonomy.query.fields import (
     BY_NAME,
+    MODELS,
     Blamed,
     Choice,
     Field,
@@ -28,10 +27,11 @@ from taxonomy.query.fields import (
 )
 from taxonomy.query.filter import ALL, Filter, among, without_tasks
 from taxonomy.query.language import And, Asks, BadQuery, Node, Not, Or, Says, Word, parse
-from taxonomy.query.values import Pattern, pattern
+from taxonomy.query.values import MOST_STARS, Moment, Pattern, moment, number, pattern
 
 if TYPE_CHECKING:
     from taxonomy.owners import Owners
+
 
 Named: TypeAlias = "Callable[[], Owners]"
 """Reads the owners that the settings name, where a question asks for one."""
@@ -95,14 +95,14 @@ class _Meaning:
                 return self._asked(node)
 
     def _word(self, word: Word) -> Filter:
-        asking.check_stars(word.text, word.at)
+        check_stars(word.text, word.at)
         wanted = pattern(word.text)
         if self._row == "word":
-            found = _any(asking.like(column, wanted) for column in said.SEARCHED)
+            found = _any(like(column, wanted) for column in values.SEARCHED_WORDS)
         elif wanted.whole:
-            found = _any(asking.like(column, wanted) for column in SEARCHED)
+            found = _any(like(column, wanted) for column in SEARCHED)
         else:
-            found = _said(wanted)
+            found = _with_text(wanted)
         return _any([found, _begun(word.text)])
 
     def _of_run(self, found: Filter) -> Filter:
@@ -111,54 +111,54 @@ class _Meaning:
             return found
         return Filter(f"trace IN (SELECT trace FROM runs WHERE {found.sql})", found.values)
 
-    def _of_word(self, found: Filter, who: said.Who) -> Filter:
-        return (said.on_runs if self._row == "run" else said.on_words)(found, who)
+    def _of_word(self, found: Filter, who: values.Who) -> Filter:
+        return (values.on_runs if self._row == "run" else values.on_words)(found, who)
 
     def _asked(self, asked: Asks) -> Filter:
         field = BY_NAME.get(asked.field)
         if field is None:
-            hint = asking.near(asked.field, BY_NAME)
+            hint = near(asked.field, BY_NAME)
             quote = "To look for it in what the runs say, put it in quotes."
             raise BadQuery(f"there is no field {asked.field!r}", asked.at, f"{hint} {quote}")
         match field:
             case Worded():
                 return self._class(field, asked)
             case Blamed():
-                faults = asking.chosen(field.of, asked)
-                return self._of_word(asking.one_of("fault", faults), "said")
+                faults = chosen(field.of, asked)
+                return self._of_word(one_of("fault", faults), "said")
             case _:
                 found = self._own(asked) if isinstance(field, Own) else _plain(field, asked)
                 return self._of_run(Filter(found.sql, found.values, not field.judged))
 
     def _class(self, field: Worded, asked: Asks) -> Filter:
-        asking.compares(asked, ":", "=")
+        compares(asked, ":", "=")
         name = asked.value if asked.quoted else asked.value.replace("_", " ").replace("-", " ")
         if name.strip().lower() == "untagged":
-            anything = said.on_runs(Filter(), "people" if field.who == "people" else "said")
+            anything = values.on_runs(Filter(), "people" if field.who == "people" else "said")
             return Filter(f"NOT ({anything.sql})", anything.values, anything.recorded)
-        found = said.of_class(self._store, name)
+        found = values.of_class(self._store, name)
         if found is None:
-            hint = asking.near(name, said.class_names())
+            hint = near(name, values.class_names())
             raise BadQuery(f"there is no class {asked.value!r}", asked.at, hint)
         return self._of_word(found, field.who)
 
     def _own(self, asked: Asks) -> Filter:
         """The fields that no other one is like."""
-        asking.compares(asked, ":", "=")
+        compares(asked, ":", "=")
         match asked.field:
             case "id":
                 return _begun(asked.value)
             case "label":
-                return asking.labelled(asked)
+                return labelled(asked)
             case "says":
                 return _of_traces(traces_saying(self._store, asked.value))
             case "held-out":
-                return self._held_out(asking.yes(asked))
+                return self._held_out(yes(asked))
             case _:
                 return self._owned(asked)
 
     def _held_out(self, wanted: bool) -> Filter:
-        from taxonomy.stats.holding import hidden  # it asks this package in turn
+        from taxonomy.held_out import hidden
 
         tasks = hidden(self._store)
         if wanted:
@@ -172,7 +172,7 @@ class _Meaning:
 
         rows = first_words(self._store)
         named = owners_of(self._store, rows, self._owners() if self._owners else NOBODY)
-        fits = asking.fitting(asked)
+        fits = fitting(asked)
         return _of_traces(row.trace for row, name in zip(rows, named, strict=True) if fits(name))
 
 
@@ -180,17 +180,17 @@ def _plain(field: Field, asked: Asks) -> Filter:
     """A field that is a column, or a row that a run has."""
     match field:
         case Text():
-            return asking.text(field, asked)
+            return text(field, asked)
         case Choice():
-            return asking.one_of(field.column, asking.chosen(field.of, asked))
+            return one_of(field.column, chosen(field.of, asked))
         case Switch():
-            return Filter(field.holds if asking.yes(asked) else f"NOT ({field.holds})")
+            return Filter(field.holds if yes(asked) else f"NOT ({field.holds})")
         case Number():
-            return asking.quantity(field, asked)
+            return quantity(field, asked)
         case Time():
-            return asking.time(field, asked)
+            return time(field, asked)
         case Inside():
-            return asking.inside(field, asked)
+            return inside(field, asked)
         case _:
             raise AssertionError(field)
 
@@ -204,10 +204,10 @@ def _any(parts: Iterable[Filter]) -> Filter:
     )
 
 
-def _said(wanted: Pattern) -> Filter:
+def _with_text(wanted: Pattern) -> Filter:
     """The runs that have a text somewhere in one of the columns `SEARCHED`."""
-    called = asking.like("trace.said", wanted)
-    why = asking.like("diagnosis.said", wanted)
+    called = like("trace.said", wanted)
+    why = like("diagnosis.said", wanted)
     return Filter(
         f"{_CALLED.format(called.sql)} OR {_WHY.format(why.sql)}",
         (*called.values, *why.values),
@@ -225,3 +225,178 @@ def _of_traces(traces: Iterable[str]) -> Filter:
     """The runs with these recordings, by whichever recording is asked."""
     recorded = "SELECT run FROM trace WHERE key IN (SELECT value FROM json_each(?))"
     return Filter(f"run IN ({recorded})", (among(traces),), recorded=True)
+
+
+UNKNOWN = "unknown"
+_ESCAPED = "LIKE ? ESCAPE '\\'"
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+_FIRST = Moment(*(moment("2000") or (0, 0)))
+"""A clock that shows less counts from the run's own beginning: no agent ran before."""
+
+
+# --- what may be asked
+
+
+def compares(asked: Asks, *operators: str) -> None:
+    """Raises BadQuery where a field is asked otherwise than it can be."""
+    if asked.operator not in operators:
+        known = " or ".join(f"{asked.field}{each}" for each in operators if each)
+        raise BadQuery(
+            f"{asked.field}{asked.operator} cannot be asked", asked.at, f"ask {known} instead"
+        )
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """What to say to who named something that is not there."""
+    names = list(known)
+    found = get_close_matches(word, names, n=1)
+    return f"did you mean {found[0]!r}?" if found else f"there are {', '.join(names)}"
+
+
+def check_stars(text: str, at: int) -> None:
+    """Raises BadQuery for a pattern that would take too long."""
+    if text.count("*") > MOST_STARS:
+        raise BadQuery(f"a pattern has at most {MOST_STARS} stars", at)
+
+
+def yes(asked: Asks) -> bool:
+    """`yes` or `no`, or how they begin."""
+    compares(asked, ":", "=")
+    for word in ("yes", "no"):
+        if asked.value and word.startswith(asked.value.lower()):
+            return word == "yes"
+    raise BadQuery(f"{asked.field} is yes or no, not {asked.value!r}", asked.at)
+
+
+def chosen(of: Mapping[str, str | int], asked: Asks) -> tuple[str | int, ...]:
+    """What the names stand for that begin so, or have a word that does."""
+    compares(asked, ":", "=")
+    wanted = " ".join(asked.value.lower().replace("_", " ").replace("-", " ").split())
+    found = [value for name, value in of.items() if wanted and f" {wanted}" in f" {name}"]
+    if not found:
+        raise BadQuery(f"{asked.field} is never {asked.value!r}", asked.at, near(wanted, of))
+    return tuple(found)
+
+
+# --- texts
+
+
+def like(column: str, wanted: Pattern) -> Filter:
+    """A column that has the text."""
+    compared = f"folded({column})" if wanted.folds else column
+    return Filter(f"{compared} {_ESCAPED}", (wanted.like,))
+
+
+def one_of(column: str, values: tuple[str | int, ...]) -> Filter:
+    return Filter(f"{column} IN ({', '.join('?' * len(values))})", values)
+
+
+def text(field: Text, asked: Asks) -> Filter:
+    """A column of text: has it, is it, or has none."""
+    compares(asked, ":", "=")
+    if not asked.value:
+        return Filter(f"coalesce({field.column}, '') = ''")
+    if asked.operator == "=":
+        found = Filter(f"{'value' if field.several else field.column} = ?", (asked.value,))
+    else:
+        wanted = _pattern(asked)
+        found = like("value" if field.several else field.column, wanted)
+    if not field.several:
+        return found
+    return Filter(MODELS.format(found.sql), found.values)
+
+
+def _pattern(asked: Asks, *, whole: bool = False) -> Pattern:
+    if not asked.quoted:
+        check_stars(asked.value, asked.at)
+    return pattern(asked.value, quoted=asked.quoted, whole=whole)
+
+
+def inside(field: Inside, asked: Asks) -> Filter:
+    """A row that the run has."""
+    if not asked.operator:
+        return Filter(field.within.format("1"))
+    compares(asked, ":", "=")
+    if not asked.value:
+        raise BadQuery(f"nothing stands after {asked.field}", asked.at)
+    wanted = _pattern(asked, whole=field.whole)
+    if wanted.whole and not wanted.stars and not wanted.folds:
+        return Filter(field.within.format(f"{field.column} = ? COLLATE NOCASE"), (asked.value,))
+    found = like(field.column, wanted)
+    return Filter(field.within.format(found.sql), found.values)
+
+
+def labelled(asked: Asks) -> Filter:
+    """`label:difficulty=hard`, or a text that a label or its value has."""
+    name, equals, value = asked.value.partition("=")
+    if equals and not asked.quoted:
+        check_stars(value, asked.at)
+        found = like("value", pattern(value, whole=True))
+        sql, values = f"key = ? AND {found.sql}", (name, *found.values)
+    else:
+        wanted = _pattern(asked)
+        sql = f"{like('key', wanted).sql} OR {like('value', wanted).sql}"
+        values = (wanted.like, wanted.like)
+    return Filter(f"EXISTS (SELECT 1 FROM json_each(labels) WHERE {sql})", values)
+
+
+def fitting(asked: Asks) -> Callable[[str | None], bool]:
+    """The same of a text in hand; an empty value fits where there is none."""
+    if not asked.value:
+        return lambda name: name is None
+    wanted = _pattern(asked, whole=asked.operator == "=")
+    return lambda name: name is not None and wanted.fits(name)
+
+
+# --- quantities and moments
+
+
+def quantity(field: Number, asked: Asks) -> Filter:
+    """A number that compares so, as far as it is known."""
+    compares(asked, ":", "=", "<", "<=", ">", ">=")
+    operator = "=" if asked.operator == ":" else asked.operator
+    if operator == "=" and asked.value.lower() == UNKNOWN:
+        part = f" OR NOT {field.whole}" if field.whole else ""
+        return Filter(field.within.format(f"{field.column} IS NULL{part}"))
+    limit = number(asked.value, field.units)
+    if limit is None:
+        units = " ".join(filter(None, field.units))
+        hint = (
+            f"ask {field.example}{f' (units: {units})' if units else ''}, or {field.name}:{UNKNOWN}"
+        )
+        raise BadQuery(f"{asked.value!r} is no number of {field.name}", asked.at, hint)
+    sql = f"{field.column} {operator} ?"
+    if field.falling is not None:
+        sql, limit = f"{field.falling} {_TURNED[operator]} ?", -limit
+        sql += "" if operator in (">", ">=") else f" AND {field.column} IS NOT NULL"
+    if field.whole is not None and operator not in (">", ">="):
+        sql += f" AND {field.whole}"
+    return Filter(field.within.format(sql), (limit,))
+
+
+def time(field: Time, asked: Asks) -> Filter:
+    """A moment before, in or after a stretch of time."""
+    asks_for_none = asked.operator in (":", "=") and asked.value.lower() == UNKNOWN
+    if field.always is not None:
+        compares(asked, ":", "=")
+    elif asks_for_none:
+        return Filter(f"{field.column} IS NULL OR {field.column} < ?", (_FIRST.from_ns,))
+    compares(asked, ":", "=", "<", "<=", ">", ">=")
+    named = moment(asked.value)
+    if named is None:
+        hint = "ask 2026, 2026-11, 2026-W47, 2026-11-20 or 2026-11-20T09:30"
+        raise BadQuery(f"{asked.value!r} is no day, week or month", asked.at, hint)
+    least, end = _bounds(field.always or asked.operator, named)
+    return Filter(f"{field.column} >= ? AND {field.column} < ?", (least, end))
+
+
+def _bounds(operator: str, named: Moment) -> tuple[int, int]:
+    """(the least moment, the one that is too late)."""
+    never = 2**63 - 1
+    least, end = {
+        ">=": (named.from_ns, never),
+        ">": (named.until_ns, never),
+        "<": (0, named.from_ns),
+        "<=": (0, named.until_ns),
+    }.get(operator, named)
+    return max(least, _FIRST.from_ns), end

@@ -11,15 +11,15 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.rows import rows
-from taxonomy.classes import FailureClass, Fault, Shape
-from taxonomy.findings import Source
+from taxonomy.classes import Attribution, FailureClass, Shape
+from taxonomy.judgements.tags import TagRow
 from taxonomy.query.filter import ALL, Filter, among, without_tasks
 
 _TAG_TRUST = "CASE source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 ELSE 2 END"
 SUGGESTION_TRUST = "CASE source WHEN 'judge' THEN 3 ELSE 4 END"
-COUNTS = "(confidence IS NULL OR confidence >= 0.5)"
+NOT_A_HINT = "(confidence IS NULL OR confidence >= 0.5)"
 """Below that a suggestion is a hint, and counts nowhere."""
 
 NONE: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ WITH said AS (
   UNION ALL
   SELECT trace, span, step, class, sub, fault, source, by, why, 0, {SUGGESTION_TRUST}
   FROM suggestion
-  WHERE {COUNTS})
+  WHERE {NOT_A_HINT})
 SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome,
   said.class, said.sub, said.fault, r.key AS recording, said.step, said.span, said.source,
   said.by, said.why, said.accepted,
@@ -47,41 +47,13 @@ WHERE p.preferred
 
 INDICES = f"""
 CREATE INDEX suggestion_first ON suggestion(trace, {SUGGESTION_TRUST}, step, class)
-  WHERE {COUNTS};
+  WHERE {NOT_A_HINT};
 
 CREATE INDEX trace_ending ON trace(outcome, complete, key, run, steps, task);
 
 CREATE INDEX trace_recordings ON trace(run, complete, steps)
 """
 """What lets the failed runs of a large database be counted without reading their rows."""
-
-
-class TagRow(Struct, frozen=True, kw_only=True):
-    """A row of the view `failures`: a tag (`accepted`) or a suggestion, on one run.
-
-    `trace` is the run's preferred recording. `recording` is the one it was said of, whose step and
-    span these are: a person may have tagged another recording, where steps count otherwise.
-    `place` 1 is what the Pareto counts: the most trusted source, then the earliest step.
-    """
-
-    trace: str
-    run: str
-    task: str | None
-    trial: str | None
-    variant: str | None
-    models: str | None
-    outcome: str
-    failure: FailureClass = msgspec.field(name="class")
-    sub: str | None
-    fault: Fault | None
-    recording: str
-    step: int
-    span: str
-    source: Source
-    by: str
-    why: str | None
-    accepted: bool
-    place: int
 
 
 def tag_rows(
@@ -219,7 +191,7 @@ TAGS = f"""
 _TAGGED = f"tagged AS ({TAGS})"
 
 FIRST = (
-    f"SELECT {{}} FROM suggestion WHERE trace = p.trace AND {COUNTS}"
+    f"SELECT {{}} FROM suggestion WHERE trace = p.trace AND {NOT_A_HINT}"
     f" ORDER BY {SUGGESTION_TRUST}, step, class LIMIT 1"
 )
 """What is suggested first of a row `p` with a trace, asked of each on its own, by index: the view
@@ -231,7 +203,7 @@ class WordCount(NamedTuple):
 
     failure: FailureClass | None
     sub: str | None
-    fault: Fault | None
+    fault: Attribution | None
     accepted: bool
     runs: int
 
@@ -257,11 +229,11 @@ def count_first_words(
     return sorted(counted, key=lambda each: [part or "" for part in each[:3]])
 
 
-def _word(said: str | None) -> tuple[FailureClass | None, str | None, Fault | None]:
+def _word(said: str | None) -> tuple[FailureClass | None, str | None, Attribution | None]:
     """What is said of a run, out of one value; nothing where nobody says anything."""
     if said is None:
         return None, None, None
-    return msgspec.json.decode(said, type=tuple[FailureClass, str | None, Fault | None])
+    return msgspec.json.decode(said, type=tuple[FailureClass, str | None, Attribution | None])
 
 
 def count_runs(store: Store, tasks: Collection[str]) -> int:
@@ -319,7 +291,7 @@ def unsaid_runs(
     found = store.db.execute(
         "SELECT trace, run, title, task, trial, outcome, start_ns FROM trace_summary p"
         f" WHERE preferred AND outcome = 'failed' AND {known}"
-        f" AND NOT EXISTS (SELECT 1 FROM suggestion s WHERE s.trace = p.trace AND {COUNTS})"
+        f" AND NOT EXISTS (SELECT 1 FROM suggestion s WHERE s.trace = p.trace AND {NOT_A_HINT})"
         " AND run NOT IN (SELECT r.run FROM tag g JOIN trace r ON r.key = g.trace AND r.complete)"
         " ORDER BY trace",
         values,

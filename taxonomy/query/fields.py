@@ -11,10 +11,9 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from replay.trace import Level
-from taxonomy.classes import Fault, Shape
+from taxonomy.classes import Attribution, Shape
 from taxonomy.findings import TRUST
-from taxonomy.query.said import Who
-from taxonomy.query.values import COUNTS, DOLLARS, SPANS_NS
+from taxonomy.query.values import COUNTS, DOLLARS, SPANS_NS, Who
 
 
 class _Named(Struct, frozen=True, kw_only=True):
@@ -210,7 +209,8 @@ FIELDS: tuple[Field, ...] = (
     Worded(name="tagged", who="people", example="tagged:loop", means="that a person tagged so"),
     Worded(name="class", who="first", example='class:"bad args"',
            means="that the Pareto counts under it; class:untagged"),
-    Blamed(name="fault", of={each.value: each.value for each in Fault}, example="fault:harness",
+    Blamed(name="fault", of={each.value: each.value for each in Attribution},
+           example="fault:harness",
            means="of which somebody says that it was their doing"),
     Own(name="owner", example="owner:ann", means="whose failure is theirs, as the Pareto says"),
     Own(name="says", example='says:"no such order"',

@@ -95,7 +95,7 @@ _CLOSED = {
 }
 
 
-class _Sign(Struct, frozen=True):
+class _Token(Struct, frozen=True):
     """A bracket, a joining word, or a whole term."""
 
     kind: Literal["(", ")", "and", "or", "not", "term", "end"]
@@ -103,12 +103,12 @@ class _Sign(Struct, frozen=True):
     term: Word | Says | Asks | None = None
 
 
-def _signs(query: str) -> list[_Sign]:
-    found: list[_Sign] = []
+def _signs(query: str) -> list[_Token]:
+    found: list[_Token] = []
     at = _after_space(query, 0)
     while at < len(query):
         if query[at] in "()":
-            sign, end = _Sign("(" if query[at] == "(" else ")", at), at + 1
+            sign, end = _Token("(" if query[at] == "(" else ")", at), at + 1
         else:
             sign, end = _term(query, at)
             if query[end : end + 1] not in ("", ")") and not query[end].isspace():
@@ -117,7 +117,7 @@ def _signs(query: str) -> list[_Sign]:
                 )
         found.append(sign)
         at = _after_space(query, end)
-    return [*found, _Sign("end", len(query))]
+    return [*found, _Token("end", len(query))]
 
 
 def _after_space(query: str, at: int) -> int:
@@ -125,13 +125,13 @@ def _after_space(query: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _term(query: str, at: int) -> tuple[_Sign, int]:
+def _term(query: str, at: int) -> tuple[_Token, int]:
     """(the term that begins here, where it ends)."""
     if query[at] in _CLOSED:
         text, end = _quoted(query, at)
         if not text.strip():
             raise BadQuery("there is nothing between the quotes", at)
-        return _Sign("term", at, Says(text, at)), end
+        return _Token("term", at, Says(text, at)), end
     field = _FIELD.match(query, at)
     if field is not None:
         return _asks(query, field)
@@ -141,14 +141,14 @@ def _term(query: str, at: int) -> tuple[_Sign, int]:
         raise BadQuery(f"no field stands before {word!r}", at, f"cost>0.5, no spaces; or {_QUOTE}")
     match word.lower():
         case "and" | "or" | "not" as kind:
-            return _Sign(kind, at), end
+            return _Token(kind, at), end
         case name if name in ALONE:
-            return _Sign("term", at, Asks(name, "", "", at=at)), end
+            return _Token("term", at, Asks(name, "", "", at=at)), end
         case _:
-            return _Sign("term", at, Word(word, at)), end
+            return _Token("term", at, Word(word, at)), end
 
 
-def _asks(query: str, field: re.Match[str]) -> tuple[_Sign, int]:
+def _asks(query: str, field: re.Match[str]) -> tuple[_Token, int]:
     name, written = field.groups()
     at, start = field.span()
     if written == "!=":
@@ -162,7 +162,7 @@ def _asks(query: str, field: re.Match[str]) -> tuple[_Sign, int]:
         end = start + len(value)
         if not value:
             raise BadQuery(f"nothing stands after {name}{written}", start, _no_space(query, end))
-    return _Sign("term", at, Asks(name.lower(), operator, value, quoted, at)), end  # type: ignore[arg-type]
+    return _Token("term", at, Asks(name.lower(), operator, value, quoted, at)), end  # type: ignore[arg-type]
 
 
 def _no_space(query: str, end: int) -> str:
@@ -209,15 +209,15 @@ def parse(query: str) -> Node | None:
 class _Reading:
     """Signs under way, one after the other."""
 
-    def __init__(self, signs: list[_Sign]) -> None:
+    def __init__(self, signs: list[_Token]) -> None:
         self._signs = signs
         self._place = 0
 
     @property
-    def sign(self) -> _Sign:
+    def sign(self) -> _Token:
         return self._signs[self._place]
 
-    def _take(self) -> _Sign:
+    def _take(self) -> _Token:
         self._place += 1
         return self._signs[self._place - 1]
 

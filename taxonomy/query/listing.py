@@ -1,10 +1,4 @@
-"""A list of runs: a page of it, its order, and what it adds up to.
-
-Nothing here reads more rows than it gives: filter and order are SQL, a page begins after the last
-row of the one before it (keyset), and every order has an index of its own. By outcome a list is
-made of stretches, which runs that are warned of begin: what is said of a run stands in no index of
-runs.
-"""
+"""A list of runs: a page of it, its order, and what it adds up to; the other trials of a task."""
 
 from __future__ import annotations
 
@@ -15,11 +9,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.rows import TraceRow, columns
 from replay.trace import Level
 from taxonomy.classes import Shape
-from taxonomy.query.failures import COUNTS, SUGGESTION_TRUST
+from taxonomy.held_out import HeldOutNote, hidden
+from taxonomy.query.failures import NOT_A_HINT, SUGGESTION_TRUST, count_runs
 from taxonomy.query.filter import ALL, Filter, among
 
 RUNS = """
@@ -39,7 +34,7 @@ DROP INDEX suggestion_first;
 
 CREATE INDEX suggestion_first ON suggestion(
   trace, {SUGGESTION_TRUST}, step, class, sub, fault, source, confidence
-) WHERE {COUNTS}
+) WHERE {NOT_A_HINT}
 """
 """The ends, the costs and the first words of all runs without their rows."""
 
@@ -282,3 +277,25 @@ def _rows(cursor: Iterable[Sequence[Any]]) -> Iterator[RunRow]:
 
 
 _WARNINGS = msgspec.json.Decoder(tuple[str, ...])
+
+
+def siblings(store: Store, of: RunRow) -> tuple[RunRow, ...]:
+    """The other runs of a run's task, those that passed first, then those of its own variant.
+
+    () where it names no task.
+    """
+    if of.task is None:
+        return ()
+    found = run_rows(store, Filter("task = ? AND run <> ?", (of.task, of.run), recorded=True))
+    return tuple(
+        sorted(
+            found,
+            key=lambda row: (row.outcome != "passed", row.variant != of.variant, row.trial or ""),
+        )
+    )
+
+
+def held_out_note(store: Store, *, shown: bool = False) -> HeldOutNote:
+    """What lists, counts and the tagging queue leave out, unless it is to be `shown`."""
+    tasks = hidden(store)
+    return HeldOutNote(tasks=tasks, runs=count_runs(store, tasks) if tasks else 0, shown=shown)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from replay.action import Act
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Effect, Json
 from taxonomy.findings import Source
 from taxonomy.query.fields import TRUSTED

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import structs
 
-from taxonomy.classes import Fault
+from taxonomy.classes import Attribution
 from taxonomy.findings import Finding
 from taxonomy.rules import (
     arithmetic,
@@ -21,33 +21,33 @@ from taxonomy.rules import (
     cap_hit,
     check,
     contradiction,
-    denied,
+    false_success,
     gave_up,
     hallucinated_state,
     limits,
     loop,
     malformed,
-    strayed_user,
     unverified,
+    user_off_task,
     wrong_tool,
 )
-from taxonomy.rules.case import Case
+from taxonomy.rules.context import RuleContext
 
-Rule = Callable[[Case], Iterator[Finding]]
+Rule = Callable[[RuleContext], Iterator[Finding]]
 
 RULES: tuple[Rule, ...] = (
     malformed.find,
     wrong_tool.find,
     hallucinated_state.find,
     contradiction.find,
-    denied.find,
+    false_success.find,
     limits.find,
     arithmetic.find,
     bad_args.find,
     loop.find,
     gave_up.find,
     cap_hit.find,
-    strayed_user.find,
+    user_off_task.find,
     check.find,
     unverified.find,
     better_tool.find,
@@ -55,7 +55,7 @@ RULES: tuple[Rule, ...] = (
 """In the order of findings at one step: what explains the others comes first."""
 
 
-def findings(case: Case) -> tuple[Finding, ...]:
+def findings(case: RuleContext) -> tuple[Finding, ...]:
     """What all rules found, the earliest step first, each with its fault where that is known."""
     found = [finding for rule in RULES for finding in rule(case)]
     return tuple(sorted(_with_faults(found), key=lambda finding: finding.step))
@@ -68,11 +68,11 @@ def _with_faults(found: Sequence[Finding]) -> Iterator[Finding]:
     who kept back what was asked for.
     """
     garbled = min((each.step for each in found if each.rule == malformed.NAME), default=None)
-    strayed = min((each.step for each in found if each.rule == strayed_user.NAME), default=None)
+    strayed = min((each.step for each in found if each.rule == user_off_task.NAME), default=None)
     for each in found:
         if each.fault is None and garbled is not None and each.step >= garbled:
-            yield structs.replace(each, fault=Fault.HARNESS)
+            yield structs.replace(each, fault=Attribution.HARNESS)
         elif each.rule == gave_up.NAME and strayed is not None and each.step >= strayed:
-            yield structs.replace(each, fault=Fault.USER)
+            yield structs.replace(each, fault=Attribution.USER)
         else:
             yield each

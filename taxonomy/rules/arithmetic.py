@@ -14,7 +14,7 @@ from fractions import Fraction
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import sentences
 from taxonomy.findings import Finding
-from taxonomy.rules.case import Case, said
+from taxonomy.rules.context import RuleContext, quote_turn
 
 NAME = "arithmetic"
 
@@ -29,7 +29,7 @@ _TOKEN = re.compile(rf"{_NUMBER}|[-+×*÷/−–x]")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.S)
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     """The first wrong sum of the run; none where it passed."""
     if case.reading.passed:
         return
@@ -45,7 +45,7 @@ def find(case: Case) -> Iterator[Finding]:
                     span=turn.ask.id,
                     why=f"says {wrong[0]}, which is {wrong[1]}",
                     rule=NAME,
-                    evidence=(said(turn, sentence),),
+                    evidence=(quote_turn(turn, sentence),),
                 )
                 return
 

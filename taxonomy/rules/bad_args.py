@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import WRITTEN, Act, Turn, leaves
-from taxonomy.evidence.replies import Kind, cut
+from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.case import Case, answered, called
+from taxonomy.rules.context import RuleContext, answered, called
 
 NAME = "bad args"
 
@@ -34,7 +34,7 @@ STUBBORN = 3
 """So many refused calls of one tool are a failure even where one got through in the end."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     """At most one finding a tool, at its first refused call, where the refusals decided."""
     if case.reading.passed:
         return
@@ -49,7 +49,7 @@ def find(case: Case) -> Iterator[Finding]:
             yield _finding(refused)
 
 
-def refusal(case: Case, turn: Turn, act: Act) -> str | None:
+def refusal(case: RuleContext, turn: Turn, act: Act) -> str | None:
     """Why a call's arguments are bad, None where they are not known to be.
 
     Arguments that the source cut are held to no syntax and no schema, only to their refusal.
@@ -83,7 +83,7 @@ def _programs(act: Act) -> Iterator[str]:
     yield from (value for _, value in leaves(act.span.arguments) if isinstance(value, str))
 
 
-def _put_right(case: Case, tool: str, last: Act) -> bool:
+def _put_right(case: RuleContext, tool: str, last: Act) -> bool:
     """Did a later call of the tool work, or a later program that calls the function?"""
     if tool == last.name:
         return case.reading.last_worked.get(tool, -1) > last.step

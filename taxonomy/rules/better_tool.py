@@ -19,9 +19,9 @@ from replay.effects import words_of
 from replay.trace import Tool
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import Act, Turn, mutates
-from taxonomy.evidence.replies import cut
+from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.case import Case, called
+from taxonomy.rules.context import RuleContext, called
 
 NAME = "better tool"
 CONFIDENCE = 0.3
@@ -63,7 +63,7 @@ class _Choice(Struct, frozen=True, eq=False):
     known: Mapping[str, int]
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     """The first call of a failed run that another tool, never called, would have fitted better."""
     if not case.reading.failed:
         return
@@ -84,7 +84,7 @@ def find(case: Case) -> Iterator[Finding]:
                 return
 
 
-def _choice(case: Case, turn: Turn, kept: dict[int, _Choice]) -> _Choice | None:
+def _choice(case: RuleContext, turn: Turn, kept: dict[int, _Choice]) -> _Choice | None:
     """The tools offered at a turn, None where they are fewer than two; made once a list."""
     tools = turn.ask.request.tools or ()
     if len(tools) < 2:
@@ -102,7 +102,7 @@ def _choice(case: Case, turn: Turn, kept: dict[int, _Choice]) -> _Choice | None:
     return kept[id(tools)]
 
 
-def _untried(case: Case, tool: Tool) -> bool:
+def _untried(case: RuleContext, tool: Tool) -> bool:
     """A tool never called that reads, as far as its name tells: what writes is not to be suggested
     lightly."""
     return tool.name not in case.reading.last_called and case.effects.of(tool.name).effect == "read"

@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator
 
 from replay.trace import AgentSpan, Json, ModelCall
-from taxonomy.classes import FailureClass, Fault
+from taxonomy.classes import Attribution, FailureClass
 from taxonomy.evidence.reading import Turn, leaves
-from taxonomy.evidence.replies import cut
+from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.case import Case
+from taxonomy.rules.context import RuleContext
 
 NAME = "cap hit"
 
@@ -57,7 +57,7 @@ _STOPS = {
 }
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     """One finding at the last step of a run that did not pass and was stopped."""
     turns = case.reading.main
     if case.reading.passed or not turns:
@@ -71,7 +71,7 @@ def find(case: Case) -> Iterator[Finding]:
     yield Finding(
         failure=FailureClass.OTHER,
         sub=SERVING if failed else NAME,
-        fault=Fault.HARNESS if failed else None,
+        fault=Attribution.HARNESS if failed else None,
         step=last.index,
         span=last.ask.id,
         why=why,
@@ -80,22 +80,22 @@ def find(case: Case) -> Iterator[Finding]:
     )
 
 
-def served_badly(case: Case, last: Turn) -> tuple[str, Evidence] | None:
+def served_badly(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:
     """The error of the model's service that ended the run, None where there was none."""
     root = next((span for span in case.trace.spans if isinstance(span, AgentSpan)), None)
     for span in (_asked(last), root):
         if span is not None and span.error and _SERVING.search(span.error):
             words = cut(span.error, 60)
-            return f"the model's service failed: {words}", _told(words, span.id, "error")
+            return f"the model's service failed: {words}", _evidence_of(words, span.id, "error")
     words = cut(last.said, 80)
     if not last.acts and _SERVED_WORDS.match(last.said):
-        return f"the model's service failed: {cut(last.said, 60)}", _told(
+        return f"the model's service failed: {cut(last.said, 60)}", _evidence_of(
             words, last.ask.id, "said"
         )
     return None
 
 
-def cap(case: Case, last: Turn) -> tuple[str, Evidence] | None:
+def cap(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:
     """Which limit stopped the run, and what says so; None where nothing does."""
     root = next((span for span in case.trace.spans if isinstance(span, AgentSpan)), None)
     if root is not None:
@@ -103,19 +103,23 @@ def cap(case: Case, last: Turn) -> tuple[str, Evidence] | None:
             value = root.extra.get(name)
             if value and (name == "limit" or _CAPS.search(str(value))):
                 words = _words(value)
-                return f"stopped by a limit: {words}", _told(words, root.id, name)
+                return f"stopped by a limit: {words}", _evidence_of(words, root.id, name)
     for span in (root, _asked(last)):
         if span is not None and span.error and _CAPS.search(span.error):
             words = cut(span.error, 60)
-            return f"stopped: {words}", _told(words, span.id, "error")
+            return f"stopped: {words}", _evidence_of(words, span.id, "error")
     ended_by = _ended_by(case)
     if _CAPS.search(ended_by):
-        return f"stopped: {cut(ended_by, 60)}", _told(cut(ended_by), None, "the trial's record")
+        return f"stopped: {cut(ended_by, 60)}", _evidence_of(
+            cut(ended_by), None, "the trial's record"
+        )
     stop = last.ask.response.stop
     if stop in _STOPS:
-        return _STOPS[stop], _told(stop, last.ask.id, "stop reason")
+        return _STOPS[stop], _evidence_of(stop, last.ask.id, "stop reason")
     if root is not None and "tool_names" in root.extra and "result_subtype" not in root.extra:
-        return "cut off: the stream has no closing line", _told("no result", root.id, "stream")
+        return "cut off: the stream has no closing line", _evidence_of(
+            "no result", root.id, "stream"
+        )
     return None
 
 
@@ -124,7 +128,7 @@ def _asked(last: Turn) -> ModelCall | None:
     return None if last.observer else last.ask
 
 
-def _ended_by(case: Case) -> str:
+def _ended_by(case: RuleContext) -> str:
     """The exception that ended the trial, where its record lies beside the run; "" for a check's
     own."""
     told = (case.trace.header.reference or {}).get("ended_by")
@@ -138,5 +142,5 @@ def _words(value: Json) -> str:
     return cut(" ".join(str(leaf) for _, leaf in leaves(value) if leaf is not None), 60)
 
 
-def _told(words: str, span: str | None, place: str) -> Evidence:
+def _evidence_of(words: str, span: str | None, place: str) -> Evidence:
     return Evidence(role="told", text=words, span=span, place=place)

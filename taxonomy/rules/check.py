@@ -1,6 +1,6 @@
 """Other, check at fault: the run failed by a check that never ran, or that wants the unsaid.
 
-Reads what the source keeps of the check beside the run (`replay.formats.sidecar`): what it printed
+Reads what the source keeps of the check beside the run (`replay.formats.sidecars`): what it printed
 and which of its tests failed. A check never ran where it printed no result of any test and says
 why its runner could not start. It wants the unsaid where every error it printed is of a file, a
 name or an argument that stands nowhere in the task, in what the run saw, or in what it wrote; by
@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from replay.effects import words_of
 from replay.trace import Json
-from taxonomy.classes import FailureClass, Fault
-from taxonomy.evidence.replies import cut
-from taxonomy.evidence.sources import plain
+from taxonomy.classes import Attribution, FailureClass
+from taxonomy.evidence.context_index import plain
+from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.case import Case
+from taxonomy.rules.context import RuleContext
 from taxonomy.rules.gave_up import ending
 
 NAME = "check at fault"
@@ -74,7 +74,7 @@ _SAID_OF_TESTS = frozenset(
 """Words of a test's name that say how it tests, not what."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     """At most one finding, at the last step of a failed run."""
     told = _check(case)
     if not case.reading.failed or not told or not case.reading.main:
@@ -89,12 +89,12 @@ def find(case: Case) -> Iterator[Finding]:
         yield from _unsaid(case, text, statuses)
 
 
-def _check(case: Case) -> Mapping[str, Json]:
+def _check(case: RuleContext) -> Mapping[str, Json]:
     told = (case.trace.header.reference or {}).get("check")
     return told if isinstance(told, dict) else {}
 
 
-def _never_ran(case: Case, text: str) -> Iterator[Finding]:
+def _never_ran(case: RuleContext, text: str) -> Iterator[Finding]:
     network = [match[0].strip() for match in _NO_NETWORK.finditer(text)]
     runner = [match[0].strip() for match in _NO_RUNNER.finditer(text)]
     if network or runner:
@@ -104,7 +104,7 @@ def _never_ran(case: Case, text: str) -> Iterator[Finding]:
         yield _finding(case, NEVER_RAN, why, lines, sure)
 
 
-def _unsaid(case: Case, text: str, tests: Mapping[str, Json]) -> Iterator[Finding]:
+def _unsaid(case: RuleContext, text: str, tests: Mapping[str, Json]) -> Iterator[Finding]:
     """Errors of a check, all of which are of things that nobody named."""
     errors = [match[1] for match in _ERROR.finditer(text) if not match[1].startswith("assert")]
     wanted = [_wanted(error) for error in errors]
@@ -128,7 +128,7 @@ def _wanted(error: str) -> str:
     return path.rpartition("/")[2] or match["name"] or match["attribute"] or match["argument"] or ""
 
 
-def _unsaid_by_name(case: Case, tests: Mapping[str, Json], known: str) -> Iterator[Finding]:
+def _unsaid_by_name(case: RuleContext, tests: Mapping[str, Json], known: str) -> Iterator[Finding]:
     """The only tests that failed, of several, are named for what nobody mentioned."""
     failed = [name for name, status in tests.items() if status == "failed"]
     if not failed or 2 * len(failed) >= len(tests):
@@ -147,7 +147,7 @@ def _subjects(name: str, known: str) -> list[str]:
     return [w for w in telling if w not in _SAID_OF_TESTS and w.removesuffix("s")[:7] not in known]
 
 
-def _known(case: Case) -> str:
+def _known(case: RuleContext) -> str:
     """All that the run was told, saw, said and wrote, in small letters; "" without the task."""
     asked = (case.trace.header.reference or {}).get("asked")
     if not isinstance(asked, str) and not case.index.knows_task:
@@ -159,20 +159,20 @@ def _known(case: Case) -> str:
     return "\n".join(found).lower()
 
 
-def _complete(case: Case) -> bool:
+def _complete(case: RuleContext) -> bool:
     """Did the run end by itself, and not by giving up?"""
     last = case.reading.main[-1]
     return not last.acts and bool(last.said) and ending(case) is None
 
 
 def _finding(
-    case: Case, sub: str, why: str, lines: Sequence[str], confidence: float | None
+    case: RuleContext, sub: str, why: str, lines: Sequence[str], confidence: float | None
 ) -> Finding:
     last = case.reading.main[-1]
     return Finding(
         failure=FailureClass.OTHER,
         sub=sub,
-        fault=Fault.CHECK,
+        fault=Attribution.CHECK,
         step=last.index,
         span=last.ask.id,
         why=why,

@@ -16,14 +16,12 @@ from msgspec import Struct
 
 from replay.tool_errors import decoded
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.claims import Window, sentences, windows
-from taxonomy.evidence.moments import Moment, moments
-from taxonomy.evidence.pieces import without_case
+from taxonomy.evidence.claims import Moment, Window, moments, sentences, windows, without_case
+from taxonomy.evidence.context_index import Source
 from taxonomy.evidence.reading import Turn, leaves
-from taxonomy.evidence.replies import cut
-from taxonomy.evidence.sources import Source
+from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.case import Case, said, statements
+from taxonomy.rules.context import RuleContext, quote_turn, statements
 
 NAME = "belief against world"
 
@@ -70,7 +68,7 @@ class Event(Struct, frozen=True, kw_only=True):
     evidence: Evidence
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     """The first false window of time; later ones repeat it."""
     clock = tuple(_times_told(case))
     if not clock:
@@ -86,7 +84,7 @@ def find(case: Case) -> Iterator[Finding]:
 
 
 def _false_windows(
-    case: Case, turn: Turn, now: Event, begun: Sequence[tuple[int, Event | None]]
+    case: RuleContext, turn: Turn, now: Event, begun: Sequence[tuple[int, Event | None]]
 ) -> Iterator[Finding]:
     for text in statements(turn):
         earlier = ""
@@ -106,7 +104,7 @@ def _latest(told: Sequence[tuple[int, Told]], turn: Turn) -> Told | None:
     return told[seen - 1][1] if seen else None
 
 
-def _times_told(case: Case) -> Iterator[tuple[int, Event]]:
+def _times_told(case: RuleContext) -> Iterator[tuple[int, Event]]:
     """(visible from step, now) for each time a prompt, a person or a clock told the time."""
     for source in case.index.sources:
         for match in _NOW.finditer(source.text) if _may_tell(source) else ():
@@ -126,16 +124,16 @@ def _may_tell(source: Source) -> bool:
     return any(words in small for words in _TELLS)
 
 
-def _dated(case: Case, turn: Turn, words: str, now: Moment) -> Event | None:
+def _dated(case: RuleContext, turn: Turn, words: str, now: Moment) -> Event | None:
     """The event whose date stands in the words themselves."""
     dated = _DATED.search(words)
     named = next(moments(words[dated.end() :], year=now.at.year), None) if dated else None
     if named is None:
         return None
-    return Event(moment=named, evidence=_observed(case, turn, named) or said(turn, words))
+    return Event(moment=named, evidence=_observed(case, turn, named) or quote_turn(turn, words))
 
 
-def _observed(case: Case, turn: Turn, named: Moment) -> Evidence | None:
+def _observed(case: RuleContext, turn: Turn, named: Moment) -> Evidence | None:
     """The observation in which the named day stood."""
     origin = case.index.origin(turn.index, named.at.strftime("%Y-%m-%d"))
     if origin is None:
@@ -145,7 +143,7 @@ def _observed(case: Case, turn: Turn, named: Moment) -> Evidence | None:
     )
 
 
-def _begun(case: Case) -> Iterator[tuple[int, Event | None]]:
+def _begun(case: RuleContext) -> Iterator[tuple[int, Event | None]]:
     """(visible from step, event) for each observation with a creation time; None for several."""
     for source in case.index.sources:
         if source.span is None or source.own:
@@ -189,7 +187,7 @@ def _finding(turn: Turn, window: Window, event: Event, now: Event) -> Finding:
         span=turn.ask.id,
         why=f"says {_day(event.moment)} is {relation} {window.words} {ending} {_day(now.moment)}",
         rule=NAME,
-        evidence=(said(turn, window.sentence), event.evidence, now.evidence),
+        evidence=(quote_turn(turn, window.sentence), event.evidence, now.evidence),
     )
 
 

@@ -16,9 +16,9 @@ from msgspec import Struct
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import Act, Turn, leaves, mutates, program
-from taxonomy.evidence.replies import cut
+from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.case import Case, called, said
+from taxonomy.rules.context import RuleContext, called, quote_turn
 
 NAME = "gave up"
 
@@ -83,7 +83,7 @@ class Ending(Struct, frozen=True, kw_only=True):
     certain: bool
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     end = None if case.reading.passed else ending(case)
     if end is not None and (end.certain or case.reading.failed):
         yield Finding(
@@ -96,7 +96,7 @@ def find(case: Case) -> Iterator[Finding]:
         )
 
 
-def ending(case: Case) -> Ending | None:
+def ending(case: RuleContext) -> Ending | None:
     """How the run stopped short, None where it did not or nothing tells. Reads no outcome."""
     thread = [turn for turn in case.reading.main if not turn.observer]
     if not thread:
@@ -126,7 +126,7 @@ def _by_call(turn: Turn, act: Act, why: str, *, certain: bool) -> Ending:
 
 
 def _by_words(turn: Turn, why: str, *, certain: bool) -> Ending:
-    words = said(turn, turn.said[-_QUOTED:] or "(nothing)")
+    words = quote_turn(turn, turn.said[-_QUOTED:] or "(nothing)")
     return Ending(turn=turn, why=why, evidence=words, certain=certain)
 
 
@@ -161,7 +161,7 @@ def works(act: Act) -> bool:
     return not {"todo", "think", "thought", "plan"} & set(words_of(act.name))
 
 
-def _acts(case: Case, turn: Turn) -> bool:
+def _acts(case: RuleContext, turn: Turn) -> bool:
     """Does a turn act: by a call, or by a program where programs are what the run acts by?"""
     if turn.acts or not program(turn.said):
         return bool(turn.acts)
@@ -169,7 +169,7 @@ def _acts(case: Case, turn: Turn) -> bool:
     return not case.reading.has_tools or any(program(each.said) for each in acting)
 
 
-def _stopped_short(case: Case, thread: Sequence[Turn]) -> str | None:
+def _stopped_short(case: RuleContext, thread: Sequence[Turn]) -> str | None:
     """Why a last turn without calls is a bad end, None where it is not."""
     last = thread[-1]
     if not case.reading.has_tools:
@@ -186,7 +186,7 @@ def _stopped_short(case: Case, thread: Sequence[Turn]) -> str | None:
     return None
 
 
-def _left_undone(case: Case, thread: Sequence[Turn]) -> Ending | None:
+def _left_undone(case: RuleContext, thread: Sequence[Turn]) -> Ending | None:
     """How a run that ends without a call left the task undone, which it may have had to."""
     worked = any(works(act) for turn in thread for act in turn.acts)
     if case.reading.has_tools and not worked:
@@ -198,10 +198,10 @@ def _left_undone(case: Case, thread: Sequence[Turn]) -> Ending | None:
         return None
     turn, sentence = refusal
     why = f"refused: “{cut(sentence, 50)}”"
-    return Ending(turn=turn, why=why, evidence=said(turn, sentence), certain=False)
+    return Ending(turn=turn, why=why, evidence=quote_turn(turn, sentence), certain=False)
 
 
-def _after_failure(case: Case, thread: Sequence[Turn]) -> Turn | None:
+def _after_failure(case: RuleContext, thread: Sequence[Turn]) -> Turn | None:
     """The first turn that refuses straight after calls that all failed, and never tried again."""
     for before, turn in pairwise(thread):
         failed = {act.name for act in before.acts if act.reply.failed}
@@ -251,7 +251,7 @@ def _unfinished(thread: Sequence[Turn]) -> bool:
     return not tried or bool(tried[-1].reply.failed)
 
 
-def _refusal(case: Case, thread: Sequence[Turn]) -> tuple[Turn, str] | None:
+def _refusal(case: RuleContext, thread: Sequence[Turn]) -> tuple[Turn, str] | None:
     """The last refusing sentence of the last few turns, before goodbyes, and its turn."""
     for turn in reversed(thread[-_LAST_TURNS:]):
         if _acts(case, turn):

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.patches import Claimed, claimed
-from taxonomy.evidence.provenance import Value
+from taxonomy.evidence.claims import Claimed, claimed
 from taxonomy.evidence.reading import Act, Turn, leaves
-from taxonomy.evidence.replies import Kind, cut
+from taxonomy.evidence.results import Kind, cut
+from taxonomy.evidence.value_origins import Value
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.case import Case, answered, called, said
+from taxonomy.rules.context import RuleContext, answered, called, quote_turn
 
 NAME = "hallucinated state"
 
@@ -32,7 +32,7 @@ _REPLY = re.compile(r"^(?:observation|tool (?:result|output|response))\s*:", re.
 _PLAIN = {"id", "ids", "is", "the", "path", "file"}
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     """A finding an argument of a tool, at its first value from nowhere; refused ones first."""
     if case.reading.passed:
         return
@@ -49,7 +49,7 @@ def find(case: Case) -> Iterator[Finding]:
     yield from _unread(case)
 
 
-def _invented(case: Case) -> Iterator[Finding]:
+def _invented(case: RuleContext) -> Iterator[Finding]:
     """The first turn that goes on after its own action and writes what came of it."""
     for turn in case.reading.turns:
         action = None if turn.observer or turn.acts else _ACTION.search(turn.said)
@@ -61,12 +61,12 @@ def _invented(case: Case) -> Iterator[Finding]:
                 span=turn.ask.id,
                 why="writes the observation of its own action itself",
                 rule=NAME,
-                evidence=(said(turn, turn.said[reply.start() :]),),
+                evidence=(quote_turn(turn, turn.said[reply.start() :]),),
             )
             return
 
 
-def _unread(case: Case) -> Iterator[Finding]:
+def _unread(case: RuleContext) -> Iterator[Finding]:
     """The first patch of lines that the run had not read, as far as all it read is known."""
     if not case.index.knows_task:
         return
@@ -83,7 +83,7 @@ def _unread(case: Case) -> Iterator[Finding]:
                 span=turn.ask.id,
                 why=f"patches {what} by {len(made_up)} lines that stand in nothing it saw",
                 rule=NAME,
-                evidence=tuple(said(turn, line) for line in made_up[:_CITED]),
+                evidence=tuple(quote_turn(turn, line) for line in made_up[:_CITED]),
             )
             return
 
@@ -108,7 +108,7 @@ def phrase(value: Value) -> str:
     return f"{what} {cut(str(value.value), 40)} stands in nothing it saw"
 
 
-def _finding(case: Case, values: Sequence[Value]) -> Finding:
+def _finding(case: RuleContext, values: Sequence[Value]) -> Finding:
     first = values[0]
     more = f" · {len(values) - 1} more" if len(values) > 1 else ""
     return Finding(
@@ -128,7 +128,7 @@ def _finding(case: Case, values: Sequence[Value]) -> Finding:
     )
 
 
-def _derived(case: Case, act: Act) -> Iterator[Evidence]:
+def _derived(case: RuleContext, act: Act) -> Iterator[Evidence]:
     """Other values of the call that may have been worked out of shown ones: no failure of it."""
     for value in case.grounding.get(act.step, ()):
         if value.act is act and value.origin is not None and value.origin.how == "derived":

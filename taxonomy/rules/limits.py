@@ -17,13 +17,12 @@ from msgspec import Struct
 from replay.effects import words_of
 from replay.trace import Json
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.claims import sentences
-from taxonomy.evidence.pieces import without_case
+from taxonomy.evidence.claims import sentences, without_case
+from taxonomy.evidence.context_index import Source
 from taxonomy.evidence.reading import Act, leaves, mutates
-from taxonomy.evidence.replies import cut
-from taxonomy.evidence.sources import Source
+from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.case import Case, called
+from taxonomy.rules.context import RuleContext, called
 
 NAME = "policy violation"
 
@@ -68,7 +67,7 @@ class Limit(Struct, frozen=True, kw_only=True):
     place: str
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     """The first call that breaks each stated limit; none where the run passed."""
     if case.reading.passed:
         return

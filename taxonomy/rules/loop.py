@@ -17,11 +17,17 @@ from itertools import pairwise
 from replay.effects import takes_program
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import Act, Reading, Turn, mutates
-from taxonomy.evidence.replies import Kind
+from taxonomy.evidence.results import Kind
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.case import Case, called
-from taxonomy.rules.sameness import repeats, said, same_call
-from taxonomy.rules.speeches import repeated_speeches, speeches
+from taxonomy.rules.context import (
+    RuleContext,
+    called,
+    repeated_speeches,
+    repeats,
+    said,
+    same_call,
+    speeches,
+)
 
 __all__ = ["NAME", "find", "finding", "repeated", "runs", "why_again"]
 
@@ -61,7 +67,7 @@ _Asked = tuple[str, str]
 """What was asked, and what came back."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     for turns in case.reading.threads.values():
         yield from _first(runs(case.reading, turns, stuck=not case.reading.passed))
         yield from repeated_speeches(case.reading, turns, NAME)

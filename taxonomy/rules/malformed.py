@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from replay.effects import PROGRAM_KEYS
-from taxonomy.classes import FailureClass, Fault
+from taxonomy.classes import Attribution, FailureClass
 from taxonomy.evidence.reading import Act, Turn, leaves
-from taxonomy.evidence.replies import Kind, cut
+from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.case import Case, called
+from taxonomy.rules.context import RuleContext, called
 
 NAME = "malformed calls"
 
@@ -43,7 +43,7 @@ SORTS = 2
 """Arguments of so many names must open with one sign: in one argument it may be its syntax."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     """One finding, at the first malformed call of a run that is full of them."""
     if case.reading.passed:
         return
@@ -102,7 +102,7 @@ def _finding(bad: Sequence[Act], total: int) -> Finding:
     return Finding(
         failure=FailureClass.OTHER,
         sub=NAME,
-        fault=Fault.HARNESS,
+        fault=Attribution.HARNESS,
         step=bad[0].step,
         span=bad[0].span.id,
         why=f"{len(bad)} of {total} calls are empty or garbled",
@@ -120,7 +120,7 @@ def _leaks(turns: Sequence[Turn]) -> Iterator[Finding]:
             yield Finding(
                 failure=FailureClass.OTHER,
                 sub=NAME,
-                fault=Fault.HARNESS,
+                fault=Attribution.HARNESS,
                 step=turn.index,
                 span=turn.ask.id,
                 why=f"a call stands in the text, unparsed: {cut(quote, 40)}",

@@ -13,7 +13,7 @@ from replay.effects import words_of
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import Act, mutates
 from taxonomy.findings import Finding
-from taxonomy.rules.case import Case, called, said
+from taxonomy.rules.context import RuleContext, called, quote_turn
 from taxonomy.rules.gave_up import closes, hands_over, works
 
 NAME = "verified nothing"
@@ -29,7 +29,7 @@ _FILES = {"write", "edit", "create", "file", "patch", "insert", "replace", "note
 _SHOWN = 200
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     """One finding, at the first change of a failed run that nothing looked at after."""
     if not case.reading.failed or not case.reading.main:
         return
@@ -48,7 +48,7 @@ def find(case: Case) -> Iterator[Finding]:
             why=f"says it is done, and nothing looked at what {changes[0].name} did",
             rule=NAME,
             confidence=CONFIDENCE,
-            evidence=(called(changes[0]), said(last, last.said[-_SHOWN:])),
+            evidence=(called(changes[0]), quote_turn(last, last.said[-_SHOWN:])),
         )
 
 

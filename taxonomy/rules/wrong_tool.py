@@ -12,10 +12,10 @@ from itertools import zip_longest
 
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import Act, Turn, leaves, mutates
-from taxonomy.evidence.replies import Kind, cut
+from taxonomy.evidence.results import Kind, cut
 from taxonomy.evidence.schemas import unknown_tool
 from taxonomy.findings import Finding
-from taxonomy.rules.case import Case, answered, called
+from taxonomy.rules.context import RuleContext, answered, called
 
 NAME = "wrong tool"
 
@@ -24,7 +24,7 @@ TRIES = 2
 """Failures of one tool before another's success on the same value says it was the wrong one."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(case: RuleContext) -> Iterator[Finding]:
     """At most one finding a tool, at its first wrong call; none where the run passed."""
     if case.reading.passed:
         return
@@ -49,20 +49,20 @@ def absent(turn: Turn, act: Act) -> str | None:
     return None
 
 
-def _corrected(case: Case, act: Act, after: Act | None) -> bool:
+def _corrected(case: RuleContext, act: Act, after: Act | None) -> bool:
     """Was the next call one of a tool there is, and this tool never called again?"""
     again = case.reading.last_called[act.name] > act.step
     return not again and after is not None and after.reply.kind is not Kind.NO_TOOL
 
 
-def _sent_away(case: Case, act: Act) -> str | None:
+def _sent_away(case: RuleContext, act: Act) -> str | None:
     """The reply names another tool, and this one never worked in the run."""
     if act.reply.kind is not Kind.OTHER_TOOL or act.name in case.reading.last_worked:
         return None
     return f"{act.name}: {cut(act.reply.gist, 70)}"
 
 
-def _outdone(case: Case) -> Iterator[tuple[Act, str]]:
+def _outdone(case: RuleContext) -> Iterator[tuple[Act, str]]:
     """Tools that failed twice and never worked, where another of the kind then did it at once."""
     recent: deque[Act] = deque(maxlen=AT_ONCE)
     for act in case.reading.acts:

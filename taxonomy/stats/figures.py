@@ -14,19 +14,19 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from replay.compare import PLAIN, Rules
-from replay.injection.choice import PLACES
+from replay.compare.rules import PLAIN, Rules
+from replay.error_injection.run import PLACES
 from replay.statistics import Rate
-from taxonomy import cost, decay, metrics, reliability
-from taxonomy.cost import Money
-from taxonomy.decay import WARNINGS, Basis, Decay, Persistence, passing_sizes
-from taxonomy.stats import against_gold, grounding
-from taxonomy.stats.against_gold import CallFigures
-from taxonomy.stats.goal_figures import GoalFigures
-from taxonomy.stats.injections import Recovery
+from taxonomy.metrics import cost, decay, grounding, reliability
+from taxonomy.metrics.calls import Share, share
+from taxonomy.metrics.cost import Money
+from taxonomy.metrics.decay import WARNINGS, Basis, Decay, Persistence, passing_sizes
+from taxonomy.paraphrase_test.result import Varied
+from taxonomy.stats import gold as against_gold
+from taxonomy.stats.gold import CallFigures, GoalFigures, call_figures, plan_verdict
 from taxonomy.stats.proxies import NOTHING_KEPT, Proxies
-from taxonomy.stats.run import Run
-from taxonomy.wording.varied import Varied
+from taxonomy.stats.recovery import Recovery
+from taxonomy.stats.runs import Run
 
 BENCHMARK = 10
 """Fewer tasks are no benchmark: three passes of one task say nothing of contamination."""
@@ -93,7 +93,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     """
 
     runs: int
-    outcome: metrics.Share
+    outcome: Share
     verifiers: tuple[str, ...]
     repeated: tuple[reliability.Repeated, ...]
     taskless: int
@@ -149,14 +149,14 @@ def figures(
     shapes = _shapes(runs)
     return Figures(
         runs=len(runs),
-        outcome=metrics.share(run.passed for run in runs),
+        outcome=share(run.passed for run in runs),
         verifiers=tuple(sorted({run.verifier for run in runs if run.verifier})),
         repeated=_repeated(runs),
         taskless=sum(run.task is None for run in runs),
         temperatures=tuple(sorted({each for run in runs for each in run.temperatures})),
         agents=tuple(sorted({run.agent for run in runs if run.agent})),
-        calls=against_gold.call_figures(runs, rules),
-        plans=_counted(against_gold.plan_verdict(run, rules) for run in runs),
+        calls=call_figures(runs, rules),
+        plans=_counted(plan_verdict(run, rules) for run in runs),
         look_at=_counted(against_gold.look_at(run, rules) for run in runs if run.passed is False),
         decay=decay.decay(sizes, [run.passed for run in runs], edges),
         decay_basis=basis,

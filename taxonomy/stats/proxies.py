@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from replay.statistics import Rate, rate
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.rows import TraceRow
 from replay.trace import Json
-from taxonomy.query import agent_extras
+from taxonomy.query.measured import agent_extras
 
 FORMATS = frozenset({"claude-code"})
 """Sources that say where a user stepped in."""

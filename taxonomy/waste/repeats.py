@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterator, Sequence
 from msgspec import Struct
 
 from replay.statistics import Rate, rate
-from taxonomy.cost import spent
 from taxonomy.evidence.reading import Reading, Turn
-from taxonomy.rules import loop, speeches
-from taxonomy.rules.sameness import brought_again
+from taxonomy.metrics.cost import spent
+from taxonomy.rules import context, loop
+from taxonomy.rules.context import brought_again
 from taxonomy.waste.spending import cost_of
 
 
@@ -100,8 +100,8 @@ def loops(reading: Reading) -> tuple[LoopCost, ...]:
                 told |= {*steps}
                 found.append((loop.why_again(run), steps))
         found += [
-            (speeches.why_said(same), tuple(turn.index for turn in same[1:]))
-            for same in speeches.speeches(reading, turns)
+            (context.why_said(same), tuple(turn.index for turn in same[1:]))
+            for same in context.speeches(reading, turns)
         ]
     return tuple(
         sorted((_loop(why, steps, costs) for why, steps in found), key=lambda each: each.step)

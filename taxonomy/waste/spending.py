@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from replay.prices import price
 from replay.trace import Step, Trace, Usage
-from taxonomy.cost import spent
+from taxonomy.metrics.cost import spent
 
 
 class Rates(Struct, frozen=True):

@@ -13,11 +13,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.cli.bisecting import bisect
-from arc_tui.cli.replaying import replay
-from arc_tui.jobs import importing
+from arc_tui import importing
+from arc_tui.features.bisect.command import bisect
+from arc_tui.features.replay.command import replay
 from arc_tui.places import fixtures
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 
 TOUR = "shop-many-wishes-v5-0"
 LOOP, GUESS = "shop-warranty-v3-0", "shop-where-is-it-v7-0"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arc_tui.jobs import importing
-from arc_tui.jobs.freeing import FreeWanted, freeing
-from arc_tui.jobs.replaying import Wanted, replaying
-from replay.edit import Edit, SetSystem
-from replay.locked.sampling import LOOK
-from replay.store import Store, replays
+from arc_tui import importing
+from arc_tui.features.free.run import FreeWanted, freeing
+from arc_tui.features.replay.run import Wanted, replaying
+from replay.edit.changes import Edit, SetSystem
+from replay.kept import of_trace
+from replay.locked.row import LOOK
+from replay.store.handle import Store
 from replay.store.rows import trace_rows
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 NAMES = (
@@ -44,5 +45,5 @@ def named(store: Store, task: str, variant: str) -> str:
 
 def replayed(store: Store, kind: str) -> str:
     """The digest of the kept replay of that kind."""
-    kept = replays.of_trace(store, named(store, "refund", "v1"))
+    kept = of_trace(store, named(store, "refund", "v1"))
     return next(each.digest for each in kept if each.kind == kind)

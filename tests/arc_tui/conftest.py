@@ -10,7 +10,7 @@ import pytest
 
 from replay.models.demo import Demo
 from replay.store.edits import save
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import quick, sample
 from tests.arc_tui.free_case import FEW, V4, put_bundled
 from tests.messages_api import MessagesApi, Policy

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.worker import Worker
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.features.runs.screen import RunsScreen
 from tests.screen import handled, settle
 
 Way = tuple[str, ...]

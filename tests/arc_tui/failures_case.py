@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from replay.store import Store
-from taxonomy import ledger
+from replay.store.handle import Store
 from taxonomy.classes import FailureClass
-from taxonomy.query import run_heads
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import Tag, put_tag
+from taxonomy.query.failures import run_heads
 from tests.arc_tui import sample
 from tests.build import trace
 
@@ -24,7 +25,7 @@ def put(path: Path) -> dict[str, str]:
     sample.put(path, sample.header("31", "0", sample.FAILED), short, sample.HEALTHY)
     late = sample.header("26", "2", sample.FAILED, start_ns=1_780_000_000 * 10**9)
     sample.put(path, late, sample.failed_run().spans, sample.SAID)
-    with ledger.open_ledger(path) as store:
+    with open_ledger(path) as store:
         runs = {f"{run.task}/{run.trial}": run.trace for run in run_heads(store)}
         tagged(store, runs["26/1"], 3, FailureClass.HALLUCINATED_STATE)
         tagged(store, runs["7/0"], 1, FailureClass.WRONG_TOOL)
@@ -32,11 +33,11 @@ def put(path: Path) -> dict[str, str]:
 
 
 def tagged(store: Store, trace: str, step: int, failure: FailureClass) -> None:
-    given = ledger.Tag(
+    given = Tag(
         trace=trace, span=f"span {step}", step=step, failure=failure, by="ann",
         note="ann looked",
     )  # fmt: skip
-    ledger.tag(store, given)
+    put_tag(store, given)
 
 
 def configured(folder: Path, text: str = OWNERS) -> str:

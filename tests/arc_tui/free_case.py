@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from arc_tui.places import fixtures
-from replay.edit import Edit, SetSystem
+from replay.edit.changes import Edit, SetSystem
 from replay.free import run as free
+from replay.free.recorded_results import Terms
 from replay.free.stub import Stub
-from replay.free.tape import Terms
 from replay.models.cached import Cached
 from replay.store import read
 from replay.store.rows import trace_row
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import sample
 from tests.build import Part, call, step, tool, trace
 from tests.messages_api import Body

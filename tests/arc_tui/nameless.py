@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from arc_tui.places import fixtures
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 
 
 def put(folder: Path, name: str) -> Path:

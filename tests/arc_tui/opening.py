@@ -10,8 +10,8 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.base import ArcScreen
-from arc_tui.themes import DARK
+from arc_tui.ui.screen import ArcScreen
+from arc_tui.ui.themes import DARK
 from tests.screen import matches_golden, settle, text
 
 SIZES = ((80, 24), (120, 40))

@@ -10,9 +10,10 @@ from msgspec import structs
 
 from replay.store.write import Writer
 from replay.trace import AgentSpan, AnySpan, Batch, Header, ModelCall, Outcome, ToolCall, Trace
-from taxonomy import ledger
-from taxonomy.classes import FailureClass, Fault, Shape
+from taxonomy.classes import Attribution, FailureClass, Shape
 from taxonomy.findings import Candidate, Diagnosis, Evidence, Finding, Item, Signal, StepScore
+from taxonomy.judgements import diagnoses
+from taxonomy.judgements.schema import open_ledger
 from tests.blank import put_ledger
 from tests.build import SECOND_NS, Part, call, error, heard, step, tool, trace
 
@@ -85,7 +86,7 @@ SILENT = Diagnosis(trace="", shape=None, scores=(), findings=(), candidates=())
 def put(path: Path, head: Header, spans: Sequence[AnySpan], said: Diagnosis = SILENT) -> str:
     """Write a run, and what the rules say of it; returns the trace's id."""
     put_ledger(path)
-    with ledger.open_ledger(path) as store:
+    with open_ledger(path) as store:
         writer = Writer(store)
         batch = Batch(header=head, spans=tuple(spans), last=True)
         key = writer.finish(writer.write(batch)).id
@@ -94,7 +95,7 @@ def put(path: Path, head: Header, spans: Sequence[AnySpan], said: Diagnosis = SI
             key=lambda span: span.start_ns or 0,
         )
         names = {index: span.id for index, span in enumerate(asks)}
-        ledger.keep(store, structs.replace(said, trace=key), names)
+        diagnoses.keep(store, structs.replace(said, trace=key), names)
     return key
 
 
@@ -127,7 +128,7 @@ BELIEF = Finding(
     step=3,
     why="says 12 May is within 24 h of 15 May",
     rule="belief against world",
-    fault=Fault.AGENT,
+    fault=Attribution.AGENT,
     evidence=(
         Evidence(role="says", text="booked on 12 May, within the 24-hour window", step=3),
         Evidence(
@@ -145,7 +146,7 @@ MISREAD = Finding(
 USERS = Finding(
     failure=FailureClass.OTHER,
     sub="premise not checked",
-    fault=Fault.USER,
+    fault=Attribution.USER,
     step=0,
     why="the user asked for another trip",
     rule="user",

@@ -14,35 +14,35 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.message import Message
 
-import arc_tui.screens
-import arc_tui.widgets
+import arc_tui.experiments
+import arc_tui.features
+import arc_tui.ui
+from arc_tui import importing
 from arc_tui.app import ArcApp
-from arc_tui.jobs import importing
-from arc_tui.palette import Keys
-from arc_tui.screens.bisect.screen import BisectScreen
-from arc_tui.screens.calibration import CalibrationScreen
-from arc_tui.screens.failures import FailuresScreen
-from arc_tui.screens.free.screen import FreeScreen
-from arc_tui.screens.help.screen import HelpScreen
-from arc_tui.screens.help.subjects import REST, subject
-from arc_tui.screens.money import MoneyScreen
-from arc_tui.screens.probing.screen import ProbeScreen
-from arc_tui.screens.replay.screen import ReplayScreen
-from arc_tui.screens.runs.importing import ImportEnded, ImportMoved
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.screens.settings.screen import SettingsScreen
-from arc_tui.screens.steps.screen import StepsScreen
-from arc_tui.screens.tour.touring import Touring
-from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.features.bisect.screen import BisectScreen
+from arc_tui.features.bisect_steps.screen import StepsScreen
+from arc_tui.features.calibration.screen import CalibrationScreen
+from arc_tui.features.cost.screen import MoneyScreen
+from arc_tui.features.failures.screen import FailuresScreen
+from arc_tui.features.free.screen import FreeScreen
+from arc_tui.features.help.screen import REST, HelpScreen, subject
+from arc_tui.features.probes.screen import ProbeScreen
+from arc_tui.features.replay.screen import ReplayScreen
+from arc_tui.features.runs.opening import ImportEnded, ImportMoved
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.runs.widgets import RunTable
+from arc_tui.features.settings.screen import SettingsScreen
+from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.settings import Settings
-from arc_tui.themes import DARK, LIGHT
-from arc_tui.views.runs.view import EMPTY, Listed
-from arc_tui.widgets.runs.table import RunTable
+from arc_tui.tour import Touring
+from arc_tui.ui.keymap import KeyCommands
+from arc_tui.ui.themes import DARK, LIGHT
+from arc_tui.views.runs import EMPTY, Listed
 from replay.errors import ArcError
 from replay.trace import Outcome
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Candidate, Diagnosis, Evidence, Finding, Signal
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import sample
 from tests.build import call, step, tool, trace
 from tests.screen import matches_golden, rows, settle, text
@@ -64,7 +64,7 @@ def bound(only: type | None = None) -> list[tuple[str, Binding]]:
             if each.__module__.startswith("arc_tui.")
             for binding in vars(each).get("BINDINGS", ())
         ]
-    for package in (arc_tui.screens, arc_tui.widgets):
+    for package in (arc_tui.ui, arc_tui.experiments, arc_tui.features):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for each in vars(importlib.import_module(module.name)).values():
                 if isinstance(each, type) and issubclass(each, DOMNode):
@@ -148,7 +148,7 @@ async def test_the_palette_offers_all_that_works_on_a_screen_and_nothing_else(
         for screen in screens:
             app.push_screen(screen)
             await settle(pilot)
-            hits = [hit async for hit in Keys(screen).discover()]
+            hits = [hit async for hit in KeyCommands(screen).discover()]
             works = {
                 (active.node, active.binding.action): active.binding
                 for active in screen.active_bindings.values()
@@ -169,7 +169,7 @@ async def test_the_palette_offers_what_the_keys_do_here(db: Path) -> None:
         await settle(pilot)
         await pilot.press("escape")  # no file of those that are offered
         await settle(pilot)
-        offered = [active.binding.id for active in Keys(app.screen)._active()]
+        offered = [active.binding.id for active in KeyCommands(app.screen)._active()]
         assert "runs.sort" in offered
         assert "trace.tag" not in offered
         await pilot.press("ctrl+p", *"failed", "enter")

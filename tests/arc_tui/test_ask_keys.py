@@ -14,20 +14,20 @@ from msgspec import structs
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from arc_tui.screens.bisect.screen import BisectScreen
-from arc_tui.screens.probing.screen import ProbeScreen
-from arc_tui.screens.replay.screen import ReplayScreen
-from arc_tui.screens.steps.screen import StepsScreen
-from arc_tui.screens.trying.screen import TryScreen
-from arc_tui.widgets.ask_box import AskBox
-from arc_tui.widgets.attach_box import AttachBox
-from replay.edit import Edit, InjectConstraint
+from arc_tui.experiments.dialogs import AttachBox
+from arc_tui.features.bisect.screen import BisectScreen
+from arc_tui.features.bisect_steps.screen import StepsScreen
+from arc_tui.features.edit_test.screen import TryScreen
+from arc_tui.features.probes.screen import ProbeScreen
+from arc_tui.features.replay.screen import ReplayScreen
+from arc_tui.ui.dialogs import AskBox
+from replay.edit.changes import Edit, InjectConstraint
 from replay.models.demo import Demo
 from replay.store.rows import trace_row
 from replay.trace import NO_TOOLS, Fidelity, Level, ModelCall
-from taxonomy.belief.demo import DemoBeliefs
-from taxonomy.ledger import open_ledger
-from taxonomy.probes import log
+from taxonomy.first_contradiction.question import DemoBeliefs
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.probes import result
 from tests.arc_tui import opening, sample, try_case
 from tests.arc_tui.bisect_case import put_runs
 from tests.arc_tui.opening import PATIENCE_S, until
@@ -114,7 +114,7 @@ async def test_enter_asks_under_the_probe_that_is_looked_at(db: Path) -> None:
         await by_key(pilot, "probe.run")
         assert "The failure persists under the probe (the tools are renamed" in text(pilot.app)
     with open_ledger(db) as store:
-        assert [(line.step, line.probe) for line in log.kept(store)] == [(0, "rename")]
+        assert [(line.step, line.probe) for line in result.kept(store)] == [(0, "rename")]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ async def test_its_letter_asks_under_a_probe_and_keeps_what_it_came_to(
         assert said in shown
         assert put_in in shown
     with open_ledger(db) as store:
-        assert [(line.step, line.probe) for line in log.kept(store)] == [(4, name)]
+        assert [(line.step, line.probe) for line in result.kept(store)] == [(4, name)]
 
 
 async def test_tab_goes_into_the_text_to_scroll_it_and_back_to_the_probes(db: Path) -> None:

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from arc_tui.cli import helping
-from arc_tui.views.failures.view import Asked, build_failures
-from arc_tui.views.runs.arrangement import Arrangement
-from arc_tui.views.runs.view import build_runs, run_rows
+from arc_tui.features.help import command
+from arc_tui.views.failures import Asked, build_failures
+from arc_tui.views.runs import Arrangement, build_runs, run_rows
 from replay.errors import NotFound
-from taxonomy.ledger import open_ledger
-from taxonomy.pareto import tally
+from taxonomy.failures import tally
+from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.fields import FIELDS
 from taxonomy.query.language import BadQuery
 from tests.arc_tui import sample
@@ -102,7 +101,7 @@ def test_a_list_on_screen_and_all_that_is_counted_beside_it_are_of_what_is_meant
 
 
 def test_help_says_what_can_be_asked(db: Path) -> None:
-    said = CliRunner().invoke(helping.help_, ["query"], standalone_mode=False).stdout
+    said = CliRunner().invoke(command.help_, ["query"], standalone_mode=False).stdout
     assert "a or b, not a, (…)" in said
     for field in FIELDS:
         assert field.example in said

@@ -16,14 +16,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from arc_tui.cli.bisecting import bisect
-from arc_tui.jobs.bisect.bisecting import kept_bisects
-from arc_tui.jobs.bisect.versions import BadVersions
+from arc_tui.features.bisect.command import bisect
+from arc_tui.features.bisect.run import kept_bisects
+from arc_tui.features.bisect.versions import BadVersions
 from replay.errors import ModelRefused, NotFound, OfflineMiss, Stopped
 from replay.models.demo import Demo
 from replay.store.rows import trace_row
 from taxonomy.expectations import NothingExpected
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.bisect_case import (
     CAPITALS,
     GUESS,

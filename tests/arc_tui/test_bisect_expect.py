@@ -9,11 +9,11 @@ from typing import Any
 import click
 import pytest
 
-from arc_tui.cli.bisecting import bisect
-from arc_tui.jobs.meeting import CannotTell
+from arc_tui.features.bisect.command import bisect
+from arc_tui.features.replay.expectation import CannotTell
 from replay.errors import Stopped
 from replay.models.demo import Demo
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Fidelity, Level
 from tests.arc_tui.bisect_case import (
     GUESS,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from arc_tui.jobs.bisect import versions
-from arc_tui.jobs.bisect.versions import BadVersions, of_git
+from arc_tui.features.bisect import versions
+from arc_tui.features.bisect.versions import BadVersions, of_git
 from tests.arc_tui.bisect_case import Repository, repository
 
 FILE = "system.md"

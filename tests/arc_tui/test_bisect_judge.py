@@ -10,14 +10,14 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.cli.bisecting import bisect
+from arc_tui.features.bisect.command import bisect
 from replay.errors import ModelRefused, OfflineMiss
 from replay.models.demo import Demo
 from replay.store.handle import now_ns
-from taxonomy.calibration import gate
-from taxonomy.judge.kept import ScoreSet
-from taxonomy.ledger import open_ledger
-from taxonomy.rubrics import RUBRICS
+from taxonomy.calibration import judge_approval
+from taxonomy.judge.kept_scores import ScoreSet
+from taxonomy.judge.rubrics import RUBRICS
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.bisect_case import LOOP, TOUR, bisected, expected, prompt, prompts, put_runs, run
 from tests.judge_policy import Judge
 from tests.messages_api import Body, MessagesApi
@@ -145,7 +145,9 @@ def test_how_far_the_judge_may_be_trusted_stands_beside_its_word(
     assert "a look" in never
     by = ScoreSet(mode="step", model=JUDGE, rubric=RUBRICS["step"].version).by
     with open_ledger(db) as store:
-        gate.keep(store, gate.gate(by, [gate.Pair(0.1, 0.9)], now_ns()))
+        judge_approval.keep(
+            store, judge_approval.gate(by, [judge_approval.Pair(0.1, 0.9)], now_ns())
+        )
     few = steps(db, TOUR, *LIVE, *JUDGED).stdout
     assert "The judge gpt-judge did not pass its calibration (" in few
     assert "do not trust its scores" in few

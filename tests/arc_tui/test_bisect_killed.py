@@ -17,7 +17,7 @@ import pytest
 
 from replay.models.claude import MOST_AT_ONCE
 from replay.models.demo import Demo
-from replay.store import Store
+from replay.store.handle import Store
 from tests.arc_tui.bisect_case import TOUR, bisected, prompts, put_runs
 from tests.messages_api import Body, MessagesApi
 from tests.replay.live_case import MODEL, clean_environment

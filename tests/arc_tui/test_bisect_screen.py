@@ -14,21 +14,21 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
-from arc_tui.jobs.bisect.bisecting import bisecting
-from arc_tui.jobs.bisect.plan import Wanted
-from arc_tui.jobs.bisect.versions import of_files
-from arc_tui.screens.bisect.screen import BisectScreen
-from arc_tui.screens.going import Moved
-from arc_tui.views.bisect.view import BisectView
-from arc_tui.views.bisect.ways import named
-from arc_tui.widgets.ask_box import AskBox
+from arc_tui.experiments.runner import Moved
+from arc_tui.features.bisect.candidates import named
+from arc_tui.features.bisect.plan import Wanted
+from arc_tui.features.bisect.run import bisecting
+from arc_tui.features.bisect.screen import BisectScreen
+from arc_tui.features.bisect.versions import of_files
+from arc_tui.features.bisect.view import BisectView
+from arc_tui.ui.dialogs import AskBox
 from replay.bisection.rounds import Settings
-from replay.edit import Edit, SetSystem
+from replay.edit.changes import Edit, SetSystem
 from replay.errors import Stopped
 from replay.models.demo import Demo
 from replay.store import edits
 from replay.store.rows import trace_row
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.bisect_case import TOUR, prompt, put_runs, repository
 from tests.messages_api import Body, MessagesApi
 from tests.replay.live_case import MODEL

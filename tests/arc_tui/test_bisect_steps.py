@@ -10,18 +10,19 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.cli.bisecting import bisect
-from arc_tui.jobs import importing
-from arc_tui.jobs.bisect.bisecting_steps import bisecting_steps
-from arc_tui.jobs.bisect.step_plan import StepsWanted
+from arc_tui import importing
+from arc_tui.features.bisect.command import bisect
+from arc_tui.features.bisect_steps.plan import StepsWanted
+from arc_tui.features.bisect_steps.run import bisecting_steps
 from arc_tui.places import fixtures
+from replay import kept
 from replay.errors import ArcError, BadEdit, ModelRefused, OfflineMiss
 from replay.free.stub import Stub
 from replay.models.demo import Demo
-from replay.store import edits, replays, stubs
+from replay.store import edits
 from replay.store.rows import trace_row
-from taxonomy.belief.demo import DemoBeliefs
-from taxonomy.ledger import open_ledger
+from taxonomy.first_contradiction.question import DemoBeliefs
+from taxonomy.judgements.schema import open_ledger
 from tests.messages_api import Body, MessagesApi
 from tests.replay.live_case import MODEL
 from tests.shared import DATA, needs_shared
@@ -220,7 +221,7 @@ READ = Stub(
 
 def test_the_point_of_no_return_is_the_step_that_refunds(db: Path, tmp_path: Path) -> None:
     with open_ledger(db) as store:
-        stubs.put(store, trace_row(store, TOUR).trace, READ, source="test")
+        kept.put(store, trace_row(store, TOUR).trace, READ, source="test")
     fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "3")
     view = as_json(run(db, TOUR, "--oracle", "savable", *saved, "--json"))
@@ -234,13 +235,13 @@ def test_the_runs_of_a_test_are_fresh_and_what_asks_afresh_later_does_not_meet_t
     db: Path, tmp_path: Path
 ) -> None:
     with open_ledger(db) as store:
-        stubs.put(store, trace_row(store, TOUR).trace, READ, source="test")
+        kept.put(store, trace_row(store, TOUR).trace, READ, source="test")
     fix = constraint(tmp_path, "Never make up an amount. Read what an order cost before.")
     saved = ("--fix", fix, "--expect", "tool=refund_order, args.amount=12900", "-k", "3")
     view = as_json(run(db, TOUR, "--oracle", "savable", *saved, "--validate", "--json"))
     assert view["trial"]["step"] == 4
     with open_ledger(db) as store:
-        assert replays.next_range(store, view["trace"], "demo") == 2
+        assert kept.next_range(store, view["trace"], "demo") == 2
 
 
 def test_runs_that_the_tape_does_not_answer_say_nothing(db: Path, tmp_path: Path) -> None:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from arc_tui import importing
 from arc_tui.app import ArcApp
-from arc_tui.jobs import importing
-from arc_tui.jobs.following import follow
+from arc_tui.features.imports.following import follow
 from replay.formats import chat
-from replay.formats.intake import Source, Tally
-from replay.store import Store
+from replay.formats.source import Source, Tally
+from replay.store.handle import Store
 from replay.trace import Batch
-from taxonomy import ledger
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.diagnoses import undiagnosed
+from taxonomy.judgements.schema import open_ledger
 from tests.replay.test_formats import CHAT
 from tests.screen import settle, text
 from tests.spoken import Spoken, spoken
@@ -121,7 +121,7 @@ def test_a_run_the_rules_fail_on_is_named_and_the_others_are_diagnosed(
     assert done.code == 3
     assert f"run {seen[0][:8]}: cannot be diagnosed: a bug in arc (ZeroDivisionError)" in done.err
     with open_ledger(tmp_path / "arc.db") as store:
-        assert ledger.undiagnosed(store) == seen[:1]
+        assert undiagnosed(store) == seen[:1]
     assert arc(tmp_path, "ls").code == 0  # the rules look again, and succeed
     with open_ledger(tmp_path / "arc.db") as store:
-        assert ledger.undiagnosed(store) == []
+        assert undiagnosed(store) == []

@@ -10,22 +10,25 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.cli.calibrating import calibrate, label
-from arc_tui.jobs import importing
+from arc_tui import importing
+from arc_tui.features.calibration.command import calibrate, label
+from arc_tui.features.calibration.results import first_candidate_right, markdown, shipped
+from arc_tui.features.calibration.tables import short
+from arc_tui.features.calibration.view import KEPT
 from arc_tui.places import fixtures
-from arc_tui.views.calibration.results import first_candidate_right, markdown, shipped
-from arc_tui.views.calibration.tables import short
-from arc_tui.views.calibration.view import KEPT
 from replay.errors import NotFound
 from replay.store.handle import now_ns
 from replay.store.rows import trace_rows
-from taxonomy import ledger
-from taxonomy.calibration import gate
+from taxonomy.calibration import judge_approval
+from taxonomy.calibration.trusted import trusted_scores
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Item
-from taxonomy.judge import kept
-from taxonomy.judge.bench import Judged
-from taxonomy.trusted import trusted_scores
+from taxonomy.judge import kept_scores
+from taxonomy.judge.run import Judged
+from taxonomy.judgements.diagnoses import undiagnosed
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.scores import opinions
+from taxonomy.judgements.tags import CleanMark, Tag, mark_clean, put_tag
 from tests.bench.calibrating import encoded, measured
 from tests.shared import Imported, needs_shared
 
@@ -37,7 +40,7 @@ FAILED = [name for name in EXPECTED if EXPECTED[name]["decisive_step"] is not No
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with the bundled runs of which is written down what is true."""
     path = tmp_path_factory.mktemp("db") / "arc.db"
-    with ledger.open_ledger(path) as store:
+    with open_ledger(path) as store:
         files = [fixtures() / "traces" / f"{name}.jsonl" for name in EXPECTED]
         for _ in importing.import_paths(store, files):
             pass
@@ -157,8 +160,8 @@ class TestPeople:
         name = FAILED[0]
         assert run(label, "--db", db, name, 1, "0.3").stdout.endswith("step 1: 0.30\n")
         run(label, "--db", db, name, 1, "0.4", "--note", "half of it")
-        with ledger.open_ledger(db) as store:
-            (kept,) = ledger.opinions(store)
+        with open_ledger(db) as store:
+            (kept,) = opinions(store)
         assert (kept.value, kept.by, kept.note, kept.step) == (0.4, "mei", "half of it", 1)
         assert run(label, "--db", db, name, 1, "--remove").return_value == 0
         assert run(label, "--db", db, name, 1, "--remove").return_value == 1
@@ -175,10 +178,10 @@ class TestPeople:
 
     def test_a_score_outlives_another_look_of_the_rules(self, db: Path) -> None:
         run(label, "--db", db, FAILED[0], 1, "0.3")
-        with ledger.open_ledger(db) as store:
-            key = ledger.opinions(store)[0].trace
+        with open_ledger(db) as store:
+            key = opinions(store)[0].trace
             importing.diagnose_one(store, key)
-            assert len(ledger.opinions(store)) == 1
+            assert len(opinions(store)) == 1
 
     def test_items_are_answered_beside_a_score_or_alone_and_taken_back(self, db: Path) -> None:
         name = FAILED[0]
@@ -186,22 +189,22 @@ class TestPeople:
         assert said.stdout.endswith("step 1: arguments grounded no\n")
         run(label, "--db", db, name, 1, "0.3", "--note", "invented", "--item", "result read=yes")
         run(label, "--db", db, name, 1, "--item", "tool choice=no", "--item", "result read=?")
-        with ledger.open_ledger(db) as store:
-            (kept,) = ledger.opinions(store)
+        with open_ledger(db) as store:
+            (kept,) = opinions(store)
         assert (kept.value, kept.note) == (0.3, "invented")
         assert kept.items == {"arguments grounded": False, "tool choice": False}
         for item in kept.items:
             run(label, "--db", db, name, 1, "--item", f"{item}=?")
         run(label, "--db", db, name, 1, "--remove")
-        with ledger.open_ledger(db) as store:
-            assert list(ledger.opinions(store)) == []
+        with open_ledger(db) as store:
+            assert list(opinions(store)) == []
 
     def test_an_answer_that_is_taken_back_leaves_nothing_behind(self, db: Path) -> None:
         run(label, "--db", db, FAILED[0], 1, "--item", "tool choice=no")
         assert run(label, "--db", db, FAILED[0], 1, "--item", "tool choice=?").return_value == 0
         assert run(label, "--db", db, FAILED[0], 1, "--item", "tool choice=?").return_value == 1
-        with ledger.open_ledger(db) as store:
-            assert list(ledger.opinions(store)) == []
+        with open_ledger(db) as store:
+            assert list(opinions(store)) == []
 
     @pytest.mark.parametrize(
         ("item", "why"),
@@ -224,12 +227,12 @@ class TestPeople:
     def test_without_a_file_tags_and_scores_are_the_labels(self, db: Path) -> None:
         for step, score in enumerate(("0.9", "0.9", "0.1")):
             run(label, "--db", db, FAILED[0], step, score)
-        with ledger.open_ledger(db) as store:
-            (first, *_) = ledger.opinions(store)
-            tag = ledger.Tag(
+        with open_ledger(db) as store:
+            (first, *_) = opinions(store)
+            tag = Tag(
                 trace=first.trace, span=first.span, step=0, failure=FailureClass.LOOP, by="mei"
             )
-            ledger.tag(store, tag)
+            put_tag(store, tag)
         view = as_json(calibrate, "--db", db)
         assert (view["source"], view["read"]) == (KEPT, 4)
         (figures,) = [part["figures"] for part in view["parts"]]
@@ -244,8 +247,8 @@ class TestPeople:
         text = run(calibrate, "--db", db).stdout
         assert "not to be trusted" in text
         by = as_json(calibrate, "--db", db)["parts"][0]["figures"]["gates"][0]["by"]
-        with ledger.open_ledger(db) as store:
-            kept = gate.standing(store, by, 0)
+        with open_ledger(db) as store:
+            kept = judge_approval.standing(store, by, 0)
         assert kept is not None
         assert not kept.passed
         assert kept.checked_ns > 0
@@ -253,10 +256,10 @@ class TestPeople:
     def test_a_run_found_clean_is_a_label_and_one_given_beside_suggestions_is_told(
         self, db: Path
     ) -> None:
-        with ledger.open_ledger(db) as store:
+        with open_ledger(db) as store:
             for row, blind in zip(trace_rows(store), (True, False), strict=False):
-                given = ledger.Clearance(trace=row.trace, by="mei", blind=blind)
-                ledger.clear(store, given)
+                given = CleanMark(trace=row.trace, by="mei", blind=blind)
+                mark_clean(store, given)
         (part,) = as_json(calibrate, "--db", db)["parts"]
         assert part["figures"]["classes"][0]["n"] == 2
         assert (part["placed_here"], part["prompted"]) == (2, 1)
@@ -281,16 +284,16 @@ class TestJudges:
 
     def places(self, db: Path) -> list[tuple[str, int]]:
         """As many steps as people scored, of runs long enough."""
-        with ledger.open_ledger(db) as store:
+        with open_ledger(db) as store:
             rows = trace_rows(store)
         return [(row.trace, step) for row in rows for step in range(row.steps)][: len(PEOPLE)]
 
     def judge(self, db: Path, by: str, *values: float, held: bool | None = None) -> None:
-        with ledger.open_ledger(db) as store:
+        with open_ledger(db) as store:
             for (key, step), value in zip(self.places(db), values, strict=True):
                 items = (Item(name="arguments grounded", held=value > 0.5, because="seen"),)
                 said = Judged(step=step, span="s", samples=(value,), items=items)
-                kept.keep(store, key, by, [said])
+                kept_scores.keep(store, key, by, [said])
 
     def people(self, db: Path, folder: Path) -> Path:
         lines = [
@@ -316,7 +319,7 @@ class TestJudges:
         text = run(calibrate, "--db", db, "--labels", labels).stdout
         assert f"people's bands (down) and those of {self.OLD} (across)" in text
         assert f"{self.OLD}: may be trusted for 30 days, r 1.00" in text
-        with ledger.open_ledger(db) as store:
+        with open_ledger(db) as store:
             key = self.places(db)[0][0]
             assert any(each.by == self.OLD for each in trusted_scores(store, key, now_ns()))
 
@@ -373,8 +376,8 @@ class TestJudges:
         text = run(calibrate, "--db", db, "--labels", path).stdout
         assert "labels that a rule made decide nobody's trust" in text
         assert "may be trusted" not in text
-        with ledger.open_ledger(db) as store:
-            assert gate.kept(store, self.OLD) is None
+        with open_ledger(db) as store:
+            assert judge_approval.kept(store, self.OLD) is None
 
     def test_no_judge_has_nothing_to_drift(self, db: Path) -> None:
         done = run(calibrate, "--db", db, "--drift")
@@ -396,9 +399,9 @@ class TestJudges:
     def test_when_the_verdict_expires_the_rules_look_again(self, db: Path, tmp_path: Path) -> None:
         self.judge(db, self.OLD, *PEOPLE)
         run(calibrate, "--db", db, "--labels", self.people(db, tmp_path))
-        with ledger.open_ledger(db) as store:
-            assert ledger.undiagnosed(store) == []
-            later = ledger.undiagnosed(store, at_ns=now_ns() + gate.EXPIRES_NS)
+        with open_ledger(db) as store:
+            assert undiagnosed(store) == []
+            later = undiagnosed(store, at_ns=now_ns() + judge_approval.EXPIRES_NS)
         assert set(later) == {key for key, _ in self.places(db)}
 
 
@@ -458,7 +461,7 @@ class TestShipped:
 
     @needs_shared
     def test_a_set_measured_today_has_the_figures_of_its_labels(self, real: Imported) -> None:
-        with ledger.open_ledger(real.path) as store:
+        with open_ledger(real.path) as store:
             found = measured(store, "tb_claude_code")
         (figures,) = found.figures
         assert (found.labels, figures.labels, figures.made_by) == (8, 8, "rule")

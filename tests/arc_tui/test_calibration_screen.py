@@ -17,40 +17,45 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
 
+from arc_tui import importing
 from arc_tui.app import ArcApp
-from arc_tui.jobs import importing
+from arc_tui.features.calibration.pages import (
+    break_page,
+    classes_page,
+    missing_page,
+    noise_lines,
+    reliability,
+)
+from arc_tui.features.calibration.score_pages import AXIS, MANY, scatter, scores_page
+from arc_tui.features.calibration.screen import CalibrationScreen
+from arc_tui.features.calibration.tables_drawn import Column, Line, table, text
+from arc_tui.features.calibration.text import basis, sentence
+from arc_tui.features.calibration.view import CalibrationStage, build_stage
+from arc_tui.features.calibration.widgets import BREAK, CLASSES, NOTES, SCORES, WORST
+from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.places import fixtures
-from arc_tui.screens.calibration import CalibrationScreen
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.views.calibration.stage import CalibrationStage, build_stage
-from arc_tui.views.calibration.words import basis, sentence
-from arc_tui.widgets.calibration.breaks import break_page, reliability
-from arc_tui.widgets.calibration.classes import classes_page
-from arc_tui.widgets.calibration.head import BREAK, CLASSES, NOTES, SCORES, WORST
-from arc_tui.widgets.calibration.ink import Column, Line, table, text
-from arc_tui.widgets.calibration.notes import missing_page, noise_lines
-from arc_tui.widgets.calibration.scatter import AXIS, MANY, scatter
-from arc_tui.widgets.calibration.scores import scores_page
 from replay.statistics import rate
-from replay.store import Store
-from replay.store.handle import now_ns
+from replay.store.handle import Store, now_ns
 from replay.store.rows import step_rows, trace_row
-from taxonomy import ledger
-from taxonomy.calibration.agreement import confusion
-from taxonomy.calibration.confidence import reliability as confidence
-from taxonomy.calibration.gate import Pair
+from taxonomy.calibration.judge_approval import Pair
 from taxonomy.calibration.noise import Cell, noise_table
-from taxonomy.calibration.trust import trust
+from taxonomy.calibration.trusted import trust
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Candidate, Diagnosis, Finding, Item, StepScore
-from taxonomy.judge import kept
-from taxonomy.judge.bench import Judged
+from taxonomy.judge import kept_scores
+from taxonomy.judge.run import Judged
+from taxonomy.judgements import diagnoses
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.scores import HumanScore, give
+from taxonomy.judgements.tags import Tag, put_tag
+from taxonomy.metrics.agreement import confusion
+from taxonomy.metrics.agreement import reliability as confidence
 from tests.screen import matches_golden, rows, settle
 from tests.screen import text as drawn
 
 EXPECTED: Mapping[str, Any] = json.loads((fixtures() / "expected.json").read_text())["traces"]
 FAILED = [name for name in EXPECTED if EXPECTED[name]["decisive_step"] is not None]
-JUDGE = kept.ScoreSet(mode="step", model="claude-x", rubric="3").by
+JUDGE = kept_scores.ScoreSet(mode="step", model="claude-x", rubric="3").by
 SIZES = [(80, 24), (120, 40)]
 
 Opened = tuple[Pilot[None], CalibrationScreen]
@@ -68,14 +73,14 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Bundled runs with hand-made diagnoses, so that no picture rests on what the rules say today,
     and a judge's scores."""
     path = tmp_path_factory.mktemp("db") / "arc.db"
-    with ledger.open_ledger(path) as store:
+    with open_ledger(path) as store:
         files = [fixtures() / "traces" / f"{name}.jsonl" for name in EXPECTED]
         for _ in importing.import_paths(store, files):
             pass
         for name in EXPECTED:
             key = trace_row(store, name).trace
             steps = step_rows(store, key)
-            ledger.keep(
+            diagnoses.keep(
                 store, said_of(key, name, len(steps)), {row.step: row.span for row in steps}
             )
             put_judge(store, name, JUDGE)
@@ -90,7 +95,7 @@ def put_judge(store: Store, name: str, by: str, milder: float = 0.0) -> None:
                samples=(min(judges(name, row.step) + milder, 1.0),))
         for row in step_rows(store, key)
     ]  # fmt: skip
-    kept.keep(store, key, by, judged)
+    kept_scores.keep(store, key, by, judged)
 
 
 def said_of(key: str, name: str, steps: int) -> Diagnosis:
@@ -222,7 +227,7 @@ async def test_a_wide_terminal_and_the_light_theme_draw_it_too(db: Path, labels:
 
 
 def stage_of(db: Path, labels: Path | None) -> CalibrationStage:
-    with ledger.open_ledger(db) as store:
+    with open_ledger(db) as store:
         return build_stage(store, labels, 0)
 
 
@@ -248,12 +253,12 @@ def test_people_s_labels_and_a_rule_s_are_never_in_one_figure(db: Path, labels: 
 
 
 def test_scores_given_in_the_database_are_labels_like_a_file_s(db: Path) -> None:
-    with ledger.open_ledger(db) as store:
+    with open_ledger(db) as store:
         for name in FAILED[:2]:
             key = trace_row(store, name).trace
             for row in step_rows(store, key)[:3]:
                 given = people_say(name, row.step)
-                ledger.give(store, ledger.Opinion(
+                give(store, HumanScore(
                     trace=key, span=row.span, step=row.step, value=given, by="mei"
                 ))  # fmt: skip
     stage = stage_of(db, None)
@@ -264,14 +269,14 @@ def test_scores_given_in_the_database_are_labels_like_a_file_s(db: Path) -> None
 
 
 def test_rubric_items_have_figures_and_a_verdict_of_their_own(db: Path, tmp_path: Path) -> None:
-    window = kept.ScoreSet(mode="window", model="claude-x", rubric="2").by
+    window = kept_scores.ScoreSet(mode="window", model="claude-x", rubric="2").by
     answers = []
-    with ledger.open_ledger(db) as store:
+    with open_ledger(db) as store:
         for place, name in enumerate(FAILED):
             row = step_rows(store, trace_row(store, name).trace)[0]
             item = Item(name="arguments grounded", held=place % 2 == 0)
             judged = Judged(step=0, span=row.span, samples=(float(place % 2 == 0),), items=(item,))
-            kept.keep(store, row.trace, window, [judged])
+            kept_scores.keep(store, row.trace, window, [judged])
             said = {"arguments grounded": place % 2 == 0}
             answers.append({"trace": name, "at": {"step": 0}, "items": said})
     stage = stage_of(db, written(tmp_path / "items.jsonl", answers))
@@ -284,8 +289,8 @@ def test_rubric_items_have_figures_and_a_verdict_of_their_own(db: Path, tmp_path
 
 
 def test_a_judge_of_another_version_stands_beside_the_one_before(db: Path, labels: Path) -> None:
-    newer = kept.ScoreSet(mode="step", model="claude-x", rubric="4").by
-    with ledger.open_ledger(db) as store:
+    newer = kept_scores.ScoreSet(mode="step", model="claude-x", rubric="4").by
+    with open_ledger(db) as store:
         for name in FAILED[:9]:
             put_judge(store, name, newer, milder=0.2)
     stage = stage_of(db, labels)
@@ -296,11 +301,11 @@ def test_a_judge_of_another_version_stands_beside_the_one_before(db: Path, label
 
 
 def test_people_s_agreement_stands_beside_that_of_the_rules(db: Path) -> None:
-    with ledger.open_ledger(db) as store:
+    with open_ledger(db) as store:
         for by in ("mei", "ravi"):
             for name in FAILED[:3]:
                 row = step_rows(store, trace_row(store, name).trace)[0]
-                ledger.tag(store, ledger.Tag(trace=row.trace, span=row.span, step=0,
+                put_tag(store, Tag(trace=row.trace, span=row.span, step=0,
                                              failure=FailureClass.LOOP, by=by))  # fmt: skip
     stage = stage_of(db, None)
     assert "agreement of people" in page(classes_page(stage, stage.parts[0], 120, str))
@@ -405,10 +410,10 @@ async def test_a_disagreement_is_one_key_from_its_run_and_step(db: Path, labels:
 async def test_looking_trusts_nobody_and_a_key_does(db: Path, labels: Path) -> None:
     async with opened(db, labels) as (pilot, screen):
         await turned(pilot, screen, SCORES)
-        with ledger.open_ledger(db) as store:
+        with open_ledger(db) as store:
             assert trust(store, JUDGE, now_ns()).state == "never calibrated"
         assert "stands: trusted until" in await press(pilot, "w")
-        with ledger.open_ledger(db) as store:
+        with open_ledger(db) as store:
             assert trust(store, JUDGE, now_ns()).state == "trusted"
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from replay.models.claude import MOST_AT_ONCE
-from replay.store import Store, claims
-from replay.store.handle import now_ns
+from replay.store import claims
+from replay.store.handle import Store, now_ns
 from tests.arc_tui.bisect_case import TOUR, prompt
 from tests.messages_api import FAULTS, MESSAGES, MessagesApi
 from tests.replay.live_case import MODEL

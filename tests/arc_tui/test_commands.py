@@ -11,12 +11,12 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.cli import COMMANDS, cli
-from arc_tui.jobs import importing
+from arc_tui import importing
+from arc_tui.commands import COMMANDS, cli
 from arc_tui.places import fixtures
 from replay.errors import ModelRefused
 from replay.models.demo import Demo
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.messages_api import MessagesApi
 from tests.replay.test_formats import CHAT
 from tests.spoken import installed, spoken

@@ -10,18 +10,30 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from arc_tui.cli.comparing import compare
-from arc_tui.views.compare.folding import lines
-from arc_tui.views.compare.markdown import compare_markdown, pair_markdown
-from arc_tui.views.compare.pair import MOST, build_pair, part, prompts_pair
-from arc_tui.views.compare.siblings import build_siblings
-from arc_tui.views.compare.view import CompareRow, CompareView, build_compare
-from arc_tui.views.compare.words import figures, prompts_line
+from arc_tui.features.compare.command import compare
+from arc_tui.features.compare.pair import (
+    MOST,
+    build_pair,
+    compare_markdown,
+    lines,
+    pair_markdown,
+    part,
+    prompts_pair,
+)
+from arc_tui.features.compare.sides import build_siblings
+from arc_tui.features.compare.view import (
+    CompareRow,
+    CompareView,
+    build_compare,
+    figures,
+    prompts_line,
+)
 from replay.errors import NotFound
-from replay.store import Store, replays
+from replay.kept import begun
+from replay.store.handle import Store
 from replay.trace import Outcome
 from taxonomy.diagnosis import diagnose
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.compare_case import make, named, replayed
 from tests.arc_tui.sample import header, put
 from tests.build import Part, call, step, trace
@@ -196,12 +208,12 @@ def test_a_locked_replay_stands_beside_its_run_step_by_step(store: Store) -> Non
 
 def test_a_replay_is_found_by_the_beginning_of_its_digest(store: Store) -> None:
     digest = replayed(store, "locked")
-    assert replays.begun(store, digest[:16]).digest == digest
+    assert begun(store, digest[:16]).digest == digest
     run = named(store, "refund", "v1")
     assert build_compare(store, run, digest.partition(":")[2][:8]).b.digest == digest
     for nobody in ("", "sha256:", "sha256:0000"):
         with pytest.raises(NotFound):
-            replays.begun(store, nobody)
+            begun(store, nobody)
 
 
 def test_a_free_replay_is_the_recording_up_to_where_it_began(store: Store) -> None:

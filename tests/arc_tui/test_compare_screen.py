@@ -10,13 +10,13 @@ import pytest
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.compare import CompareScreen
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.widgets.ask_box import AskBox
+from arc_tui.features.compare.screen import CompareScreen
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.ui.dialogs import AskBox
 from replay.trace import Outcome
 from taxonomy.diagnosis import diagnose
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.compare_case import make, named, replayed
 from tests.arc_tui.sample import header, put
 from tests.arc_tui.test_escapes import drawn

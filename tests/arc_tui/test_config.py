@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from arc_tui.config import BadConfig, Config, config_file, read_config, read_owners, read_redaction
-from arc_tui.live.desk import Desk
-from replay.store import masking
+from arc_tui.features.record.live import Desk
+from replay.store import handle
 from replay.trace import Batch, Header
-from taxonomy.classes import FailureClass, Fault
+from taxonomy.classes import Attribution, FailureClass
 from taxonomy.owners import NOBODY
 from tests.build import call, step, trace
 from tests.faults.planted import found_in
@@ -52,7 +52,7 @@ def test_owners_of_classes_sub_labels_and_faults(tmp_path: Path) -> None:
     assert owners.of(FailureClass.OTHER, "cap hit") == "ops"
     assert owners.of(FailureClass.OTHER, "arithmetic") == "triage"
     assert owners.of(FailureClass.LOOP) is None
-    assert owners.of(FailureClass.BAD_ARGS, fault=Fault.HARNESS) == "platform"
+    assert owners.of(FailureClass.BAD_ARGS, fault=Attribution.HARNESS) == "platform"
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_what_is_listened_to_is_masked_by_the_rules_of_the_file(
 ) -> None:
     (tmp_path / "config.toml").write_text("[redact]\npii = true\nkeys = ['badge']\n")
     monkeypatch.setenv("ARC_CONFIG_DIR", str(tmp_path))
-    monkeypatch.setattr(masking, "_sources", [read_redaction])
+    monkeypatch.setattr(handle, "_sources", [read_redaction])
     run = trace([step("I write to ada@mail.de.", call("look_up", "ok", badge="a b c"))])
     desk = Desk(tmp_path / "arc.db")
     header = Header(format="built", source_id="1", title="for ada@mail.de")

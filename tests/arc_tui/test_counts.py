@@ -11,12 +11,13 @@ from click.testing import CliRunner
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
-from arc_tui.cli import cli
+from arc_tui.commands import cli
+from arc_tui.experiments.edit_widgets import PromptArea
+from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.places import fixtures
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.widgets.replay.prompt_area import PromptArea
 from taxonomy.classes import FailureClass
-from taxonomy.ledger import human_tags, open_ledger
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import human_tags
 from tests.arc_tui.free_case import TOUR
 from tests.arc_tui.opening import until
 from tests.screen import settle, text

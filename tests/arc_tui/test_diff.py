@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from arc_tui.views.diff import changed_words, diff_lines, diff_texts, word_counts
-from arc_tui.widgets.document import Block
-from arc_tui.widgets.replay.pages import diff_page
+from arc_tui.features.replay.pages import diff_page
+from arc_tui.ui.diff import changed_words, diff_lines, diff_texts, word_counts
+from arc_tui.ui.document import Block
 
 TEXTS = st.text(alphabet=st.sampled_from("ab c.\n"), max_size=60)
 

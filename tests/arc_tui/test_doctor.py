@@ -10,19 +10,19 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from arc_tui.cli import COMMANDS, cli
-from arc_tui.views.doctor import never_checked
-from arc_tui.views.terminal import terminal_checks
-from replay.doctor.assumptions import AS_OF, ASSUMPTIONS, TRIED
-from replay.doctor.check import Check
+from arc_tui.commands import COMMANDS, cli
+from arc_tui.features.doctor import never_checked
+from arc_tui.ui.terminal import terminal_checks
+from replay.doctor.checks import Check
+from replay.doctor.checkup import AS_OF, ASSUMPTIONS, TRIED
 from replay.errors import ArcError, ModelRefused
-from replay.store import Store
+from replay.store.handle import Store
 from tests.replay.doctor_case import MODEL, OTHERWISE, Odd
 
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(COMMANDS, "doctor", "arc_tui.cli.doctor:doctor")
+    monkeypatch.setitem(COMMANDS, "doctor", "arc_tui.features.doctor:doctor")
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ARC_KILL"):
         monkeypatch.delenv(name, raising=False)
     for name in ("TMUX", "NO_COLOR"):

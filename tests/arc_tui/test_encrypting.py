@@ -16,14 +16,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.cli import cli, unlocking
-from arc_tui.jobs import importing
+from arc_tui import cli as unlocking
+from arc_tui import importing
+from arc_tui.cli import ask_for_key, unlock
+from arc_tui.commands import cli
 from arc_tui.places import fixtures
+from replay.care import rewriting
 from replay.errors import ArcError, StoreUnusable
-from replay.store.cipher import crypt, keys, rewriting
+from replay.store import encryption
 from replay.store.rows import trace_rows
 from replay.store.search import traces_saying
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 
 pytestmark = pytest.mark.skipif(
     find_spec("sqlcipher3") is None, reason="sqlcipher3 (the extra `crypt`) is not installed"
@@ -31,7 +34,7 @@ pytestmark = pytest.mark.skipif(
 
 RUNS = ("shop-many-wishes-v5-0", "shop-warranty-v3-0", "shop-stock-v4-0")
 KEY, OTHER = 'correct horse\'s "battery"', "another key altogether"
-ENVIRONMENT = (keys.KEY, keys.KEY_FILE, keys.NEW_KEY, keys.NEW_KEY_FILE)
+ENVIRONMENT = (encryption.KEY, encryption.KEY_FILE, encryption.NEW_KEY, encryption.NEW_KEY_FILE)
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +76,9 @@ def nothing_known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _forget() -> None:
     """As in a new process, but for what was derived, which only takes time."""
-    keys._taken.clear()
-    keys._known.clear()
-    keys.ask_with(unlocking.ask_for_key)
+    encryption._taken.clear()
+    encryption._known.clear()
+    encryption.ask_with(ask_for_key)
 
 
 def run(path: Path, *arguments: str) -> Result:
@@ -112,13 +115,13 @@ def runs(path: Path) -> int:
 def test_every_command_opens_it_with_its_key(
     words: list[str], db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(keys.KEY, KEY)
+    monkeypatch.setenv(encryption.KEY, KEY)
     run(db, *words)
-    assert not db.read_bytes().startswith(crypt.MAGIC)
+    assert not db.read_bytes().startswith(encryption.MAGIC)
 
 
 def test_what_is_in_it_is_what_was(db: Path, plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(keys.KEY, KEY)
+    monkeypatch.setenv(encryption.KEY, KEY)
     assert run(db, "ls", "--json").stdout == run(plain, "ls", "--json").stdout
     with open_ledger(db) as one, open_ledger(plain) as other:
         assert traces_saying(one, "order") == traces_saying(other, "order")
@@ -127,10 +130,10 @@ def test_what_is_in_it_is_what_was(db: Path, plain: Path, monkeypatch: pytest.Mo
 
 def test_a_key_file_opens_it_too(db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
-    monkeypatch.setenv(keys.KEY_FILE, str(tmp_path / "key"))
+    monkeypatch.setenv(encryption.KEY_FILE, str(tmp_path / "key"))
     assert runs(db) == len(RUNS)
     _forget()
-    monkeypatch.setenv(keys.KEY_FILE, str(tmp_path / "none"))
+    monkeypatch.setenv(encryption.KEY_FILE, str(tmp_path / "none"))
     with pytest.raises(StoreUnusable, match="key file cannot be read"):
         runs(db)
 
@@ -149,7 +152,7 @@ def test_without_its_key_there_is_a_sentence_and_code_2_and_nothing_else(
     environment = {name: value for name, value in os.environ.items() if name not in ENVIRONMENT}
     done = subprocess.run(
         [sys.executable, "-m", "arc_tui", "--db", str(db), "ls"],
-        env=environment if key is None else environment | {keys.KEY: key},
+        env=environment if key is None else environment | {encryption.KEY: key},
         capture_output=True,
         stdin=subprocess.DEVNULL,
         text=True,
@@ -167,11 +170,11 @@ def test_without_its_key_there_is_a_sentence_and_code_2_and_nothing_else(
 def test_the_key_leaves_the_environment_so_that_no_child_has_it(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(keys.KEY, KEY)
-    monkeypatch.setenv(keys.NEW_KEY, OTHER)
+    monkeypatch.setenv(encryption.KEY, KEY)
+    monkeypatch.setenv(encryption.NEW_KEY, OTHER)
     assert runs(db) == len(RUNS)
-    assert keys.KEY not in os.environ
-    assert keys.NEW_KEY not in os.environ
+    assert encryption.KEY not in os.environ
+    assert encryption.NEW_KEY not in os.environ
     assert runs(db) == len(RUNS)
 
 
@@ -182,7 +185,7 @@ def test_the_key_is_asked_once_for_the_connections_of_all_threads(db: Path) -> N
         asked.append(file)
         return KEY
 
-    keys.ask_with(ask)
+    encryption.ask_with(ask)
     runs(db)
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(runs, [db] * 8)) == [len(RUNS)] * 8
@@ -194,8 +197,8 @@ async def test_the_app_shows_its_runs_and_asks_nobody(db: Path) -> None:
     from tests.screen import settle, text
 
     asked: list[Path] = []
-    keys.ask_with(lambda file: asked.append(file) or KEY)  # type: ignore[func-returns-value]
-    unlocking.unlock(db)
+    encryption.ask_with(lambda file: asked.append(file) or KEY)  # type: ignore[func-returns-value]
+    unlock(db)
     app = ArcApp(db)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
@@ -204,7 +207,7 @@ async def test_the_app_shows_its_runs_and_asks_nobody(db: Path) -> None:
 
 
 def test_the_tools_of_sqlcipher_open_it_with_the_same_text(db: Path) -> None:
-    with closing(crypt.driver(db).connect(str(db))) as other:
+    with closing(encryption.driver(db).connect(str(db))) as other:
         quoted = KEY.replace("'", "''")
         other.execute(f"PRAGMA key = '{quoted}'")
         assert other.execute("SELECT count(*) FROM trace").fetchone() == (len(RUNS),)
@@ -213,7 +216,7 @@ def test_the_tools_of_sqlcipher_open_it_with_the_same_text(db: Path) -> None:
 def test_a_file_that_is_no_database_is_not_taken_for_an_encrypted_one(tmp_path: Path) -> None:
     letter = tmp_path / "letter.txt"
     letter.write_text("Dear reader, this is no database. " * 200)
-    assert crypt.salt_of(letter) is None
+    assert encryption.salt_of(letter) is None
     with pytest.raises(StoreUnusable, match="cannot be used as a database"):
         open_ledger(letter)
 
@@ -221,7 +224,7 @@ def test_a_file_that_is_no_database_is_not_taken_for_an_encrypted_one(tmp_path: 
 def test_without_the_driver_the_sentence_says_what_to_install(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(keys.KEY, KEY)
+    monkeypatch.setenv(encryption.KEY, KEY)
     monkeypatch.setitem(sys.modules, "sqlcipher3", None)
     with pytest.raises(StoreUnusable) as raised:
         runs(db)
@@ -238,25 +241,25 @@ def test_a_database_is_encrypted_given_another_key_and_made_plain(
     with closing(sqlite3.connect(open_one)) as db:
         before = sorted(db.iterdump())
     backup = Path(shutil.copy(open_one, f"{open_one}.0005.bak"))
-    monkeypatch.setenv(keys.KEY, KEY)
+    monkeypatch.setenv(encryption.KEY, KEY)
     said = run(open_one, "db", "encrypt")
     assert "encrypted" in said.stdout
     assert "compared" in said.stdout
     assert f"not encrypted: {backup}" in said.stderr
     assert "bundles, exports and what commands print are not encrypted" in said.stderr
-    assert not open_one.read_bytes().startswith(crypt.MAGIC)
+    assert not open_one.read_bytes().startswith(encryption.MAGIC)
     assert oct(open_one.stat().st_mode & 0o777) == "0o600"
     with pytest.raises(ArcError, match="is encrypted already"):
         run(open_one, "db", "encrypt")
 
-    monkeypatch.setenv(keys.NEW_KEY, OTHER)
+    monkeypatch.setenv(encryption.NEW_KEY, OTHER)
     run(open_one, "db", "rekey", "--key-from", "env")
     _forget()
-    monkeypatch.setenv(keys.KEY, KEY)
+    monkeypatch.setenv(encryption.KEY, KEY)
     with pytest.raises(StoreUnusable, match="does not open it"):
         runs(open_one)
     _forget()
-    monkeypatch.setenv(keys.KEY, OTHER)
+    monkeypatch.setenv(encryption.KEY, OTHER)
     assert runs(open_one) == len(RUNS)
 
     run(open_one, "db", "decrypt")
@@ -279,7 +282,7 @@ def test_a_file_of_two_names_keeps_its_bytes_under_the_other(
 ) -> None:
     snapshot = open_one.with_name("snapshot")
     snapshot.hardlink_to(open_one)
-    monkeypatch.setenv(keys.KEY, KEY)
+    monkeypatch.setenv(encryption.KEY, KEY)
     assert "another name" in run(open_one, "db", "encrypt").stderr
     assert runs(snapshot) == runs(open_one) == len(RUNS)
 
@@ -320,11 +323,11 @@ def test_what_fails_before_the_swap_leaves_the_old_file_and_nothing_beside_it(
 def test_a_new_database_can_be_encrypted_before_anything_is_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(keys.KEY, KEY)
+    monkeypatch.setenv(encryption.KEY, KEY)
     run(tmp_path / "new.db", "db", "encrypt")
     run(tmp_path / "new.db", "import", str(fixtures() / "traces" / f"{RUNS[0]}.jsonl"))
     assert runs(tmp_path / "new.db") == 1
-    assert not (tmp_path / "new.db").read_bytes().startswith(crypt.MAGIC)
+    assert not (tmp_path / "new.db").read_bytes().startswith(encryption.MAGIC)
 
 
 @pytest.mark.parametrize("key", ["short", "", "with a \0 in it"])
@@ -340,12 +343,12 @@ def test_a_key_is_typed_twice(open_one: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ArcError, match="not the same key twice"):
         run(open_one, "db", "encrypt", "--key-from", "prompt")
     run(open_one, "db", "encrypt", "--key-from", "prompt")
-    assert crypt.salt_of(open_one) is not None
+    assert encryption.salt_of(open_one) is not None
     assert runs(open_one) == len(RUNS)
 
 
 def test_no_key_goes_through_an_argument() -> None:
-    import arc_tui.cli.db.encrypting as encrypting
+    from arc_tui.features.database import command as encrypting
 
     for command in (encrypting.encrypt, encrypting.decrypt, encrypting.rekey):
         assert {each.name for each in command.params} <= {"source", "db"}

@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from arc_tui import ending
-from arc_tui.cli import BUG
-from taxonomy.ledger import human_tags, open_ledger
+from arc_tui.commands import BUG
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import human_tags
 from tests.faults.holdings import damage
 from tests.spoken import spoken
 
@@ -32,7 +33,7 @@ OPENED = (b"\x1b[?1049h", b"\x1b[?25l", b"\x1b[?1000h", b"\x1b[?2004h")
 BROKEN = """
 import sys
 from arc_tui.app import ArcApp
-from arc_tui.cli import main
+from arc_tui.commands import main
 
 def bug(app):
     kept_in_a_local = "a-word-of-a-run"
@@ -188,7 +189,7 @@ def test_a_terminal_that_can_draw_nothing_is_a_sentence(tmp_path: Path, db: Path
         terminal.until(b"many-wishes")
     code = (
         "import os, sys; os.environ['TERM'] = 'dumb'\n"
-        "from arc_tui.cli import main; sys.argv[1:] = sys.argv[1:]; main()"
+        "from arc_tui.commands import main; sys.argv[1:] = sys.argv[1:]; main()"
     )
     with running(tmp_path, "-c", code, "--db", str(db)) as terminal:
         assert terminal.left() == 2

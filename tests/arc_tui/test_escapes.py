@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from arc_tui import format
 from arc_tui.app import ArcApp
+from arc_tui.ui import format
 from tests.arc_tui.crawl import crawl
 from tests.faults import effects, hostile
 
@@ -68,7 +68,7 @@ def test_a_bug_that_quotes_a_run_is_told_as_text(
     def broken(*_: object) -> click.Command:
         raise RuntimeError(hostile.WHOLE)
 
-    monkeypatch.setattr("arc_tui.cli.Commands.get_command", broken)
+    monkeypatch.setattr("arc_tui.commands.Commands.get_command", broken)
     said = hostile.said_by(["ls"], planted)
     assert "RuntimeError" in said
     assert not hostile.obeyed(said)
@@ -118,13 +118,16 @@ async def test_no_key_of_any_screen_draws_or_copies_what_is_obeyed(
 
 
 TITLES_OF_OURS = {
-    "arc_tui/screens/calibration.py", "arc_tui/screens/failures.py",
-    "arc_tui/screens/free/screen.py", "arc_tui/screens/replay/panes.py",
-    "arc_tui/screens/runs/screen.py", "arc_tui/screens/steps/screen.py",
-    "arc_tui/widgets/replay/diff.py", "arc_tui/widgets/tagging/picker.py",
-    "arc_tui/widgets/trace/origins_box.py",
+    "arc_tui/features/calibration/screen.py", "arc_tui/features/failures/screen.py",
+    "arc_tui/features/free/screen.py", "arc_tui/features/replay/screen.py",
+    "arc_tui/features/runs/screen.py", "arc_tui/features/bisect_steps/screen.py",
+    "arc_tui/features/replay/widgets.py", "arc_tui/features/trace/tag_picker.py",
+    "arc_tui/features/trace/detail.py",
 }  # fmt: skip
 """Where a title is put together of our own words and numbers."""
+
+
+DRAWING = ("arc_tui/features/", "arc_tui/ui/", "arc_tui/experiments/", "arc_tui/app")
 
 
 def test_what_is_read_as_markup_is_written_by_us() -> None:
@@ -134,7 +137,7 @@ def test_what_is_read_as_markup_is_written_by_us() -> None:
         for node in nodes:
             if isinstance(node, ast.Assign) and _is_title(node.targets[0]) and _made(node.value):
                 found.add(name)
-            drawing = name.startswith(("arc_tui/screens/", "arc_tui/widgets/", "arc_tui/app"))
+            drawing = name.startswith(DRAWING)
             if drawing and isinstance(node, ast.Call) and ast.unparse(node.func) == "Static":
                 safe = any(word.arg == "markup" for word in node.keywords)
                 assert safe or not (node.args and _made(node.args[0])), (name, node.lineno)

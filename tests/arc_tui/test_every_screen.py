@@ -20,14 +20,12 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from arc_tui.app import ArcApp
-from arc_tui.keymap import places
-from arc_tui.palette import Keys
-from arc_tui.screens.question import allowed
-from arc_tui.screens.runs.screen import RunsScreen
+from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.settings import Settings
-from arc_tui.widgets.ask_box import Choices
-from arc_tui.widgets.key_bar import MORE, KeyBar
-from arc_tui.widgets.rows import RowList
+from arc_tui.ui.dialogs import Choices, allowed
+from arc_tui.ui.key_bar import MORE, KeyBar
+from arc_tui.ui.keymap import KeyCommands, places
+from arc_tui.ui.list import RowList
 from replay.trace import NO_SYSTEM, NO_TOOLS, Fidelity, Level, ModelCall, Outcome
 from tests.arc_tui import sample
 from tests.arc_tui.opening import until
@@ -142,7 +140,7 @@ async def by_key(pilot: Pilot[None], name: str) -> None:
 async def by_palette(pilot: Pilot[None], name: str) -> None:
     """As choosing its line there does."""
     wanted = offered(pilot, name)
-    async for hit in Keys(pilot.app.screen).discover():
+    async for hit in KeyCommands(pilot.app.screen).discover():
         assert isinstance(hit, DiscoveryHit)
         if (hit.text, hit.help) == (wanted.description, wanted.tooltip):
             await hit.command()

@@ -10,10 +10,18 @@ import pytest
 from msgspec import structs
 
 from arc_tui.config import BadConfig
-from arc_tui.views.failures.view import EMPTY, Asked, FailuresView, build_failures, rows_named
-from arc_tui.views.failures.words import agreement, card, sentence
+from arc_tui.views.failures import (
+    EMPTY,
+    Asked,
+    FailuresView,
+    agreement,
+    build_failures,
+    card,
+    rows_named,
+    sentence,
+)
 from replay.errors import NotFound
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from taxonomy.owners import owners_from
 from tests.arc_tui import failures_case, sample
 from tests.arc_tui.test_commands import as_json, run

@@ -11,11 +11,11 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.failures import FailuresScreen
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.features.failures.screen import FailuresScreen
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.trace.screen import TraceScreen
 from taxonomy.classes import FailureClass
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import failures_case
 from tests.screen import matches_golden, press, rows, settle
 from tests.screen import text as drawn

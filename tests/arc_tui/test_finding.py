@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.cli.finding import find
+from arc_tui.features.runs.command import find
 from replay.store.rows import trace_rows
 from replay.store.write import Writer
 from replay.trace import Batch, Header, Outcome
-from taxonomy.ledger import open_ledger
-from taxonomy.stats.holding import hidden, hold
+from taxonomy.held_out import hidden, hold
+from taxonomy.judgements.schema import open_ledger
 from tests.build import call, error, step, trace
 
 

@@ -15,13 +15,12 @@ from typing import Any
 import pytest
 
 from arc_tui.app import ArcApp
-from arc_tui.jobs.following import LIVE_FOR_NS, follow
-from arc_tui.jobs.importing import FileReport
-from replay.store import Store
-from replay.store.handle import now_ns
+from arc_tui.features.imports.following import LIVE_FOR_NS, follow
+from arc_tui.importing import FileReport
+from replay.store.handle import Store, now_ns
 from replay.store.rows import TraceRow, trace_rows
-from taxonomy import ledger
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.diagnoses import diagnosis
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.opening import until
 from tests.screen import settle
 
@@ -136,7 +135,7 @@ def test_a_session_nobody_writes_any_more_is_not_live(session: Path, store: Stor
 
     def look() -> None:
         found = row(store)
-        states.append((found.live, ledger.diagnosis(store, found.trace) is None))
+        states.append((found.live, diagnosis(store, found.trace) is None))
 
     list(follow(store, [session], acting(look)))
     assert states == [(False, False)]
@@ -147,11 +146,11 @@ def test_the_rules_look_at_a_live_session_when_following_ends(session: Path, sto
     list(
         follow(
             store, [session],
-            acting(lambda: undiagnosed.append(ledger.diagnosis(store, row(store).trace) is None)),
+            acting(lambda: undiagnosed.append(diagnosis(store, row(store).trace) is None)),
         )
     )  # fmt: skip
     assert undiagnosed == [True]
-    assert ledger.diagnosis(store, row(store).trace) is not None
+    assert diagnosis(store, row(store).trace) is not None
 
 
 def test_a_file_that_cannot_be_read_does_not_end_the_following(

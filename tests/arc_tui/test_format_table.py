@@ -13,16 +13,13 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arc_tui.cli.formats import MEANS, formats
-from arc_tui.cli.importing import import_
-from arc_tui.cli.unknown import UnknownField, unknown_fields
-from arc_tui.jobs.importing import FileReport
-from arc_tui.jobs.spotting import spots
-from arc_tui.views.formats import HEAD, build_formats
+from arc_tui.features.imports.command import UnknownField, import_, spots, unknown_fields
+from arc_tui.features.imports.formats import HEAD, MEANS, build_formats, formats_command
+from arc_tui.importing import FileReport
 from replay import formats as importers
 from replay.errors import BadTrace
 from replay.formats import Format
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.trace import Level, ModelCall
 from tests.replay.test_otlp_files import binary
 from tests.shared import DATA, needs_shared
@@ -94,12 +91,12 @@ def test_real_files_are_known_as_well_as_their_row_says() -> None:
 
 
 def test_arc_formats_prints_the_table_and_as_json_the_same() -> None:
-    printed = CliRunner().invoke(formats, [], standalone_mode=False)
+    printed = CliRunner().invoke(formats_command, [], standalone_mode=False)
     head, *rows = printed.stdout.splitlines()
     assert [head.index(title) for title in HEAD] == sorted(head.index(title) for title in HEAD)
     assert [row.split()[0] for row in rows] == [each.name for each in build_formats()]
     assert all(f"{level} " in printed.stderr for level in Level)
-    told = json.loads(CliRunner().invoke(formats, ["--json"], standalone_mode=False).stdout)
+    told = json.loads(CliRunner().invoke(formats_command, ["--json"], standalone_mode=False).stdout)
     assert [tuple(row["fidelity"]) for row in told] == [each.fidelity for each in build_formats()]
 
 

@@ -13,22 +13,24 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from arc_tui.cli.common import db_option, json_option, open_store
-from arc_tui.cli.free import free_options, free_wanted, refuse_free_options, run_free
-from arc_tui.jobs.freeing import FreeWanted, freeing, kept_run, outlook
-from arc_tui.jobs.replaying import Wanted
-from arc_tui.views.free.view import FreeView, free_runs, got_words
-from arc_tui.views.free.words import UNCHECKED
-from arc_tui.widgets.free.pages import document_text, row_page
+from arc_tui.cli import db_option, json_option, open_store
+from arc_tui.features.free.command import free_options, free_wanted, refuse_free_options, run_free
+from arc_tui.features.free.run import FreeWanted, freeing, kept_run, outlook
+from arc_tui.features.free.text import UNCHECKED
+from arc_tui.features.free.view import FreeView, free_runs, got_words
+from arc_tui.features.free.widgets import document_text, row_page
+from arc_tui.features.replay.run import Wanted
 from replay import bundle
+from replay import kept as replays
 from replay.budget import Limits
-from replay.edit import Edit, RemoveTool, SetModel
+from replay.edit.changes import Edit, RemoveTool, SetModel
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.free.result import FreeCore
 from replay.free.stub import Stub, from_toml, to_toml
-from replay.locked.sampling import AUTO, Sampling, fixed
-from replay.store import edits, replays
-from taxonomy.ledger import open_ledger
+from replay.kept import of_trace
+from replay.locked.row import AUTO, Sampling, fixed
+from replay.store import edits
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.free_case import (
     ACCOUNT,
     BALANCE,
@@ -268,7 +270,7 @@ def test_a_run_is_kept_and_found_as_what_it_is(db: Path) -> None:
         assert (core.status, core.digest) == ("miss", view.digest)
         with pytest.raises(NotFound, match="no replay"):
             replays.find(store, view.digest)
-        assert [kept.kind for kept in replays.of_trace(store, view.trace)] == ["free"]
+        assert [kept.kind for kept in of_trace(store, view.trace)] == ["free"]
         with pytest.raises(NotFound, match="no free replay"):
             kept_run(store, "sha256:none")
 

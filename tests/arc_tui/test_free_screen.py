@@ -14,20 +14,20 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
-from arc_tui.jobs.freeing import FreeWanted, freeing
-from arc_tui.screens.free.screen import FreeScreen
-from arc_tui.screens.going import Moved
-from arc_tui.screens.replay.screen import ReplayScreen
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.views.free.stage import left_of
-from arc_tui.views.free.view import FreeView, Spent
-from arc_tui.views.free.words import UNCHECKED
-from arc_tui.widgets.stub_box import StubBox
+from arc_tui.experiments.runner import Moved
+from arc_tui.features.free.run import FreeWanted, freeing
+from arc_tui.features.free.screen import FreeScreen
+from arc_tui.features.free.state import left_of
+from arc_tui.features.free.stub_box import StubBox
+from arc_tui.features.free.text import UNCHECKED
+from arc_tui.features.free.view import FreeView, Spent
+from arc_tui.features.replay.screen import ReplayScreen
+from arc_tui.features.trace.screen import TraceScreen
+from replay import kept
 from replay.budget import Limits
-from replay.edit import Edit
+from replay.edit.changes import Edit
 from replay.free.stub import Stub
-from replay.store import stubs
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import opening
 from tests.arc_tui.free_case import READ, REFUND, TOUR, V4, WITHDRAWN, put_account
 from tests.arc_tui.opening import looks_like, until
@@ -142,7 +142,7 @@ async def test_a_stub_is_written_with_one_key_and_the_run_goes_on_at_once(db: Pa
         assert "refund_order" in rows(pilot.app)[1]
         assert "1 asked, 5 kept" in drawn(pilot.app)
         with open_ledger(db) as store:
-            assert stubs.of_trace(store, screen.stage.view.trace) == (READ,)
+            assert kept.stubs_of_trace(store, screen.stage.view.trace) == (READ,)
         await press(pilot, "s", "ctrl+s", "ctrl+s")
         assert screen.stage.view.status == "user"
         assert screen.stage.view.ranks == {"exact": 4, "stub": 2}
@@ -192,7 +192,7 @@ async def test_a_stale_answer_is_allowed_after_it_was_asked_and_taken_back(tmp_p
     db = tmp_path / "arc.db"
     key = put_account(db)
     with open_ledger(db) as store:
-        stubs.put(store, key, WITHDRAWN, source="test")
+        kept.put(store, key, WITHDRAWN, source="test")
     async with opened(db, edit=None, trace=key, model="script") as (pilot, screen):
         assert status(screen) == "stale"
         await press(pilot, "A", "escape")

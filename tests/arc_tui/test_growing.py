@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from arc_tui.live.growing import QUIET_S, SILENT_S, Traces
-from replay.formats.otlp.records import Event, Log, Raw
+from arc_tui.features.record.live import QUIET_S, SILENT_S, Traces
+from replay.formats.otlp.records import Event, Log, RawSpan
 
 
-def child(trace: str, name: str = "1") -> Raw:
-    return Raw(trace=trace, id=name, parent="a", name="chat", start_ns=1, end_ns=2)
+def child(trace: str, name: str = "1") -> RawSpan:
+    return RawSpan(trace=trace, id=name, parent="a", name="chat", start_ns=1, end_ns=2)
 
 
-def root(trace: str) -> Raw:
-    return Raw(trace=trace, id="a", name="agent", start_ns=1, end_ns=3)
+def root(trace: str) -> RawSpan:
+    return RawSpan(trace=trace, id="a", name="agent", start_ns=1, end_ns=3)
 
 
 def test_a_trace_is_over_a_while_after_its_root_and_not_before() -> None:

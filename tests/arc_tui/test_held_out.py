@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.failures import FailuresScreen
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.views.failures.view import Asked, build_failures
-from arc_tui.views.runs.view import apart_words, build_runs
+from arc_tui.features.failures.screen import FailuresScreen
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.views.failures import Asked, build_failures
+from arc_tui.views.runs import apart_words, build_runs
 from replay.store.rows import trace_rows
-from taxonomy.ledger import open_ledger
+from taxonomy.held_out import HeldOutNote, hold, release
+from taxonomy.judgements.schema import open_ledger
 from taxonomy.queue import queue
-from taxonomy.stats.holding import Apart, hold, release
 from tests.arc_tui import sample
 from tests.arc_tui.test_commands import as_json, run
 from tests.build import trace
@@ -112,8 +112,8 @@ def test_the_views_of_both_screens_leave_out_the_same(db: Path) -> None:
         every = build_failures(store, Asked(with_held_out=True))
         assert (every.pareto.failed, every.runs) == (11, 11)
         assert build_runs(store, with_held_out=True).pareto.failed == 11
-    assert apart_words(Apart()) == ""
-    assert apart_words(Apart(runs=1, shown=True)) == "1 run of held-out tasks shown"
+    assert apart_words(HeldOutNote()) == ""
+    assert apart_words(HeldOutNote(runs=1, shown=True)) == "1 run of held-out tasks shown"
 
 
 async def test_h_shows_them_in_both_screens_and_what_is_chosen_there_is_listed(db: Path) -> None:

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from arc_tui.cli.last import last
-from arc_tui.jobs.finding import Offer, look
+from arc_tui.features.imports.finding import Offer, look, offer_words
+from arc_tui.open import last
 from arc_tui.places import fixtures
-from arc_tui.views.runs.offers import offer_words
 from tests.replay import test_opencode as opencode_case
 
 NOON_NS = 1_790_000_000 * 10**9

@@ -10,15 +10,14 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.cli.injecting import inject
-from arc_tui.jobs import importing
-from arc_tui.jobs.injecting import Wanted, injecting
+from arc_tui import importing
+from arc_tui.features.error_injection.command import inject
+from arc_tui.features.error_injection.run import Wanted, injecting
 from arc_tui.places import fixtures
 from replay.budget import Limits
 from replay.errors import ModelRefused, NotFound, OfflineMiss
-from taxonomy import injected
-from taxonomy.ledger import open_ledger
-from taxonomy.stats import injections, report
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.stats import recovery, runs
 from tests.arc_tui import nameless
 from tests.messages_api import MessagesApi
 from tests.replay.live_case import MODEL
@@ -89,17 +88,17 @@ def test_what_became_of_it_is_kept_for_the_recovery_rate(db: Path) -> None:
     run(db, *RUNS)
     run(db, *RUNS, "--kind", "tool-error")
     with open_ledger(db) as store:
-        kept = injected.kept(store)
+        kept = recovery.kept(store)
     assert len(kept) == 6
     assert all(each.own for each in kept)
-    assert injected.recovery_of(kept).rate.n == 6
+    assert recovery.recovery_of(kept).rate.n == 6
 
 
 def test_the_exported_lines_give_stats_the_same_rate(db: Path, tmp_path: Path) -> None:
     file = tmp_path / "errors.jsonl"
     view = as_json(db, *RUNS, "--export", str(file))
     with open_ledger(db) as store:
-        found = report.recovered(store, injections.read(file))
+        found = runs.recovered(store, recovery.read(file))
     assert found.rate.value == pytest.approx(view["recovery"]["value"])
     assert found.rate.n == 3
 
@@ -134,7 +133,7 @@ def test_of_an_unknown_model_the_error_is_listed_and_nobody_is_asked(tmp_path: P
     assert (estimate["calls"], estimate["usd"]) == (2, None)
     assert as_json(path, "last")["rows"][0]["tried"] == []
     with open_ledger(path) as store:
-        assert injected.kept(store) == []
+        assert recovery.kept(store) == []
     assert as_json(path, "last", "--model", "demo")["rows"][0]["tried"]
 
 
@@ -154,7 +153,7 @@ def test_another_model_is_asked_with_a_limit_alone_and_not_counted_as_the_agent_
     assert "2 live calls at first" in result.stderr
     assert "is not the recorded model" in result.stdout
     with open_ledger(db) as store:
-        assert injected.recovery_of(injected.kept(store)).rate.n == 0
+        assert recovery.recovery_of(recovery.kept(store)).rate.n == 0
 
 
 def test_cut_short_by_its_limit_it_goes_on_where_it_was(db: Path, api: MessagesApi) -> None:
@@ -162,12 +161,12 @@ def test_cut_short_by_its_limit_it_goes_on_where_it_was(db: Path, api: MessagesA
     with pytest.raises(ModelRefused, match="declined step"):
         run(db, *RUNS[:2], *asked, "1")
     with open_ledger(db) as store:
-        assert not injected.kept(store)
+        assert not recovery.kept(store)
     view = as_json(db, *RUNS[:2], *asked, "9")
     whole = len(view["rows"][0]["path"]) + len(view["rows"][1]["path"])
     assert view["asked"] == whole - 1
     with open_ledger(db) as store:
-        assert len(injected.kept(store)) == 2
+        assert len(recovery.kept(store)) == 2
 
 
 def test_the_model_can_be_stopped_from_outside_and_each_is_handed_over(db: Path) -> None:

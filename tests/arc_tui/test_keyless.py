@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.replay.screen import ReplayScreen
-from replay.models import server
-from replay.store import Store
+from arc_tui.features.replay.screen import ReplayScreen
+from replay.models import protocol
+from replay.store.handle import Store
 from replay.trace import NO_SYSTEM, NO_TOOLS, Fidelity, Level
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.test_unfinished import COMMANDS, LIVE, ended
 from tests.messages_api import Body, MessagesApi, message, text, tool_use
 from tests.replay.live_case import MODEL, clean_environment
@@ -31,7 +31,7 @@ def keyless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     clean_environment(monkeypatch, tmp_path)
     monkeypatch.delenv("ANTHROPIC_CONFIG_DIR")
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
-    monkeypatch.setenv(server.VARIABLE, NOWHERE)
+    monkeypatch.setenv(protocol.SERVER_VARIABLE, NOWHERE)
 
 
 @pytest.mark.usefixtures("keyless")
@@ -65,7 +65,7 @@ def test_what_is_stored_needs_no_key(
     words = (*COMMANDS[command], *ALLOWED)
     code = ended(db, *words)
     with Store.open(db) as store:
-        store.db.execute("UPDATE answer SET server = ?", (server.name(NOWHERE),))
+        store.db.execute("UPDATE answer SET server = ?", (protocol.name(NOWHERE),))
     request.getfixturevalue("keyless")
     assert ended(db, *words) == code
 

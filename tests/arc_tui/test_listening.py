@@ -16,17 +16,17 @@ from pathlib import Path
 import pytest
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.views.runs.view import run_rows
-from arc_tui.widgets.runs.table import RunTable
-from replay import canon
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.runs.widgets import RunTable
+from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.views.runs import run_rows
+from replay import digests
 from replay.store import read
 from replay.store.handle import now_ns
-from replay.store.live import keep_live
+from replay.store.latency import keep_live
 from replay.store.rows import TraceRow, trace_rows
-from taxonomy import ledger
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.diagnoses import diagnosis, undiagnosed
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.live_case import (
     ROOT,
     TRACE,
@@ -40,7 +40,7 @@ from tests.arc_tui.live_case import (
 from tests.arc_tui.opening import until
 from tests.screen import settle, text
 
-KEY = canon.trace_id("otlp", TRACE, None)
+KEY = digests.trace_id("otlp", TRACE, None)
 
 
 @pytest.fixture
@@ -78,12 +78,12 @@ def test_the_rules_look_at_a_run_when_it_is_over_and_not_before(
     listener.post(export(model_span(0)))
     listener.said()
     with closing(open_ledger(tmp_path / "arc.db")) as store:
-        assert ledger.undiagnosed(store) == []
-        assert ledger.diagnosis(store, KEY) is None
-        assert ledger.undiagnosed(store, now_ns() + 10**12) == [KEY]
+        assert undiagnosed(store) == []
+        assert diagnosis(store, KEY) is None
+        assert undiagnosed(store, now_ns() + 10**12) == [KEY]
     listener.end()
     with closing(open_ledger(tmp_path / "arc.db")) as store:
-        assert ledger.diagnosis(store, KEY) is not None
+        assert diagnosis(store, KEY) is not None
 
 
 def test_what_a_second_listener_hears_of_a_run_extends_it(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_the_word_that_a_run_is_live_does_not_outlast_its_writer(tmp_path: Path)
         assert [row.live for row in trace_rows(store)] == [True]
         keep_live(store, [KEY], now_ns() - 2 * 10**9)
         assert [row.live for row in trace_rows(store)] == [False]
-        assert ledger.undiagnosed(store) == [KEY]
+        assert undiagnosed(store) == [KEY]
 
 
 def test_a_program_that_is_no_agent_leaves_nothing(listener: Listener, tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_partial_success_in_protobuf_reads_as_the_protocol_says() -> None:
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-    from replay.formats.otlp.pieces import said_in_protobuf
+    from replay.formats.otlp.exports import said_in_protobuf
 
     said = said_in_protobuf(300, "a span has no id")
     of_spans = ExportTraceServiceResponse.FromString(said).partial_success
@@ -369,7 +369,7 @@ def test_a_hook_prints_where_to_send_and_writes_nothing(
 ) -> None:
     from click.testing import CliRunner
 
-    from arc_tui.cli.listening import HOOKS, hook
+    from arc_tui.features.record.command import HOOKS, hook
 
     monkeypatch.chdir(tmp_path)
     for name in HOOKS:
@@ -382,7 +382,7 @@ def test_a_hook_prints_where_to_send_and_writes_nothing(
 
 
 def test_the_lines_for_a_shell_set_what_claude_code_reads() -> None:
-    from arc_tui.cli.listening import CLAUDE_CODE, GENERIC, PYTHON
+    from arc_tui.features.record.command import CLAUDE_CODE, GENERIC, PYTHON
 
     for lines in (CLAUDE_CODE, GENERIC):
         script = lines.format(endpoint="http://127.0.0.1:4318") + "env\n"

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 from textual.pilot import Pilot
 
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.views.runs.arrangement import Arrangement
-from arc_tui.views.runs.view import NO_RUN, Listed, build_runs
-from replay.store import Store
-from taxonomy.ledger import open_ledger
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.views.runs import NO_RUN, Arrangement, Listed, build_runs
+from replay.store.handle import Store
+from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.listing import PAGE
 from tests.arc_tui import opening, sample
 from tests.build import trace

@@ -15,10 +15,9 @@ from rich.text import Span, Text
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 
-from arc_tui.widgets.document import Block, Row, lay_out, value
-from arc_tui.widgets.laid_out import PIECE, LaidOut
-from arc_tui.widgets.page import Page
-from arc_tui.widgets.rows import CONSOLE, strip
+from arc_tui.ui.document import PIECE, Block, LaidOut, Row, lay_out, value
+from arc_tui.ui.list import CONSOLE, strip
+from arc_tui.ui.page import Page
 from tests.arc_tui.opening import Bare
 
 LINES = 30_000

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 from textual import events
 
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.views.trace import view as traces
-from arc_tui.views.trace.tree import visible
-from arc_tui.views.trace.view import TraceView, build_beginning, build_trace
-from arc_tui.widgets.trace.binning import draw, fit_steps, spikes
-from replay.store import Store
+from arc_tui.features.trace.lanes import draw, fit_steps, spikes
+from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.views import trace as traces
+from arc_tui.views.trace import TraceView, build_beginning, build_trace
+from arc_tui.views.tree import visible
+from replay.store.handle import Store
 from replay.store.rows import span_rows, step_rows
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import sample
 from tests.arc_tui.opening import PATIENCE_S, begun_at, until
 from tests.screen import handled, settle, text
@@ -103,7 +103,7 @@ async def test_the_rest_follows_and_keys_wait_for_it(
         return build_trace(store, name, drawn=drawn)
 
     monkeypatch.setattr(traces, "AHEAD", 2)
-    monkeypatch.setattr("arc_tui.screens.trace.screen.build_trace", slow)
+    monkeypatch.setattr("arc_tui.features.trace.screen.build_trace", slow)
     key = sample.put_failed(tmp_path / "arc.db")
     screen = TraceScreen(tmp_path / "arc.db", key)
     app = begun_at(screen)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arc_tui.views.trace.media import described, media_of, pixels, without_bytes
+from arc_tui.views.media import described, media_of, pixels, without_bytes
 from replay.messages import prose, results
 from replay.trace import Message
 

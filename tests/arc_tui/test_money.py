@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 from msgspec import structs
 
-from arc_tui.cli.money import money
-from arc_tui.views.money.view import MoneyView, build_money
+from arc_tui.features.cost.command import money
+from arc_tui.features.cost.view import MoneyView, build_money
 from replay.errors import NotFound
 from replay.trace import Outcome, Trace
 from taxonomy.diagnosis import diagnose
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.sample import header, put
 from tests.build import Part, call, error, step, tool
 from tests.taxonomy.waste_case import paid, usage, with_request

@@ -10,14 +10,14 @@ import pytest
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.money import MoneyScreen
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.views.money.amounts import bounded
-from arc_tui.views.money.rows import MoneyRow, MoneyRows, build_money_rows
-from arc_tui.views.money.words import sentence
-from arc_tui.widgets.rows import RowList
+from arc_tui.features.cost.rows import MoneyRow, MoneyRows, build_money_rows
+from arc_tui.features.cost.screen import MoneyScreen
+from arc_tui.features.cost.text import sentence
+from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.ui.format import bounded
+from arc_tui.ui.list import RowList
 from replay.store.rows import trace_row
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.test_money import PARTS, USAGES, heron, stored
 from tests.build import call, heard, step
 from tests.screen import matches_golden, settle, text

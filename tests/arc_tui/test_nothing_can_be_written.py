@@ -18,8 +18,8 @@ import pytest
 
 from arc_tui.app import ArcApp
 from replay.errors import StoreUnusable
-from replay.store import Store
-from taxonomy.ledger import open_ledger
+from replay.store.handle import Store
+from taxonomy.judgements.schema import open_ledger
 from tests.screen import rows, settle
 
 ROOT = Path(__file__).resolve().parents[2]

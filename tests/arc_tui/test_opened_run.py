@@ -11,9 +11,9 @@ import pytest
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
-from arc_tui.cli.opening import trace_of
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.open import trace_of
 from replay.errors import ArcError
 from tests.arc_tui import sample
 from tests.screen import settle, text

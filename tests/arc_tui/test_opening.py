@@ -10,9 +10,9 @@ import pytest
 from textual.message import Message
 from textual.pilot import Pilot
 
-from arc_tui.screens.runs.opening import ALL, DEMO, Opening, options
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.widgets.ask_box import AskBox, Choices
+from arc_tui.features.runs.opening import ALL, DEMO, Opening, options
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.ui.dialogs import AskBox, Choices
 from tests.arc_tui.opening import SIZES, looks_like, opened
 from tests.arc_tui.test_here import NOON_NS, aged, claude, codex, folder, log
 from tests.screen import settle, text
@@ -94,7 +94,7 @@ async def test_escape_opens_nothing(folder: Path, tmp_path: Path) -> None:
 def test_a_folder_with_several_traces_of_its_own_can_be_taken_as_a_whole(
     folder: Path,
 ) -> None:
-    from arc_tui.jobs.finding import look
+    from arc_tui.features.imports.finding import look
 
     claude(folder, "a question")
     log(folder / "one.jsonl")
@@ -114,7 +114,7 @@ async def test_a_title_cannot_draw_on_the_screen(folder: Path, tmp_path: Path) -
 @pytest.fixture
 def found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sessions and three logs of a folder, seen at noon."""
-    monkeypatch.setattr("arc_tui.screens.runs.opening.now_ns", lambda: NOON_NS)
+    monkeypatch.setattr("arc_tui.features.runs.opening.now_ns", lambda: NOON_NS)
     sized(claude(folder, "why does the night build fail?"), 48_200, age_s=40)
     sized(codex(folder, "mend the tests"), 9_100, age_s=25 * MINUTE)
     log(folder / "agent.jsonl", age_s=2 * HOUR)

@@ -16,17 +16,17 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.probing.screen import ProbeScreen
-from arc_tui.screens.trace.looking import WHY
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.views.probing.offers import build_why_probes
-from arc_tui.widgets.ask_box import AskBox
+from arc_tui.features.probes.offers import build_why_probes
+from arc_tui.features.probes.screen import ProbeScreen
+from arc_tui.features.trace.actions import WHY
+from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.ui.dialogs import AskBox
 from replay.models.demo import Demo
 from replay.trace import ModelCall
-from taxonomy.ledger import open_ledger
-from taxonomy.probes import log
-from taxonomy.probes.log import LogLine
-from taxonomy.probes.table import PROBES
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.probes import result
+from taxonomy.probes.result import LogLine
+from taxonomy.probes.symptoms import PROBES
 from tests.arc_tui import sample, try_case
 from tests.arc_tui.opening import looks_like, until
 from tests.build import trace
@@ -68,7 +68,7 @@ def ids(shared: tuple[Path, dict[str, str]]) -> dict[str, str]:
 def today(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is written on one day, that of the goldens."""
     ns = int(datetime.fromisoformat(f"{TODAY}T12:00:00+00:00").timestamp()) * 10**9
-    monkeypatch.setattr("taxonomy.probes.log.now_ns", lambda: ns)
+    monkeypatch.setattr("taxonomy.probes.result.now_ns", lambda: ns)
 
 
 Opened = tuple[Pilot[None], ProbeScreen]
@@ -101,7 +101,7 @@ async def answer(pilot: Pilot[None], words: str) -> None:
 
 def lines(db: Path) -> list[LogLine]:
     with open_ledger(db) as store:
-        return log.kept(store)
+        return result.kept(store)
 
 
 # --- before one is run

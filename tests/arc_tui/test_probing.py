@@ -10,16 +10,16 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.cli.probing import probe
-from arc_tui.jobs import importing
-from arc_tui.jobs.probe.plan import Wanted
-from arc_tui.jobs.probe.probing import offered, probing
+from arc_tui import importing
+from arc_tui.features.probes.command import probe
+from arc_tui.features.probes.plan import Wanted
+from arc_tui.features.probes.run import offered, probing
 from arc_tui.places import fixtures
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.models.demo import Demo
 from replay.store import edits
-from taxonomy.ledger import open_ledger
-from taxonomy.probes import log
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.probes.result import kept
 from tests.arc_tui import sample
 from tests.judge_policy import prompt
 from tests.messages_api import Body, MessagesApi, message, text
@@ -222,7 +222,7 @@ def test_the_same_again_asks_nothing_and_keeps_one_line(db: Path) -> None:
     assert (first["asked"], again["asked"]) == (16, 0)
     assert again["line"] == first["line"]
     with open_ledger(db) as store:
-        assert len(log.kept(store)) == 1
+        assert len(kept(store)) == 1
 
 
 @pytest.mark.parametrize(

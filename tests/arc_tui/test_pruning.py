@@ -13,21 +13,26 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from arc_tui.cli import cli
-from arc_tui.jobs.pruning import Wanted, carry_out, foresee
-from replay import canon
+from arc_tui.commands import cli
+from arc_tui.features.database.prune import Wanted, carry_out, foresee
+from replay import digests
+from replay import kept as replays
+from replay.care import prune
 from replay.errors import ArcError
-from replay.store import Store, answers, edits, prune, read, replays
+from replay.kept import of_trace
+from replay.store import answers, edits, read
+from replay.store.handle import Store
 from replay.store.rows import trace_rows
 from replay.store.search import traces_saying
 from replay.store.trouble import StoreBusy
 from replay.store.write import Writer
 from replay.trace import Batch, Header
-from taxonomy import ledger
+from taxonomy import held_out
 from taxonomy.classes import FailureClass
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.scores import HumanScore, give, opinions
+from taxonomy.judgements.tags import human_tags, human_words
 from taxonomy.query.language import BadQuery
-from taxonomy.stats import holding
 from tests.build import START_NS, step, trace
 from tests.faults.planted import COMMON, DAY_NS, found_in
 from tests.faults.pruned import planted
@@ -159,8 +164,8 @@ def test_a_live_run_and_one_held_out_stay(empty: Store) -> None:
     put(empty, "over", live_until_ns=1)
     for number in range(5):
         put(empty, f"task-{number}", task=f"task-{number}", trial="0")
-    holding.hold(empty, [row for row in trace_rows(empty) if row.task])
-    (held,) = holding.hidden(empty)
+    held_out.hold(empty, [row for row in trace_rows(empty) if row.task])
+    (held,) = held_out.hidden(empty)
     view = carry_out(empty, EVERYTHING)
     assert ids(empty) == ["live", held]
     assert {each.why: each.runs for each in view.staying} == {
@@ -180,7 +185,7 @@ def test_the_recordings_of_a_run_go_together_or_stay_together(empty: Store) -> N
     assert (view.runs, view.weight.traces) == (1, 2)
     assert ids(empty) == ["young-a", "young-b"]
     (preferred,) = trace_rows(empty)
-    assert preferred.run == canon.run_id("young", None)
+    assert preferred.run == digests.run_id("young", None)
 
 
 def test_a_run_of_unknown_start_is_as_old_as_its_import(empty: Store) -> None:
@@ -211,22 +216,22 @@ def test_what_people_said_stays_and_is_there_again_with_the_run(
     key = trace_rows(store)[0].trace
     view = carry_out(store, EVERYTHING)
     assert view.said.people == RUNS
-    tags = {tag.trace: tag for tag in ledger.human_tags(store)}
+    tags = {tag.trace: tag for tag in human_tags(store)}
     assert len(tags) == RUNS
     assert tags[key].note == made[1][0]["note of a person"]
     with open_ledger(made[0]) as whole:
         batch = read.recorded(whole, key)
     writer = Writer(store)
     assert writer.finish(writer.write(batch)).id == key
-    assert [word.step for word in ledger.human_words(store)] == [0]
+    assert [word.step for word in human_words(store)] == [0]
 
 
 def test_what_people_said_goes_where_that_is_asked_for(store: Store, path: Path) -> None:
     key = trace_rows(store)[0].trace
-    ledger.give(store, ledger.Opinion(trace=key, span="step-0", step=0, by="bob", value=0.5))
+    give(store, HumanScore(trace=key, span="step-0", step=0, by="bob", value=0.5))
     carry_out(store, Wanted(before_ns=EVERYTHING.before_ns, even_people=True))
-    assert not ledger.human_tags(store)
-    assert not ledger.opinions(store)
+    assert not human_tags(store)
+    assert not opinions(store)
 
 
 def test_an_answer_and_an_edit_stay_while_a_kept_replay_rests_on_them(empty: Store) -> None:
@@ -250,7 +255,7 @@ def test_answers_that_no_replay_rests_on_go_only_where_that_is_asked_for(store: 
     assert answers.get(store, "key") is not None
     carry_out(store, Wanted(query="outcome:failed", answers=True))
     assert answers.get(store, "key") is None
-    assert replays.of_trace(store, trace_rows(store)[0].trace)
+    assert of_trace(store, trace_rows(store)[0].trace)
     assert edits.listed(store)
 
 
@@ -341,4 +346,4 @@ def test_tags_of_a_run_that_went_hinder_no_other_command(path: Path) -> None:
         done = CliRunner().invoke(cli, ["--db", str(path), *words], standalone_mode=False)
         assert done.exception is None, words
     with open_ledger(path) as store:
-        assert {tag.failure for tag in ledger.human_tags(store)} == {FailureClass.LOOP}
+        assert {tag.failure for tag in human_tags(store)} == {FailureClass.LOOP}

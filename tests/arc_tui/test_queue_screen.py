@@ -11,15 +11,15 @@ from msgspec import structs
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
+from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.navigation import Queueing
 from arc_tui.places import author
-from arc_tui.screens.base import ArcScreen
-from arc_tui.screens.queue import Queueing
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.views.runs.queue import Visit
+from arc_tui.ui.screen import ArcScreen
+from arc_tui.views.queue import Visit
 from replay.store.rows import step_rows
-from taxonomy import ledger
-from taxonomy.classes import FailureClass, Fault
-from taxonomy.ledger import open_ledger
+from taxonomy.classes import Attribution, FailureClass
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import Tag, human_tags, human_words, put_tag
 from taxonomy.queue import queue
 from tests.arc_tui import sample
 from tests.arc_tui.opening import looks_like
@@ -44,8 +44,8 @@ def tag(db: Path, place: int, by: str, failure: FailureClass, step: int) -> None
     with open_ledger(db) as store:
         each = queue(store, "nobody").waiting[place]
         span = step_rows(store, each.trace)[step].span
-        given = ledger.Tag(trace=each.trace, span=span, step=step, failure=failure, by=by)
-        ledger.tag(store, given)
+        given = Tag(trace=each.trace, span=span, step=step, failure=failure, by=by)
+        put_tag(store, given)
 
 
 @asynccontextmanager
@@ -72,7 +72,7 @@ def here(pilot: Walk) -> TraceScreen:
 def kept(db: Path) -> list[tuple[str, int | None, str, bool]]:
     """Everyone's words: who, the step, the class ("" for nothing wrong), whether blind."""
     with open_ledger(db) as store:
-        words = ledger.human_words(store)
+        words = human_words(store)
     return sorted((word.by, word.step or 0, word.failure or "", word.blind) for word in words)
 
 
@@ -200,10 +200,10 @@ class TestPicker:
             assert "[harness]" in text(pilot.app)
             await press(pilot, "g")
         with open_ledger(db) as store:
-            said = {tag.failure: (tag.sub, tag.fault) for tag in ledger.human_tags(store)}
+            said = {tag.failure: (tag.sub, tag.fault) for tag in human_tags(store)}
         assert said == {
-            FailureClass.OTHER: ("premise not checked", Fault.USER),
-            FailureClass.GAVE_UP: (None, Fault.HARNESS),
+            FailureClass.OTHER: ("premise not checked", Attribution.USER),
+            FailureClass.GAVE_UP: (None, Attribution.HARNESS),
         }
 
     async def test_who_else_says_a_class_stands_beside_it(self, db: Path) -> None:

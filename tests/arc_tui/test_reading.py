@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.widgets.trace.detail import NAMES
-from arc_tui.widgets.trace.lanes import GUTTER, Lanes
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.trace.detail import NAMES
+from arc_tui.features.trace.lanes import GUTTER, Lanes
+from arc_tui.features.trace.screen import TraceScreen
 from tests.arc_tui import opening, sample
 from tests.arc_tui.opening import looks_like
 from tests.build import call, step, tool, trace
@@ -242,10 +242,10 @@ async def test_a_step_goes_to_the_pager_and_what_is_under_the_cursor_to_the_edit
     """A terminal of a test cannot be lent; what would be shown is."""
     shown: list[tuple[str, str]] = []
     monkeypatch.setattr(
-        "arc_tui.screens.editing.paged", lambda _, text, suffix: shown.append((text, suffix))
+        "arc_tui.ui.editor.paged", lambda _, text, suffix: shown.append((text, suffix))
     )
     monkeypatch.setattr(
-        "arc_tui.screens.editing.viewed", lambda _, text, suffix: shown.append((text, suffix))
+        "arc_tui.ui.editor.viewed", lambda _, text, suffix: shown.append((text, suffix))
     )
     async with opened(db, key, at=2) as (pilot, _):
         await press(pilot, "O", "enter", "E", "4", "enter", "j", "E")
@@ -255,7 +255,7 @@ async def test_a_step_goes_to_the_pager_and_what_is_under_the_cursor_to_the_edit
 
 
 def test_a_reader_gets_a_private_file_that_it_cannot_change(tmp_path: Path) -> None:
-    from arc_tui.screens.editing import read
+    from arc_tui.ui.editor import read
 
     script = tmp_path / "reader"
     script.write_text('#!/bin/sh\nls -l "$1" > "$0.said"; cat "$1" >> "$0.said"\n')

@@ -14,19 +14,17 @@ import click
 import msgspec
 import pytest
 
-from arc_tui.cli import cli
-from arc_tui.cli.common import PIPED_WIDTH, PlainConsole
-from arc_tui.cli.reading import step_in_full
-from arc_tui.cli.show import print_step, print_trace
-from arc_tui.jobs.probe.plan import Wanted
-from arc_tui.jobs.probe.probing import offered
-from arc_tui.views.trace.brief import brief_text
-from arc_tui.views.trace.step import StepView
-from arc_tui.views.trace.view import TraceView, build_break, build_trace
-from arc_tui.widgets.document import NAMED
-from replay.store import Store
+from arc_tui.cli import PIPED_WIDTH, PlainConsole
+from arc_tui.commands import cli
+from arc_tui.features.probes.plan import Wanted
+from arc_tui.features.probes.run import offered
+from arc_tui.features.trace.command import brief_text, print_step, print_trace, step_in_full
+from arc_tui.ui.document import NAMED
+from arc_tui.views.step import StepView
+from arc_tui.views.trace import TraceView, build_break, build_trace
+from replay.store.handle import Store
 from replay.store.rows import trace_rows
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.shared import DATA, FOLDERS, LABELLED, LARGE, OTHERS, Imported, needs_shared
 
 pytestmark = needs_shared

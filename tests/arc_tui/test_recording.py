@@ -28,18 +28,19 @@ import httpx2
 import pytest
 from click.testing import CliRunner
 
-from arc_tui.cli.recording import record
-from arc_tui.jobs import recording
-from arc_tui.live.proxy import Provider, Proxy
-from arc_tui.views.runs.view import run_rows
+from arc_tui.features.record import recording
+from arc_tui.features.record.command import record
+from arc_tui.features.record.proxy import Provider, Proxy
+from arc_tui.views.runs import run_rows
 from replay import messages
 from replay.errors import ArcError
-from replay.recorder.heard import Heard
-from replay.recorder.log import About
-from replay.store import Store, read
+from replay.recorder.exchange import RecordedExchange
+from replay.recorder.recording import About
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.rows import trace_rows
 from replay.trace import Trace
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests import openai_api
 from tests.messages_api import MessagesApi, message, text
 from tests.upstream import Answer, Asked, Reply, Upstream
@@ -57,13 +58,15 @@ HOP = {"connection", "host", "keep-alive", "transfer-encoding", "date", "server"
 class Behind:
     """A proxy before a server, and what it heard."""
 
-    def __init__(self, upstream: Upstream, proxy: Proxy, heard: asyncio.Queue[Heard]) -> None:
+    def __init__(
+        self, upstream: Upstream, proxy: Proxy, heard: asyncio.Queue[RecordedExchange]
+    ) -> None:
         self.upstream = upstream
         self.heard = heard
         self.anthropic = proxy.environment()["ANTHROPIC_BASE_URL"]
         self.openai = proxy.environment()["OPENAI_BASE_URL"]
 
-    async def next(self) -> Heard:
+    async def next(self) -> RecordedExchange:
         return await asyncio.wait_for(self.heard.get(), 60)
 
 
@@ -71,7 +74,7 @@ class Behind:
 async def behind(
     answer: Answer, *, gone: bool = False, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Behind]:
-    heard: asyncio.Queue[Heard] = asyncio.Queue()
+    heard: asyncio.Queue[RecordedExchange] = asyncio.Queue()
     with Upstream(answer, tls=tls) as upstream:
         providers = (
             Provider("anthropic", "ANTHROPIC_BASE_URL", upstream.url),
@@ -80,7 +83,7 @@ async def behind(
         if gone:
             upstream._server.server_close()
 
-        def take(each: Heard) -> asyncio.Future[None]:
+        def take(each: RecordedExchange) -> asyncio.Future[None]:
             heard.put_nowait(each)
             kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             kept.set_result(None)
@@ -205,7 +208,7 @@ async def test_what_is_packed_passes_packed_and_is_kept_unpacked(how: str) -> No
 async def test_an_answer_that_nobody_here_can_unpack_is_not_asked_for(
     monkeypatch: pytest.MonkeyPatch, there: bool, passed: str
 ) -> None:
-    monkeypatch.setattr("arc_tui.live.proxy.can_brotli", lambda: there)
+    monkeypatch.setattr("arc_tui.features.record.proxy.can_brotli", lambda: there)
     async with behind(whole) as it, asking() as client:
         headers = {"Accept-Encoding": "gzip, br;q=0.9"}
         await client.post(f"{it.anthropic}/v1/messages", json=ASKED, headers=headers)

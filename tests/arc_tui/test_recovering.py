@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from arc_tui.cli import cli
+from arc_tui.commands import cli
 from arc_tui.places import fixtures
+from replay.care.pages import Pages
 from replay.errors import NotFound, StoreUnusable
-from replay.store.rescue.pages import Pages
 from replay.store.rows import trace_row
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.faults.holdings import TAGGED, TOUR, arc, damage, furnish, holdings
 
 
@@ -304,8 +304,8 @@ def test_a_file_that_is_none_is_a_sentence(tmp_path: Path) -> None:
 
 def test_no_rows_are_lost_to_tables_that_nobody_thought_of(path: Path) -> None:
     """Every table is read, or is known to follow from others."""
-    from replay.store.migrating import BOOK
-    from replay.store.rescue.shapes import DERIVED
+    from replay.care.salvage import DERIVED
+    from replay.store.migrations import BOOK
 
     with closing(sqlite3.connect(path)) as db:
         without = [

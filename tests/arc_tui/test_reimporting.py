@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.cli import cli
+from arc_tui.commands import cli
 from replay.store.rows import trace_rows
 from replay.trace import Json
-from taxonomy.calibration.pointing import Names
-from taxonomy.ledger import open_ledger
+from taxonomy.calibration.labels import Names
+from taxonomy.judgements.schema import open_ledger
 from tests.faults.holdings import damage, holdings
 from tests.shared import DATA, needs_shared
 

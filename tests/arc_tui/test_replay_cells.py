@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from arc_tui.views.replay.cells import arm_cell, is_beyond_chance, mark_words
-from arc_tui.views.replay.view import ArmRow, Given, ReplayRow
-from arc_tui.widgets.document import Block, lay_out, row_text
-from arc_tui.widgets.replay.diff import Cell, caption, shown, widths
-from arc_tui.widgets.replay.pages import step_page
+from arc_tui.experiments.locked_view import (
+    ArmRow,
+    Given,
+    ReplayRow,
+    arm_cell,
+    is_beyond_chance,
+    mark_words,
+)
+from arc_tui.features.replay.pages import step_page
+from arc_tui.features.replay.widgets import Cell, caption, shown, widths
+from arc_tui.ui.document import Block, lay_out, row_text
 from replay.action import Act
 from replay.locked.tally import BreakTest, Counts
 from replay.trace import Level

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arc_tui.views.replay.draft import Draft, build_draft, diff_of, edit_of
-from arc_tui.views.replay.targets import place_of
-from replay.edit import (
+from arc_tui.experiments.edits import Draft, build_draft, diff_of, edit_of, place_of
+from replay.edit.changes import (
     Change,
     Edit,
     InjectConstraint,
@@ -26,7 +25,7 @@ from replay.edit import (
     SetTool,
 )
 from replay.errors import BadEdit
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests import build
 from tests.arc_tui import sample
 

@@ -14,17 +14,17 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
-from arc_tui.jobs.replaying import Wanted, replaying
+from arc_tui.experiments.locked_view import ReplayView
+from arc_tui.experiments.request import levels_of, limits_of
+from arc_tui.experiments.runner import Ended, Moved
+from arc_tui.features.replay.run import Wanted, replaying
+from arc_tui.features.replay.screen import ReplayScreen
+from arc_tui.features.replay.widgets import StepDiff
 from arc_tui.places import fixtures
-from arc_tui.screens.editing import edit
-from arc_tui.screens.going import Ended, Moved
-from arc_tui.screens.replay.screen import ReplayScreen
-from arc_tui.views.replay.view import ReplayView
-from arc_tui.views.wish import levels_of, limits_of
-from arc_tui.widgets.bound import keyed
-from arc_tui.widgets.replay.diff import StepDiff
+from arc_tui.ui.editor import edit
+from arc_tui.ui.key_names import keyed
 from replay.budget import Limits
-from replay.edit import (
+from replay.edit.changes import (
     Edit,
     InjectConstraint,
     RenameTool,
@@ -35,10 +35,10 @@ from replay.edit import (
     SetTool,
 )
 from replay.errors import ArcError, BadEdit
-from replay.locked.sampling import AUTO, LOOK, Sampling
+from replay.locked.row import AUTO, LOOK, Sampling
 from replay.store import edits
 from replay.trace import NO_SYSTEM, NO_TOOLS, Fidelity, Level, ModelCall, Outcome
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests import build
 from tests.arc_tui import opening, sample
 from tests.arc_tui.opening import SIZES, WIDE, looks_like, until
@@ -98,7 +98,7 @@ def views(db: Path, edit: Edit | None, sampling: Sampling = AUTO) -> list[Replay
 @pytest.fixture
 def every_view(monkeypatch: pytest.MonkeyPatch) -> None:
     """A view of every result, however fast they come."""
-    monkeypatch.setattr("arc_tui.jobs.replaying.BETWEEN_VIEWS_S", 0.0)
+    monkeypatch.setattr("arc_tui.features.replay.run.BETWEEN_VIEWS_S", 0.0)
 
 
 def under_way(posted: list[ReplayView], done: int) -> ReplayView:

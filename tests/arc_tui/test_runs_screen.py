@@ -11,11 +11,11 @@ import pytest
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.runs.widgets import RunTable
 from arc_tui.places import fixtures
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.views.runs.arrangement import Arrangement
-from arc_tui.widgets.runs.table import RunTable
-from taxonomy.ledger import open_ledger
+from arc_tui.views.runs import Arrangement
+from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.listing import RunRow
 from tests.screen import matches_golden, rows, settle, text
 

@@ -12,19 +12,19 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from arc_tui.cli import cli
+from arc_tui.commands import cli
 from replay.errors import ArcError
 from replay.formats import load
 from replay.formats.arc import write
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.steps import build
-from replay.store import Store
-from replay.store.handle import now_ns
+from replay.store.handle import Store, now_ns
 from replay.store.rows import trace_row, trace_rows
 from replay.trace import SourceScore
-from taxonomy import ledger
 from taxonomy.calibration.labels import keep_file_scores, place, read_labels
 from taxonomy.findings import FAILURE
+from taxonomy.judgements.diagnoses import diagnosis, undiagnosed
+from taxonomy.judgements.schema import open_ledger
 from tests.shared import DATA, needs_shared
 
 
@@ -64,7 +64,7 @@ def candidates(db: Path, trace: str) -> list[tuple[int, str]]:
 
 
 def ids(db: Path) -> dict[str, str]:
-    with ledger.open_ledger(db) as store:
+    with open_ledger(db) as store:
         return {Path(row.path or "").name: row.trace for row in trace_rows(store)}
 
 
@@ -127,7 +127,7 @@ def test_scores_stay_when_a_trace_is_imported_again_and_looked_at_again(
     arc(db, "label", "--from", rows(tmp_path / "scores.jsonl", *SCORES))
     trace, before = ids(db)["a.json"], candidates(db, ids(db)["a.json"])
     arc(db, "import", tmp_path / "a.json", "--replace")
-    with ledger.open_ledger(db) as store, store.writing() as writing:
+    with open_ledger(db) as store, store.writing() as writing:
         writing.execute("UPDATE diagnosis SET engine = 'another'")
     arc(db, "import", tmp_path / "a.json")
     assert candidates(db, trace) == before != []
@@ -137,10 +137,10 @@ def test_after_a_kill_between_scores_and_rules_the_rules_look_again(
     db: Path, tmp_path: Path
 ) -> None:
     labels, _ = read_labels(rows(tmp_path / "scores.jsonl", *SCORES))
-    with ledger.open_ledger(db) as store:
+    with open_ledger(db) as store:
         placed, _ = place(store, labels)
         keep_file_scores(store, placed, unnamed="scores.jsonl")
-        assert set(ledger.undiagnosed(store, now_ns())) == set(ids(db).values())
+        assert set(undiagnosed(store, now_ns())) == set(ids(db).values())
     arc(db, "import", tmp_path / "b.json")
     assert [step for step, _ in candidates(db, ids(db)["a.json"])] == [2, 3]
 
@@ -265,7 +265,7 @@ def test_with_a_judge_s_scores_arc_is_at_or_above_the_first_clear_failure(
     ]
     (tmp_path / "scores.jsonl").write_text("\n".join(some))
     arc(db, "label", "--from", tmp_path / "scores.jsonl")
-    with ledger.open_ledger(db) as store:
+    with open_ledger(db) as store:
         labels, _ = read_labels(tmp_path / "scores.jsonl")
         scored: dict[str, dict[int, float]] = defaultdict(dict)
         for each in place(store, labels)[0]:
@@ -276,7 +276,7 @@ def test_with_a_judge_s_scores_arc_is_at_or_above_the_first_clear_failure(
         for trace, right in decisive(store).items():
             own = scored[trace]
             failed = sorted(step for step, score in own.items() if score < FAILURE)
-            said = ledger.diagnosis(store, trace)
+            said = diagnosis(store, trace)
             assert said is not None
             found = [candidate.step for candidate in said.candidates]
             ours += found[:1] != [] and found[0] in right

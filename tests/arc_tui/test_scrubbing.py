@@ -14,22 +14,24 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from arc_tui.cli import cli
-from replay.edit import Edit, SetSystem
+from arc_tui.commands import cli
+from replay.care import check, rewriting
+from replay.care.scrub.content import PLAIN, STORE
+from replay.care.scrub.run import Scrubbed, scrub
+from replay.edit.changes import Edit, SetSystem
 from replay.errors import BadEdit, NotFound, OfflineMiss, StoreUnusable
 from replay.models.cached import Cached
-from replay.redact import PLACEHOLDER, Policy, Redactor, own
-from replay.store import Store, check, read
-from replay.store.cipher import keys, rewriting
-from replay.store.scrub.places import PLAIN, STORE
-from replay.store.scrub.run import Scrubbed, scrub
+from replay.redact import PLACEHOLDER, Redactor, rules
+from replay.redact.rules import Policy
+from replay.store import encryption, read
+from replay.store.handle import Store
 from replay.store.trouble import StoreBusy, StoreDamaged
 from replay.store.write import Writer
 from replay.trace import Batch, Header, ToolCall, Trace
-from taxonomy import ledger
 from taxonomy.classes import FailureClass
-from taxonomy.ledger import open_ledger
-from taxonomy.ledger.scrubbed import JUDGEMENTS
+from taxonomy.judgements.care import JUDGEMENTS
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import Tag, human_tags, put_tag
 from tests.build import call, step, trace
 from tests.faults.holdings import damage
 from tests.faults.planted import found_in, indexed
@@ -37,7 +39,7 @@ from tests.faults.scrubbed import asked_again, planted, unmasked
 from tests.replay.locked_case import DIALOGUE, Tiny, run, spans, stored, tiny
 
 BADGE = "E-20417"
-RULES = Policy(rules=own.rules({"badge": "E-[0-9]{5}"}))
+RULES = Policy(rules=rules.rules({"badge": "E-[0-9]{5}"}))
 CONFIG = "[redact]\npatterns = { badge = 'E-[0-9]{5}' }\n"
 
 
@@ -195,12 +197,12 @@ def test_a_tag_stays_on_its_step_though_the_id_of_its_span_is_masked(store: Stor
     ]
     key = stored(store, renamed).id
     span = read.load(store, key).steps[1].ask.id
-    given = ledger.Tag(
+    given = Tag(
         trace=key, span=span, step=1, failure=FailureClass.LOOP, by="ada", note=f"saw {BADGE}"
     )
-    ledger.tag(store, given)
+    put_tag(store, given)
     late(store)
-    (kept,) = ledger.human_tags(store)
+    (kept,) = human_tags(store)
     after = read.load(store, key)
     assert kept.span == after.steps[1].ask.id
     assert BADGE not in kept.span
@@ -271,7 +273,7 @@ def test_a_pattern_that_matches_in_digests_and_ids_of_ours_leaves_them(store: St
         "INSERT INTO setting VALUES (?, ?)",
         (f"bisect/{recorded.id}/x", msgspec.json.encode({"trace": recorded.id}).decode()),
     )
-    store._redactor = Redactor(b"trial", Policy(rules=own.rules({"hex": "[0-9a-f]{4}"})))
+    store._redactor = Redactor(b"trial", Policy(rules=rules.rules({"hex": "[0-9a-f]{4}"})))
     scrub(store, JUDGEMENTS)
     name, value = store.db.execute(
         "SELECT name, value FROM setting WHERE name LIKE 'b%'"
@@ -344,7 +346,7 @@ def test_an_encrypted_database_is_scrubbed_too(path: Path) -> None:
         rewriting.decrypt(path)
         assert not found_in(path, [BADGE])
     finally:
-        keys.forget()
+        encryption.forget()
 
 
 # --- the command

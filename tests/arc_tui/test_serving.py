@@ -19,12 +19,12 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arc_tui.cli import cli
-from arc_tui.live.serving import packets, server, session
-from arc_tui.live.serving.gate import Gate
-from arc_tui.live.serving.packets import Asked, Resized, Size, Typed
+from arc_tui.commands import cli
+from arc_tui.serve import server, session
+from arc_tui.serve.server import Gate
+from arc_tui.serve.session import Asked, Resized, Size, Typed
+from replay.care import rewriting
 from replay.errors import ArcError
-from replay.store.cipher import rewriting
 from tests.arc_tui.live_case import ROOT
 from tests.browser import chromium, needs_chromium
 
@@ -172,13 +172,13 @@ async def test_everything_a_page_loads_is_served_here_and_nothing_else_is_allowe
 
 @given(st.text() | st.binary().map(lambda data: data.decode("latin-1")))
 def test_what_is_no_word_of_a_page_is_not_heard(text: str) -> None:
-    said = packets.heard(text)
-    assert said is None or packets.for_app(said)[:1] in (b"D", b"M", b"")
+    said = session.heard(text)
+    assert said is None or session.for_app(said)[:1] in (b"D", b"M", b"")
 
 
 @given(st.text(st.characters(codec="utf-8")))
 def test_what_is_typed_arrives_as_it_is(text: str) -> None:
-    assert packets.for_app(Typed(text)) == packets.packet(b"D", text.encode())
+    assert session.for_app(Typed(text)) == session.packet(b"D", text.encode())
 
 
 @pytest.mark.parametrize(
@@ -194,23 +194,23 @@ def test_what_is_typed_arrives_as_it_is(text: str) -> None:
         ("[]", None),
     ],
 )
-def test_a_page_is_understood(text: str, said: packets.Said | None) -> None:
-    assert packets.heard(text) == said
+def test_a_page_is_understood(text: str, said: session.Said | None) -> None:
+    assert session.heard(text) == said
 
 
 async def test_of_an_app_only_what_it_shows_is_passed_on() -> None:
     stream = asyncio.StreamReader()
     for data in (
-        packets.BEGUN,
-        packets.packet(b"D", b"one"),
-        packets.packet(b"M", b'{"type": "open_url", "url": "http://example.org"}'),
-        packets.packet(b"M", b'{"type": "deliver_file_start", "key": "1"}'),
-        packets.packet(b"D", b"two"),
+        session.BEGUN,
+        session.packet(b"D", b"one"),
+        session.packet(b"M", b'{"type": "open_url", "url": "http://example.org"}'),
+        session.packet(b"M", b'{"type": "deliver_file_start", "key": "1"}'),
+        session.packet(b"D", b"two"),
         b"D\0\0\0\x05cut",
     ):
         stream.feed_data(data)
     stream.feed_eof()
-    assert [payload async for payload in packets.shown(stream)] == [b"one", b"two"]
+    assert [payload async for payload in session.shown(stream)] == [b"one", b"two"]
 
 
 # --- a tab
@@ -240,7 +240,7 @@ async def test_an_app_ends_when_whoever_served_it_is_gone(bundled: Path) -> None
     process = await session._start(session.Served(bundled, None), Size(width=80, height=24))
     assert process.stdin is not None
     assert process.stdout is not None
-    drawn = packets.shown(process.stdout)
+    drawn = session.shown(process.stdout)
     await anext(drawn)
     process.stdin.close()
     async for _ in drawn:

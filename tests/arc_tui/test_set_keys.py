@@ -15,10 +15,10 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 import arc_tui
-from arc_tui.keymap import bound, checked, named
-from arc_tui.screens.trace.screen import TraceScreen
+from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.settings import Settings
-from arc_tui.widgets.document import NAMED
+from arc_tui.ui.document import NAMED
+from arc_tui.ui.keymap import bound, checked, named
 from tests.arc_tui.test_every_screen import (
     LARGE,
     TABLE,
@@ -147,23 +147,24 @@ def test_no_sentence_names_a_key_by_itself() -> None:
     assert not found
 
 
-PAGES = {OURS / "widgets" / "trace" / name for name in ("why_page.py", "why_probes.py")}
+PAGES = {OURS / "features" / "trace" / "pages.py"}
 """The pages of a screen that a command prints too, with `Keyed.without_keys`."""
 
-APP = ("arc_tui.app", "arc_tui.screens.", "arc_tui.routing", "arc_tui.keymap")
+APP = ("arc_tui.app", "arc_tui.routes", "arc_tui.ui.keymap")
 
 
 def test_commands_load_no_sentence_that_names_a_key() -> None:
     """But the app itself, and pages whose keys they print as commands."""
     seen: set[Path] = set()
-    waiting = list((OURS / "cli").rglob("*.py"))
+    waiting = [OURS / "cli.py", *(OURS / "features").rglob("*command.py")]
     while waiting:
         path = waiting.pop()
         if path not in seen:
             seen.add(path)
             waiting += imported(path)
     assert {path for path in seen if NAMED.search(path.read_text())} == PAGES
-    assert {part.name for path in seen for part in path.parents} >= {"replay", "taxonomy", "jobs"}
+    rooms = {part.name for path in seen for part in path.parents}
+    assert rooms >= {"replay", "taxonomy", "experiments"}
 
 
 def imported(path: Path) -> Iterator[Path]:

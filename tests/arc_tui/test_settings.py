@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from arc_tui import config_template, keymap, themes
-from arc_tui.cli import configuring
+from arc_tui import config
 from arc_tui.config import AppConfig, BadConfig, Config, RedactConfig, read_config
+from arc_tui.features.settings import command
+from arc_tui.features.settings.view import build_settings
 from arc_tui.settings import Settings, read_settings
-from arc_tui.views.settings import build_settings
+from arc_tui.ui import keymap, themes
 from tests.spoken import spoken
 
 
@@ -90,14 +91,14 @@ def test_everything_bound_is_listed_with_what_it_does() -> None:
 
 def test_the_file_that_is_made_says_nothing_and_shows_everything(tmp_path: Path) -> None:
     file = tmp_path / "new" / "config.toml"
-    config_template.make(file)
+    config.make(file)
     assert read_config(file) == Config()
     for shape in (AppConfig, RedactConfig, Config):
         for each in structs.fields(shape):
-            assert each.encode_name in config_template.TEMPLATE
+            assert each.encode_name in config.TEMPLATE
     said = "\n".join(
         line.removeprefix("# ")
-        for line in config_template.TEMPLATE.splitlines()
+        for line in config.TEMPLATE.splitlines()
         if not line.startswith("# ") or " = " in line
     )
     found = read_settings(written(tmp_path, said))
@@ -118,7 +119,7 @@ def test_only_init_writes(tmp_path: Path) -> None:
         spoken("config", *words, cwd=tmp_path, ARC_CONFIG_DIR=str(folder))
         assert not folder.exists()
     assert spoken("config", "--init", cwd=tmp_path, ARC_CONFIG_DIR=str(folder)).code == 0
-    assert (folder / "config.toml").read_text() == config_template.TEMPLATE
+    assert (folder / "config.toml").read_text() == config.TEMPLATE
 
 
 # --- arc config
@@ -167,7 +168,7 @@ def test_a_bad_file_is_one_sentence_with_code_2(tmp_path: Path) -> None:
 def test_edit_opens_the_file_and_says_what_is_wrong_with_it_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert configuring.KEYS == "keys"
+    assert command.KEYS == "keys"
     file = written(tmp_path, "")
     monkeypatch.delenv("VISUAL", raising=False)
     there = {"ARC_CONFIG_DIR": str(tmp_path), "EDITOR": "sed -i -e '$a [ownrs]'"}

@@ -11,12 +11,12 @@ from textual.command import Hit
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
-from arc_tui.config_template import TEMPLATE
-from arc_tui.palette import Keys
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.screens.settings.screen import SettingsScreen
+from arc_tui.config import TEMPLATE
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.settings.screen import SettingsScreen
 from arc_tui.settings import Settings, read_settings
-from arc_tui.themes import DARK, LIGHT
+from arc_tui.ui.keymap import KeyCommands
+from arc_tui.ui.themes import DARK, LIGHT
 from tests.arc_tui.opening import looks_like
 from tests.screen import rows, settle, text
 
@@ -188,7 +188,7 @@ async def test_bar_help_and_palette_show_the_keys_that_were_set(six_runs: Path) 
         await settle(pilot)
         assert "f7 sort" in rows(app)[-1]
         assert "f11 help" in rows(app)[-1]
-        hits = [hit async for hit in Keys(app.screen).search("sort")]
+        hits = [hit async for hit in KeyCommands(app.screen).search("sort")]
         assert "sort  f7" in [str(hit.match_display) for hit in hits if isinstance(hit, Hit)]
         await pilot.press("s")
         await settle(pilot)

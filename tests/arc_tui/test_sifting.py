@@ -13,28 +13,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from arc_tui import format
-from arc_tui.views.trace.copies import call_json, command_of, copies
-from arc_tui.views.trace.sifting import BadFilter, Term, meant, sifted, terms
-from arc_tui.views.trace.step import CallView, build_step
-from arc_tui.views.trace.tree import Branch, visible
-from arc_tui.views.trace.view import Lane, TraceView, build_trace
-from arc_tui.widgets.document import (
+from arc_tui.features.trace.copies import call_json, command_of, copies
+from arc_tui.features.trace.lanes import draw, fit_time, has_times, time_words, zooms
+from arc_tui.features.trace.tree_filter import BadFilter, Term, meant, sifted, terms
+from arc_tui.ui import format
+from arc_tui.ui.document import (
     Block,
     Fold,
     Row,
     fold_at,
+    hidden_beyond,
+    hiding,
     laid_out_json,
     lay_out,
+    level_around,
+    level_at,
+    pattern,
     row_text,
     value,
 )
-from arc_tui.widgets.finding import hidden_beyond, hiding, pattern
-from arc_tui.widgets.json_levels import level_around, level_at
-from arc_tui.widgets.trace.binning import draw, zooms
-from arc_tui.widgets.trace.timeline import fit_time, has_times, time_words
+from arc_tui.views.step import CallView, build_step
+from arc_tui.views.trace import Lane, TraceView, build_trace
+from arc_tui.views.tree import Branch, visible
 from replay.store.rows import StepRow
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import sample
 
 JSONS = st.recursive(

@@ -13,14 +13,15 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from arc_tui.cli import cli
+from arc_tui.commands import cli
 from replay.compare.rules import BadRule
 from replay.store.rows import trace_rows
 from replay.trace import Cost, Header, Json, ModelCall, Outcome, ToolCall
 from taxonomy.classes import Shape
 from taxonomy.findings import Diagnosis, StepScore
-from taxonomy.ledger import open_ledger
-from taxonomy.stats.report import gold_of, runs_of
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.metrics.calls import gold_of
+from taxonomy.stats.runs import runs_of
 from tests.arc_tui.sample import put, scores
 from tests.build import Part, call, error, step, trace
 

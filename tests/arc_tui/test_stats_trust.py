@@ -13,12 +13,12 @@ from msgspec import structs
 
 from replay.errors import NotFound
 from replay.trace import AgentSpan, Header, Json, Outcome
-from taxonomy.change import start_of
 from taxonomy.classes import Shape
 from taxonomy.findings import Diagnosis
-from taxonomy.ledger import open_ledger
-from taxonomy.wording import varied
-from taxonomy.wording.varied import Scored, Varied
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.metrics.change import start_of
+from taxonomy.paraphrase_test import result as varied
+from taxonomy.paraphrase_test.result import Scored, Varied, kept
 from tests.arc_tui.sample import PASSED, put, scores
 from tests.arc_tui.test_stats import QUIET, add, figures, run, shown
 from tests.build import step, trace
@@ -226,7 +226,7 @@ def test_what_users_did_is_a_share_of_the_sessions_that_would_say_so(db: Path) -
 
 def test_tasks_asked_in_other_words_are_listed_with_what_they_show(db: Path) -> None:
     with open_ledger(db) as store:
-        assert not varied.kept(store)
+        assert not kept(store)
     add(db, "route", "0", False)
     key = json.loads(_ls(db))[0]["trace"]
     wordings = tuple(
@@ -249,6 +249,6 @@ def test_tasks_asked_in_other_words_are_listed_with_what_they_show(db: Path) -> 
 def _ls(path: Path) -> str:
     from click.testing import CliRunner
 
-    from arc_tui.cli import cli
+    from arc_tui.commands import cli
 
     return CliRunner().invoke(cli, ["--db", str(path), "ls", "--json"]).stdout

@@ -14,24 +14,25 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
 
+from arc_tui import importing
 from arc_tui.app import ArcApp
-from arc_tui.jobs import importing
-from arc_tui.jobs.bisect.bisecting_steps import bisecting_steps
-from arc_tui.jobs.bisect.step_plan import StepsWanted
+from arc_tui.experiments.dialogs import AttachBox
+from arc_tui.experiments.runner import Moved
+from arc_tui.features.bisect_steps.plan import StepsWanted
+from arc_tui.features.bisect_steps.run import bisecting_steps
+from arc_tui.features.bisect_steps.screen import StepsScreen
+from arc_tui.features.bisect_steps.view import StepsView
+from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.places import fixtures
-from arc_tui.screens.going import Moved
-from arc_tui.screens.steps.screen import StepsScreen
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.views.steps.view import StepsView
-from arc_tui.widgets.ask_box import AskBox
-from arc_tui.widgets.attach_box import AttachBox
-from replay.edit import Edit, InjectConstraint
+from arc_tui.ui.dialogs import AskBox
+from replay import kept
+from replay.edit.changes import Edit, InjectConstraint
 from replay.free.stub import Stub
 from replay.models.demo import Demo
-from replay.store import edits, stubs
+from replay.store import edits
 from replay.store.rows import trace_row
-from taxonomy.belief.demo import DemoBeliefs
-from taxonomy.ledger import open_ledger
+from taxonomy.first_contradiction.question import DemoBeliefs
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.opening import SIZES, looks_like, until
 from tests.messages_api import Body, MessagesApi
 from tests.replay.live_case import MODEL
@@ -229,7 +230,7 @@ async def test_the_point_of_no_return_of_a_fix_is_asked_for_what_it_needs(db: Pa
         result=json.dumps({"order_id": "1039", "status": "delivered", "total_cents": 12900}),
     )
     with open_ledger(db) as store:
-        stubs.put(store, key(db, TOUR), read, source="test")
+        kept.put(store, key(db, TOUR), read, source="test")
         edits.save(store, READ_FIRST)
     async with opened(db, TOUR, samples=2) as (pilot, screen):
         await press(pilot, "left")
@@ -266,7 +267,7 @@ def views(db: Path) -> list[StepsView]:
     """Every view of a search, in another database."""
     wanted = StepsWanted(trace=LONG, oracle="belief")
     with pytest.MonkeyPatch.context() as patch, open_ledger(":memory:") as store:
-        patch.setattr("arc_tui.jobs.bisect.bisecting_steps.BETWEEN_VIEWS_S", 0)
+        patch.setattr("arc_tui.features.bisect_steps.run.BETWEEN_VIEWS_S", 0)
         with open_ledger(db) as source:
             source.db.backup(store.db)
         return list(bisecting_steps(store, wanted))

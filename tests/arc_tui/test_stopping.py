@@ -11,10 +11,10 @@ import pytest
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
-from arc_tui.screens import base
-from arc_tui.screens.failures import FailuresScreen
-from arc_tui.screens.runs.screen import RunsScreen
-from replay.store import Store
+from arc_tui.features.failures.screen import FailuresScreen
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.ui import screen
+from replay.store.handle import Store
 from tests.arc_tui.opening import PATIENCE_S, until
 from tests.screen import settle, text
 
@@ -25,7 +25,7 @@ FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 @pytest.fixture(autouse=True)
 def no_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is not answered at once takes long."""
-    monkeypatch.setattr(base, "MOMENT_S", 0.02)
+    monkeypatch.setattr(screen, "MOMENT_S", 0.02)
 
 
 class Endless:
@@ -61,7 +61,7 @@ async def stopped(pilot: Pilot[None], question: Endless) -> None:
 async def test_a_screen_that_was_not_told_anything_yet_is_left(
     six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arc_tui.screens.failures.build_failures", endless)
+    monkeypatch.setattr("arc_tui.features.failures.screen.build_failures", endless)
     async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("P")
@@ -81,7 +81,7 @@ async def test_what_was_shown_stays_where_another_question_is_stopped(
         await settle(pilot)
         before = text(pilot.app)
         with monkeypatch.context() as patched:
-            patched.setattr("arc_tui.screens.failures.build_failures", endless)
+            patched.setattr("arc_tui.features.failures.screen.build_failures", endless)
             await pilot.press("b")
             await until(pilot, SAID)
             await stopped(pilot, endless)
@@ -95,7 +95,7 @@ async def test_the_list_of_runs_stays_and_can_be_read_again(
     six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("arc_tui.screens.runs.screen.build_runs", endless)
+        patched.setattr("arc_tui.features.runs.screen.build_runs", endless)
         async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
             await until(pilot, SAID)
             await stopped(pilot, endless)
@@ -110,7 +110,7 @@ async def test_the_list_of_runs_stays_and_can_be_read_again(
 async def test_what_is_answered_in_time_says_nothing(
     six_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "MOMENT_S", PATIENCE_S)
+    monkeypatch.setattr(screen, "MOMENT_S", PATIENCE_S)
     async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         assert not pilot.app.screen._questions  # type: ignore[attr-defined]
@@ -122,7 +122,7 @@ async def test_what_is_answered_in_time_says_nothing(
 async def test_a_click_on_it_stops_too(
     six_runs: Path, endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arc_tui.screens.failures.build_failures", endless)
+    monkeypatch.setattr("arc_tui.features.failures.screen.build_failures", endless)
     async with ArcApp(six_runs).run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("P")

@@ -11,11 +11,12 @@ from msgspec import structs
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.widgets.tagging.picker import TagPicker
+from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.features.trace.tag_picker import TagPicker
 from taxonomy.classes import SUB_LABELS, FailureClass
 from taxonomy.findings import Evidence, Finding
-from taxonomy.ledger import human_tags, open_ledger
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import human_tags
 from tests.arc_tui import opening, sample
 from tests.arc_tui.test_every_screen import by_key
 from tests.screen import press, rows, text

@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from arc_tui.cli.tagging import tag, tags
-from arc_tui.views.runs.queue import Visit, build_compared
+from arc_tui.features.tagging import tag, tags
+from arc_tui.views.queue import Visit, build_compared
 from replay.errors import ArcError
-from taxonomy import ledger
-from taxonomy.classes import FailureClass, Fault
-from taxonomy.ledger import open_ledger
+from taxonomy.classes import Attribution, FailureClass
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import CleanMark, Tag, clean_marks, human_tags, human_words, put_tag
 from taxonomy.queue import queue
 from tests.arc_tui.six_runs import db
 
@@ -41,7 +41,7 @@ class TestTag:
         said = run(db, tag, "26/1", "3", "loop", "--fault", "harness")
         assert "step 3: loop, the harness's doing" in said.stdout
         with open_ledger(db) as store:
-            assert [each.fault for each in ledger.human_tags(store)] == [Fault.HARNESS]
+            assert [each.fault for each in human_tags(store)] == [Attribution.HARNESS]
 
     def test_nothing_wrong_is_kept_listed_and_taken_back(self, db: Path) -> None:
         assert "nothing wrong" in run(db, tag, "4/2", "--nothing-wrong", "--note", "fine").stdout
@@ -58,19 +58,19 @@ class TestTag:
         assert "nothing wrong: taken back" in run(db, tag, "--undo").stdout
         assert run(db, tag, "--undo").stdout.endswith("step 4: wrong tool: taken back\n")
         with open_ledger(db) as store:
-            assert [each.step for each in ledger.human_tags(store)] == [3]
+            assert [each.step for each in human_tags(store)] == [3]
         assert run(db, tag, "--undo").return_value == 0
         assert run(db, tag, "--undo").return_value == 1, "there is none left"
 
     def test_undo_leaves_the_words_of_others(self, db: Path) -> None:
         run(db, tag, "26/1", "3", "loop")
         with open_ledger(db) as store:
-            (own,) = ledger.human_tags(store)
-            ledger.tag(store, structs.replace(own, by="ada"))
+            (own,) = human_tags(store)
+            put_tag(store, structs.replace(own, by="ada"))
         assert run(db, tag, "--undo").return_value == 0
         assert run(db, tag, "--undo").return_value == 1
         with open_ledger(db) as store:
-            assert [each.by for each in ledger.human_tags(store)] == ["ada"]
+            assert [each.by for each in human_tags(store)] == ["ada"]
 
     @pytest.mark.parametrize("words", [("26/1",), ("--note", "x"), ("--remove",)])
     def test_undo_stands_alone(self, words: tuple[str, ...], db: Path) -> None:
@@ -132,7 +132,7 @@ class TestVisit:
             visit = Visit(queue=queue(store, "mei"))
         assert visit.at(3).line == "queue 4 of 5 · passed with warnings"
         assert visit.at(4).last
-        said = ledger.Clearance(trace=visit.at(1).here.trace, by="mei")
+        said = CleanMark(trace=visit.at(1).here.trace, by="mei")
         assert visit.place_of(said) == 1
 
 
@@ -166,9 +166,9 @@ class TestAgreement:
         assert said.return_value == 1
         assert "no two people have a word on the same run with a blind second word" in said.stdout
         with open_ledger(db) as store:
-            for kept in ledger.human_tags(store):
+            for kept in human_tags(store):
                 if (kept.by, kept.failure) == ("mei", FailureClass.LOOP):
-                    ledger.tag(store, ledger.Tag(
+                    put_tag(store, Tag(
                         trace=kept.trace, span=kept.span, step=kept.step, by="mei",
                         failure=kept.failure, blind=True,
                     ))  # fmt: skip
@@ -177,10 +177,10 @@ class TestAgreement:
 
     def test_beside_one_s_own_word_stand_the_others(self, db: Path) -> None:
         with open_ledger(db) as store:
-            runs = {each.trace: each.run for each in ledger.human_words(store)}
-            trace = next(kept.trace for kept in ledger.human_tags(store) if kept.step == 5)
+            runs = {each.trace: each.run for each in human_words(store)}
+            trace = next(kept.trace for kept in human_tags(store) if kept.step == 5)
             compared = build_compared(store, runs[trace], "mei")
-            cleared = build_compared(store, runs[ledger.clearances(store)[0].trace], "mei")
+            cleared = build_compared(store, runs[clean_marks(store)[0].trace], "mei")
         assert compared.lines == (
             "you: loop at step 3 · ada: bad args at step 5 · another class, 2 steps apart",
         )

@@ -11,7 +11,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 from arc_tui.app import ArcApp
 from arc_tui.settings import Settings
-from arc_tui.themes import AUTO, DARK, LIGHT, OURS, PLAIN, READABLE, chosen, contrast, roles
+from arc_tui.ui.themes import AUTO, DARK, LIGHT, OURS, PLAIN, READABLE, chosen, contrast, roles
 from tests.arc_tui import sample
 from tests.screen import press, settle
 

@@ -10,17 +10,17 @@ import pytest
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
-from arc_tui.jobs.importing import import_paths
-from arc_tui.keymap import bound
+from arc_tui.features.failures.screen import FailuresScreen
+from arc_tui.features.replay.screen import ReplayScreen
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.importing import import_paths
 from arc_tui.places import fixtures
-from arc_tui.screens.failures import FailuresScreen
-from arc_tui.screens.replay.screen import ReplayScreen
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.screens.tour.stops import STOPS
-from arc_tui.screens.trace.screen import TraceScreen
 from arc_tui.settings import Settings
-from arc_tui.widgets.tour_strip import TourStrip
-from taxonomy.ledger import human_tags, open_ledger
+from arc_tui.tour import STOPS, TourStrip
+from arc_tui.ui.keymap import bound
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import human_tags
 from tests.arc_tui.opening import looks_like
 from tests.screen import matches_golden, rows, settle, text
 

@@ -13,18 +13,19 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.replay.screen import ReplayScreen
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.widgets.runs.table import RunTable
-from arc_tui.widgets.trace.detail import NAMES
-from arc_tui.widgets.trace.lanes import GUTTER, Lanes
+from arc_tui.features.replay.screen import ReplayScreen
+from arc_tui.features.runs.widgets import RunTable
+from arc_tui.features.trace.detail import NAMES
+from arc_tui.features.trace.lanes import GUTTER, Lanes
+from arc_tui.features.trace.screen import TraceScreen
 from replay.store import handle, trouble
 from replay.store.rows import step_rows
 from replay.trace import Outcome
-from taxonomy import ledger
 from taxonomy.classes import FailureClass
-from taxonomy.ledger import open_ledger
-from taxonomy.query import TagRow, tag_rows
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.scores import HumanScore, give
+from taxonomy.judgements.tags import TagRow
+from taxonomy.query.failures import tag_rows
 from tests.arc_tui import opening, sample
 from tests.arc_tui.opening import SIZES, WIDE, looks_like
 from tests.build import trace
@@ -292,9 +293,9 @@ async def test_enter_on_evidence_of_another_step_goes_there(db: Path, key: str) 
 async def test_s_shows_the_scores_of_each_source_and_says_whose(db: Path, key: str) -> None:
     with open_ledger(db) as store:
         rows_ = step_rows(store, key)
-        ledger.give(
+        give(
             store,
-            ledger.Opinion(trace=key, span=rows_[2].span, step=2, value=0.4, by="ada"),
+            HumanScore(trace=key, span=rows_[2].span, step=2, value=0.4, by="ada"),
         )
     async with opened(db, key) as (pilot, screen):
         assert "score by human, else rule" in text(pilot.app)

@@ -14,18 +14,18 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
-from arc_tui.jobs.tryout.kept import KEPT, kept_tries
-from arc_tui.jobs.tryout.trying import trying
-from arc_tui.jobs.tryout.wish import Wanted
-from arc_tui.screens.failures import FailuresScreen
-from arc_tui.screens.going import Moved
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.screens.trying.screen import TryScreen
-from arc_tui.views.trying.view import TryView
-from arc_tui.widgets.ask_box import AskBox
-from replay.edit import Edit
-from replay.store import edits, notes
-from taxonomy.ledger import open_ledger
+from arc_tui.experiments.runner import Moved
+from arc_tui.features.edit_test.kept import KEPT, kept_tries
+from arc_tui.features.edit_test.request import Wanted
+from arc_tui.features.edit_test.run import trying
+from arc_tui.features.edit_test.screen import TryScreen
+from arc_tui.features.edit_test.view import TryView
+from arc_tui.features.failures.screen import FailuresScreen
+from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.ui.dialogs import AskBox
+from replay.edit.changes import Edit
+from replay.store import answers, edits
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import try_case
 from tests.arc_tui.try_case import V4, V4_EDIT
 from tests.messages_api import MessagesApi
@@ -134,7 +134,7 @@ def kept_at(db: Path, ran_ns: int) -> None:
         *_, view = trying(store, wanted)
         (kept,) = kept_tries(store)
         name = f"{KEPT}{kept.edit}/{view.digest}"
-        notes.keep(store, name, structs.replace(kept, ran_ns=ran_ns))
+        answers.keep(store, name, structs.replace(kept, ran_ns=ran_ns))
 
 
 async def test_without_an_edit_r_asks_for_one_which_may_be_a_file(db: Path) -> None:
@@ -182,7 +182,7 @@ async def test_the_newest_prompt_is_edited_in_the_editor_of_the_person(
         seen.append(text)
         return V4.read_text()
 
-    monkeypatch.setattr("arc_tui.screens.trying.screen.edited", write)
+    monkeypatch.setattr("arc_tui.features.edit_test.screen.edited", write)
     async with opened(db, edit=None) as (pilot, screen):
         await press(pilot, "E")
         assert "there is no need to" in seen[0]
@@ -233,7 +233,7 @@ def views(db: Path) -> list[TryView]:
     """Every view of a try, in another database."""
     wanted = Wanted(edit=V4_EDIT, query=LABEL, traces=broken(db), model="demo")
     with pytest.MonkeyPatch.context() as patch, open_ledger(":memory:") as store:
-        patch.setattr("arc_tui.jobs.tryout.trying.BETWEEN_VIEWS_S", 0)
+        patch.setattr("arc_tui.features.edit_test.run.BETWEEN_VIEWS_S", 0)
         with open_ledger(db) as source:
             source.db.backup(store.db)
         return list(trying(store, wanted))

@@ -13,25 +13,24 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from arc_tui.cli.edits import edits as edits_
-from arc_tui.cli.trying import try_
-from arc_tui.jobs.tryout.estimate import foreseen
-from arc_tui.jobs.tryout.kept import kept_tries
-from arc_tui.jobs.tryout.plan import tryout
-from arc_tui.jobs.tryout.trying import trying
-from arc_tui.jobs.tryout.wish import Wanted, Whom, edit_named
+from arc_tui.features.edit_test.command import try_
+from arc_tui.features.edit_test.kept import kept_tries
+from arc_tui.features.edit_test.plan import foreseen, tryout
+from arc_tui.features.edit_test.request import Wanted, Whom, edit_named
+from arc_tui.features.edit_test.run import trying
+from arc_tui.features.edit_test.text import NOT_OUTCOMES, p_words, short
+from arc_tui.features.edit_test.view import TryView
+from arc_tui.features.replay.edits import build_edits
+from arc_tui.features.replay.edits import edits as edits_
 from arc_tui.places import fixtures
-from arc_tui.views.replay.edits import build_edits
-from arc_tui.views.trying.view import TryView
-from arc_tui.views.trying.words import NOT_OUTCOMES, p_words, short
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.models.demo import Demo
 from replay.store import edits
-from taxonomy import ledger
-from taxonomy.classes import FailureClass, Fault
-from taxonomy.ledger import open_ledger
+from taxonomy import held_out
+from taxonomy.classes import Attribution, FailureClass
+from taxonomy.judgements.diagnoses import ENGINE
+from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.language import BadQuery
-from taxonomy.stats import holding
 from tests.arc_tui import try_case
 from tests.arc_tui.try_case import CLASS, V4, V4_EDIT
 from tests.messages_api import FAULTS, Body, MessagesApi
@@ -194,7 +193,7 @@ def test_failures_of_others_and_held_out_tasks_are_left_out_and_said(db: Path) -
     names = traces(db)
     with open_ledger(db) as store:
         made_up = FailureClass.HALLUCINATED_STATE
-        try_case.tagged(store, names["shop-refund-v1-0"], 0, made_up, Fault.HARNESS)
+        try_case.tagged(store, names["shop-refund-v1-0"], 0, made_up, Attribution.HARNESS)
         holding_of(store, "where-is-it")
     said = demo(db, str(V4), "--on", "outcome:failed", "-k", "1").stdout
     assert "1 run left out: the harness's doing; no prompt edit can answer it" in said
@@ -206,10 +205,10 @@ def test_failures_of_others_and_held_out_tasks_are_left_out_and_said(db: Path) -
 
 
 def holding_of(store: Any, task: str) -> None:
-    from replay.store import notes
+    from replay.store import answers as notes
 
-    notes.keep(store, "held out", holding.Holding(strata={task: ""}, since_ns={task: 1}))
-    assert holding.hidden(store) == {task}
+    notes.keep(store, "held out", held_out.HeldOutSet(strata={task: ""}, since_ns={task: 1}))
+    assert held_out.hidden(store) == {task}
 
 
 def test_a_persons_tag_moves_the_break(db: Path) -> None:
@@ -471,4 +470,4 @@ def test_numbers_read_as_a_person_writes_them() -> None:
 def test_a_command_without_an_edit_in_its_wish_tries_nothing(db: Path) -> None:
     with open_ledger(db) as store, pytest.raises(ArcError, match="there is no edit to try"):
         next(trying(store, Wanted(edit=None, query=CLASS)))
-    assert ledger.ENGINE
+    assert ENGINE

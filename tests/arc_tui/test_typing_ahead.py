@@ -17,21 +17,21 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
+from arc_tui.features.help.screen import HelpScreen
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.runs.widgets import RunTable
+from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.places import fixtures
-from arc_tui.screens import typing_ahead
-from arc_tui.screens.base import ArcScreen
-from arc_tui.screens.help.screen import HelpScreen
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.views.runs.view import build_runs
-from arc_tui.views.trace.view import build_beginning
-from arc_tui.widgets.ask_box import AskBox
-from arc_tui.widgets.runs.table import RunTable
+from arc_tui.ui import textual_private
+from arc_tui.ui.dialogs import AskBox
+from arc_tui.ui.screen import ArcScreen
+from arc_tui.views.runs import build_runs
+from arc_tui.views.trace import build_beginning
 from replay.errors import NotFound
-from replay.store import Store
-from taxonomy import ledger
+from replay.store.handle import Store
 from taxonomy.classes import FailureClass
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import human_tags
 from tests.arc_tui import opening
 from tests.arc_tui.opening import PATIENCE_S, until
 from tests.arc_tui.six_runs import db
@@ -58,7 +58,7 @@ def burst(app: ArcApp, *keys: str) -> None:
 
 def tagged(db: Path) -> list[FailureClass]:
     with open_ledger(db) as store:
-        return [tag.failure for tag in ledger.human_tags(store)]
+        return [tag.failure for tag in human_tags(store)]
 
 
 class Slow:
@@ -77,7 +77,7 @@ class Slow:
 @pytest.fixture
 def slow_trace(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
     slow = Slow(build_beginning)
-    monkeypatch.setattr("arc_tui.screens.trace.screen.build_beginning", slow)
+    monkeypatch.setattr("arc_tui.features.trace.screen.build_beginning", slow)
     yield slow
     slow.go_on.set()
 
@@ -85,7 +85,7 @@ def slow_trace(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
 @pytest.fixture
 def slow_list(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
     slow = Slow(build_runs)
-    monkeypatch.setattr("arc_tui.screens.runs.screen.build_runs", slow)
+    monkeypatch.setattr("arc_tui.features.runs.screen.build_runs", slow)
     yield slow
     slow.go_on.set()
 
@@ -145,7 +145,7 @@ async def test_every_key_of_a_long_burst_has_its_turn(db: Path) -> None:
         await settle(pilot)
         assert isinstance(pilot.app.screen, HelpScreen)
     with open_ledger(db) as store:
-        first, second = ledger.human_tags(store)
+        first, second = human_tags(store)
     assert second.step == first.step + 2
     assert second.note == "why so"
 
@@ -163,7 +163,7 @@ async def test_what_is_found_is_gone_to_before_the_key_behind_it(db: Path) -> No
         burst(app_of(pilot), "enter", "/", *"reservation", "enter", *"nth")
         await settle(pilot)
     with open_ledger(db) as store:
-        assert [tag.step for tag in ledger.human_tags(store)] == [there]
+        assert [tag.step for tag in human_tags(store)] == [there]
 
 
 async def test_what_is_typed_behind_slash_arrives_whole_and_its_list_is_waited_for(
@@ -205,7 +205,7 @@ async def test_a_file_is_imported_open_and_tagged_in_three_keys(
         shown = pilot.app.screen.view.run
         assert shown.task == "many-wishes"
     with open_ledger(db) as store:
-        (tag,) = ledger.human_tags(store)
+        (tag,) = human_tags(store)
     assert (tag.trace, tag.failure) == (shown.trace, H)
 
 
@@ -299,7 +299,7 @@ async def test_what_was_typed_for_a_run_that_is_gone_does_nothing_else(
     def gone(*_: object) -> None:
         raise NotFound("no such run", "")
 
-    monkeypatch.setattr("arc_tui.screens.trace.screen.build_beginning", gone)
+    monkeypatch.setattr("arc_tui.features.trace.screen.build_beginning", gone)
     async with opened(db) as pilot:
         await settle(pilot)
         burst(app_of(pilot), "enter", "t", "h")
@@ -317,7 +317,7 @@ async def test_a_bug_ends_the_app_with_keys_waiting(
     def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("arc_tui.screens.trace.screen.build_beginning", broken)
+    monkeypatch.setattr("arc_tui.features.trace.screen.build_beginning", broken)
 
     async def typed() -> None:
         async with opened(db) as pilot:
@@ -336,7 +336,7 @@ async def test_a_screen_that_is_never_told_anything_lets_keys_through_in_the_end
         await settle(pilot)
         burst(app_of(pilot), "enter")
         await begun(pilot, slow_trace)
-        monkeypatch.setattr(typing_ahead, "PATIENCE_S", 0.05)
+        monkeypatch.setattr(textual_private, "PATIENCE_S", 0.05)
         burst(app_of(pilot), "t", "h")
         await until(pilot, "forgotten")
         burst(app_of(pilot), "?")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from arc_tui import cli
+from arc_tui import commands
 from replay.errors import RequestRefused
 from replay.models import line
 from tests.arc_tui.bisect_case import TOUR, prompt
@@ -65,7 +65,7 @@ def ended(db: Path, *words: str) -> int:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("sys.argv", ["arc", "--db", str(db), *words])
         with pytest.raises(SystemExit) as error:
-            cli.main()
+            commands.main()
     assert isinstance(error.value.code, int)
     return error.value.code
 

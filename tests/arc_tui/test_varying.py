@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.cli.varying import vary
-from arc_tui.jobs import importing
+from arc_tui import importing
+from arc_tui.features.paraphrase.command import vary
 from arc_tui.places import fixtures
 from replay.errors import ArcError, ModelRefused, OfflineMiss
 from replay.models.demo import Demo
 from replay.store import edits
 from replay.store.rows import trace_rows
-from taxonomy.ledger import open_ledger
-from taxonomy.wording import varied
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.paraphrase_test import result as varied
 from tests.arc_tui import nameless
 from tests.judge_policy import Judge, prompt
 from tests.messages_api import Body, MessagesApi, message, text

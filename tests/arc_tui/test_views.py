@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from arc_tui.views.runs.view import run_rows
-from arc_tui.views.trace.step import COMPARED, StepView, build_step
-from arc_tui.views.trace.tree import path_to, visible
-from arc_tui.views.trace.view import EMPTY, build_trace
-from arc_tui.widgets.document import Block
-from arc_tui.widgets.trace.pages import observations_page
+from arc_tui.features.trace.pages import observations_page
+from arc_tui.ui.document import Block
+from arc_tui.views.runs import run_rows
+from arc_tui.views.step import COMPARED, StepView, build_step
+from arc_tui.views.trace import EMPTY_TRACE, build_trace
+from arc_tui.views.tree import path_to, visible
 from replay.store.write import Writer
 from replay.trace import Batch, Json, OtherSpan, ToolCall
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.language import BadQuery
 from tests.build import call, step, trace
 
@@ -90,5 +90,5 @@ def test_a_call_says_how_slow_it_was_among_all_calls_of_its_tool(tmp_path: Path)
 
 
 def plain(view: StepView) -> str:
-    document = observations_page(EMPTY, view)
+    document = observations_page(EMPTY_TRACE, view)
     return "\n".join(block.text for block in document if isinstance(block, Block))

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from arc_tui.screens.calibration import CalibrationScreen
-from arc_tui.screens.failures import FailuresScreen
-from arc_tui.screens.replay.screen import ReplayScreen
-from arc_tui.screens.runs.screen import RunsScreen
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.widgets.ask_box import AskBox
-from arc_tui.widgets.attach_box import AttachBox
-from arc_tui.widgets.failures.runs import FailureRuns
-from arc_tui.widgets.replay.prompt_area import PromptArea
-from arc_tui.widgets.replay.target_list import TargetList
+from arc_tui.experiments.dialogs import AttachBox
+from arc_tui.experiments.edit_widgets import PromptArea, TargetList
+from arc_tui.features.calibration.screen import CalibrationScreen
+from arc_tui.features.failures.screen import FailuresScreen
+from arc_tui.features.failures.widgets import FailureRuns
+from arc_tui.features.replay.screen import ReplayScreen
+from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.ui.dialogs import AskBox
 from replay.store.rows import step_rows, trace_row
-from taxonomy import ledger
 from taxonomy.classes import FailureClass
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import Tag, put_tag
 from tests.arc_tui.free_case import FEW, TOUR
 from tests.arc_tui.test_ending import app, running
 from tests.arc_tui.test_every_screen import (
@@ -95,11 +95,11 @@ async def test_r_reads_what_was_labelled_meanwhile(demo: Path) -> None:
 
 def tagged(db: Path) -> None:
     """A run of it tagged by somebody, elsewhere."""
-    with ledger.open_ledger(db) as store:
+    with open_ledger(db) as store:
         trace = trace_row(store, TOUR).trace
         span = step_rows(store, trace)[4].span
-        loop = ledger.Tag(trace=trace, span=span, step=4, failure=FailureClass.LOOP, by="ann")
-        ledger.tag(store, loop)
+        loop = Tag(trace=trace, span=span, step=4, failure=FailureClass.LOOP, by="ann")
+        put_tag(store, loop)
 
 
 def offered_here(pilot: Pilot[None]) -> set[str | None]:

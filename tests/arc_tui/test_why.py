@@ -8,26 +8,26 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from arc_tui.views.trace.markdown import step_markdown
-from arc_tui.views.trace.origins import Ground
-from arc_tui.views.trace.step import StepView, build_step
-from arc_tui.views.trace.view import Lane, TraceView, blinded, build_trace
-from arc_tui.widgets.document import Block, Fold, Item
-from arc_tui.widgets.placed import Placed
-from arc_tui.widgets.trace.why_page import why_page
-from replay.store import Store
-from replay.store.handle import now_ns
-from taxonomy import goals, ledger
-from taxonomy.calibration import gate
-from taxonomy.calibration.agreement import Estimate
-from taxonomy.calibration.item_gate import ItemGate, keep_item
-from taxonomy.classes import FailureClass, Fault
+from arc_tui.features.trace.pages import why_page
+from arc_tui.ui.document import Block, Fold, Item, Placed
+from arc_tui.views.step import StepView, build_step, step_markdown
+from arc_tui.views.trace import Lane, TraceView, blinded, build_trace
+from arc_tui.views.value_origins import Ground
+from replay.store.handle import Store, now_ns
+from taxonomy import goals
+from taxonomy.calibration import judge_approval
+from taxonomy.calibration.item_approval import ItemGate, keep_item
+from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Evidence, Finding, Signal
 from taxonomy.findings import Item as RubricItem
 from taxonomy.goals import Goal, Goals, Task
-from taxonomy.judge import kept
-from taxonomy.judge.bench import Judged
-from taxonomy.judge.kept import ScoreSet
+from taxonomy.judge import kept_scores
+from taxonomy.judge.kept_scores import ScoreSet
+from taxonomy.judge.run import Judged
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.scores import HumanScore, give
+from taxonomy.judgements.tags import Tag, put_tag
+from taxonomy.metrics.agreement import Estimate
 from tests.arc_tui import sample
 from tests.build import call, step, trace
 
@@ -50,12 +50,12 @@ def store(tmp_path: Path) -> Store:
         published_votes=(Signal(name="score drop", weight=1.0, phrase="score 0.50 → 0.25"),),
     )
     sample.put(path, sample.header("26", "1", sample.FAILED), sample.failed_run().spans, said)
-    return ledger.open_ledger(path)
+    return open_ledger(path)
 
 
 def judge(store: Store, by: str, values: dict[int, float]) -> None:
     view = build_trace(store, "last")
-    kept.keep(
+    kept_scores.keep(
         store,
         view.run.trace,
         by,
@@ -77,21 +77,23 @@ def judge(store: Store, by: str, values: dict[int, float]) -> None:
 
 def person(store: Store, at: int, value: float) -> None:
     view = build_trace(store, "last")
-    given = ledger.Opinion(
+    given = HumanScore(
         trace=view.run.trace, span=view.steps[at].span, step=at, value=value, by="ada",
         note="half of it",
     )  # fmt: skip
-    ledger.give(store, given)
+    give(store, given)
 
 
 def passes(store: Store, by: str, at_ns: int | None = None) -> None:
     at = now_ns() if at_ns is None else at_ns
-    verdict = gate.Gate(by=by, r=Estimate(value=0.9, n=60), missing=(), checked_ns=at)
-    gate.keep(store, verdict)
+    verdict = judge_approval.JudgeApproval(
+        by=by, r=Estimate(value=0.9, n=60), missing=(), checked_ns=at
+    )
+    judge_approval.keep(store, verdict)
 
 
 def in_thirty_days() -> str:
-    day = datetime.fromtimestamp((now_ns() + gate.EXPIRES_NS) / 1e9, tz=UTC)
+    day = datetime.fromtimestamp((now_ns() + judge_approval.EXPIRES_NS) / 1e9, tz=UTC)
     return f"{day.day} {day:%b %Y}"
 
 
@@ -151,13 +153,13 @@ def test_a_calibrated_judge_counts_and_one_that_failed_says_what_it_lacks(store:
     judge(store, BAND, {2: 0.1})
     judge(store, OTHER, {2: 0.7})
     passes(store, BAND)
-    weak = gate.Gate(
+    weak = judge_approval.JudgeApproval(
         by=OTHER,
         r=Estimate(value=0.5, n=60),
         missing=("r 0.50 is under 0.80",),
         checked_ns=now_ns(),
     )
-    gate.keep(store, weak)
+    judge_approval.keep(store, weak)
     view = build_trace(store, "last")
     assert score(view.lanes).values[2] == 0.1
     said = {who.model: (who.checked, who.used) for who in view.scorers if who.source == "judge"}
@@ -170,10 +172,18 @@ def test_a_calibrated_judge_counts_and_one_that_failed_says_what_it_lacks(store:
 def test_a_judge_that_is_trusted_on_other_tasks_says_on_which(store: Store) -> None:
     judge(store, BAND, {2: 0.1})
     r = Estimate(value=0.9, n=60)
-    shop = gate.CategoryGate(category="shop", r=r, missing=())
-    code = gate.CategoryGate(category="code", r=r, missing=("2 of at least 5 labels",))
-    gate.keep(store, gate.Gate(by=BAND, r=r, missing=("code: 2 of at least 5 labels",),
-                               categories=(code, shop), checked_ns=now_ns()))  # fmt: skip
+    shop = judge_approval.CategoryGate(category="shop", r=r, missing=())
+    code = judge_approval.CategoryGate(category="code", r=r, missing=("2 of at least 5 labels",))
+    judge_approval.keep(
+        store,
+        judge_approval.JudgeApproval(
+            by=BAND,
+            r=r,
+            missing=("code: 2 of at least 5 labels",),
+            categories=(code, shop),
+            checked_ns=now_ns(),
+        ),
+    )
     (who, _) = build_trace(store, "last").scorers
     assert who.checked == f"trusted until {in_thirty_days()}: shop, not used for this run"
     assert not who.used
@@ -181,9 +191,9 @@ def test_a_judge_that_is_trusted_on_other_tasks_says_on_which(store: Store) -> N
 
 def test_a_person_who_answered_items_alone_gave_no_score(store: Store) -> None:
     view = build_trace(store, "last")
-    said = ledger.Opinion(trace=view.run.trace, span=view.steps[3].span, step=3, by="ada",
+    said = HumanScore(trace=view.run.trace, span=view.steps[3].span, step=3, by="ada",
                           items={"tool choice": False})  # fmt: skip
-    ledger.give(store, said)
+    give(store, said)
     lines_ = why(store, 3)
     assert lines_[lines_.index("no score given  human · ada") + 1] == "✗ tool choice"
 
@@ -270,11 +280,11 @@ def test_the_published_rule_shows_its_votes_where_it_names_the_step(store: Store
 
 def test_a_tag_says_who_gave_it_and_whose_doing_it_was(store: Store) -> None:
     view = build_trace(store, "last")
-    given = ledger.Tag(
+    given = Tag(
         trace=view.run.trace, span=view.steps[3].span, step=3, failure=FailureClass.OTHER,
-        by="grace", sub="missing step", fault=Fault.HARNESS,
+        by="grace", sub="missing step", fault=Attribution.HARNESS,
     )  # fmt: skip
-    ledger.tag(store, given)
+    put_tag(store, given)
     assert why(store, 3)[0] == "tagged other / missing step  by grace, whose doing: harness"
 
 
@@ -315,7 +325,7 @@ def test_a_value_from_an_observation_leads_to_its_step(tmp_path: Path) -> None:
     )
     path = tmp_path / "arc.db"
     sample.put(path, sample.header("1", "0", sample.FAILED), run.spans, sample.HEALTHY)
-    with ledger.open_ledger(path) as store:
+    with open_ledger(path) as store:
         view, detail = at_step(store, 1)
         detail = structs.replace(detail, grounds=Ground(store, view.run.trace).under(1))
         page = why_page(view, detail)

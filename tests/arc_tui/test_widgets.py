@@ -12,14 +12,14 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.reactive import reactive
 
-from arc_tui.views.trace.view import Lane
-from arc_tui.widgets import document
-from arc_tui.widgets.cells import fit, spread, wrap
-from arc_tui.widgets.document import Block, Fold, lay_out, row_text, value
-from arc_tui.widgets.rows import RowList
-from arc_tui.widgets.tagging.picker import sub_label
-from arc_tui.widgets.trace.binning import DROP, draw, fit_steps, notes, spikes
-from arc_tui.widgets.trace.json_ink import tokens
+from arc_tui.features.trace.lanes import DROP, draw, fit_steps, notes, spikes
+from arc_tui.features.trace.tag_picker import sub_label
+from arc_tui.ui import document
+from arc_tui.ui.document import Block, Fold, lay_out, row_text, value
+from arc_tui.ui.format import fit, spread, wrap
+from arc_tui.ui.list import RowList
+from arc_tui.ui.page import tokens
+from arc_tui.views.trace import Lane
 from tests.arc_tui.opening import Bare
 from tests.screen import press, settle, text
 

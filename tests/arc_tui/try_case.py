@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from arc_tui.places import fixtures
-from replay.edit import Edit, SetSystem
-from replay.store import Store
+from replay.edit.changes import Edit, SetSystem
+from replay.store.handle import Store
 from replay.store.rows import trace_rows
-from taxonomy import ledger
-from taxonomy.classes import FailureClass, Fault
+from taxonomy.classes import Attribution, FailureClass
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import Tag, put_tag
 
 BROKEN = tuple(f"shop-many-wishes-v5-{trial}" for trial in range(3))
 PASSED = ("shop-refund-v5-0", "shop-refund-v5-1", "shop-cancel-v5-0")
@@ -23,7 +24,7 @@ CLASS = 'class:"hallucinated state"'
 
 def put(path: Path, *more: str) -> dict[str, str]:
     """Those runs in a database; their traces by what the source calls them."""
-    with ledger.open_ledger(path) as store:
+    with open_ledger(path) as store:
         names = (*BROKEN, *PASSED, *more)
         for _ in importing.import_paths(store, [_file(name) for name in names]):
             pass
@@ -35,11 +36,9 @@ def _file(name: str) -> Path:
 
 
 def tagged(
-    store: Store, trace: str, step: int, failure: FailureClass, fault: Fault | None = None
+    store: Store, trace: str, step: int, failure: FailureClass, fault: Attribution | None = None
 ) -> None:
-    ledger.tag(
+    put_tag(
         store,
-        ledger.Tag(
-            trace=trace, span=f"span {step}", step=step, failure=failure, by="ann", fault=fault
-        ),
+        Tag(trace=trace, span=f"span {step}", step=step, failure=failure, by="ann", fault=fault),
     )

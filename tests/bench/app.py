@@ -128,7 +128,7 @@ def _arc(path: Path) -> Terminal:
 
 def _only_trace(path: Path) -> str:
     from replay.store.rows import trace_rows
-    from taxonomy.ledger import open_ledger
+    from taxonomy.judgements.schema import open_ledger
 
     with open_ledger(path) as store:
         return trace_rows(store)[0].trace

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from arc_tui import __version__
-from arc_tui.jobs import importing
+from arc_tui import __version__, importing
+from arc_tui.features.calibration.results import FILE, Results, ResultSet, markdown
+from arc_tui.features.calibration.view import build_calibration
 from arc_tui.places import fixtures
-from arc_tui.views.calibration.results import FILE, Results, ResultSet, markdown
-from arc_tui.views.calibration.view import build_calibration
-from replay.store import Store
-from taxonomy import ledger
+from replay.store.handle import Store
+from taxonomy.judgements.diagnoses import ENGINE
+from taxonomy.judgements.schema import open_ledger
 from tests.shared import DATA
 
 SETS = {
@@ -36,7 +36,7 @@ DIGITS = 6
 def measure(folder: Path) -> Iterator[ResultSet]:
     """Import the traces of each set into a database of their own and hold them to the labels."""
     for name, traces in SETS.items():
-        with ledger.open_ledger(folder / f"{name}.db") as store:
+        with open_ledger(folder / f"{name}.db") as store:
             for _ in importing.import_paths(store, [DATA / traces]):
                 pass
             yield measured(store, name)
@@ -70,7 +70,7 @@ def main() -> None:
         results = Results(
             date=f"{datetime.now(UTC):%Y-%m-%d}",
             version=__version__,
-            engine=ledger.ENGINE,
+            engine=ENGINE,
             sets=tuple(measure(Path(folder))),
         )
     (fixtures() / FILE).write_bytes(encoded(results))

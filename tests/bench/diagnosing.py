@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from arc_tui.jobs import importing
-from replay.store import Store, read
+from arc_tui import importing
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.write import Writer
-from taxonomy import ledger
 from taxonomy.diagnosis import diagnose
+from taxonomy.judgements.diagnoses import undiagnosed
+from taxonomy.judgements.schema import open_ledger
 from tests.bench.corpus import batches, trace
 from tests.bench.measure import Row, ms
 
@@ -42,11 +44,11 @@ PLAIN = (
 def rows(folder: Path) -> Iterator[Row]:
     """A corpus imported, read plainly, loaded as values, diagnosed and kept."""
     database = folder / "diagnosed.db"
-    with ledger.open_ledger(database) as store:
+    with open_ledger(database) as store:
         imported = spent(lambda: fill(store, TRACES, STEPS))
         steps = TRACES * STEPS
         plain = min(spent(lambda: read_plainly(database)) for _ in range(3))
-        keys = ledger.undiagnosed(store)
+        keys = undiagnosed(store)
         loaded = spent(lambda: [read.load(store, key).id for key in keys])
         diagnosed = spent(lambda: list(importing.diagnose_new(store)))
         size = sum(part.stat().st_size for part in folder.glob("diagnosed.db*"))
@@ -80,7 +82,7 @@ def long_sessions(folder: Path) -> Row:
 
 def one_session(database: Path, steps: int) -> tuple[float, float]:
     """Processor seconds of the diagnosis of a session of so many steps, and of reading it."""
-    with ledger.open_ledger(database) as store:
+    with open_ledger(database) as store:
         writer = Writer(store)
         key = writer.write(trace(random.Random(steps), "session", steps))
         writer.finish(key)

@@ -5,7 +5,7 @@ by a ridge that cross-validation chooses. Every figure is of runs held out of th
 features there are was decided with these very sets in sight, so figures on other sets may be lower.
 Runs that no fit sees, long ones among them, are reported beside.
 
-Writes `taxonomy/localiser/weights.py` and `fixtures/localiser.json`; `--dry` only prints.
+Writes `taxonomy/localiser/candidates.py` and `fixtures/localiser.json`; `--dry` only prints.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 
 from replay.statistics import Rate
 from taxonomy.calibration.localisation import Hits, Localisation, Run, baselines, localisation
-from taxonomy.ledger import ENGINE
+from taxonomy.judgements.diagnoses import ENGINE
 from taxonomy.localiser.candidates import MOST, WORTH, shown
 from taxonomy.localiser.features import FEATURES
 from tests.bench.held_out import (
@@ -102,7 +102,7 @@ def measured(runs: Sequence[HeldOut], table: Table) -> dict[str, Any]:
 
 
 def written(weights: Weights, table: Table, sets: Sets) -> str:
-    """The text of `taxonomy/localiser/weights.py`."""
+    """The text of `taxonomy/localiser/candidates.py`."""
     counts = ", ".join(f"{len(runs)} runs of {name}" for name, runs in sets.items())
     rows = [
         f'    "{each.name}": {weights[each.name]:.2f},  # {each.guess:.2f}: {each.meaning}'

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from taxonomy.calibration.confidence import Reliability, reliability
 from taxonomy.localiser.candidates import ranking, shown
 from taxonomy.localiser.features import FEATURES
-from taxonomy.localiser.signs import strength
+from taxonomy.localiser.signals import strength
+from taxonomy.metrics.agreement import Reliability, reliability
 from tests.bench.labelled import Labelled
 from tests.bench.logit import Choice, fit, log_loss
 

@@ -15,8 +15,8 @@ import sqlite_utils
 from sqlite_utils.db import Table
 
 from replay import formats
-from replay.formats.intake import Source, Tally
-from replay.store import Store
+from replay.formats.source import Source, Tally
+from replay.store.handle import Store
 from replay.store.write import Writer
 from tests.bench.corpus import WORDS
 from tests.bench.measure import Row, best, ms

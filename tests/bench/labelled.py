@@ -13,19 +13,20 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from arc_tui.places import fixtures
-from replay.store import Store, read
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Trace
 from taxonomy.calibration.labels import place, read_labels
 from taxonomy.diagnosis import diagnose
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from taxonomy.localiser.candidates import Against
-from taxonomy.localiser.signs import signs, strongest
+from taxonomy.localiser.signals import step_signals, strongest
 from taxonomy.rules import findings
-from taxonomy.rules.case import Case
-from taxonomy.scores import rule_scores
+from taxonomy.rules.context import RuleContext
+from taxonomy.step_scores import rule_scores
 from tests.shared import DATA
 
 SHARED = {"whowhen_ag": "whowhen", "trail_swe_bench": "trail_swe"}
@@ -72,9 +73,9 @@ def bundled(folder: Path) -> tuple[Labelled, ...]:
 
 def labelled(trace: Trace, decisive: set[int]) -> Labelled:
     """A trace as the localiser sees it."""
-    case = Case(trace)
+    case = RuleContext(trace)
     found = findings(case)
-    against = strongest(signs(case, found, rule_scores(case, found)))
+    against = strongest(step_signals(case, found, rule_scores(case, found)))
     return Labelled(
         name=trace.id,
         steps=len(trace.steps),

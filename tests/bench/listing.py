@@ -7,16 +7,15 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from arc_tui.views.runs.arrangement import Arrangement
-from arc_tui.views.runs.view import build_runs, run_rows
-from arc_tui.views.trace.view import build_trace
-from replay.store import Store
+from arc_tui.views.runs import Arrangement, build_runs, run_rows
+from arc_tui.views.trace import build_trace
+from replay.store.handle import Store
 from replay.store.latency import latencies, standing
 from replay.store.rows import span_rows
 from replay.store.search import runs_saying, steps_saying, traces_saying
 from replay.store.write import Writer
-from taxonomy.ledger import open_ledger
-from taxonomy.pareto import pareto, tally
+from taxonomy.failures import pareto, tally
+from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.compile import runs_meant
 from taxonomy.query.filter import Filter
 from taxonomy.query.listing import ORDERS, run_order, run_page, run_totals
@@ -32,7 +31,7 @@ NO_GOAL = "several questions, or every row made: no goal"
 OPEN_LIST = """
 import asyncio, pathlib
 from arc_tui.app import ArcApp
-from arc_tui.widgets.runs.table import RunTable
+from arc_tui.features.runs.widgets import RunTable
 async def main():
     app = ArcApp(pathlib.Path({path!r}))
     async with app.run_test(size=(120, 40)) as pilot:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.write import Writer
-from taxonomy import ledger
-from taxonomy.classes import FailureClass, Fault, Shape
+from taxonomy.classes import Attribution, FailureClass, Shape
 from taxonomy.findings import Candidate, Diagnosis, Finding
+from taxonomy.judgements import diagnoses
 from tests.bench.corpus import STEPS, WORDS, batches
 
 WRITTEN = 300
@@ -30,7 +30,7 @@ def fill_many(store: Store, traces: int, *, steps: int = STEPS) -> int:
     fill(store, WRITTEN, steps=steps)
     keys = [row[0] for row in store.db.execute("SELECT key FROM trace ORDER BY id")]
     for number, key in enumerate(keys):
-        ledger.keep(store, _said(random.Random(number), key, steps), {})
+        diagnoses.keep(store, _said(random.Random(number), key, steps), {})
     copies = -(-traces // WRITTEN) - 1
     with store.writing() as db:
         most, spans = db.execute("SELECT max(trace), max(id) FROM span").fetchone()
@@ -92,7 +92,7 @@ def _said(chance: random.Random, trace: str, steps: int) -> Diagnosis:
             step=chance.randrange(steps),
             why=why,
             rule="bench",
-            fault=chance.choice([None, None, None, Fault.HARNESS]),
+            fault=chance.choice([None, None, None, Attribution.HARNESS]),
         )
         for _ in range(chance.randrange(3))
     ]

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from arc_tui.jobs import importing
-from arc_tui.jobs.replaying import Wanted, replaying
+from arc_tui import importing
+from arc_tui.features.replay.run import Wanted, replaying
 from arc_tui.places import fixtures
-from replay.edit_file import from_files
+from replay.edit.files import from_files
 from replay.locked import run as locked
-from replay.locked.row import Models
-from replay.locked.sampling import AUTO, LOOK
+from replay.locked.row import AUTO, LOOK, Models
 from replay.models.choose import choose
 from replay.store import read
 from replay.store.rows import trace_row
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.bench.measure import Row, best, ms, pair, python
 
 TRACE = "shop-long-v6-0"

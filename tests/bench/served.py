@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from replay.effects import takes_program, words_of
-from replay.free.tape import Found, Tape, Terms
+from replay.free.recorded_results import Found, RecordedResults, Terms
 from replay.store import read
 from replay.store.rows import trace_rows
 from replay.trace import Effect, Trace
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.bench.measure import Row
 from tests.shared import DATA
 
@@ -50,10 +50,10 @@ def rows(folder: Path) -> Iterator[Row]:
             trace = read.load(store, row.trace)
             for thread in dict.fromkeys(step.thread for step in trace.steps if step.acts):
                 table = Terms(effects=_first_verbs(trace))
-                for at, rank in _ranks(Tape(trace, thread, table)):
+                for at, rank in _ranks(RecordedResults(trace, thread, table)):
                     asked[at] += 1
                     before[at, rank] += 1
-                now.update(_ranks(Tape(trace, thread)))
+                now.update(_ranks(RecordedResults(trace, thread)))
     for at in TIMES:
         yield Row(
             f"{asked[at]} recorded calls asked a turn {at}: answered",
@@ -62,7 +62,7 @@ def rows(folder: Path) -> Iterator[Row]:
         )
 
 
-def _ranks(tape: Tape) -> Iterator[tuple[str, str]]:
+def _ranks(tape: RecordedResults) -> Iterator[tuple[str, str]]:
     """The time at which each call is asked, and the rank of what it gets."""
     steps = list(dict.fromkeys(each.step for each in tape.recorded))
     for each in tape.recorded:

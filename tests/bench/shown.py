@@ -12,11 +12,11 @@ from pathlib import Path
 
 from msgspec import structs
 
-from arc_tui.jobs.importing import diagnose_one
-from replay.store import Store
+from arc_tui.importing import diagnose_one
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Batch, Message, Observation, Outcome, ToolCall
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.bench import corpus
 from tests.bench.corpus import WORDS
 from tests.bench.many import fill_many

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
-from arc_tui.jobs import importing
-from arc_tui.jobs.replaying import Wanted, replaying
+from arc_tui import importing
+from arc_tui.features.replay.run import Wanted, replaying
 from arc_tui.places import fixtures
 from replay.budget import Limits
-from replay.edit_file import from_files
-from replay.locked.sampling import Sampling, Schedule
+from replay.edit.files import from_files
+from replay.locked.row import Sampling, Schedule
 from replay.prices import price
 from replay.trace import Usage
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.bench.measure import Row
 from tests.messages_api import MessagesApi, demo_policy
 

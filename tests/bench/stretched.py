@@ -15,13 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from arc_tui.jobs import importing
-from replay import canon
-from replay.store import Store, read
+from arc_tui import importing
+from replay import digests
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.rows import trace_rows
 from replay.trace import Json, Trace
 from taxonomy.evidence.reading import Reading, mutates
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.bench.labelled import Labelled, labelled
 from tests.shared import DATA
 
@@ -118,7 +119,7 @@ def _first_wrong(trace: Trace) -> int | None:
 
 
 def _call(name: Json, arguments: Json) -> str:
-    return canon.canonical([name, arguments])
+    return digests.canonical([name, arguments])
 
 
 def _imported(database: Path, traces: Path) -> Store:

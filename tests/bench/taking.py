@@ -22,13 +22,13 @@ import sqlite_utils
 from msgspec import Struct
 from sqlite_utils.db import Table
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from replay import formats
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.redact import Redactor
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.write import Writer, together
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.bench import exports
 from tests.bench.exports import Corpus
 from tests.bench.measure import Row, peak_mb

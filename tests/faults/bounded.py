@@ -95,11 +95,11 @@ def _borne(name: str, how: str, path: Path) -> str:
     """Read the file as that format, or import it whole; what came of it."""
     from replay import formats
     from replay.errors import ArcError
-    from replay.formats.intake import Source, Tally
+    from replay.formats.source import Source, Tally
 
     if how == "import":
-        from arc_tui.jobs import importing
-        from taxonomy.ledger import open_ledger
+        from arc_tui import importing
+        from taxonomy.judgements.schema import open_ledger
 
         *_, report = importing.import_paths(
             open_ledger(path.with_suffix(".db")), [path], format=name
@@ -191,7 +191,7 @@ def _row(trial: str, found: Sequence[Cost]) -> Row:
 
 def borne() -> tuple[int, list[str]]:
     """How many files with a value or a shape that hurts were imported, and what broke on it."""
-    from taxonomy.ledger import open_ledger
+    from taxonomy.judgements.schema import open_ledger
     from tests.hostile import ODD, SEEDS, SHAPES, places, put
     from tests.test_hostile import bear
 

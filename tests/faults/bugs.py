@@ -37,7 +37,7 @@ def of_a_command(corpus: Iterable[Planted], file: Path) -> Leak:
             raise error
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("arc_tui.cli.Commands.get_command", broken)
+            patched.setattr("arc_tui.commands.Commands.get_command", broken)
             told.append((each, hostile.said_by(["ls"], file)))
     return _leak(told)
 

@@ -13,17 +13,17 @@ from msgspec import structs
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
-from arc_tui.screens.base import ArcScreen
-from arc_tui.screens.bisect.screen import BisectScreen
-from arc_tui.screens.calibration import CalibrationScreen
-from arc_tui.screens.compare import CompareScreen
-from arc_tui.screens.free.screen import FreeScreen
-from arc_tui.screens.money import MoneyScreen
-from arc_tui.screens.settings.screen import SettingsScreen
-from arc_tui.screens.trace.screen import TraceScreen
-from arc_tui.widgets.ask_box import AskBox
-from replay.edit import Edit
-from taxonomy.ledger import open_ledger
+from arc_tui.features.bisect.screen import BisectScreen
+from arc_tui.features.calibration.screen import CalibrationScreen
+from arc_tui.features.compare.screen import CompareScreen
+from arc_tui.features.cost.screen import MoneyScreen
+from arc_tui.features.free.screen import FreeScreen
+from arc_tui.features.settings.screen import SettingsScreen
+from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.ui.dialogs import AskBox
+from arc_tui.ui.screen import ArcScreen
+from replay.edit.changes import Edit
+from taxonomy.judgements.schema import open_ledger
 from tests.screen import settle
 
 SCREENS = ("trace", "money", "compare", "calibration", "free", "bisect", "settings")

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from arc_tui.cli.db.recover import follows
-from replay.store.rescue.pages import Pages
-from replay.store.rescue.recover import Recovered, recover
-from taxonomy.ledger import migrations
+from arc_tui.features.database.recover import follows
+from replay.care.pages import Pages
+from replay.care.recover import Recovered, recover
+from taxonomy.judgements.schema import migrations
 from tests.faults import Row
 from tests.faults.holdings import Holdings, arc, damage, furnish, holdings
 

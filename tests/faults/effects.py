@@ -26,40 +26,37 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("arc_tui", "replay", "taxonomy")
 
 PROCESSES = {
-    "arc_tui/screens/editing.py": "$VISUAL, $EDITOR or $PAGER, on a text the person edits or reads",
-    "arc_tui/jobs/bisect/versions.py": "git, for the versions of a prompt",
-    "arc_tui/jobs/recording.py": "the command given to `arc record`",
-    "arc_tui/live/serving/session.py": "`arc serve`: the app itself, once a tab",
+    "arc_tui/ui/editor.py": "$VISUAL, $EDITOR or $PAGER, on a text the person edits or reads",
+    "arc_tui/features/bisect/versions.py": "git, for the versions of a prompt",
+    "arc_tui/features/record/recording.py": "the command given to `arc record`",
+    "arc_tui/serve/session.py": "`arc serve`: the app itself, once a tab",
 }
 SOCKETS = {
-    "arc_tui/jobs/listening.py": "`arc listen`, on loopback",
-    "arc_tui/live/proxy.py": "`arc record`: hands calls on to the server they were meant for",
-    "arc_tui/live/receiver.py": "`arc listen`, on loopback",
-    "arc_tui/live/serving/gate.py": "`arc serve`: writes a cookie",
-    "arc_tui/live/serving/server.py": "`arc serve`, on loopback",
-    "arc_tui/live/serving/session.py": "`arc serve`: the socket of a page",
+    "arc_tui/features/record/listening.py": "`arc listen`, on loopback",
+    "arc_tui/features/record/proxy.py": "`arc record`: hands calls on to the server they are for",
+    "arc_tui/serve/server.py": "`arc serve`, on loopback, which writes a cookie",
+    "arc_tui/serve/session.py": "`arc serve`: the socket of a page",
 }
 CLIENTS = {
     "replay/models/wire.py": "the one model client",
-    "replay/doctor/machine.py": "the version of OpenSSL, for a report",
+    "replay/doctor/checks.py": "the version of OpenSSL, for a report",
 }
 WRITERS = {
-    "arc_tui/cli/__init__.py": "/dev/null, when the reader of a pipe had enough",
-    "arc_tui/demo.py": "the demo's database",
-    "arc_tui/config_template.py": "the file of settings, by `arc config --init`",
-    "arc_tui/cli/injecting.py": "the file named by --export",
+    "arc_tui/commands.py": "/dev/null, when the reader of a pipe had enough",
+    "arc_tui/importing.py": "the demo's database",
+    "arc_tui/config.py": "the file of settings, by `arc config --init`",
+    "arc_tui/features/error_injection/command.py": "the file named by --export",
     "arc_tui/ending.py": "the traceback of a bug, in the data folder",
-    "arc_tui/screens/editing.py": "a private file for the editor or the pager",
+    "arc_tui/ui/editor.py": "a private file for the editor or the pager",
     "replay/files.py": "temporary files, and what takes the place of another file",
-    "replay/formats/intake.py": "standard input, in a temporary file",
-    "replay/formats/onfile.py": "a compressed database, in a temporary file",
+    "replay/formats/source.py": "standard input or a compressed database, in a temporary file",
     "replay/formats/sqlite/database.py": "a copy of a database whose log is left",
-    "replay/recorder/keeping.py": "what was recorded and not yet stored, beside the database",
+    "replay/recorder/recording.py": "what was recorded and not yet stored, beside the database",
     "replay/store/backup.py": "the copy that was asked for",
     "replay/store/handle.py": "the database",
-    "replay/store/rescue/recover.py": "the database that was saved, by the name given",
-    "replay/store/cipher/rewriting.py": "the database, written anew",
-    "replay/store/rescue/salvage.py": "a temporary copy of a damaged database",
+    "replay/care/recover.py": "the database that was saved, by the name given",
+    "replay/care/rewriting.py": "the database, written anew",
+    "replay/care/salvage.py": "a temporary copy of a damaged database",
 }
 
 _BEGINS = {"subprocess", "pty", "multiprocessing", "concurrent.futures.process", "pexpect"}

@@ -19,12 +19,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
-from arc_tui.cli.db.recover import follows
+from arc_tui.features.database.recover import follows
+from replay.care import rewriting
+from replay.care.recover import recover
 from replay.errors import StoreUnusable
-from replay.store.cipher import crypt, keys, rewriting
-from replay.store.rescue.recover import recover
+from replay.store import encryption
 from replay.store.rows import trace_rows
-from taxonomy.ledger import migrations, open_ledger
+from taxonomy.judgements.schema import migrations, open_ledger
 from tests.faults import Row
 from tests.faults.damaged import spoil
 from tests.faults.planted import every, found_in
@@ -57,7 +58,7 @@ def rows(
         yield _back(file, said, runs)
         yield _killed(made, Path(folder), runs, kills, seed, said)
         yield _damaged(made, Path(folder), runs, damages, seed, said)
-    keys.forget()
+    encryption.forget()
 
 
 def _unreadable(file: Path, said: list[str]) -> Row:
@@ -80,14 +81,14 @@ def _refused(file: Path, wrong: int, seed: int) -> Row:
     refused = 0
     before = file.read_bytes()
     for _ in range(wrong):
-        keys.forget()
+        encryption.forget()
         at = chosen.randrange(len(KEY))
-        os.environ[keys.KEY] = KEY[:at] + chr(ord("A") + chosen.randrange(26)) + KEY[at + 1 :]
+        os.environ[encryption.KEY] = KEY[:at] + chr(ord("A") + chosen.randrange(26)) + KEY[at + 1 :]
         try:
             open_ledger(file).close()
         except StoreUnusable:
             refused += 1
-    keys.forget()
+    encryption.forget()
     return Row(
         promise="an encrypted database says nothing",
         trial="keys with one other character: refused in a sentence, the file untouched",
@@ -97,9 +98,9 @@ def _refused(file: Path, wrong: int, seed: int) -> Row:
 
 
 def _back(file: Path, said: list[str], runs: int) -> Row:
-    os.environ[keys.KEY] = KEY
+    os.environ[encryption.KEY] = KEY
     rewriting.decrypt(file)
-    keys.forget()
+    encryption.forget()
     there = found_in(file, said)
     return Row(
         promise="what is encrypted comes back",
@@ -118,14 +119,14 @@ def _killed(made: Path, folder: Path, runs: int, kills: int, seed: int, said: li
         late = total - 1 - moments.randrange(_LATE)  # the swap is quick: half of them near it
         done = _encrypting(file, late if kill % 2 else moments.randrange(total))
         assert done.returncode in (-signal.SIGKILL, 0), done.stderr  # a salt may need fewer calls
-        keys.forget()
-        os.environ[keys.KEY] = KEY
+        encryption.forget()
+        os.environ[encryption.KEY] = KEY
         there = _runs(file) == runs
-        if crypt.salt_of(file) is None:
+        if encryption.salt_of(file) is None:
             rewriting.encrypt(file, KEY)
         kept += there and _runs(file) == runs and not found_in(file, said)
         shutil.rmtree(file.parent)
-    keys.forget()
+    encryption.forget()
     return Row(
         promise="encrypting that is killed does no harm",
         trial="killed (SIGKILL) at seeded moments: plain or encrypted, whole; the next finishes it",
@@ -136,24 +137,24 @@ def _killed(made: Path, folder: Path, runs: int, kills: int, seed: int, said: li
 
 def _damaged(made: Path, folder: Path, runs: int, damages: int, seed: int, said: list[str]) -> Row:
     file = _copied(made, folder / "sealed")
-    keys.forget()
-    os.environ[keys.KEY] = KEY
+    encryption.forget()
+    os.environ[encryption.KEY] = KEY
     rewriting.encrypt(file, KEY)
     whole, chance, kept = file.read_bytes(), random.Random(seed), 0
-    pages = len(whole) // crypt.PAGE_BYTES
+    pages = len(whole) // encryption.ENCRYPTED_PAGE_BYTES
     for number in range(damages):
         page = 1 if number % 6 == 0 else chance.randrange(2, pages)
-        spoiled = spoil(whole, crypt.PAGE_BYTES, page, chance)
+        spoiled = spoil(whole, encryption.ENCRYPTED_PAGE_BYTES, page, chance)
         if page == 1:  # without the salt nothing can be read
-            spoiled = whole[: crypt.SALT_BYTES] + spoiled[crypt.SALT_BYTES :]
+            spoiled = whole[: encryption.SALT_BYTES] + spoiled[encryption.SALT_BYTES :]
         file.write_bytes(spoiled)
         new = file.with_name("new.db")
         losses = recover(file, new, migrations, follows=follows, without=("diagnosis",)).losses
         there = _runs(new) + len(losses.gone) >= runs or losses.unplaced > 0
-        kept += there and crypt.is_encrypted(new) and not found_in(new, said)
+        kept += there and encryption.is_encrypted(new) and not found_in(new, said)
         kept -= file.read_bytes() != spoiled
         new.unlink()
-    keys.forget()
+    encryption.forget()
     return Row(
         promise="an encrypted database that is damaged is saved, and stays encrypted",
         trial="a page spoiled by chance, every sixth time the first",
@@ -185,7 +186,7 @@ def _encrypting(file: Path, at: int | None = None) -> subprocess.CompletedProces
         text=True,
         check=at is None,
         cwd=Path(__file__).parents[2],
-        env={**os.environ, keys.KEY: KEY},
+        env={**os.environ, encryption.KEY: KEY},
     )
 
 
@@ -198,7 +199,7 @@ def _main(file: str, at: str | None = None) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         done += 1
 
-    found = keys.given(keys.KEY, keys.KEY_FILE)
+    found = encryption.given(encryption.KEY, encryption.KEY_FILE)
     assert found is not None
     sys.setprofile(count)
     rewriting.encrypt(Path(file), found.key)

@@ -65,7 +65,7 @@ class Target:
     def __init__(self, name: str, folder: Path) -> None:
         from replay import formats
         from replay.errors import ArcError
-        from replay.formats.intake import Source, Tally
+        from replay.formats.source import Source, Tally
 
         self._formats, self._said, self._source, self._tally = formats, ArcError, Source, Tally
         self._format = formats.named(name)
@@ -254,7 +254,7 @@ def seeds_of(folder: Path, *, real: bool = True) -> dict[str, list[bytes]]:
     beside it."""
     from replay.errors import ArcError
     from replay.formats import formats, sniff
-    from replay.formats.intake import Source
+    from replay.formats.source import Source
     from tests.hostile import SEEDS, written
     from tests.shared import DATA
 

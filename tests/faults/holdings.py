@@ -9,11 +9,12 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from arc_tui.cli import cli
+from arc_tui.commands import cli
 from arc_tui.places import fixtures
-from replay.store import Store, beside, check, health
+from replay.care import check
+from replay.store.handle import Store
 from replay.store.rows import trace_row, trace_rows
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 
 Holdings = dict[str, dict[Any, Any]]
 """By table: what tells a row from others, and the row."""
@@ -110,7 +111,7 @@ def holdings(path: Path) -> Holdings:
 def damage(path: Path) -> list[str]:
     """Everything that `arc verify` calls damage in a database that opens, [] for nothing."""
     with open_ledger(path) as store:
-        found = [*health.pages(store), *check.content(store), *beside.kept(store)]
+        found = [*check.pages(store), *check.content(store), *check.kept(store)]
         for row in trace_rows(store, every=True):
             found += check.trace_digests(store, row.trace)
         return [f"{each.where}: {each.what}" for each in found]

@@ -21,16 +21,16 @@ import pytest
 from click.testing import CliRunner, _NamedTextIOWrapper
 from msgspec import structs
 
-from arc_tui.cli import cli
-from arc_tui.jobs import importing
+from arc_tui import importing
+from arc_tui.commands import cli
 from replay import formats
-from replay.edit import Edit, SetSystem
+from replay.edit.changes import Edit, SetSystem
 from replay.errors import ArcError
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.store import edits
-from taxonomy import ledger
 from taxonomy.classes import FailureClass
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.tags import Tag, put_tag
 from tests.faults import Row
 from tests.hostile import SEEDS
 
@@ -135,8 +135,8 @@ def database(folder: Path) -> Path:
         store.db.execute("UPDATE trace SET outcome = 'failed'")
         edits.save(store, Edit(name=ARGUMENT, changes=(SetSystem(WHOLE),)))
         run = store.db.execute("SELECT key FROM trace ORDER BY id").fetchone()[0]
-        tag = ledger.Tag(trace=run, span="", step=-1, failure=FailureClass.OTHER, by=WHOLE)
-        ledger.tag(store, structs.replace(tag, sub=WHOLE, note=WHOLE))
+        tag = Tag(trace=run, span="", step=-1, failure=FailureClass.OTHER, by=WHOLE)
+        put_tag(store, structs.replace(tag, sub=WHOLE, note=WHOLE))
     return path
 
 
@@ -236,7 +236,7 @@ def terminal(attached: bool, folder: Path) -> Iterator[None]:
 
 def said_by(words: list[str], path: Path) -> str:
     """All that a command says, on both streams, its refusals as `main` words them."""
-    from arc_tui.cli import main
+    from arc_tui.commands import main
 
     def run() -> None:
         sys.argv = ["arc", "--db", str(path), *words]

@@ -25,7 +25,7 @@ from msgspec import Struct, field
 
 from replay.models.claude import MOST_AT_ONCE
 from replay.models.demo import Demo
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests import openai_api
 from tests.arc_tui.bisect_case import put_runs
 from tests.arc_tui.live_case import Listener, export, listening, model_span, root_span
@@ -58,13 +58,13 @@ class Outcome(Struct):
 
 def _forks() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.faults.killed", "arc_tui.jobs.importing", "anthropic"])
+    context.set_forkserver_preload(["tests.faults.killed", "arc_tui.importing", "anthropic"])
     return context
 
 
 def _run(db: str, words: Sequence[str], environment: dict[str, str]) -> None:
     """The child: a command of arc, which says nothing."""
-    from arc_tui.cli import cli
+    from arc_tui.commands import cli
 
     os.environ.update(environment)
     silent = os.open(os.devnull, os.O_WRONLY)

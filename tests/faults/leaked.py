@@ -12,13 +12,14 @@ from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from replay.formats import arc
-from replay.redact import Policy, Redactor
+from replay.redact import Redactor
 from replay.redact.personal import PERSONAL
-from replay.redact.policy import NONE
-from replay.store import Store, read
-from taxonomy.ledger import open_ledger
+from replay.redact.rules import NONE, Policy
+from replay.store import read
+from replay.store.handle import Store
+from taxonomy.judgements.schema import open_ledger
 from tests.faults import Row, bugs, clipboard, hostile, outputs
 from tests.faults.outputs import Leak, value_at
 from tests.faults.planted import PLACES, bytes_of, plant

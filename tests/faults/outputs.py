@@ -21,15 +21,14 @@ import pytest
 from msgspec import Struct
 from textual import constants
 
+from arc_tui import importing
 from arc_tui.app import ArcApp
-from arc_tui.jobs import importing
-from arc_tui.views.trace.markdown import step_markdown
-from arc_tui.views.trace.step import build_step
+from arc_tui.views.step import build_step, step_markdown
 from replay import bundle
-from replay.edit import Edit, SetSystem
+from replay.edit.changes import Edit, SetSystem
 from replay.store import edits, read
 from replay.store.rows import step_rows
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.crawl import crawl
 from tests.faults import hostile
 from tests.faults.planted import PLACES, bytes_of, indexed, plant

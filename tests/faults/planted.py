@@ -9,17 +9,19 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from replay.edit import Edit, SetSystem
+from replay import kept
+from replay.edit.changes import Edit, SetSystem
 from replay.free.stub import Stub
-from replay.store import Store, edits, read, replays, stubs
-from replay.store.supplements import Supplement, attach
+from replay.store import edits, read
+from replay.store.edits import Supplement, attach
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Batch, Header, Outcome, SourceScore
-from taxonomy import ledger
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Evidence, Item
-from taxonomy.judge import kept as judged
-from taxonomy.judge.bench import Judged
+from taxonomy.judge import kept_scores as judged
+from taxonomy.judge.run import Judged
+from taxonomy.judgements.tags import Tag, put_tag
 from tests.build import START_NS, call, error, step, trace
 from tests.messages_api import message, text
 from tests.replay.locked_case import TOOLS, Fixed, core_of, run, tiny
@@ -88,9 +90,9 @@ def _beside(store: Store, key: str, said: Mapping[str, str]) -> None:
     whole = read.load(store, key)
     model = tiny(store, Fixed(message(text(f"I say {said['answer']}"), model="tiny")))
     results = run(whole, edit, model)
-    replays.keep(store, core_of(whole, edit, results))
+    kept.keep(store, core_of(whole, edit, results))
     stub = Stub(tool="look_up", arguments={"what": "else"}, result=said["stub"])
-    stubs.put(store, key, stub, source="a file")
+    kept.put(store, key, stub, source="a file")
     attach(store, key, Supplement(name="added", system=said["supplement"]))
     because = (Item(name="holds", held=None, because=said["judged step"]),)
     judged.keep(
@@ -99,11 +101,11 @@ def _beside(store: Store, key: str, said: Mapping[str, str]) -> None:
     because = (Item(name="holds", held=None, because=said["judged run"]),)
     judged.keep(store, key, "judge/1", [Judged(step=None, samples=(0.5,), items=because)])
     quoted = (Evidence(role="says", text=said["quoted"], step=0),)
-    given = ledger.Tag(
+    given = Tag(
         trace=key, span="step-0", step=0, failure=FailureClass.LOOP, by="ada",
         note=said["note of a person"], evidence=quoted,
     )  # fmt: skip
-    ledger.tag(store, given)
+    put_tag(store, given)
 
 
 def bytes_of(file: Path) -> bytes:

@@ -16,12 +16,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from arc_tui.jobs import importing
-from arc_tui.jobs.pruning import Wanted, carry_out
-from replay.store import check
-from replay.store.prune import unerased
+from arc_tui import importing
+from arc_tui.features.database.prune import Wanted, carry_out
+from replay.care import check
+from replay.care.prune import unerased
 from replay.store.rows import trace_rows
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.build import START_NS
 from tests.faults import Row
 from tests.faults.planted import BY_PEOPLE, DAY_NS, PLACES, every, found_in, indexed, plant, words

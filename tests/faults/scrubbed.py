@@ -20,25 +20,27 @@ from pathlib import Path
 
 import msgspec
 
-from arc_tui.jobs import importing
+from arc_tui import importing
+from replay import kept as replays
+from replay.care.scrub.run import Scrubbed, scrub
 from replay.compare.rules import PLAIN
-from replay.edit import Edit
+from replay.edit.changes import Edit
 from replay.errors import OfflineMiss
 from replay.free import run as free
+from replay.free.recorded_results import Terms
 from replay.free.result import FreeCore
-from replay.free.tape import Terms
+from replay.kept import stubs_of_trace
 from replay.locked.result import Core
 from replay.locked.result import core as core_of
-from replay.locked.row import Models
-from replay.locked.sampling import Sampling
+from replay.locked.row import Models, Sampling
 from replay.models.cached import Cached
 from replay.redact import Redactor
-from replay.store import Store, read, replays, stubs
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.rows import trace_rows
-from replay.store.scrub.run import Scrubbed, scrub
 from replay.trace import Json
-from taxonomy.ledger import open_ledger
-from taxonomy.ledger.scrubbed import JUDGEMENTS
+from taxonomy.judgements.care import JUDGEMENTS
+from taxonomy.judgements.schema import open_ledger
 from tests.faults import Row
 from tests.faults.holdings import damage
 from tests.faults.planted import PLACES, bytes_of, plant
@@ -102,7 +104,7 @@ def _run_free(store: Store, key: str) -> None:
     """A free run that leaves the road: what it asks from there on rests on its own answers."""
     asked = message(tool_use("look_up", what="else"), model="tiny")
     model = Cached(store, "tiny", Fixed(asked), server="http://127.0.0.1:1")
-    known = Terms(stubs=stubs.of_trace(store, key), effects={"look_up": "read"})
+    known = Terms(stubs=stubs_of_trace(store, key), effects={"look_up": "read"})
     *_, last = free.run(read.load(store, key), None, model, known, sample=1, max_steps=4)
     replays.keep(store, last.core())
 
@@ -166,7 +168,7 @@ def _runs_again(store: Store, kind: str, core: str, edit_digest: str | None) -> 
 
 def _goes_again(store: Store, kept: FreeCore, edit: Edit | None) -> bool:
     terms = Terms(
-        stubs=stubs.of_trace(store, kept.trace),
+        stubs=stubs_of_trace(store, kept.trace),
         allow_stale=kept.allow_stale,
         effects=kept.yours,
     )

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from arc_tui.cli.db.recover import follows
+from arc_tui.features.database.recover import follows
+from replay.care import rewriting
+from replay.care.recover import recover
 from replay.errors import StoreUnusable
-from replay.store.cipher import crypt, keys, rewriting
-from replay.store.rescue.recover import recover
-from taxonomy.ledger import migrations
+from replay.store import encryption
+from taxonomy.judgements.schema import migrations
 from tests.faults.encrypted import KEY, rows
 from tests.faults.pruned import planted
 
@@ -28,9 +29,9 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def nothing_known() -> Iterator[None]:
-    keys.forget()
+    encryption.forget()
     yield
-    keys.forget()
+    encryption.forget()
 
 
 def test_an_encrypted_database_says_nothing_and_killed_encrypting_does_no_harm() -> None:
@@ -39,20 +40,31 @@ def test_an_encrypted_database_says_nothing_and_killed_encrypting_does_no_harm()
 
 def test_what_a_file_is_tell_most_of_its_pages_and_not_the_first_alone(tmp_path: Path) -> None:
     chance = random.Random(3)
-    noise, plain = chance.randbytes(crypt.PAGE_BYTES), b"a word " * crypt.PAGE_BYTES
+    noise, plain = (
+        chance.randbytes(encryption.ENCRYPTED_PAGE_BYTES),
+        b"a word " * encryption.ENCRYPTED_PAGE_BYTES,
+    )
     file = tmp_path / "arc.db"
     for first, rest, encrypted in (
-        (noise, chance.randbytes(9 * crypt.PAGE_BYTES), True),
-        (noise, plain[: 9 * crypt.PAGE_BYTES // 7 * 7], False),
-        (bytes(crypt.PAGE_BYTES), chance.randbytes(9 * crypt.PAGE_BYTES), True),
-        (crypt.MAGIC + noise[16:], chance.randbytes(9 * crypt.PAGE_BYTES), False),
+        (noise, chance.randbytes(9 * encryption.ENCRYPTED_PAGE_BYTES), True),
+        (noise, plain[: 9 * encryption.ENCRYPTED_PAGE_BYTES // 7 * 7], False),
+        (
+            bytes(encryption.ENCRYPTED_PAGE_BYTES),
+            chance.randbytes(9 * encryption.ENCRYPTED_PAGE_BYTES),
+            True,
+        ),
+        (
+            encryption.MAGIC + noise[16:],
+            chance.randbytes(9 * encryption.ENCRYPTED_PAGE_BYTES),
+            False,
+        ),
         (noise, b"", True),
         (noise[:100], b"", False),
     ):
         file.unlink(missing_ok=True)
         file.write_bytes(first + rest)
-        assert (crypt.look_again(file) is not None) == encrypted
-        assert crypt.is_encrypted(file) == encrypted
+        assert (encryption.look_again(file) is not None) == encrypted
+        assert encryption.is_encrypted(file) == encrypted
 
 
 def test_without_the_beginning_of_the_file_nothing_can_be_saved_and_that_is_said(
@@ -60,11 +72,14 @@ def test_without_the_beginning_of_the_file_nothing_can_be_saved_and_that_is_said
 ) -> None:
     file = tmp_path / "arc.db"
     planted(file, 1, 3)
-    monkeypatch.setenv(keys.KEY, KEY)
+    monkeypatch.setenv(encryption.KEY, KEY)
     rewriting.encrypt(file, KEY)
-    file.write_bytes(bytes(crypt.PAGE_BYTES) + file.read_bytes()[crypt.PAGE_BYTES :])
-    keys.forget()
-    monkeypatch.setenv(keys.KEY, KEY)
+    file.write_bytes(
+        bytes(encryption.ENCRYPTED_PAGE_BYTES)
+        + file.read_bytes()[encryption.ENCRYPTED_PAGE_BYTES :]
+    )
+    encryption.forget()
+    monkeypatch.setenv(encryption.KEY, KEY)
     with pytest.raises(StoreUnusable, match="opens none of its pages"):
         recover(file, tmp_path / "new.db", migrations, follows=follows)
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["arc.db"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from replay.store import Store
-from taxonomy.ledger import open_ledger
+from replay.store.handle import Store
+from taxonomy.judgements.schema import open_ledger
 from tests.build import call, step, trace
 from tests.faults import bugs, clipboard, hostile, leaked, outputs
 from tests.faults.planted import found_in, indexed

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-from replay import canon
+from replay import digests as canon
 from tests.messages_api import prefix
 from tests.messages_api.content import Body
 from tests.messages_api.prefix import Block

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-from replay import canon
-from replay.models import Model
+from replay import digests
 from replay.models.demo import Demo
+from replay.models.protocol import Model
 from tests.messages_api.content import Body, Policy
 
 _UNSEEN = frozenset({"stream", "metadata", "service_tier"})
@@ -22,7 +22,7 @@ def sampled(model: Model) -> Policy:
     lock = threading.Lock()
 
     def answer(body: Body) -> Body:
-        key = canon.encode(canon.seen({n: v for n, v in body.items() if n not in _UNSEEN}))
+        key = digests.encode(digests.seen({n: v for n, v in body.items() if n not in _UNSEEN}))
         with lock:
             sample = asked[key]
             asked[key] += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from replay import canon
+from replay import digests
 from tests.messages_api.content import Body
 
 MOST_MARKERS = 4
@@ -81,14 +81,14 @@ def _system(body: Body) -> Iterator[Block]:
 
 
 def _messages(body: Body) -> Iterator[Block]:
-    settings = canon.canonical({name: body.get(name) for name in _SETTINGS})
+    settings = digests.canonical({name: body.get(name) for name in _SETTINGS})
     for message in body["messages"]:
         for block in blocks_of(message["content"]):
             yield _block(f"{message['role']} {settings}", block)
 
 
 def _block(place: str, value: Body) -> Block:
-    seen = canon.encode(canon.seen(value))
+    seen = digests.encode(digests.seen(value))
     data = list(_data(value))
     characters = len(seen.decode()) - sum(map(len, data))
     characters += len(data) * MEDIA_TOKENS * CHARACTERS_PER_TOKEN

@@ -14,7 +14,7 @@ import hmac
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from replay import canon
+from replay import digests
 from tests.messages_api.content import Body
 from tests.messages_api.prefix import blocks_of
 
@@ -119,7 +119,7 @@ def _seal(model: str, said: str, body: Body, before: list[Body], thoughts: list[
         thoughts,
         said,
     ]
-    return hmac.new(_KEY, canon.encode(canon.seen(prefix)), hashlib.sha256).hexdigest()
+    return hmac.new(_KEY, digests.encode(digests.seen(prefix)), hashlib.sha256).hexdigest()
 
 
 def _wrapped(*parts: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from arc_tui.live.serving.server import serve
+from arc_tui.serve.server import serve
 from tests.browser import chromium
 
 

@@ -8,10 +8,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
 from arc_tui.app import ArcApp
+from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.places import fixtures
-from arc_tui.screens.trace.screen import TraceScreen
 from replay.store.rows import trace_row
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.pictures.svg import still
 from tests.screen import settle
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.store import Store
+from replay.store.handle import Store
 from tests.messages_api import MessagesApi
 from tests.replay.live_case import clean_environment, echo
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from replay import canon, steps
-from replay.edit import (
+from replay import digests, steps
+from replay.edit.changes import (
     Change,
     InjectConstraint,
     InsertMessage,
@@ -31,7 +31,7 @@ from replay.edit import (
     SummariseBefore,
 )
 from replay.formats.dialogue import Thread, Turn
-from replay.formats.intake import Tally
+from replay.formats.source import Tally
 from replay.trace import (
     AgentSpan,
     Dialect,
@@ -84,7 +84,7 @@ def recorded(events: Sequence[Event], dialect: Dialect = "anthropic", **beside: 
     spans = (AgentSpan(id="root", name="agent"), *thread.spans())
     made, loose, _ = steps.build(spans)
     return Trace(
-        id=canon.trace_id("built", "edit", None),
+        id=digests.trace_id("built", "edit", None),
         run="built",
         header=Header(format="built", source_id="built"),
         spans=spans,

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import Format, load
-from replay.formats.intake import Source, Tally
-from replay.store import Store, read
+from replay.formats.source import Source, Tally
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Batch, Trace
 from tests.tries import often

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from replay import formats
-from replay.edit import Edit, SetSystem
-from replay.formats.intake import Source, Tally
+from replay.edit.changes import Edit, SetSystem
+from replay.formats.source import Source, Tally
 from replay.free import run as free
+from replay.free.recorded_results import BARE, Terms
 from replay.free.result import FreeRun
-from replay.free.tape import BARE, Terms
 from replay.models.cached import Cached
 from replay.models.demo import Demo
-from replay.store import Store, read
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Trace
 from tests.messages_api import Body, message, text

@@ -11,8 +11,8 @@ from replay.budget import Budget, Limits
 from replay.convert import Converter
 from replay.models.cached import Ask, Cached
 from replay.models.claude import Claude
-from replay.models.server import name
-from replay.store import Store
+from replay.models.protocol import name
+from replay.store.handle import Store
 from replay.trace import Message, Request, extend
 from tests.messages_api import Body, MessagesApi, message, text
 

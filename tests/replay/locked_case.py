@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from replay.compare.rules import PLAIN
-from replay.edit import Edit, SetSystem
+from replay.edit.changes import Edit, SetSystem
 from replay.errors import ModelRefused
 from replay.formats.dialogue import Thread, Turn
-from replay.formats.intake import Tally
+from replay.formats.source import Tally
 from replay.locked.result import Core, core
-from replay.locked.row import Models
+from replay.locked.row import LOOK, Models, Sampling
 from replay.locked.run import replay
-from replay.locked.sampling import LOOK, Sampling
-from replay.locked.step_result import StepResult
+from replay.locked.tally import StepResult
 from replay.models.cached import Cached
-from replay.store import Store, read
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import (
     AgentSpan,

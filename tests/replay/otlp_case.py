@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from replay.formats import load, otlp, sniff
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.trace import Batch
 
 Value = dict[str, Any]

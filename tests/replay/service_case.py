@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from replay.formats import Format, load, sniff
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.trace import Batch
 from tests.replay.foreign_case import stored
 

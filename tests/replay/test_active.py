@@ -14,10 +14,10 @@ import pytest
 
 from replay.errors import StoreUnusable
 from replay.store import active
-from replay.store.migrating import Migrations
+from replay.store.migrations import Migrations
 from replay.store.schema import migrations
-from taxonomy.ledger import migrations as ledger
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import migrations as ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.free_case import put_account
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,11 +10,21 @@ from hypothesis import strategies as st
 
 from replay import redact
 from replay.action import Act, Action
-from replay.alignment import LONG, Doing, Parting, Row, Standing, agreed_tools, parting, rows
-from replay.alignment.best import pairs
-from replay.alignment.cuts import pieces
-from replay.alignment.deed import BARE, SAME, Deed, deed, worth
-from replay.compare import compare, rules_from
+from replay.alignment.fingerprint import BARE, SAME, ActionFingerprint, fingerprint, worth
+from replay.alignment.rows import (
+    LONG,
+    Divergence,
+    Doing,
+    Row,
+    Standing,
+    agreed_tools,
+    pairs,
+    parting,
+    pieces,
+    rows,
+)
+from replay.compare.actions import compare
+from replay.compare.rules import rules_from
 from replay.trace import Tool
 
 
@@ -56,7 +66,7 @@ def steps(found: Sequence[Row]) -> list[tuple[int | None, int | None]]:
     ]
 
 
-def how(found: Sequence[Row]) -> Parting:
+def how(found: Sequence[Row]) -> Divergence:
     return parting(row.standing for row in found)
 
 
@@ -71,7 +81,7 @@ def distinct(number: int) -> list[Action]:
 def test_a_run_beside_itself_is_the_same_at_every_step(actions: list[Action]) -> None:
     found = beside(actions, actions)
     assert steps(found) == [(place, place) for place in range(len(actions))]
-    assert how(found) == Parting()
+    assert how(found) == Divergence()
 
 
 @given(RUNS, RUNS)
@@ -110,12 +120,12 @@ def test_one_step_done_again_shifts_nothing_else(
 
 @given(RUNS, RUNS)
 def test_the_pairs_are_worth_as_much_as_any(first: list[Action], second: list[Action]) -> None:
-    mine, other = ([deed(each, BARE) for each in run] for run in (first[:5], second[:5]))
+    mine, other = ([fingerprint(each, BARE) for each in run] for run in (first[:5], second[:5]))
     found = sum(worth(mine[row], other[column]) for row, column in pairs(mine, other))
     assert found == most(mine, other)
 
 
-def most(mine: Sequence[Deed], other: Sequence[Deed]) -> int:
+def most(mine: Sequence[ActionFingerprint], other: Sequence[ActionFingerprint]) -> int:
     """What the best pairs are worth, by trying all."""
     if not mine or not other:
         return 0
@@ -130,7 +140,7 @@ def most(mine: Sequence[Deed], other: Sequence[Deed]) -> int:
 def test_what_is_too_long_is_cut_into_pieces_that_cover_it_in_order(
     first: list[Action], second: list[Action], cells: int
 ) -> None:
-    mine, other = ([deed(each, BARE) for each in run] for run in (first, second))
+    mine, other = ([fingerprint(each, BARE) for each in run] for run in (first, second))
     at = (0, 0)
     for piece in pieces(mine, other, cells):
         assert piece.first[0] >= at[0]
@@ -194,12 +204,12 @@ def test_sub_agents_stand_beside_sub_agents_however_their_steps_fell() -> None:
 
     found = rows(mixed(True, False, True, False), mixed(True, True, False, False))
     assert steps(found) == [(0, 0), (2, 1), (1, 2), (3, 3)]
-    assert how(found) == Parting()
+    assert how(found) == Divergence()
 
 
 @given(ACTIONS, ACTIONS)
 def test_deeds_are_the_same_where_comparing_says_so(first: Action, second: Action) -> None:
-    mine, other = deed(first, BARE), deed(second, BARE)
+    mine, other = fingerprint(first, BARE), fingerprint(second, BARE)
     same = compare(first, second).same
     assert (worth(mine, other) == SAME) is (same is True)
     assert worth(mine, other) == worth(other, mine)
@@ -254,22 +264,22 @@ def standings(signs: str) -> list[Standing]:
 @pytest.mark.parametrize(
     ("signs", "found"),
     [
-        ("", Parting()),
-        ("==", Parting()),
-        ("=x=", Parting(first=1, again=1)),
-        ("=x", Parting(first=1, lasting=1)),
-        ("=xx=", Parting(first=1, lasting=1)),
-        ("=xx==", Parting(first=1, again=1)),
-        ("x==xxx=", Parting(first=0, lasting=3, again=1)),
-        ("??", Parting()),
-        ("x?=", Parting(first=0, again=1)),
-        ("x" * 50 + "=" * (LONG - 1), Parting(first=0, lasting=0)),
-        ("x" * 50 + "=" * LONG, Parting(first=0, again=1)),
-        ("xx=xx", Parting(first=0, lasting=0)),
+        ("", Divergence()),
+        ("==", Divergence()),
+        ("=x=", Divergence(first=1, again=1)),
+        ("=x", Divergence(first=1, lasting=1)),
+        ("=xx=", Divergence(first=1, lasting=1)),
+        ("=xx==", Divergence(first=1, again=1)),
+        ("x==xxx=", Divergence(first=0, lasting=3, again=1)),
+        ("??", Divergence()),
+        ("x?=", Divergence(first=0, again=1)),
+        ("x" * 50 + "=" * (LONG - 1), Divergence(first=0, lasting=0)),
+        ("x" * 50 + "=" * LONG, Divergence(first=0, again=1)),
+        ("xx=xx", Divergence(first=0, lasting=0)),
     ],
 )
 def test_they_part_for_good_where_they_are_not_together_again_for_long(
-    signs: str, found: Parting
+    signs: str, found: Divergence
 ) -> None:
     assert parting(standings(signs)) == found
 
@@ -318,7 +328,7 @@ def test_calls_made_together_by_one_run_and_in_turn_by_the_other_are_the_same() 
     joined = [Action(calls=tuple(both)), says("Done.")]
     for found in (beside(split, joined), beside(joined, split)):
         assert [row.regrouped for row in found] == [True, True, False]
-        assert how(found) == Parting()
+        assert how(found) == Divergence()
 
 
 def test_calls_that_are_not_all_made_by_the_steps_beside_are_a_difference() -> None:

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from replay import formats
 from replay.errors import BadTrace
 from replay.formats import anthropic_log
-from replay.formats.anthropic_log import stream
-from replay.formats.intake import HEAD_BYTES, Head, Source, Tally
+from replay.formats.anthropic_log.records import assembled, of_text
+from replay.formats.source import HEAD_BYTES, Head, Source, Tally
 from replay.messages import observed, text
 from replay.steps import build
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Batch, Level, ModelCall
 from tests.replay.kinds import agents, models, tools
@@ -687,7 +687,7 @@ def test_arbitrary_bytes_give_runs_or_a_bad_trace(
 @given(length=st.integers(0, 1500))
 def test_a_stream_cut_anywhere_gives_what_came_of_it(length: int) -> None:
     whole = sse(answer("m1", words("Let me"), call("t1", cmd="ls -la")))
-    came = stream.assembled(stream.of_text(whole[:length]))
+    came = assembled(of_text(whole[:length]))
     assert came.whole == (length >= len(whole) - 2)  # the blank line at its end says nothing
     if came.message is not None:
         assert len(came.message["content"]) <= 2
@@ -738,4 +738,4 @@ def test_no_other_real_file_is_claimed() -> None:
 def test_a_line_of_a_stream_ends_where_the_protocol_says_so() -> None:
     said = "one\u2028two\u0085three"
     text = f'event: x\r\ndata: {{"said": "{said}"}}\r\rdata: {{"said": "more"}}\n\n'
-    assert list(stream.of_text(text)) == [{"said": said}, {"said": "more"}]
+    assert list(of_text(text)) == [{"said": said}, {"said": "more"}]

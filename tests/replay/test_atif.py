@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from replay.errors import BadTrace
 from replay.formats import atif, load, part_of, sniff
 from replay.formats.atif.thread import COMPACTED, NO_MEDIA, SEVERAL, SUMMARISED
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.messages import observed, text
 from replay.steps import build
 from replay.trace import (

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from replay.care import check
 from replay.errors import StoreUnusable
-from replay.store import Store, backup, check
-from replay.store.migrating import Migrations
+from replay.store import backup
+from replay.store.handle import Store
+from replay.store.migrations import Migrations
 from replay.store.rows import trace_rows
 from replay.store.schema import migrations
 from replay.store.write import Writer

@@ -9,11 +9,13 @@ import pytest
 
 from replay.budget import Budget, Limits
 from replay.errors import ModelRefused, RequestRefused, Stopped
-from replay.models import Sending, batched
+from replay.models import batched
 from replay.models.batched import request_id
 from replay.models.cached import Answered, Ask, Cached
-from replay.models.worst import worst
-from replay.store import Store, answers, batches
+from replay.models.line import max_cost
+from replay.models.protocol import Sending
+from replay.store import answers
+from replay.store.handle import Store
 from tests.messages_api import (
     BATCH_RESULTS,
     BATCHES,
@@ -104,7 +106,7 @@ def test_a_request_that_a_batch_declines_is_a_value(api: MessagesApi, store: Sto
         assert "in a batch" in str(found[2])
         assert sum(isinstance(each, Answered) for each in found.values()) == 5
         assert run.claude.budget.calls == 5
-        assert batches.pending(store, run.model.server, PRICED) == []
+        assert answers.pending(store, run.model.server, PRICED) == []
 
 
 def _declining_two(body: Body) -> Body:
@@ -165,7 +167,7 @@ def test_many_requests_are_sent_in_several_batches(
 
 
 def test_a_batch_that_could_exceed_the_budget_is_not_sent(api: MessagesApi, store: Store) -> None:
-    most = sum(worst(each.sent.body(), PRICED).usd or 0.0 for each in ASKS) / 2
+    most = sum(max_cost(each.sent.body(), PRICED).usd or 0.0 for each in ASKS) / 2
     with Run(api, store, budget=Budget(Limits(usd=most * 0.99))) as run:
         with pytest.raises(ModelRefused, match="6 requests as a batch: the limit of"):
             run.batch()
@@ -258,7 +260,7 @@ def test_a_batch_whose_sender_died_before_it_wrote_the_id_is_found_by_the_next_r
 ) -> None:
     with Run(api, store) as run:
         asks = {request_id(each.sent.key(0)): (each.sent.key(0), 0) for each in ASKS}
-        intent = batches.intend(store, run.model.server, PRICED, asks)
+        intent = answers.intend(store, run.model.server, PRICED, asks)
         bodies = {request_id(each.sent.key(0)): each.sent.body() for each in ASKS}
         now = Sending(6, intent.sent_ns, frozenset({intent.id}))
         run.claude.send_batch(bodies, now)
@@ -271,10 +273,10 @@ def test_a_batch_that_never_left_is_sent_by_the_next_run(api: MessagesApi, store
     api.fault(FAULTS["no key"])
     with Run(api, store) as run, pytest.raises(ModelRefused, match="HTTP 401"):
         run.batch()
-    assert [each.is_intent for each in batches.pending(store, run.model.server, PRICED)] == [True]
+    assert [each.is_intent for each in answers.pending(store, run.model.server, PRICED)] == [True]
     with Run(api, store) as run:
         assert len(run.batch()) == 6
-        assert batches.pending(store, run.model.server, PRICED) == []
+        assert answers.pending(store, run.model.server, PRICED) == []
     assert len(sent(api)) == 2
 
 

@@ -14,13 +14,13 @@ from replay.bisection.rounds import Wish
 from replay.bisection.trials import Trials
 from replay.bisection.versions import Evidence, Version
 from replay.budget import Budget, Limits
-from replay.edit import Edit, SetSystem
+from replay.edit.changes import Edit, SetSystem
 from replay.errors import ModelRefused, OfflineMiss
 from replay.free import run as free
 from replay.models.cached import Cached
 from replay.predicate import predicate
-from replay.store import Store
-from taxonomy.expectations import JudgeOracle
+from replay.store.handle import Store
+from taxonomy.expectations import JudgeDetector
 from tests.judge_policy import Judge
 from tests.messages_api import Body, MessagesApi
 from tests.replay.live_case import clean_environment, client, kept
@@ -122,7 +122,7 @@ def test_a_run_alone_is_a_run_among_others(store: Store, api: MessagesApi) -> No
         model = kept(store, claude, api)
         trace = stored(store)
         alone = list(free.run(trace, EDIT, model, start=BREAK))[-1]
-        among = [free.Going(trace, EDIT, model, start=BREAK, sample=at) for at in range(3)]
+        among = [free.FreeRunner(trace, EDIT, model, start=BREAK, sample=at) for at in range(3)]
         free.run_all(among, model)
     assert among[0].made.digest == alone.digest
 
@@ -140,7 +140,7 @@ def test_a_judge_is_asked_about_all_new_answers_at_once(store: Store, api: Messa
         judging.name = "judge-test"
         bench.flights.gather = 2
         trace = stored(store)
-        oracle = JudgeOracle(trace, BREAK, kept(store, judging, bench))
+        oracle = JudgeDetector(trace, BREAK, kept(store, judging, bench))
         trials = Trials(trace, oracle, kept(store, claude, api), VERSIONS[:2])
         assert None not in trials.outcomes([Wish(v, s) for v in (0, 1) for s in (0, 1)])
         assert (bench.asked, bench.most_at_once) == (2, 2)

@@ -14,13 +14,12 @@ from replay.bisection.rollouts import Reaches, Rollouts, as_one
 from replay.bisection.rounds import Settings, Wish
 from replay.bisection.trials import Trials
 from replay.bisection.versions import CannotAsk, Version
-from replay.edit import Edit, ReplaceText, SetSystem
+from replay.edit.changes import Edit, ReplaceText, SetSystem
 from replay.errors import BadEdit, ModelRefused, OfflineMiss, RequestRefused
-from replay.free.tape import Terms
+from replay.free.recorded_results import Terms
 from replay.models.cached import Cached
-from replay.predicate import predicate
-from replay.predicate.oracle import Unmet
-from replay.store import Store
+from replay.predicate import Unmet, predicate
+from replay.store.handle import Store
 from replay.trace import Fidelity, Level, Trace
 from tests.arc_tui.free_case import ACCOUNT, WITHDRAWN
 from tests.build import tool, trace

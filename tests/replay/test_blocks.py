@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.blocks import AS_TEXT, block, blocks
 from replay.messages import parse_arguments
+from replay.turns import AS_TEXT, block, blocks
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),

@@ -14,10 +14,11 @@ import pytest
 from backports import zstd
 
 from replay.errors import BadTrace
-from replay.formats import inspect, intake, load
-from replay.formats.intake import Source, Tally, most_unpacked
+from replay.formats import inspect, load
+from replay.formats import source as intake
 from replay.formats.otlp import protobuf
-from replay.formats.otlp.binary import Broken
+from replay.formats.otlp.protobuf import Broken
+from replay.formats.source import Source, Tally, most_unpacked
 from tests.replay.test_formats import CHAT
 from tests.replay.test_inspect import sample, write_eval
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from replay.budget import Budget, Limits, Worst
 from replay.errors import ModelRefused, Stopped
-from replay.formats.normal import anthropic_usage
-from replay.models.flight import Arrival
-from replay.models.worst import worst
+from replay.formats.common import anthropic_usage
+from replay.models.line import Arrival, max_cost
 from replay.prices import price
 from replay.trace import Usage
 from tests.messages_api import FAULTS, Body, MessagesApi
@@ -165,7 +164,7 @@ def test_eight_at_once_and_failures_among_them_exceed_no_limit(
 
 def test_a_call_waits_for_room_that_others_will_leave(api: MessagesApi) -> None:
     bodies = [{**saying(str(number)), "model": PRICED} for number in range(12)]
-    most = worst(bodies[0], PRICED)
+    most = max_cost(bodies[0], PRICED)
     spent = most.tokens // 4
     limits = Limits(tokens=2 * most.tokens + 12 * spent)
     api.flights.gather = 2
@@ -193,7 +192,7 @@ def test_room_that_a_free_failure_leaves_is_used(api: MessagesApi) -> None:
 
 def test_a_request_with_tools_leaves_room_for_the_providers_own_words_about_them() -> None:
     tool = {"name": "a", "description": "b", "input_schema": {"type": "object"}}
-    assert worst({**BODY, "tools": [tool]}, "x").tokens > worst(BODY, "x").tokens + 500
+    assert max_cost({**BODY, "tools": [tool]}, "x").tokens > max_cost(BODY, "x").tokens + 500
 
 
 # --- time
@@ -231,4 +230,4 @@ def test_the_unknown_cost_of_a_cancelled_call_stays_at_its_worst(api: MessagesAp
         pytest.raises(Stopped),
     ):
         made.complete(BODY, 0)
-    assert made.budget.tokens == worst(BODY, "claude-test").tokens
+    assert made.budget.tokens == max_cost(BODY, "claude-test").tokens

@@ -17,24 +17,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from arc_tui.cli import cli
-from replay import bundle, canon
-from replay.bundle import BadBundle, Verified, archive, contents, manifest
+from arc_tui.commands import cli
+from replay import bundle, digests, kept
+from replay.bundle import BadBundle, Verified, contents
 from replay.compare.rules import PLAIN, Rules, rules_from
-from replay.edit import Edit, SetModel, SetSystem
+from replay.edit.changes import Edit, SetModel, SetSystem
 from replay.errors import ArcError, BadTrace, RequestRefused
 from replay.formats import arc
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
+from replay.free.recorded_results import Terms
 from replay.free.stub import Stub
-from replay.free.tape import Terms
 from replay.locked.result import Core, core
-from replay.locked.row import Models
+from replay.locked.row import Models, Sampling
 from replay.locked.run import replay
-from replay.locked.sampling import Sampling
 from replay.models.cached import Cached
-from replay.store import Store, answers, edits, read, replays
+from replay.store import answers, edits, read
+from replay.store.edits import Supplement, attach
+from replay.store.handle import Store
 from replay.store.read import content_digest, recorded
-from replay.store.supplements import Supplement, attach
 from replay.store.write import Writer
 from replay.trace import Level, Trace
 from tests.messages_api import Body, message, text, tool_use
@@ -77,7 +77,7 @@ def replayed(
     terms = {"sampling": sampling, "steps": steps, "rules": rules}
     rows = {row.step: row for row in replay(trace, saved, models, **terms)}  # type: ignore[arg-type]
     made = core(trace, saved, models, rows.values(), **terms)  # type: ignore[arg-type]
-    return replays.find(store, replays.keep(store, made))
+    return kept.find(store, kept.keep(store, made))
 
 
 def bundled(store: Store, file: Path, **beside: Any) -> Verified:
@@ -94,14 +94,14 @@ def resigned(file: Path, change: Callable[[dict[str, bytes]], object]) -> None:
     """Change members of a bundle and put its sums right again: what a forger would do."""
     found = members(file)
     change(found)
-    said = msgspec.json.decode(found.pop(manifest.NAME), type=manifest.Manifest)
+    said = msgspec.json.decode(found.pop(contents.NAME), type=contents.Manifest)
     result = msgspec.json.decode(found[contents.RESULT], type=Core)
     said = structs.replace(
         said,
         digest=result.digest,
-        members={name: manifest.member(data) for name, data in found.items()},
+        members={name: contents.member(data) for name, data in found.items()},
     )
-    file.write_bytes(archive.packed({manifest.NAME: manifest.encoded(said), **found}))
+    file.write_bytes(contents.packed({contents.NAME: contents.encoded_manifest(said), **found}))
 
 
 # --- the file
@@ -271,8 +271,8 @@ def test_a_trace_comes_back_with_its_id_its_digests_and_its_fidelity(
         assert content_digest(other, first.id) == content_digest(store, first.id)
     for before, after in zip(first.steps, second.steps, strict=True):
         assert before.ask.fidelity == after.ask.fidelity
-        context = canon.context_digest(before.ask.request.context)
-        assert canon.context_digest(after.ask.request.context) == context
+        context = digests.context_digest(before.ask.request.context)
+        assert digests.context_digest(after.ask.request.context) == context
 
 
 # --- free replays
@@ -358,16 +358,16 @@ def test_a_member_that_was_changed_is_named(name: str, file: Path) -> None:
     found = members(file)
     assert CHANGES[name][0] in found[name]
     found[name] = found[name].replace(*CHANGES[name])
-    file.write_bytes(archive.packed(found))
+    file.write_bytes(contents.packed(found))
     with pytest.raises(BadBundle, match=f"{re.escape(str(file))}: {name} is not what was written"):
         bundle.verify(file)
 
 
-@pytest.mark.parametrize("name", [manifest.NAME, *contents.ALWAYS, contents.EDIT])
+@pytest.mark.parametrize("name", [contents.NAME, *contents.ALWAYS, contents.EDIT])
 def test_a_member_that_was_left_out_is_missed(name: str, file: Path) -> None:
     found = members(file)
     del found[name]
-    file.write_bytes(archive.packed(found))
+    file.write_bytes(contents.packed(found))
     with pytest.raises(BadBundle, match=f"{name} is missing"):
         bundle.read(file)
 
@@ -375,7 +375,7 @@ def test_a_member_that_was_left_out_is_missed(name: str, file: Path) -> None:
 def test_a_member_that_was_added_is_refused(file: Path) -> None:
     found = members(file)
     for extra in ("../evil", contents.SUPPLEMENT):
-        file.write_bytes(archive.packed({**found, extra: b"{}"}))
+        file.write_bytes(contents.packed({**found, extra: b"{}"}))
         with pytest.raises(BadBundle, match=re.escape(extra)):
             bundle.read(file)
 
@@ -405,7 +405,7 @@ def test_no_single_byte_can_be_changed_unnoticed(data: st.DataObject, sound: Pat
     byte = data.draw(st.integers(0, 255))
     changed = whole[:at] + bytes([byte]) + whole[at + 1 :]
     try:
-        opened = archive.Archive(changed)
+        opened = contents.Archive(changed)
         contents.decoded(opened)
     except (BadBundle, BadTrace):
         return
@@ -416,9 +416,9 @@ def test_no_single_byte_can_be_changed_unnoticed(data: st.DataObject, sound: Pat
 @settings(deadline=None)
 @given(data=st.binary(max_size=300))
 def test_whatever_a_file_holds_it_is_a_sentence(data: bytes) -> None:
-    for each in (data, archive.packed({manifest.NAME: data})):
+    for each in (data, contents.packed({contents.NAME: data})):
         with pytest.raises(BadBundle):
-            contents.decoded(archive.Archive(each))
+            contents.decoded(contents.Archive(each))
 
 
 # --- forged: the sums are right
@@ -458,7 +458,7 @@ def test_a_trace_that_was_forged_is_not_the_one_that_was_replayed(file: Path) ->
 
 def test_an_edit_that_was_forged_is_not_the_one_of_the_result(file: Path) -> None:
     resigned(file, lambda found: found.update(
-        {contents.EDIT: canon.encode(Edit(name="x", changes=(SetSystem("x"),)))}))  # fmt: skip
+        {contents.EDIT: digests.encode(Edit(name="x", changes=(SetSystem("x"),)))}))  # fmt: skip
     with pytest.raises(BadBundle, match=r"edit\.json does not fit"):
         bundle.read(file)
 
@@ -493,10 +493,10 @@ def test_a_rule_of_a_bundle_that_may_take_for_ever_is_refused(file: Path) -> Non
     found = members(file)
     result = {**msgspec.json.decode(found[contents.RESULT]), "paths": [rule]}
     found[contents.RESULT] = msgspec.json.encode(result)
-    said = msgspec.json.decode(found.pop(manifest.NAME), type=manifest.Manifest)
-    sums = {name: manifest.member(data) for name, data in found.items()}
-    whole = {manifest.NAME: manifest.encoded(structs.replace(said, members=sums)), **found}
-    file.write_bytes(archive.packed(whole))
+    said = msgspec.json.decode(found.pop(contents.NAME), type=contents.Manifest)
+    sums = {name: contents.member(data) for name, data in found.items()}
+    whole = {contents.NAME: contents.encoded_manifest(structs.replace(said, members=sums)), **found}
+    file.write_bytes(contents.packed(whole))
     with pytest.raises(BadBundle, match=r"result\.json.*'\(a\+\)\+\$' repeats a choice"):
         bundle.verify(file)
 
@@ -507,8 +507,8 @@ def test_a_rule_of_a_bundle_that_may_take_for_ever_is_refused(file: Path) -> Non
 def rewritten(file: Path, **fields: Any) -> None:
     """The manifest with other fields, everything else as it is."""
     found = members(file)
-    said = {**msgspec.json.decode(found[manifest.NAME]), **fields}
-    file.write_bytes(archive.packed({**found, manifest.NAME: msgspec.json.encode(said)}))
+    said = {**msgspec.json.decode(found[contents.NAME]), **fields}
+    file.write_bytes(contents.packed({**found, contents.NAME: msgspec.json.encode(said)}))
 
 
 def test_a_newer_format_says_so(file: Path) -> None:
@@ -527,7 +527,7 @@ def test_a_newer_format_says_so(file: Path) -> None:
     ],
 )
 def test_another_engine_says_so(engine: dict[str, Any], said: str, file: Path) -> None:
-    ours = msgspec.json.decode(members(file)[manifest.NAME])["engine"]
+    ours = msgspec.json.decode(members(file)[contents.NAME])["engine"]
     rewritten(file, engine={**ours, **engine})
     with pytest.raises(BadBundle, match=f"was made by an engine {said}"):
         bundle.read(file)
@@ -538,12 +538,12 @@ def test_another_engine_says_so(engine: dict[str, Any], said: str, file: Path) -
 
 def test_a_member_that_inflates_beyond_what_it_may_have_is_not_read_to_its_end(file: Path) -> None:
     found = members(file)
-    file.write_bytes(archive.packed({**found, contents.TRACE: bytes(50_000_000)}))
+    file.write_bytes(contents.packed({**found, contents.TRACE: bytes(50_000_000)}))
     assert file.stat().st_size < 100_000
     with pytest.raises(BadBundle, match=r"trace\.arc\.jsonl is larger than the \d+ bytes"):
         bundle.read(file)
     with pytest.raises(BadBundle, match=r"manifest\.json is larger than the 65536 bytes"):
-        contents.decoded(archive.Archive(archive.packed({manifest.NAME: bytes(50_000_000)})))
+        contents.decoded(contents.Archive(contents.packed({contents.NAME: bytes(50_000_000)})))
 
 
 def test_what_is_nested_too_deeply_is_a_sentence(file: Path) -> None:
@@ -570,17 +570,17 @@ def test_a_number_larger_than_any_database_holds_is_another_answer(file: Path) -
 
 
 def test_a_directory_of_many_entries_is_not_even_parsed() -> None:
-    many = archive.packed({str(number): b"" for number in range(1000)})
+    many = contents.packed({str(number): b"" for number in range(1000)})
     with pytest.raises(BadBundle, match="holds more than a bundle does"):
-        archive.Archive(many)
+        contents.Archive(many)
 
 
 def test_a_member_that_is_packed_otherwise_is_refused(file: Path) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_LZMA) as made:
-        made.writestr(manifest.NAME, members(file)[manifest.NAME])
+        made.writestr(contents.NAME, members(file)[contents.NAME])
     with pytest.raises(BadBundle, match=r"manifest\.json is encrypted, or packed"):
-        contents.decoded(archive.Archive(out.getvalue()))
+        contents.decoded(contents.Archive(out.getvalue()))
 
 
 # --- secrets

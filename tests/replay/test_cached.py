@@ -16,7 +16,8 @@ from replay.budget import Budget, Limits
 from replay.errors import ModelRefused, OfflineMiss, RequestRefused, Stopped
 from replay.models.cached import Answered, Cached
 from replay.models.choose import choose
-from replay.store import Store, answers
+from replay.store import answers
+from replay.store.handle import Store
 from tests.messages_api import FAULTS, Body, Fault, MessagesApi, message, text
 from tests.replay.live_case import MODEL, ask, client, echo, kept, words
 from tests.replay.locked_case import Fixed
@@ -246,7 +247,7 @@ import signal
 import sys
 from pathlib import Path
 from replay.errors import Stopped
-from replay.store import Store
+from replay.store.handle import Store
 from tests.replay.live_case import ask, client, kept
 
 class Elsewhere:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay import canon
+from replay import digests
 from replay.trace import Message, extend
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8)
@@ -29,13 +29,13 @@ def shuffled(value: Any) -> Any:
 
 @given(JSON)
 def test_same_ignores_the_order_of_keys(value: Any) -> None:
-    assert canon.same(value, shuffled(value))
+    assert digests.same(value, shuffled(value))
 
 
 @given(JSON)
 def test_plain_is_a_fixed_point(value: Any) -> None:
-    once = canon.plain(value)
-    assert canon.plain(once) == once
+    once = digests.plain(value)
+    assert digests.plain(once) == once
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_plain_is_a_fixed_point(value: Any) -> None:
 def test_same_knows_numbers_from_booleans_and_lists_from_sets(
     left: Any, right: Any, expected: bool
 ) -> None:
-    assert canon.same(left, right) is expected
+    assert digests.same(left, right) is expected
 
 
 def message(**body: Any) -> Message:
@@ -55,27 +55,29 @@ def message(**body: Any) -> Message:
 def test_a_message_digest_keeps_the_order_the_model_reads() -> None:
     one = message(content=[{"type": "tool_use", "input": {"a": 1, "b": 2}}])
     other = message(content=[{"type": "tool_use", "input": {"b": 2, "a": 1}}])
-    assert canon.message_digest(one) != canon.message_digest(other)
+    assert digests.message_digest(one) != digests.message_digest(other)
 
 
 def test_cache_markers_are_not_part_of_a_message() -> None:
     marked = message(content=[{"type": "text", "text": "hi", "cache_control": {"type": "x"}}])
     plain = message(content=[{"type": "text", "text": "hi"}])
-    assert canon.message_digest(marked) == canon.message_digest(plain)
+    assert digests.message_digest(marked) == digests.message_digest(plain)
 
 
 def test_a_context_is_its_parent_and_its_message() -> None:
     first, second = message(content="a"), message(content="b")
     chain = extend(None, [first, second])
-    step = canon.node_digest(None, canon.message_digest(first))
-    assert canon.context_digest(chain) == canon.node_digest(step, canon.message_digest(second))
-    assert canon.context_digest(None) is None
+    step = digests.node_digest(None, digests.message_digest(first))
+    assert digests.context_digest(chain) == digests.node_digest(
+        step, digests.message_digest(second)
+    )
+    assert digests.context_digest(None) is None
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_a_number_that_is_not_finite_has_no_canonical_form(number: float) -> None:
     with pytest.raises(ValueError, match="not finite"):
-        canon.encode({"x": [number]})
+        digests.encode({"x": [number]})
 
 
 def test_a_key_changes_with_every_part_a_model_sees() -> None:
@@ -87,13 +89,13 @@ def test_a_key_changes_with_every_part_a_model_sees() -> None:
         "context": "c",
         "sample": 0,
     }
-    keys = {canon.key(**base)}
+    keys = {digests.key(**base)}
     for name, value in [("api", "2"), ("system", None), ("tools", "t"), ("context", "d"),
                         ("sample", 1), ("params", {"model": "m", "max_tokens": 6})]:  # fmt: skip
-        keys.add(canon.key(**{**base, name: value}))
+        keys.add(digests.key(**{**base, name: value}))
     assert len(keys) == 7
     same = {**base, "params": {"max_tokens": 5, "model": "m"}}
-    assert canon.key(**same) in keys
+    assert digests.key(**same) in keys
 
 
 def test_a_long_context_can_be_walked_and_forgotten() -> None:

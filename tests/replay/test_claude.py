@@ -13,19 +13,18 @@ import pytest
 
 from replay.budget import Budget, Limits
 from replay.compare.rules import PLAIN
-from replay.edit import Edit, SetSystem
+from replay.edit.changes import Edit, SetSystem
 from replay.errors import ModelRefused, OfflineMiss, RequestRefused, Stopped
 from replay.locked.result import core
-from replay.locked.row import Models
+from replay.locked.row import LOOK, Models
 from replay.locked.run import replay
-from replay.locked.sampling import LOOK
 from replay.locked.verdict import summary
-from replay.models import stream
+from replay.models import wire
 from replay.models.choose import choose
 from replay.models.claude import Claude
-from replay.models.received import Asked, Failed, judged
-from replay.models.wire import Reply
-from replay.store import Store, answers
+from replay.models.wire import Asked, Failed, Reply, judged
+from replay.store import answers
+from replay.store.handle import Store
 from tests.messages_api import (
     FAULTS,
     Body,
@@ -98,7 +97,7 @@ def test_every_kind_of_delta_finds_its_place() -> None:
         '{"type":"content_block_delta","index":1,"delta":{"type":"newer_delta","what":1}}',
         '{"type":"message_stop"}',
     )
-    found = stream.message("\r\n\r\n".join(f"data: {event}" for event in events).encode())
+    found = wire.message("\r\n\r\n".join(f"data: {event}" for event in events).encode())
     assert found["content"] == [
         {"type": "thinking", "thinking": "h", "signature": "s"},
         {"type": "text", "text": "t", "citations": [1]},
@@ -107,8 +106,8 @@ def test_every_kind_of_delta_finds_its_place() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"data: {", b'data: {"type":"content_block_delta"}'])
 def test_a_stream_of_another_shape_is_broken(raw: bytes) -> None:
-    with pytest.raises(stream.BrokenStream):
-        stream.message(raw)
+    with pytest.raises(wire.BrokenStream):
+        wire.message(raw)
 
 
 # --- what goes wrong, row by row
@@ -410,7 +409,7 @@ def test_the_package_behind_it_writes_nothing_on_the_terminal(
     api: MessagesApi, tmp_path: Path
 ) -> None:
     code = (
-        "from replay.budget import Budget, Limits\n"
+        "from replay.budget import Budget; from replay.budget import Limits\n"
         "from replay.models.claude import Claude\n"
         "with Claude('claude-3-opus-20240229', budget=Budget(Limits(calls=1))) as claude:\n"
         "    said = [{'role': 'user', 'content': 'Hi'}]\n"
@@ -525,9 +524,9 @@ def test_a_replay_beyond_its_limit_says_so_and_loses_nothing(
 def test_naming_a_live_model_imports_no_sdk(tmp_path: Path) -> None:
     code = (
         "import sys\n"
-        "from replay.budget import Budget, Limits\n"
+        "from replay.budget import Budget; from replay.budget import Limits\n"
         "from replay.models.choose import choose\n"
-        "from replay.store import Store\n"
+        "from replay.store.handle import Store\n"
         "from pathlib import Path\n"
         f"store = Store.open(Path({str(tmp_path / 'arc.db')!r}))\n"
         "choose('claude-x', store, live=True, budget=Budget(Limits(calls=1))).close()\n"

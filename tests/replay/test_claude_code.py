@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.errors import BadTrace
-from replay.formats import claude_code, normal
-from replay.formats.intake import HEAD_BYTES, Head, Source, Tally
+from replay.formats import claude_code, common
+from replay.formats.source import HEAD_BYTES, Head, Source, Tally
 from replay.messages import observed, text
 from replay.steps import build
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import AgentSpan, Batch, Cost, Level, ModelCall
 from tests.replay.kinds import agents, models, tools
@@ -144,7 +144,7 @@ def shown(span: ModelCall) -> list[str]:
 
 
 def second(number: int) -> int | None:
-    return normal.ns(f"2026-01-01T00:00:{number:02}Z")
+    return common.ns(f"2026-01-01T00:00:{number:02}Z")
 
 
 def head(data: bytes) -> Head:

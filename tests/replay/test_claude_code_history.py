@@ -11,14 +11,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from replay.formats import claude_code
 from replay.formats.claude_code.lines import lines
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.messages import observed
 from replay.store.rows import trace_rows
 from replay.trace import Batch
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.replay.kinds import agents, models, tools
 from tests.replay.test_claude_code import (
     Session,

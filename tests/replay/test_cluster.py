@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.cluster import Table, clustered, stratified
-from replay.statistics import fisher, rate
+from replay.statistics import Table, clustered, fisher, rate, stratified
 
 
 def things(*groups: tuple[int, int]) -> Iterator[tuple[str, bool]]:

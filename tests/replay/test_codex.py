@@ -18,7 +18,7 @@ from replay.convert import Converter
 from replay.errors import BadTrace
 from replay.formats import codex, load, part_of, sniff
 from replay.formats.codex.thread import ENCRYPTED, NO_HISTORY
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.messages import text, thinking
 from replay.trace import NO_SYSTEM, NO_TOOLS, AgentSpan, Batch, Level
 from tests.replay.foreign_case import SOME, lines, mutated, stored

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.action import Act, Action, action, answered, flaws
-from replay.compare import PLAIN, RULES, Kind, PathChange, Rules, compare
-from replay.compare.rules import rules_from
+from replay.compare.actions import RULES, DifferenceKind, PathChange, compare
+from replay.compare.rules import PLAIN, Rules, rules_from
 from replay.trace import Json, Message, Response, Stop, Tool
 
 NUMBER = {"type": "object", "properties": {"limit": {"default": 10}}, "required": ["order_id"]}
@@ -40,7 +40,7 @@ def says(text: str) -> Action:
     ],
 )
 def test_a_departure_names_its_kinds(
-    first: Action, second: Action, kinds: tuple[Kind, ...]
+    first: Action, second: Action, kinds: tuple[DifferenceKind, ...]
 ) -> None:
     found = compare(first, second)
     assert found.same is False

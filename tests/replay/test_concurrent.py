@@ -13,8 +13,8 @@ import pytest
 from replay.budget import Budget, Limits, Worst
 from replay.errors import ModelRefused, RequestRefused, Stopped
 from replay.models.claude import Claude
-from replay.models.flight import Arrival
-from replay.models.marker import marked
+from replay.models.line import Arrival
+from replay.models.protocol import with_cache_marker
 from tests.messages_api import FAULTS, MESSAGES, Body, Fault, MessagesApi, message, text, tool_use
 from tests.replay.live_case import BODY, Waits, client, echo, saying, words
 
@@ -298,10 +298,13 @@ def test_the_marker_stands_on_the_last_block_that_may_carry_it() -> None:
     ):
         before = [{"role": "user", "content": "x"}]
         body = {**BODY, "messages": [*before, {"role": "user", "content": content}]}
-        assert marked(body)["messages"] == [*before, {"role": "user", "content": expected}]
+        assert with_cache_marker(body)["messages"] == [
+            *before,
+            {"role": "user", "content": expected},
+        ]
         assert body["messages"][-1]["content"] == content
     bare = {**BODY, "messages": [{"role": "user", "content": [thought]}]}
-    assert marked(bare) == bare
+    assert with_cache_marker(bare) == bare
 
 
 def test_marked_steps_asked_in_order_are_read_from_the_providers_cache() -> None:

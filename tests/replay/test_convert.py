@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from replay import blocks, convert, formats, turns
+from replay import convert, formats, turns
 from replay.convert import Converter, Sent, body_key
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.trace import (
     Context,
     Dialect,
@@ -130,7 +130,7 @@ def test_inspect_messages_become_the_same_turns() -> None:
         "type": "tool_result", "tool_use_id": "toolu_arc_0", "content": "too slow",
         "is_error": True,
     }  # fmt: skip
-    assert made.losses == (blocks.THINKING,)
+    assert made.losses == (turns.THINKING,)
     assert made.partial == ()
 
 
@@ -144,7 +144,7 @@ def test_thinking_and_cache_markers_never_reach_the_wire() -> None:
     wire = str(made.body())
     assert "thinking" not in wire
     assert "cache_control" not in wire
-    assert made.losses == (blocks.THINKING,)
+    assert made.losses == (turns.THINKING,)
 
 
 def test_a_result_that_answers_no_call_is_left_out_and_listed() -> None:
@@ -255,7 +255,7 @@ def test_images_stay_as_base64_and_addresses_are_never_followed() -> None:
     assert [block["type"] for block in content] == ["image", "image", "document", "text"]
     assert [block["source"]["data"] for block in content[:3]] == ["AAAA", "BBBB", "CCCC"]
     assert "example.com" not in str(content)
-    assert made.partial == (blocks.MEDIA,)
+    assert made.partial == (turns.MEDIA,)
 
 
 def test_a_providers_own_tool_becomes_a_plain_one_that_nobody_runs() -> None:
@@ -268,7 +268,7 @@ def test_a_providers_own_tool_becomes_a_plain_one_that_nobody_runs() -> None:
     assert made.body()["tools"] == [{"name": "web_search", "input_schema": {"type": "object"}}]
     assert made.body()["messages"][1]["content"][:2] == [searching, found]
     assert f"{convert.SHIMMED}: web_search" in made.partial
-    assert blocks.SERVER_BLOCK in made.partial
+    assert turns.SERVER_BLOCK in made.partial
 
 
 def test_settings_the_api_does_not_take_are_listed_and_limits_translated() -> None:
@@ -307,7 +307,7 @@ def test_a_setting_that_is_not_sent_is_named_and_its_request_is_not_exact(name: 
 def test_thinking_that_is_left_out_is_named_and_its_request_is_not_exact() -> None:
     thought = {"type": "thinking", "thinking": "…", "signature": "c2ln"}
     made = sent(user("go"), assistant([thought, {"type": "text", "text": "Yes."}]), user("And?"))
-    assert made.fidelity(EXACT) == Fidelity(level=Level.REBUILT, reasons=(blocks.THINKING,))
+    assert made.fidelity(EXACT) == Fidelity(level=Level.REBUILT, reasons=(turns.THINKING,))
 
 
 def test_what_is_not_sent_never_makes_a_request_better_known() -> None:

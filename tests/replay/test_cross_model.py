@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from arc_tui.jobs import importing
-from arc_tui.jobs.replaying import Wanted, replaying
-from arc_tui.views.replay.view import ReplayView
+from arc_tui import importing
+from arc_tui.experiments.locked_view import ReplayView
+from arc_tui.features.replay.run import Wanted, replaying
 from replay.budget import Limits
-from replay.edit import Edit, InjectConstraint
-from replay.store import Store
+from replay.edit.changes import Edit, InjectConstraint
+from replay.store.handle import Store
 from replay.trace import Level
-from taxonomy.ledger import open_ledger
+from taxonomy.judgements.schema import open_ledger
 from tests.messages_api import Body, MessagesApi, message, text, tool_use
 from tests.replay.live_case import clean_environment
 from tests.shared import DATA, needs_shared

@@ -16,9 +16,10 @@ import pytest
 
 from arc_tui.places import fixtures
 from replay import bundle
-from replay.edit import Edit, SetSystem
-from replay.locked.sampling import Sampling
-from replay.store import Store, replays
+from replay import kept as replays
+from replay.edit.changes import Edit, SetSystem
+from replay.locked.row import Sampling
+from replay.store.handle import Store
 from tests.messages_api import Body, MessagesApi, refusal
 from tests.replay.live_case import MODEL, clean_environment, client, kept
 from tests.replay.locked_case import VERIFY, core_of, run, spans, stored, think, tiny
@@ -42,7 +43,7 @@ RUNS = ("shop-many-wishes-v5-0", "shop-stock-v4-0", "shop-compare-v8-0")
 
 COMMANDS = """
 import json, sys
-from arc_tui.cli import cli
+from arc_tui.commands import cli
 codes = [cli.main(each, standalone_mode=False) for each in json.loads(sys.argv[1])]
 sys.exit(0 if all(code in (None, 0, 1) for code in codes) else f"{codes}")
 """
@@ -108,9 +109,9 @@ class Refused(socket.socket):
 socket.socket = Refused
 word, path, *rest = sys.argv[1:]
 if word == "replay":
-    from replay.edit import Edit, SetSystem
+    from replay.edit.changes import Edit; from replay.edit.changes import SetSystem
     from replay.models.cached import Cached
-    from replay.store import Store, read
+    from replay.store.handle import Store; from replay.store import read
     from tests.replay.locked_case import VERIFY, core_of, run
     edit = Edit(name="verify", changes=(SetSystem(VERIFY),))
     with Store.open(Path(path)) as store:
@@ -161,9 +162,9 @@ def test_a_bundle_is_run_again_without_a_socket_or_the_sdk(tmp_path: Path) -> No
 BESIDE = """
 import os, sys
 from pathlib import Path
-from replay.edit import Edit, SetSystem
+from replay.edit.changes import Edit; from replay.edit.changes import SetSystem
 from replay.models.cached import Cached
-from replay.store import Store, read
+from replay.store.handle import Store; from replay.store import read
 from tests.messages_api import message, text
 from tests.replay.locked_case import VERIFY, Tiny, core_of, run
 
@@ -223,9 +224,9 @@ def test_two_processes_on_one_database_agree_though_their_models_do_not(tmp_path
 KILLED = """
 import sys
 from pathlib import Path
-from replay.edit import Edit, SetSystem
-from replay.locked.sampling import Sampling
-from replay.store import Store, read
+from replay.edit.changes import Edit; from replay.edit.changes import SetSystem
+from replay.locked.row import Sampling
+from replay.store.handle import Store; from replay.store import read
 from tests.replay.live_case import client, kept
 from tests.replay.locked_case import VERIFY, run
 

@@ -11,17 +11,15 @@ import msgspec
 import pytest
 
 from replay.budget import Budget, Limits
-from replay.doctor import database
-from replay.doctor.assumptions import ASSUMPTIONS, TRIED
-from replay.doctor.check import Check
-from replay.doctor.checkup import DEFAULT_MODEL, PROBES, checkup, expected
-from replay.doctor.database import database_checks
-from replay.doctor.desk import Desk
-from replay.doctor.found import Found
-from replay.doctor.machine import machine_checks, model_checks
+from replay.doctor import checks as database
+from replay.doctor.checks import Check, database_checks, machine_checks, model_checks
+from replay.doctor.checkup import ASSUMPTIONS, DEFAULT_MODEL, PROBES, TRIED, checkup, expected
+from replay.doctor.context import CheckContext
+from replay.doctor.probes import Found
 from replay.doctor.report import keep, kept, report
 from replay.errors import ModelRefused, Stopped
-from replay.store import Store, notes
+from replay.store import answers
+from replay.store.handle import Store
 from tests.messages_api import FAULTS, MESSAGES, Received
 from tests.messages_api.handler import Reply
 from tests.replay.doctor_case import MODEL, OTHERWISE, Odd, Otherwise, changing, rethought
@@ -41,7 +39,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def found_at(api: Odd, store: Store, limits: Limits = PLENTY, model: str = MODEL) -> list[Found]:
-    with Desk(store, model, Budget(limits), base_url=api.base_url) as desk:
+    with CheckContext(store, model, Budget(limits), base_url=api.base_url) as desk:
         return list(checkup(desk))
 
 
@@ -200,7 +198,7 @@ def test_a_kill_file_ends_a_check_up(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARC_KILL", str(tmp_path / "stop"))
-    with Odd() as api, Desk(store, MODEL, Budget(PLENTY), base_url=api.base_url) as desk:
+    with Odd() as api, CheckContext(store, MODEL, Budget(PLENTY), base_url=api.base_url) as desk:
         going = checkup(desk)
         first = next(going)
         (tmp_path / "stop").touch()
@@ -228,7 +226,9 @@ def test_every_check_up_asks_the_server_afresh_and_keeps_the_answers(store: Stor
 def test_the_last_report_of_each_model_is_kept(store: Store) -> None:
     with Odd() as api:
         for model in (MODEL, "claude-test", MODEL):
-            with Desk(store, model, Budget(Limits(calls=50)), base_url=api.base_url) as desk:
+            with CheckContext(
+                store, model, Budget(Limits(calls=50)), base_url=api.base_url
+            ) as desk:
                 made = report(desk, desk.about(), checkup(desk))
                 keep(store, made)
         server = api.base_url
@@ -246,7 +246,7 @@ def test_the_last_report_of_each_model_is_kept(store: Store) -> None:
 def test_no_key_is_in_a_report(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-ant-" + "unlikely0" * 4
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
-    with Odd() as api, Desk(store, MODEL, Budget(PLENTY), base_url=api.base_url) as desk:
+    with Odd() as api, CheckContext(store, MODEL, Budget(PLENTY), base_url=api.base_url) as desk:
         made = report(desk, desk.about(), checkup(desk))
         assert any(key in str(each.headers) for each in api.received)
     keep(store, made)
@@ -258,16 +258,16 @@ class Note(msgspec.Struct, frozen=True):
 
 
 def test_a_note_takes_the_place_of_the_one_before_and_its_secrets_are_masked(store: Store) -> None:
-    notes.keep(store, "a:1", Note("first"))
-    notes.keep(store, "a:1", Note("key sk-ant-" + "abcdefgh1" * 3))
-    notes.keep(store, "a%", Note("of another prefix"))
-    (found,) = notes.found(store, "a:", Note)
+    answers.keep(store, "a:1", Note("first"))
+    answers.keep(store, "a:1", Note("key sk-ant-" + "abcdefgh1" * 3))
+    answers.keep(store, "a%", Note("of another prefix"))
+    (found,) = answers.found(store, "a:", Note)
     assert found.text.startswith("key [[SECRET:anthropic_key:")
 
 
 def test_a_note_of_another_shape_is_left_out(store: Store) -> None:
-    notes.keep(store, "a:1", Note("first"))
-    assert notes.found(store, "a:", Check) == []
+    answers.keep(store, "a:1", Note("first"))
+    assert answers.found(store, "a:", Check) == []
 
 
 # --- this machine

@@ -8,21 +8,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from replay import edit_file
 from replay.convert import Converter
-from replay.edit import (
-    Change,
-    Edit,
-    Editor,
-    ReplaceText,
-    SetMessage,
-    SetSystem,
-    SetTool,
-    apply,
-    diff,
-)
+from replay.edit import files
+from replay.edit.changes import Change, Edit, ReplaceText, SetMessage, SetSystem, SetTool
+from replay.edit.diff import diff
+from replay.edit.editor import Editor, apply
 from replay.errors import BadEdit, NotFound
-from replay.store import Store, edits
+from replay.store import edits
+from replay.store.handle import Store
 from replay.trace import Message, Request, Tool, extend
 
 PROMPT = "You refund orders.\nRefund at once.\n"
@@ -225,7 +218,7 @@ text = "All of it."
 
 
 def test_every_kind_of_change_is_read_from_toml() -> None:
-    read = edit_file.from_toml(TOML, "try.toml", "try")
+    read = files.from_toml(TOML, "try.toml", "try")
     assert read.name == "verify first"
     assert read.thread == "main"
     assert read.changes == (
@@ -278,7 +271,7 @@ def test_every_kind_of_change_is_read_from_toml() -> None:
 )
 def test_a_bad_file_is_named_with_the_key(text: str, said: str) -> None:
     with pytest.raises(BadEdit) as error:
-        edit_file.from_toml(text, "e.toml", "e")
+        files.from_toml(text, "e.toml", "e")
     assert str(error.value).startswith(said)
 
 
@@ -286,17 +279,17 @@ def test_a_prompt_file_and_edit_files_make_one_edit(tmp_path: Path) -> None:
     prompt, file = tmp_path / "v2.txt", tmp_path / "try.toml"
     prompt.write_text("New prompt.\n")
     file.write_text(TOML)
-    made = edit_file.from_files(prompt, [file])
+    made = files.from_files(prompt, [file])
     assert made is not None
     assert made.name == "v2 + verify first"
     assert made.changes[0] == SetSystem("New prompt.\n")
     assert len(made.changes) == 5
-    assert edit_file.from_files(None, []) is None
+    assert files.from_files(None, []) is None
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadEdit, match=r"none\.txt: cannot be read"):
-        edit_file.from_files(tmp_path / "none.txt", [])
+        files.from_files(tmp_path / "none.txt", [])
 
 
 # --- stored
@@ -304,7 +297,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_an_edit_is_stored_once_by_its_content_and_found_again(tmp_path: Path) -> None:
     with Store.open(tmp_path / "arc.db") as store:
-        made = edit_file.from_toml(TOML, "try.toml", "try")
+        made = files.from_toml(TOML, "try.toml", "try")
         kept = edits.save(store, made)
         assert kept == made
         assert edits.save(store, structs.replace(made, name="again")).name == "verify first"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.edit import (
+from replay.edit.changes import (
     Change,
     Edit,
     InjectConstraint,
@@ -21,7 +21,7 @@ from replay.edit import (
     SetTool,
     SummariseBefore,
 )
-from replay.edit_file import KINDS, from_toml, to_toml
+from replay.edit.files import KINDS, from_toml, to_toml
 from replay.errors import BadEdit
 
 FILE = '''

@@ -10,10 +10,9 @@ from msgspec import structs
 
 from replay import messages
 from replay.convert import Converter
-from replay.edit import (
+from replay.edit.changes import (
     Change,
     Edit,
-    Editor,
     InjectConstraint,
     InsertMessage,
     PatchSystem,
@@ -25,11 +24,10 @@ from replay.edit import (
     SetModel,
     SetSystem,
     SetTool,
-    apply,
     describe,
-    diff,
-    diff_trace,
 )
+from replay.edit.diff import diff, diff_trace
+from replay.edit.editor import Editor, apply
 from replay.errors import BadEdit
 from replay.trace import Dialect, Json, Message, Request, Trace, extend
 from tests.messages_api import refusal, tool_use

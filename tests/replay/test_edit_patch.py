@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.edit.patch import patched
+from replay.edit.texts import patched
 from replay.errors import BadEdit
 
 TEXT = "You refund orders.\nBe kind.\n\nRefund at once.\nBe kind.\n"

@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 from replay import turns
 from replay.convert import Converter
-from replay.edit import (
+from replay.edit.changes import (
     Change,
     Edit,
-    Editor,
     InjectConstraint,
     RenameTool,
     SetObservation,
     SummariseBefore,
-    diff_trace,
 )
-from replay.edit_file import from_toml, to_toml
+from replay.edit.diff import diff_trace
+from replay.edit.editor import Editor
+from replay.edit.files import from_toml, to_toml
 from replay.errors import BadEdit
 from replay.trace import Request, Trace
 from tests.messages_api import refusal

@@ -9,10 +9,9 @@ from msgspec import structs
 
 from replay import messages
 from replay.convert import Converter
-from replay.edit import (
+from replay.edit.changes import (
     Change,
     Edit,
-    Editor,
     InjectConstraint,
     InsertMessage,
     RenameTool,
@@ -20,11 +19,11 @@ from replay.edit import (
     SetObservation,
     SummariseBefore,
     describe,
-    diff,
-    diff_trace,
     observation_edits,
 )
-from replay.edit.speech import observed
+from replay.edit.diff import diff, diff_trace
+from replay.edit.editor import Editor
+from replay.edit.texts import observed
 from replay.errors import BadEdit
 from replay.trace import Context, Dialect, Message, Request, Trace, extend
 from tests.build import trace as built

@@ -10,12 +10,14 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from arc_tui.cli.edits import edits as command
-from replay.edit import Edit, RenameTool, SetSystem
-from replay.edit_file import from_toml
+from arc_tui.features.replay.edits import edits as command
+from replay import kept as replays
+from replay.edit.changes import Edit, RenameTool, SetSystem
+from replay.edit.files import from_toml
 from replay.errors import ArcError, BadEdit, NotFound
 from replay.locked.result import Core
-from replay.store import Store, edits, replays
+from replay.store import edits
+from replay.store.handle import Store
 
 ONE = Edit(name="verify first", changes=(SetSystem("Verify.\n"), RenameTool("a", "b")))
 TWO = Edit(name="be kind", changes=(SetSystem("Be kind."),))

@@ -19,9 +19,10 @@ from pathlib import Path
 import pytest
 
 from replay import files
+from replay.care import rewriting
 from replay.errors import BadTrace
-from replay.formats.intake import Source
-from replay.store.cipher import crypt, keys, rewriting
+from replay.formats.source import Source
+from replay.store import encryption
 from tests.hostile import SEEDS, written
 from tests.replay.test_parquet import AGENT, needs_duckdb
 from tests.replay.test_parquet import written as table
@@ -120,8 +121,8 @@ def test_a_pipe_that_takes_the_place_of_a_file_is_refused(tmp_path: Path) -> Non
 def test_standard_input_is_read_like_a_file_and_leaves_no_name(
     name: str, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from arc_tui.jobs import importing
-    from taxonomy.ledger import open_ledger
+    from arc_tui import importing
+    from taxonomy.judgements.schema import open_ledger
 
     given = written(SEEDS[name]())
     for data in (given, gzip.compress(given)):
@@ -187,7 +188,7 @@ CHILD = f"""
 import io, os, sys
 from pathlib import Path
 from replay import files
-from replay.formats.intake import Source
+from replay.formats.source import Source
 SAID, target = {SAID.encode()!r}, Path(sys.argv[1])
 def ready():
     print("ready", flush=True)
@@ -286,7 +287,7 @@ KILLS = 12
 
 DECRYPT = """
 import os, sys
-from replay.store.cipher import keys, rewriting
+from replay.store import encryption as keys; from replay.care import rewriting
 from pathlib import Path
 print("ready", flush=True)
 sys.stdin.readline()
@@ -298,7 +299,7 @@ def test_a_killed_decrypt_leaves_no_plaintext(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("sqlcipher3")
-    monkeypatch.setenv(keys.KEY, KEY)
+    monkeypatch.setenv(encryption.KEY, KEY)
     folder = tmp_path / "db"
     folder.mkdir()
     whole = folder / "arc.db"
@@ -319,7 +320,7 @@ def test_a_killed_decrypt_leaves_no_plaintext(
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, keys.KEY: KEY},
+            env={**os.environ, encryption.KEY: KEY},
         ) as child:
             assert child.stdin is not None
             assert child.stdout is not None
@@ -333,7 +334,7 @@ def test_a_killed_decrypt_leaves_no_plaintext(
             except subprocess.TimeoutExpired:
                 kills += 1
             child.kill()
-        if crypt.look_again(whole) is None:  # it was finished
+        if encryption.look_again(whole) is None:  # it was finished
             continue
         for path in named(folder, temporary):
             assert SAID.encode() not in path.read_bytes(), path

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from replay import formats
 from replay.errors import BadTrace
 from replay.formats import arc
-from replay.formats.intake import Source, Tally, decode
+from replay.formats.source import Source, Tally, decode
 from replay.trace import Batch, ModelCall, ToolCall
 from tests.replay.test_store import batch, spans
 from tests.shared import DATA, needs_shared

@@ -17,15 +17,14 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from replay.compare.rules import PathRule, Rules
-from replay.edit import Edit, RemoveTool, RenameTool, SetObservation, SetSystem
+from replay.edit.changes import Edit, RemoveTool, RenameTool, SetObservation, SetSystem
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.free import run as free
-from replay.free.nearest import draft
+from replay.free.recorded_results import Terms, draft
 from replay.free.stub import Stub
-from replay.free.tape import Terms
 from replay.models.cached import Cached
 from replay.models.demo import Demo
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Fidelity, Level, Message, ModelCall, Trace
 from tests.build import call, heard, step, tool, trace
 from tests.messages_api import message, refusal, text, tool_use
@@ -648,7 +647,7 @@ def acting(modules: set[str]) -> set[str]:
 
 ANSWERING = (
     "effects",
-    *(f"free.{name}" for name in ("tape", "recorded", "stub", "nearest", "growth", "result")),
+    *(f"free.{name}" for name in ("recorded_results", "recorded", "stub", "result")),
 )
 
 
@@ -660,7 +659,7 @@ def test_nothing_that_answers_a_call_can_reach_a_process_a_network_or_code_to_ru
     found = reached(*(f"replay.{name}" for name in ANSWERING))
     assert not acting(found)
     assert "os" not in {each for name in ANSWERING for each in imported(f"replay.{name}")}
-    for name in ("free.run", "free.course", *ANSWERING):
+    for name in ("free.run", *ANSWERING):
         for node in ast.walk(ast.parse(source(name))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in BUILT_IN
@@ -673,7 +672,7 @@ def test_a_free_run_reaches_nothing_that_acts_but_the_model_it_is_given() -> Non
 
 
 def test_no_one_can_hand_over_a_function_for_a_tool() -> None:
-    for name in ("free.run", "free.course", *ANSWERING):
+    for name in ("free.run", *ANSWERING):
         assert "Callable" not in source(name)
     function: Any = lambda call: "x"  # noqa: E731
     terms = Terms(stubs=(function,))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from replay.convert import Converter
 from replay.errors import BadTrace
 from replay.formats import gemini_cli, load, part_of, sniff
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.messages import observed, thinking
 from replay.trace import NO_SYSTEM, NO_TOOLS, Batch, Level
 from tests.replay.foreign_case import SOME, lines, mutated, stored

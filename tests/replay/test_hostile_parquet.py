@@ -15,8 +15,8 @@ import pytest
 
 from replay.errors import BadTrace
 from replay.formats import load, openinference
-from replay.formats.intake import Source, Tally
 from replay.formats.openinference import parquet
+from replay.formats.source import Source, Tally
 from tests.replay.test_parquet import AGENT, ASK, needs_duckdb, written
 from tests.tries import often
 

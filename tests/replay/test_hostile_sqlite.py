@@ -15,7 +15,7 @@ import pytest
 
 from replay.errors import BadTrace
 from replay.formats import load, sqlite
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.formats.sqlite import database
 from replay.formats.sqlite.database import opened
 from tests.replay.sqlite_case import LLM, PHOENIX, PROJECT, STORE, made, message, said, span, trace

@@ -12,19 +12,17 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from replay import messages
-from replay.edit import Edit, SetObservation, SetSystem
+from replay.edit.changes import Edit, SetObservation, SetSystem
+from replay.error_injection import values
+from replay.error_injection.corrected import Corrected
+from replay.error_injection.derive import TOOL_ERROR
+from replay.error_injection.run import PLACES, NotPut, asked_after, chosen, inject, put, yours
+from replay.error_injection.values import Kind, Wrong
 from replay.errors import BadEdit, NotFound, OfflineMiss
-from replay.free.tape import Tape
-from replay.injection import values
-from replay.injection.choice import PLACES, NotPut, chosen, yours
-from replay.injection.derive import TOOL_ERROR
-from replay.injection.mended import Mended
-from replay.injection.put import asked_after, put
-from replay.injection.run import inject
-from replay.injection.wrong import Kind, Wrong
+from replay.free.recorded_results import RecordedResults
 from replay.models.cached import Cached
 from replay.models.demo import Demo
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Trace
 from tests.build import NOTHING, Called, call, error, heard, step, tool, trace
 from tests.messages_api import Body, message, text
@@ -69,7 +67,7 @@ def wrong_at(case: Trace, kind: Kind = "observation", at: int | None = 2) -> Wro
     return found
 
 
-def after(case: Trace, wrong: Wrong, *answers: Body, **more: Any) -> Mended:
+def after(case: Trace, wrong: Wrong, *answers: Body, **more: Any) -> Corrected:
     """What becomes of the error where the model gives these answers to what it is asked."""
     first = asked_after(case, wrong)
     assert first is not None
@@ -225,8 +223,10 @@ def test_only_later_requests_hold_the_error_and_the_tape_does_not() -> None:
         told = "".join(map(messages.text, messages.conversation(now.ask.request)))
         assert (wrong.text in told) == (now.index > 2)
         assert now.acts == before.acts
-    recorded_calls = Tape(made, "root").recorded
-    assert [each.text for each in recorded_calls] == [e.text for e in Tape(RUN, "root").recorded]
+    recorded_calls = RecordedResults(made, "root").recorded
+    assert [each.text for each in recorded_calls] == [
+        e.text for e in RecordedResults(RUN, "root").recorded
+    ]
 
 
 def test_a_wrong_step_stands_before_the_recorded_one_with_what_it_got() -> None:
@@ -285,7 +285,7 @@ def test_reading_it_again_corrects_it_and_is_answered_with_what_is_so() -> None:
     model = Script(*[says("…")] * 3, uses(GET), uses(refund(4250)))
     with Store.open(":memory:") as store:
         *_, last = inject(RUN, wrong, Cached(store, "script", model))
-    assert last.mended == Mended(outcome="corrected", because="makes the call again", after=1)
+    assert last.mended == Corrected(outcome="corrected", because="makes the call again", after=1)
     (found,) = last.run.steps[0].found
     assert json.loads(found.text or "") == ORDER
 
@@ -328,7 +328,7 @@ def test_two_answers_without_using_it_or_looking_again_are_no_correction() -> No
     search = uses(SEARCH)
     assert outcome(RUN, wrong, search, search) == ("carried", None)
     found = after(RUN, wrong, says("I have handed this over."))
-    assert found == Mended(
+    assert found == Corrected(
         outcome="carried", because="ends its turn without using it or looking again"
     )
 
@@ -422,7 +422,7 @@ def store() -> Iterator[Store]:
         yield opened
 
 
-def demo(store: Store, name: str, kind: Kind) -> Mended:
+def demo(store: Store, name: str, kind: Kind) -> Corrected:
     case = recorded(store, FIXTURES / "traces" / f"{name}.jsonl")
     wrong = wrong_at(case, kind, None)
     *_, last = inject(case, wrong, Cached(store, "demo", Demo()))
@@ -434,7 +434,7 @@ def test_a_careful_demo_agent_makes_a_failed_call_again_and_a_careless_one_does_
     store: Store,
 ) -> None:
     careful = demo(store, "shop-refund-v8-0", "tool-error")
-    assert careful == Mended(outcome="corrected", because="makes the call again", after=1)
+    assert careful == Corrected(outcome="corrected", because="makes the call again", after=1)
     assert demo(store, "shop-refund-v5-0", "tool-error").outcome == "acted"
 
 

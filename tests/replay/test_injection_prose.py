@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.injection import prose, values
-from replay.injection.choice import NotPut, chosen
-from replay.injection.wrong import Wrong
+from replay.error_injection import derive, values
+from replay.error_injection.run import NotPut, chosen
+from replay.error_injection.values import Wrong
 from replay.trace import Json, Trace
 from tests.build import call, heard, step, tool, trace
 
@@ -49,7 +49,7 @@ def wrong(text: Json, *then: str) -> Wrong:
 def test_one_value_that_the_agent_goes_by_is_changed_and_nothing_else(
     text: str, says: str, sort: str, value: Json
 ) -> None:
-    (fact,) = [each for each in prose.facts(text) if each.value == value]
+    (fact,) = [each for each in derive.facts(text) if each.value == value]
     assert fact.sort == sort
     put = wrong(text, f"I see: {says}.")
     assert put.true == (value,)
@@ -57,7 +57,7 @@ def test_one_value_that_the_agent_goes_by_is_changed_and_nothing_else(
     assert put.text != text
     assert not values.stands_in(value, put.text)
     assert values.stands_in(put.false[0], put.text)
-    kept = prose.said_instead(put.text, put.false[0], value)
+    kept = derive.said_instead(put.text, put.false[0], value)
     assert kept.split() == text.split()
     assert put == wrong(text, f"I see: {says}.")
 
@@ -107,9 +107,9 @@ def test_a_text_without_a_value_is_refused_with_a_sentence(text: str) -> None:
 
 @given(st.text(alphabet="0123456789-.,:$€ abMarch5/%#\n", max_size=60))
 def test_every_fact_of_any_text_stands_in_it_and_can_be_said_otherwise(text: str) -> None:
-    for fact in prose.facts(text):
+    for fact in derive.facts(text):
         assert 0 <= fact.at < len(text)
         for false in values.wrong_values(fact.value, fact.sort, "a run"):
-            said = prose.said_instead(text, fact.value, false)
+            said = derive.said_instead(text, fact.value, false)
             assert said != text
-            assert fact.value not in [other.value for other in prose.facts(said)]
+            assert fact.value not in [other.value for other in derive.facts(said)]

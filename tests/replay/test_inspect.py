@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import inspect
-from replay.formats.inspect.model import read_usage
-from replay.formats.intake import Head, Source, Tally
+from replay.formats.inspect.model_calls import read_usage
+from replay.formats.source import Head, Source, Tally
 from replay.messages import conversation, observed
 from replay.steps import build
 from replay.trace import (

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replay.errors import BadTrace
-from replay.formats import inspect, normal
-from replay.formats.inspect import clock
+from replay.formats import common, inspect
+from replay.formats.inspect import archive
 from replay.formats.inspect import sample as samples
-from replay.formats.intake import MAX_DOCUMENT_BYTES, Source, Tally
+from replay.formats.source import MAX_DOCUMENT_BYTES, Source, Tally
 from replay.steps import build
 from replay.trace import Batch, Json, Level, OtherSpan
 from tests.replay.kinds import models, tools
@@ -311,7 +311,7 @@ def test_a_large_sample_comes_in_batches_with_every_answer_in_its_place(
     | st.integers()
 )
 def test_the_fast_clock_tells_the_time_of_the_other(time: Json) -> None:
-    assert clock.ns(time) == normal.ns(time)
+    assert archive.ns(time) == common.ns(time)
 
 
 # --- hostile logs

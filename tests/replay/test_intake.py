@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from replay.depth import MAX_DEPTH, from_text
 from replay.errors import BadTrace
-from replay.formats.intake import decode
+from replay.formats.source import decode
 
 
 @pytest.mark.parametrize(

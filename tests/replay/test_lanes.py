@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 
 from replay.budget import Budget, Limits
-from replay.edit import Edit, SetSystem
+from replay.edit.changes import Edit, SetSystem
 from replay.errors import ModelRefused, OfflineMiss
-from replay.locked.lanes import AT_ONCE, Lane, replay_all
-from replay.locked.row import Models
-from replay.locked.run import replay
-from replay.locked.sampling import Sampling
-from replay.locked.step_result import StepResult
+from replay.locked.row import Models, Sampling
+from replay.locked.run import AT_ONCE, Lane, replay, replay_all
+from replay.locked.tally import StepResult
 from replay.models.cached import Cached
 from replay.models.claude import Claude
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Trace
 from tests.messages_api import Body, MessagesApi
 from tests.replay.live_case import MODEL, clean_environment

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import langfuse, load, sniff
-from replay.formats.intake import Source, Tally
-from replay.formats.langfuse.usage import usage
+from replay.formats.langfuse import usage
+from replay.formats.source import Source, Tally
 from replay.messages import observed, text
 from replay.trace import NO_TOOLS, Batch, Cost, Level, Usage
 from tests.replay.foreign_case import SOME, mutated

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import langsmith, load
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.messages import observed, text
 from replay.trace import Batch, Cost, Level, Retrieval, Usage
 from tests.replay.foreign_case import SOME, mutated

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from replay.errors import BadTrace
-from replay.store import Store, read
-from replay.store.handle import now_ns
-from replay.store.live import keep_live, next_end_ns
+from replay.store import read
+from replay.store.handle import Store, now_ns
+from replay.store.latency import keep_live, next_end_ns
 from replay.store.rows import TraceRow, trace_rows
 from replay.store.write import Finished, Writer
 from replay.trace import AgentSpan, Batch, Header, ModelCall

@@ -14,21 +14,22 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from replay import kept as replays
 from replay.budget import Limits
-from replay.edit import Edit, ReplaceText, SetMessage, SetSystem, SetTool
+from replay.edit.changes import Edit, ReplaceText, SetMessage, SetSystem, SetTool
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss, RequestRefused
+from replay.kept import of_trace
 from replay.locked.estimate import Estimate, estimate
-from replay.locked.row import Models
+from replay.locked.row import LOOK, Models, Sampling, fixed
 from replay.locked.run import replay
-from replay.locked.sampling import LOOK, Sampling, fixed
-from replay.locked.step_result import StepResult
+from replay.locked.tally import StepResult
 from replay.locked.verdict import Collateral, Match, summary
 from replay.models.cached import Cached
 from replay.models.choose import choose, default_name, label
-from replay.models.message import flaw
-from replay.redact import Policy
-from replay.redact.own import rules
-from replay.store import Store, answers, edits, masking, replays
+from replay.models.protocol import flaw
+from replay.redact.rules import Policy, rules
+from replay.store import answers, edits, handle
+from replay.store.handle import Store
 from replay.trace import NO_SYSTEM, Fidelity, Level, Tool, Trace
 from tests.messages_api import message, text, tool_use
 from tests.replay.locked_case import (
@@ -368,7 +369,7 @@ def test_an_answer_is_kept_masked_and_read_back_as_kept(store: Store) -> None:
 
 def test_what_a_replay_refers_to_is_found_again_under_a_pattern_that_matches_in_digests() -> None:
     with (
-        masking.masked_by(Policy(rules=rules({"three": r"[a-f][0-9][a-f]"}))),
+        handle.masked_by(Policy(rules=rules({"three": r"[a-f][0-9][a-f]"}))),
         Store.open(":memory:") as own,
     ):
         trace, edit = stored(own), edits.save(own, EDIT)
@@ -387,7 +388,7 @@ def test_a_replay_is_stored_once_with_its_edit_and_found_by_its_digest(store: St
     assert replays.keep(store, made) == made.digest
     assert replays.find(store, made.digest) == made
     assert replays.find(store, made.digest).digest == made.digest
-    assert [kept.edit for kept in replays.of_trace(store, trace.id)] == [edit.digest]
+    assert [kept.edit for kept in of_trace(store, trace.id)] == [edit.digest]
     with pytest.raises(NotFound):
         replays.find(store, "sha256:none")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replay.models import stream
+from replay.models import wire
 from replay.models.demo import Demo
 from tests.messages_api import (
     BATCH_RESULTS,
@@ -177,7 +177,7 @@ def test_a_stream_carries_the_same_message_as_a_body(api: MessagesApi, sdk: Anth
     assert streamed.to_dict()["content"] == whole.to_dict()["content"]
     assert streamed.stop_reason == whole.stop_reason == "tool_use"
     assert streamed.usage.output_tokens == whole.usage.output_tokens
-    ours = stream.message(exchange(api, MESSAGES, {**BODY, "stream": True})[2])
+    ours = wire.message(exchange(api, MESSAGES, {**BODY, "stream": True})[2])
     plain = ask(api, BODY)[1]
     assert ours == {**plain, "usage": ours["usage"]}
     assert ours["usage"] == plain["usage"]
@@ -188,7 +188,7 @@ def test_a_stream_tells_its_usage_at_both_ends_and_signs_at_the_end_of_a_thought
 ) -> None:
     api.policy = lambda _: EVERY_KIND
     raw = exchange(api, MESSAGES, {**BODY, "stream": True})[2]
-    events = list(stream.events(raw))
+    events = list(wire.events(raw))
     assert events[0]["message"]["usage"]["input_tokens"] > 0
     assert events[-2]["usage"]["output_tokens"] > 0
     assert events[-1] == {"type": "message_stop"}

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import load, mini_swe_agent, sniff
-from replay.formats.intake import Source, Tally
-from replay.formats.mini_swe_agent.tell import BASH, NO_REASONING
+from replay.formats.mini_swe_agent import BASH, NO_REASONING
+from replay.formats.source import Source, Tally
 from replay.messages import observed, text, thinking
 from replay.trace import NO_SYSTEM, NO_TOOLS, Batch, Cost, Level, Usage
 from tests.replay.foreign_case import mutated, stored

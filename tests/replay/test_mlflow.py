@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import load, mlflow
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.trace import Batch, Level, Usage
 from tests.replay.foreign_case import SOME, mutated
 from tests.replay.kinds import agents, models, seen, tools

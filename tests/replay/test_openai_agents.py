@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import load, openai_agents
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.messages import calls, text
 from replay.trace import Batch, Level, OtherSpan, Usage
 from tests.replay.foreign_case import SOME, mutated

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import load, openclaw, sniff
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.messages import observed, thinking
 from replay.trace import AgentSpan, Batch, ModelCall
 from tests.replay.foreign_case import SOME, lines, mutated, stored

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from replay.convert import Converter
 from replay.errors import BadTrace
 from replay.formats import load, opencode, part_of, sniff
-from replay.formats.intake import Source, Tally
-from replay.formats.opencode.messages import usage
-from replay.formats.opencode.thread import CLEARED, KEPT
+from replay.formats.opencode.thread import CLEARED, KEPT, usage
+from replay.formats.source import Source, Tally
 from replay.messages import observed, text, thinking
 from replay.trace import NO_SYSTEM, NO_TOOLS, Batch
 from tests.replay.foreign_case import SOME, mutated, stored

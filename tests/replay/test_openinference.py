@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import load, openinference, sniff
-from replay.formats.intake import Source, Tally
-from replay.formats.openinference.attributes import flat, grown
+from replay.formats.openinference.exports import flat, grown
+from replay.formats.source import Source, Tally
 from replay.messages import observed, text
 from replay.steps import build
 from replay.trace import (

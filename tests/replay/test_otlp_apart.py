@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from replay import formats
-from replay.formats.intake import Source, Tally
-from replay.formats.otlp import apart
+from replay.formats.otlp import exports
+from replay.formats.source import Source, Tally
 from replay.trace import Batch, Level
 from tests.replay.kinds import models, seen
 from tests.replay.otlp_case import AGENT, ASKS, USER, Value, chat, logs, record, span, spans
@@ -72,8 +72,8 @@ def test_what_the_records_alone_tell_of_is_read_as_well(tmp_path: Path) -> None:
 )
 def test_other_files_stand_alone(name: str, requests: list[Value], tmp_path: Path) -> None:
     main = put(tmp_path / "traces.jsonl", spans(AGENT, BARE))
-    assert apart.spans_of(put(tmp_path / name, *requests)) is None
-    assert apart.logs_of(main) == []
+    assert exports.spans_of(put(tmp_path / name, *requests)) is None
+    assert exports.logs_of(main) == []
 
 
 def test_records_that_cannot_be_read_cost_nothing_but_themselves(tmp_path: Path) -> None:

@@ -21,11 +21,12 @@ from hypothesis import strategies as st
 from replay import formats
 from replay.errors import BadTrace
 from replay.formats import otlp
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.otlp import document, exports, held
-from replay.formats.otlp.ends import Ends
+from replay.formats.otlp import exports, held
+from replay.formats.otlp import json as document
+from replay.formats.otlp.exports import Ends
+from replay.formats.source import Head, Source, Tally
 from replay.messages import text as shown
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Batch, Level
 from tests.replay.kinds import models, seen

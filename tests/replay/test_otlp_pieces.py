@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.formats.intake import Tally
-from replay.formats.otlp.binary import Broken
-from replay.formats.otlp.pieces import in_json, in_protobuf, refused_in_protobuf
+from replay.formats.otlp.exports import in_json, in_protobuf, refused_in_protobuf
+from replay.formats.otlp.protobuf import Broken
+from replay.formats.source import Tally
 
 
 @given(st.binary(max_size=300))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.store.rescue.pages import Damaged, Pages, Record, Row
+from replay.care.pages import Damaged, Pages, Record, Row
 
 TEXTS = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"))
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300)

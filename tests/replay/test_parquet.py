@@ -16,8 +16,8 @@ import pytest
 
 from replay.errors import BadTrace
 from replay.formats import load, openinference, sniff
-from replay.formats.intake import Head, Source, Tally
 from replay.formats.openinference import parquet
+from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Level, Usage
 from tests.replay.kinds import models, seen, tools
 from tests.shared import DATA, needs_shared

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 
 from arc_tui.config import BadConfig, read_redaction
 from replay.action import Act, Action
-from replay.compare import compare
+from replay.compare.actions import compare
 from replay.compare.rules import BadRule, PathRule, rules_from
 from replay.errors import ArcError, BadTrace
-from replay.formats.sidecar import _from_path
+from replay.formats.sidecars import _from_path
 from replay.patterns import STEPS, Pattern, TooLong, Unusable
-from replay.predicate.condition import Condition
-from replay.predicate.reading import BadPredicate, rows
+from replay.predicate import BadPredicate, Condition, rows
 from taxonomy.query.values import pattern as asked_for
 
 ENDLESS = (

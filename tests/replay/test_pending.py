@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from replay.errors import BadTrace
-from replay.store import Store, read
-from replay.store.pending import ORDER, Pending
+from replay.store import read
+from replay.store.content import ORDER, Pending
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Batch, Header, Message, ModelCall, Request, extend
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.action import Act, Action
-from replay.predicate import BadPredicate, predicate
-from replay.predicate.oracle import Unmet
+from replay.predicate import BadPredicate, Unmet, predicate
 
 LOOKS = Act(
     tool="get_order",

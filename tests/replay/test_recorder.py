@@ -20,10 +20,12 @@ import pytest
 from replay import messages
 from replay.errors import StoreUnusable
 from replay.formats import load
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.recorder import record
-from replay.redact import Policy, own
-from replay.store import Store, read
+from replay.redact import rules as own
+from replay.redact.rules import Policy
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_rows
 from replay.trace import Level, Message, ModelCall, Request, ToolCall, Trace
 from tests import openai_api

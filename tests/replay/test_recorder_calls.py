@@ -11,14 +11,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replay.recorder import encodings
-from replay.recorder.chat import assembled as chat_assembled
-from replay.recorder.encodings import Packed, unpacked
-from replay.recorder.events import events
-from replay.recorder.heard import Api, Ear, Heard, api_of
-from replay.recorder.log import About, Log
-from replay.recorder.responses import assembled as response_assembled
-from replay.store import Store
+from replay.recorder import exchange
+from replay.recorder.exchange import (
+    Api,
+    ExchangeCapture,
+    Packed,
+    RecordedExchange,
+    api_of,
+    events,
+    unpacked,
+)
+from replay.recorder.openai import assembled_chat as chat_assembled
+from replay.recorder.openai import assembled_response as response_assembled
+from replay.recorder.recording import About, Log
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Level, ModelCall
 from tests import openai_api
@@ -36,13 +42,13 @@ REQUESTS: dict[Api, dict[str, Any]] = {
 
 def heard(
     api: Api, answer: bytes | None, *, request: Any = None, streamed: bool = False, **beside: Any
-) -> Heard:
+) -> RecordedExchange:
     asked = json.dumps(request or REQUESTS[api]).encode()
     given = {"status": 200, "start_ns": 1, "end_ns": 2, "request": asked, **beside}
-    return Heard(api=api, path=PATHS[api], answer=answer, streamed=streamed, **given)
+    return RecordedExchange(api=api, path=PATHS[api], answer=answer, streamed=streamed, **given)
 
 
-def only(*found: Heard) -> ModelCall:
+def only(*found: RecordedExchange) -> ModelCall:
     """The one call of a recording."""
     log = Log(About())
     assert [log.add(each) for each in found] == [True]
@@ -74,7 +80,7 @@ def test_paths_say_what_is_called(method: str, path: str, api: str | None) -> No
 
 def test_the_first_token_is_seen_though_its_mark_comes_in_two_pieces() -> None:
     ticks = iter(range(1, 10))
-    ear = Ear("messages", "/v1/messages", clock=lambda: next(ticks))
+    ear = ExchangeCapture("messages", "/v1/messages", clock=lambda: next(ticks))
     ear.asked(b"{}")
     ear.answering(200, {"content-type": "text/event-stream"})
     ear.answered(b'event: message_start\ndata: {"type": "message_start"}\n\nevent: content_bl')
@@ -190,7 +196,7 @@ def test_what_is_not_packed_as_it_says_is_refused(how: str) -> None:
 def test_a_small_body_that_unpacks_to_a_huge_one_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(encodings, "MOST_BYTES", 1000)
+    monkeypatch.setattr(exchange, "MOST_BYTES", 1000)
     with pytest.raises(Packed, match="is more than"):
         unpacked(gzip.compress(bytes(2000)), "gzip")
 
@@ -233,7 +239,7 @@ def test_whatever_goes_over_the_wire_is_a_trace_that_can_be_kept_or_is_left_out(
         named = "input" if api == "responses" else "messages"
         request = beside if at % 2 else json.dumps({named: said}).encode()
         log.add(
-            Heard(api=api, path=PATHS[api], start_ns=at, end_ns=at + 1, request=request,
+            RecordedExchange(api=api, path=PATHS[api], start_ns=at, end_ns=at + 1, request=request,
                   answer=answer, status=200 + at, streamed=streamed)
         )  # fmt: skip
     assert len(log) + log.unread <= len(exchanges)
@@ -248,7 +254,9 @@ def test_a_body_nested_too_deeply_is_left_out(api: Api) -> None:
     deep = b"[" * 5000 + b"]" * 5000
     request = b'{"messages": [%s], "input": [%s]}' % (deep, deep)
     log = Log(About())
-    assert not log.add(Heard(api=api, path=PATHS[api], start_ns=1, end_ns=2, request=request))
+    assert not log.add(
+        RecordedExchange(api=api, path=PATHS[api], start_ns=1, end_ns=2, request=request)
+    )
     assert (len(log), log.unread) == (0, 1)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from replay.redact import Policy, Redactor, masked_count
-from replay.redact.own import BadPattern, rule, rules
-from replay.store import Store, masking
+from replay.redact import Redactor, masked_count
+from replay.redact.rules import BadPattern, Policy, rule, rules
+from replay.store import handle
+from replay.store.handle import Store
 
 
 def _redactor(**patterns: str) -> Redactor:
@@ -54,8 +55,8 @@ def test_a_name_that_no_placeholder_can_have_is_refused() -> None:
 
 
 def test_a_database_is_told_what_the_program_provides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masking, "_sources", [])
-    masking.mask_with(lambda: Policy(rules=rules({"badge": r"E-\d{1,6}"})))
+    monkeypatch.setattr(handle, "_sources", [])
+    handle.mask_with(lambda: Policy(rules=rules({"badge": r"E-\d{1,6}"})))
     with Store.open(":memory:") as store:
         assert store.redactor.text("E-8").startswith("[[SECRET:badge:")
 
@@ -71,9 +72,9 @@ def test_a_match_is_found_wherever_it_stands_in_a_long_line(before: int) -> None
 def test_what_one_records_is_masked_as_he_says_and_others_as_the_program_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(masking, "_sources", [])
-    masking.mask_with(lambda: Policy(keys=("desk",)))
-    with masking.masked_by(Policy(keys=("badge",))), Store.open(":memory:") as store:
+    monkeypatch.setattr(handle, "_sources", [])
+    handle.mask_with(lambda: Policy(keys=("desk",)))
+    with handle.masked_by(Policy(keys=("badge",))), Store.open(":memory:") as store:
         assert masked_count(str(store.redactor.value({"badge": "a b", "desk": "c d"}))) == 1
     with Store.open(":memory:") as store:
         assert "c d" not in str(store.redactor.value({"desk": "c d"}))

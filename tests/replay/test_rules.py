@@ -10,11 +10,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from replay import canon
-from replay.compare import forms, matching, pattern
+from replay import digests
+from replay.compare import likeness
 from replay.compare.likeness import Counted, Near, alike, counted
-from replay.compare.place import arguments_of
-from replay.compare.rules import BadRule, PathRule, Rules, rules_from
+from replay.compare.rules import (
+    BadRule,
+    PathRule,
+    Rules,
+    arguments_of,
+    dated,
+    joined,
+    quoted,
+    rules_from,
+)
 from replay.trace import Json
 
 
@@ -91,9 +99,9 @@ def test_a_rule_made_by_hand_is_held_to_the_same() -> None:
 
 
 _NAME = st.text(max_size=4) | st.sampled_from(["a.b", " x", '"', "[0]", "=", "**"])
-_PATH = st.lists(
-    st.sampled_from(["*", "**", "[*]", "[3]"]) | _NAME.map(pattern.quoted), max_size=3
-).map(lambda steps: "".join(map(pattern.joined, steps)).removeprefix("."))
+_PATH = st.lists(st.sampled_from(["*", "**", "[*]", "[3]"]) | _NAME.map(quoted), max_size=3).map(
+    lambda steps: "".join(map(joined, steps)).removeprefix(".")
+)
 _RULE = st.one_of(
     st.builds(
         PathRule,
@@ -114,7 +122,7 @@ _RULE = st.one_of(
 @given(_RULE)
 def test_a_rule_is_read_as_it_is_written(rule: PathRule) -> None:
     assert rules_from([rule.text]).paths == (rule,)
-    assert msgspec.json.decode(canon.encode(rule), type=PathRule) == rule
+    assert msgspec.json.decode(digests.encode(rule), type=PathRule) == rule
 
 
 def test_every_rule_is_printed_as_a_line_of_its_own() -> None:
@@ -303,7 +311,7 @@ def test_a_rule_only_ever_takes_differences_away(rules: Rules, ours: Json, their
     place = arguments_of("a", rules)
     assert alike(ours, ours, place)
     assert alike(ours, theirs, place) == alike(theirs, ours, place)
-    if canon.same(ours, theirs):
+    if digests.same(ours, theirs):
         assert alike(ours, theirs, place)
 
 
@@ -322,10 +330,10 @@ _ZONE = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=
 def test_an_instant_is_the_same_in_whatever_zone_it_is_told(
     at: datetime, other: datetime, here: timezone, there: timezone
 ) -> None:
-    told = forms.dated(at.astimezone(here).isoformat())
+    told = dated(at.astimezone(here).isoformat())
     assert told is not None
-    assert told == forms.dated(str(at.astimezone(there)))
-    assert (told == forms.dated(other.astimezone(there).isoformat())) is (at == other)
+    assert told == dated(str(at.astimezone(there)))
+    assert (told == dated(other.astimezone(there).isoformat())) is (at == other)
 
 
 _NUMBERS = st.lists(st.integers(0, 6), max_size=5)
@@ -343,7 +351,7 @@ def test_as_many_near_values_as_can_be_find_a_partner(ours: list[int], theirs: l
         seated = (1 + most(left[1:], right[:at] + right[at + 1 :]) for at in options)
         return max([most(left[1:], right), *seated])
 
-    pairs = matching.pairs(near(ours), near(theirs))
+    pairs = likeness.pairs(near(ours), near(theirs))
     assert len(pairs) == most(tuple(ours), tuple(theirs))
     assert all(abs(ours[row] - theirs[column]) <= 1 for row, column in pairs)
     assert len({row for row, _ in pairs}) == len({column for _, column in pairs}) == len(pairs)

@@ -8,15 +8,14 @@ import pytest
 from msgspec import structs
 
 from replay.action import Action
-from replay.edit import Edit, SetMessage, SetModel, SetSystem
+from replay.edit.changes import Edit, SetMessage, SetModel, SetSystem
 from replay.errors import OfflineMiss, RequestRefused
-from replay.locked.row import Models
+from replay.locked.row import AUTO, LOOK, RANGE, Models, Sampling, fixed
 from replay.locked.run import replay
-from replay.locked.sampling import AUTO, LOOK, RANGE, Sampling, fixed
-from replay.locked.step_result import StepResult
+from replay.locked.tally import StepResult
 from replay.locked.verdict import Collateral, summary
 from replay.models.cached import Cached
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Trace
 from tests.messages_api import Body, message, text, tool_use
 from tests.replay.locked_case import (

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from replay.messages import calls, text, thinking
-from replay.store import Store, read, search, words
+from replay.store import read, search, text_index
+from replay.store.handle import Store
 from replay.store.search import runs_saying, steps_saying, traces_saying
 from replay.store.write import Writer
 from replay.trace import Batch, Json, Message, ToolCall, Trace
@@ -173,7 +174,7 @@ def test_the_index_finds_what_reading_everything_finds(
     with Store.open(":memory:") as store, pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "READ_WHOLE", read_whole)
         keys = [written(store, parts, number) for number, parts in enumerate(given)]
-        asked = bool(words.folded(wanted))
+        asked = bool(text_index.folded(wanted))
         expected = {
             key: naive(read.load(store, key), wanted) if asked else set() for key in {*keys}
         }

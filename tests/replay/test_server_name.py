@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replay.errors import ModelRefused
-from replay.models import server
+from replay.models import protocol
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ from replay.models import server
     ],
 )
 def test_a_server_has_one_name_whatever_way_it_is_written(url: str, name: str) -> None:
-    assert server.name(url) == name
-    assert server.name(name) == name
+    assert protocol.name(url) == name
+    assert protocol.name(name) == name
 
 
 def test_an_address_with_the_version_in_it_is_refused_with_the_right_one() -> None:
     with pytest.raises(ModelRefused) as error:
-        server.base_url("http://me:secret@localhost:1234/v1/")
+        protocol.server_url("http://me:secret@localhost:1234/v1/")
     assert error.value.hint == "set it to http://localhost:1234"
     assert "secret" not in str(error.value)
 
@@ -35,20 +35,20 @@ def test_an_address_with_the_version_in_it_is_refused_with_the_right_one() -> No
 @pytest.mark.parametrize("url", ["localhost:1234", "ftp://host", "http://", "http://host:port"])
 def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
     with pytest.raises(ModelRefused, match="no address of a server"):
-        server.base_url(url)
+        protocol.server_url(url)
 
 
 def test_the_environment_names_a_server_where_nothing_else_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
-    assert server.base_url() == server.OFFICIAL
+    assert protocol.server_url() == protocol.OFFICIAL
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://localhost:1")
-    assert server.base_url() == "http://localhost:1"
-    assert server.base_url("http://localhost:2") == "http://localhost:2"
+    assert protocol.server_url() == "http://localhost:1"
+    assert protocol.server_url("http://localhost:2") == "http://localhost:2"
 
 
 def test_this_machine_is_known_by_its_addresses() -> None:
     local = ["http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"]
-    assert all(map(server.is_local, local))
-    assert not server.is_local("https://api.anthropic.com")
+    assert all(map(protocol.is_local, local))
+    assert not protocol.is_local("https://api.anthropic.com")

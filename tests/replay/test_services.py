@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from replay.errors import BadTrace
-from replay.formats.intake import Source, Tally
-from replay.formats.normal import number
+from replay.formats.common import number
 from replay.formats.otlp import names
-from replay.formats.services.figures import figures
-from replay.formats.services.groups import Groups
-from replay.formats.services.records import readable, records, usd, values
-from replay.formats.services.spoken import request_of, response_of, result_of, said
+from replay.formats.services.records import Groups, readable, records, usd, values
+from replay.formats.services.traces import figures, has_text, request_of, response_of, result_of
+from replay.formats.source import Source, Tally
 from tests.replay.service_case import ASKS, SAYS, SYSTEM, TOLD, USER
 
 
@@ -156,12 +154,12 @@ def test_an_answer_is_found_wherever_it_stands(outputs: Any) -> None:
 def test_what_is_no_message_is_no_request() -> None:
     assert request_of({"content": "role"}) is None
     assert request_of({"q": "x"}) is None
-    assert said({"q": "x"}, None) == {}
+    assert has_text({"q": "x"}, None) == {}
 
 
 def test_tools_that_stand_among_the_messages_are_those_offered() -> None:
     declares = {"role": "tool", "content": {"type": "function", "function": {"name": "f"}}}
-    found = said([USER, declares, ASKS, TOLD], SAYS)
+    found = has_text([USER, declares, ASKS, TOLD], SAYS)
     assert [tool["function"]["name"] for tool in found["gen_ai.tool.definitions"]] == ["f"]
     assert [each["role"] for each in found[names.INPUT]] == ["user", "assistant", "tool"]
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from replay import formats, messages, steps
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.models.demo import Demo
 from replay.trace import Batch, Level, ModelCall, Step, ToolCall
 from tests.shop import __main__ as recorder

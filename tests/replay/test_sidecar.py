@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from replay.formats.intake import Source
-from replay.formats.sidecar import Sidecar
+from replay.formats.sidecars import Sidecar
+from replay.formats.source import Source
 from replay.trace import Batch, Header, Json
 
 

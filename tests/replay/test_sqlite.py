@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import formats, load, sniff, sqlite
-from replay.formats.intake import HEAD_BYTES, Source, Tally
+from replay.formats.source import HEAD_BYTES, Source, Tally
 from replay.formats.sqlite.database import opened
 from tests.replay.sqlite_case import (
     LLM,

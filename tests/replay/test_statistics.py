@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.locked.sampling import LEVELS, Sampling, is_open
+from replay.locked.row import LEVELS, Sampling, is_open
 from replay.statistics import ALPHA, effect_probability, fisher, holm, rate
 
 counts = st.integers(1, 20).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))

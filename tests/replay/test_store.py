@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from replay.care import check
 from replay.errors import ArcError, BadTrace, NotFound, StoreUnusable
-from replay.store import Store, backup, check, read, rows
-from replay.store.supplements import SKETCHED, Supplement, attach, sketch
+from replay.store import backup, read, rows
+from replay.store.edits import SKETCHED, Supplement, attach, sketch
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import (
     NO_SYSTEM,

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.errors import BadTrace
-from replay.store import Store, rows
+from replay.store import rows
+from replay.store.handle import Store
 from replay.store.latency import latencies, percentile, spans_named, standing, two_digits
 from replay.store.schema import migrations
 from replay.store.search import runs_saying, steps_saying

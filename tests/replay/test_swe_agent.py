@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import formats, load, sniff, swe_agent
-from replay.formats.intake import Source, Tally
-from replay.formats.swe_agent.shown import ASKED_AGAIN, MAYBE_SHORTENED
+from replay.formats.source import Source, Tally
+from replay.formats.swe_agent.spans import ASKED_AGAIN, MAYBE_SHORTENED
 from replay.messages import observed, text, thinking
 from replay.trace import NO_TOOLS, Batch, Level, OtherSpan, ToolCall
 from tests.replay.foreign_case import mutated, stored

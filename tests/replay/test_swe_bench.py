@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from replay.formats.intake import Source
-from replay.formats.swe_bench import Verdict, beside, first_line
+from replay.formats.sidecars import Verdict, first_line, verdict_of
+from replay.formats.source import Source
 from replay.trace import Outcome
 
 NAME = "org__repo-1"
@@ -36,7 +36,7 @@ def test_an_instance_s_own_report_tells_the_outcome_and_the_tests(tmp_path: Path
     source = run(tmp_path)
     report = {NAME: {"resolved": False, "patch_exists": True, "tests_status": TESTS}}
     write(source.path.parent / "report.json", report)
-    found = beside(source, NAME)
+    found = verdict_of(source, NAME)
     assert found.outcome == Outcome(status="failed", value=0.0, by="report.json")
     assert found.reference == {
         "check": {"tests": {"test_a": "passed", "test_b": "failed", "test_c": "passed"}}
@@ -57,14 +57,14 @@ def test_a_run_s_report_lists_the_instance(
 ) -> None:
     source = run(tmp_path)
     write(tmp_path / name, {listing: ["other", NAME]})
-    assert beside(source, NAME).outcome.status == status
+    assert verdict_of(source, NAME).outcome.status == status
 
 
 def test_the_nearest_report_counts(tmp_path: Path) -> None:
     source = run(tmp_path)
     write(tmp_path / "report.json", {"resolved_ids": [NAME]})
     write(source.path.parent / "report.json", {NAME: {"resolved": False}})
-    assert beside(source, NAME).outcome.status == "failed"
+    assert verdict_of(source, NAME).outcome.status == "failed"
 
 
 @pytest.mark.parametrize("name", ["runs/preds.json", f"runs/{NAME}/{NAME}.pred"])
@@ -72,7 +72,7 @@ def test_the_name_a_patch_was_handed_in_under_is_the_variant(name: str, tmp_path
     source = run(tmp_path)
     row = {"instance_id": NAME, "model_name_or_path": "gpt-x", "model_patch": "diff"}
     write(tmp_path / name, {NAME: row} if name.endswith("json") else row)
-    assert beside(source, NAME).variant == "gpt-x"
+    assert verdict_of(source, NAME).variant == "gpt-x"
 
 
 def test_patches_may_stand_a_line_each(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_patches_may_stand_a_line_each(tmp_path: Path) -> None:
     rows = [{"instance_id": each, "model_name_or_path": f"by {each}"} for each in ("other", NAME)]
     text = "\n\n".join(map(json.dumps, rows)) + "\n"
     (tmp_path / "all_preds.jsonl").write_text(text)
-    assert beside(source, NAME).variant == f"by {NAME}"
+    assert verdict_of(source, NAME).variant == f"by {NAME}"
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_a_report_that_makes_no_sense_says_nothing(report: str, tmp_path: Path) 
     source = run(tmp_path)
     for name in ("report.json", "preds.json"):
         (source.path.parent / name).write_text(report)
-    assert beside(source, NAME) == Verdict()
+    assert verdict_of(source, NAME) == Verdict()
 
 
 def test_standard_input_and_a_run_without_an_instance_have_nothing_beside(tmp_path: Path) -> None:
     source = run(tmp_path)
     write(source.path.parent / "report.json", {"resolved_ids": [NAME]})
-    assert beside(source, None) == Verdict()
-    assert beside(Source(source.path, display="-"), NAME) == Verdict()
+    assert verdict_of(source, None) == Verdict()
+    assert verdict_of(Source(source.path, display="-"), NAME) == Verdict()
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from replay.care import check
 from replay.errors import BadTrace
-from replay.store import Store, check, read, rows
-from replay.store.handle import PAGE_BYTES
+from replay.store import read, rows
+from replay.store.handle import PAGE_BYTES, Store
 from replay.store.schema import migrations
 from replay.store.write import SPANS_TOGETHER, Finished, Writer, together
 from replay.trace import AgentSpan, Batch, Header, Message, ModelCall, Request, extend

@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replay import kept as stubs
 from replay.action import Act, Action
-from replay.compare import compare
+from replay.compare.actions import compare
 from replay.compare.rules import PathRule, Rules
 from replay.effects import ToolEffect
 from replay.errors import BadEdit
-from replay.free.nearest import draft, nearest
 from replay.free.recorded import Identities, moments
+from replay.free.recorded_results import BARE, Found, RecordedResults, Terms, draft, nearest
 from replay.free.stub import Stub, from_file, from_toml, to_toml
-from replay.free.tape import BARE, Found, Tape, Terms
-from replay.store import Store, stubs
+from replay.kept import remove, stubs_of_trace
+from replay.store.handle import Store
 from replay.trace import Tool
 from tests.build import NOTHING, call, error, step, tool, trace
 from tests.messages_api import tool_use
@@ -41,12 +42,14 @@ def withdraw(amount: Any = 10) -> Act:
     return Act(tool="withdraw", arguments={"amount": amount})
 
 
-def tape_of(*parts: Any, terms: Terms = BARE, tools: tuple[Tool, ...] = BANK, **more: Any) -> Tape:
+def tape_of(
+    *parts: Any, terms: Terms = BARE, tools: tuple[Tool, ...] = BANK, **more: Any
+) -> RecordedResults:
     made = trace(parts, tools=tools)
-    return Tape(made, made.steps[0].thread, terms, **more)
+    return RecordedResults(made, made.steps[0].thread, terms, **more)
 
 
-def play(tape: Tape, *turns: list[Act]) -> list[list[Found]]:
+def play(tape: RecordedResults, *turns: list[Act]) -> list[list[Found]]:
     """What the calls of turns one after another get, from the beginning."""
     head, found = tape.at(0), []
     for calls in turns:
@@ -55,7 +58,7 @@ def play(tape: Tape, *turns: list[Act]) -> list[list[Found]]:
     return found
 
 
-def ranks(tape: Tape, *turns: list[Act]) -> list[tuple[str, str | None]]:
+def ranks(tape: RecordedResults, *turns: list[Act]) -> list[tuple[str, str | None]]:
     return [(each.rank, each.text) for turn in play(tape, *turns) for each in turn]
 
 
@@ -401,7 +404,7 @@ def test_an_observation_the_user_edited_is_served_as_edited() -> None:
 ORDER = Act(tool="get_order", arguments={"order_id": 7})
 
 
-def with_helper(parent: str | None, act: str) -> Tape:
+def with_helper(parent: str | None, act: str) -> RecordedResults:
     """An order is read, a helper asked, the order read again; the helper acts in between."""
     order = tool_use("get_order", order_id=7)
     said = (
@@ -420,10 +423,10 @@ def with_helper(parent: str | None, act: str) -> Tape:
     helper = spans(helping, root="helper", parent=parent or main[at].id)
     with Store.open(":memory:") as store:
         made = stored(store, [*main[: at + 1], *helper, *main[at + 1 :]])
-    return Tape(made, "root")
+    return RecordedResults(made, "root")
 
 
-def read_again(tape: Tape) -> str:
+def read_again(tape: RecordedResults) -> str:
     """How the order is answered that is read after the helper was asked."""
     order, advice = (
         Act(tool="get_order", arguments={"order_id": 7}),
@@ -575,11 +578,11 @@ def test_stubs_are_kept_by_trace_replaced_by_equal_calls_and_removed() -> None:
         stubs.put(store, "t", one, source="s.toml")
         stubs.put(store, "other", one, source="s.toml")
         stubs.put(store, "t", two, source="s.toml")
-        assert stubs.of_trace(store, "t") == (two,)
-        assert stubs.remove(store, "t", "a", {"y": None, "x": 1})
-        assert not stubs.remove(store, "t", "a", {"y": None, "x": 1})
-        assert stubs.of_trace(store, "t") == ()
-        assert stubs.of_trace(store, "other") == (one,)
+        assert stubs_of_trace(store, "t") == (two,)
+        assert remove(store, "t", "a", {"y": None, "x": 1})
+        assert not remove(store, "t", "a", {"y": None, "x": 1})
+        assert stubs_of_trace(store, "t") == ()
+        assert stubs_of_trace(store, "other") == (one,)
 
 
 def test_a_stub_is_masked_before_it_is_written_and_found_by_its_masked_call() -> None:
@@ -588,5 +591,5 @@ def test_a_stub_is_masked_before_it_is_written_and_found_by_its_masked_call() ->
     with Store.open(":memory:") as store:
         kept = stubs.put(store, "t", stub, source="s.toml")
         assert key not in str(kept)
-        assert stubs.of_trace(store, "t") == (kept,)
-        assert stubs.remove(store, "t", "a", {"note": key})
+        assert stubs_of_trace(store, "t") == (kept,)
+        assert remove(store, "t", "a", {"note": key})

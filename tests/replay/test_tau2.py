@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import load, part_of, sniff, tau2
-from replay.formats.intake import Source, Tally
-from replay.formats.tau2.tell import POLICY_ALONE, TRUNCATED
+from replay.formats.source import Source, Tally
+from replay.formats.tau2 import POLICY_ALONE, TRUNCATED
 from replay.messages import observed, text
 from replay.trace import NO_SYSTEM, NO_TOOLS, Batch, Cost, Usage
 from tests.replay.foreign_case import mutated, stored

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from arc_tui.views.trace.tree import branches
-from replay.store import Store, check, read, rows
+from arc_tui.views.tree import branches
+from replay.care import check
+from replay.store import read, rows
+from replay.store.handle import Store
 from replay.store.schema import migrations
 from replay.store.write import Writer
 from replay.tool_errors import (

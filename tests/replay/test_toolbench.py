@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import load, sniff, toolbench
-from replay.formats.intake import Source, Tally
-from replay.formats.literal import literal
-from replay.formats.toolbench.reply import MORE, Reply, mended, read
+from replay.formats.common import literal
+from replay.formats.source import Source, Tally
+from replay.formats.toolbench import MORE, Reply, mended, read_reply
 from replay.messages import observed, text
 from replay.trace import Batch, Level, OtherSpan
 from tests.replay.kinds import models, tools
@@ -169,7 +169,7 @@ def test_a_message_cut_anywhere_gives_beginnings_of_what_it_held(
     name: str, arguments: str, response: str, width: int
 ) -> None:
     whole = repr({"name": name, "arguments": arguments, "response": response})
-    found = read(whole[:width])
+    found = read_reply(whole[:width])
     if width >= len(whole):
         assert found == Reply(name=name, arguments=arguments, response=response)
     elif found is not None:

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from replay.care import check
 from replay.errors import StoreUnusable
-from replay.store import Store, answers, check, handle
+from replay.store import answers, handle
+from replay.store.handle import Store
 from replay.store.rows import trace_rows
 from replay.store.trouble import StoreBusy, StoreDamaged, patiently, unusable
 from replay.store.write import Writer
@@ -151,7 +153,7 @@ import os, sys
 from pathlib import Path
 from replay.budget import Limits
 from replay.errors import StoreUnusable
-from replay.store import Store, notes
+from replay.store.handle import Store; from replay.store import answers as notes
 with Store.open(":memory:") as store:
     notes.keep(store, "x", Limits())  # all that is needed is loaded while it may be read
 os.setuid({user})

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import load, weave
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.trace import Batch, Cost, Level, OtherSpan, Usage
 from tests.replay.foreign_case import SOME, mutated
 from tests.replay.kinds import agents, models, seen, tools

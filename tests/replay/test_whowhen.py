@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import load, sniff, whowhen
-from replay.formats.intake import HEAD_BYTES, Source, Tally
+from replay.formats.source import HEAD_BYTES, Source, Tally
 from replay.messages import text
 from replay.steps import build
 from replay.trace import NO_SYSTEM, Batch

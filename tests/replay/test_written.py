@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from arc_tui.jobs import attaching
-from arc_tui.jobs.bisect import versions
+from arc_tui import importing
+from arc_tui.features.bisect import versions
 from arc_tui.places import fixtures
-from arc_tui.screens import editing
-from replay import edit as edits
-from replay import edit_file
-from replay.edit_file import KINDS
+from arc_tui.ui import editor
+from replay.edit import files
+from replay.edit.changes import Change, Edit
+from replay.edit.files import KINDS
 from replay.errors import ArcError, BadEdit
 from replay.free import stub
-from replay.store import Store
+from replay.store.handle import Store
 from replay.written import from_json, half, refuse_halves
 from taxonomy import goals
 
@@ -40,7 +40,7 @@ def test_whole_characters_are_none(value: Any) -> None:
     assert half(value) is None
 
 
-def _filled(kind: type[edits.Change]) -> dict[str, Any]:
+def _filled(kind: type[Change]) -> dict[str, Any]:
     """Values for all of a kind's fields, a lone surrogate in each that is a text."""
     known: dict[str, Any] = {
         "str": LONE, "str | None": LONE, "int": 0, "int | None": None, "bool | None": None,
@@ -50,7 +50,7 @@ def _filled(kind: type[edits.Change]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_a_change_of_any_kind_is_refused_in_words(kind: type[edits.Change]) -> None:
+def test_a_change_of_any_kind_is_refused_in_words(kind: type[Change]) -> None:
     texts = [name for name, value in _filled(kind).items() if value not in (0, None)]
     assert texts
     for name in texts:
@@ -59,7 +59,7 @@ def test_a_change_of_any_kind_is_refused_in_words(kind: type[edits.Change]) -> N
             for each, value in _filled(kind).items()
         }
         with pytest.raises(BadEdit, match="half of a character"):
-            edits.Edit(name="x", changes=(kind(**plain),))
+            Edit(name="x", changes=(kind(**plain),))
 
 
 def test_files_of_a_user_are_refused_in_words(tmp_path: Path) -> None:
@@ -77,16 +77,16 @@ def test_files_of_a_user_are_refused_in_words(tmp_path: Path) -> None:
     tools.write_text('[{"name": "a\\ud83d"}]')
     with Store.open(":memory:") as store:
         for read in (
-            lambda: edit_file.from_files(raw, []),
-            lambda: edit_file.from_files(None, [raw]),
-            lambda: edit_file.from_files(None, [escaped]),
-            lambda: edit_file.from_files(None, [schema]),
+            lambda: files.from_files(raw, []),
+            lambda: files.from_files(None, [raw]),
+            lambda: files.from_files(None, [escaped]),
+            lambda: files.from_files(None, [schema]),
             lambda: stub.from_file(raw),
             lambda: stub.from_file(stubs),
             lambda: versions.of_files([raw]),
-            lambda: attaching.supplement(store, raw, None, None),
-            lambda: attaching.supplement(store, None, raw, None),
-            lambda: attaching.supplement(store, None, tools, None),
+            lambda: importing.supplement(store, raw, None, None),
+            lambda: importing.supplement(store, None, raw, None),
+            lambda: importing.supplement(store, None, tools, None),
             lambda: goals.read(raw),
         ):
             with pytest.raises(ArcError, match=r"UTF-8|[Uu]nicode|utf-8") as caught:
@@ -99,7 +99,7 @@ def test_what_an_editor_leaves_is_not_changed_without_a_word(tmp_path: Path) -> 
     program.write_text(f"#!{sys.executable}\nimport sys\nopen(sys.argv[1], 'wb').write(b'\\xff')\n")
     program.chmod(0o700)
     with pytest.raises(ArcError, match="nothing was changed"):
-        editing.edit("text", [str(program)])
+        editor.edit("text", [str(program)])
 
 
 def test_json_of_a_user_says_what_is_wrong() -> None:

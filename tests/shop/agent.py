@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from replay import messages
-from replay.models import Model
+from replay.models.protocol import Model
 from replay.trace import (
     AgentSpan,
     AnySpan,

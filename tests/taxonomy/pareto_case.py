@@ -6,12 +6,14 @@ from typing import Any
 
 from msgspec import structs
 
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Batch, Header, Outcome
-from taxonomy import ledger
-from taxonomy.classes import FailureClass, Fault
+from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Diagnosis, Finding
+from taxonomy.judgements import diagnoses
+from taxonomy.judgements.schema import migrations
+from taxonomy.judgements.tags import Tag, put_tag
 from tests.build import call, step, trace
 
 DAY_NS = 86_400 * 10**9
@@ -29,7 +31,7 @@ NO_TIME = tuple(structs.replace(span, start_ns=None, end_ns=None) for span in SP
 
 
 def empty() -> Store:
-    return Store.open(":memory:", ledger.migrations)
+    return Store.open(":memory:", migrations)
 
 
 def put(
@@ -52,7 +54,7 @@ def put(
     writer = Writer(store)
     spans = SPANS if day is not None else NO_TIME
     key = writer.finish(writer.write(Batch(header=head, spans=spans, last=True))).id
-    ledger.keep(
+    diagnoses.keep(
         store, Diagnosis(trace=key, shape=None, scores=(), findings=said, candidates=()), {}
     )
     return key
@@ -70,7 +72,7 @@ def put_again(store: Store, task: str) -> tuple[str, str]:
 
 
 def found(
-    failure: FailureClass, step: int = 0, fault: Fault | None = None, sub: str | None = None
+    failure: FailureClass, step: int = 0, fault: Attribution | None = None, sub: str | None = None
 ) -> Finding:
     return Finding(
         failure=failure, step=step, why=f"{failure} at {step}", rule="a rule", fault=fault, sub=sub
@@ -83,12 +85,12 @@ def tag(
     failure: FailureClass,
     step: int = 0,
     by: str = "ann",
-    fault: Fault | None = None,
+    fault: Attribution | None = None,
 ) -> None:
     span = f"human-{step}"
-    ledger.tag(
+    put_tag(
         store,
-        ledger.Tag(trace=trace, span=span, step=step, failure=failure, by=by, fault=fault),
+        Tag(trace=trace, span=span, step=step, failure=failure, by=by, fault=fault),
     )
 
 

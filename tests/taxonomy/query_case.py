@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import structs
 
-from taxonomy.query import TagRow
+from taxonomy.judgements.tags import TagRow
 from taxonomy.query.language import And, Asks, Node, Not, Or, Says, Word
 from taxonomy.query.listing import RunRow
 

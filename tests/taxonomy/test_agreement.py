@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.calibration.agreement import (
+from taxonomy.metrics.agreement import (
     confusion,
     detection,
     kappa,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.calibration.audit import audit_sample
+from taxonomy.calibration.disagreement import audit_sample
 
 
 class TestAudit:

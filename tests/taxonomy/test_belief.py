@@ -9,22 +9,26 @@ from typing import Any
 
 import pytest
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from arc_tui.places import fixtures
-from replay.edit import Edit, InjectConstraint
+from replay.edit.changes import Edit, InjectConstraint
 from replay.errors import ModelRefused, NotFound, OfflineMiss
 from replay.models.cached import Cached
-from replay.store import Store, read
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Json, Trace
-from taxonomy.belief import question
-from taxonomy.belief.contradictions import contradictions
-from taxonomy.belief.demo import DemoBeliefs
-from taxonomy.belief.facts import Fact, agrees, asked, chosen
-from taxonomy.belief.foreseen import foreseen
-from taxonomy.belief.probe import BeliefOracle, shown_words
-from taxonomy.ledger import open_ledger
-from taxonomy.rules.case import Case
+from taxonomy.first_contradiction import question
+from taxonomy.first_contradiction.contradictions import contradictions
+from taxonomy.first_contradiction.facts import Fact, agrees, chosen, fact_named
+from taxonomy.first_contradiction.question import (
+    BeliefDetector,
+    DemoBeliefs,
+    estimate_cost,
+    shown_words,
+)
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.rules.context import RuleContext
 from tests.build import call, error, heard, step, tool, trace
 from tests.messages_api import Body, message, text
 from tests.messages_api.refusal import refusal
@@ -44,7 +48,7 @@ def refunding(amount: int = 8150) -> Any:
 
 
 def facts_of(run: Trace) -> tuple[Fact, ...]:
-    return chosen(Case(run), contradictions(run))
+    return chosen(RuleContext(run), contradictions(run))
 
 
 # --- which facts
@@ -81,15 +85,15 @@ def test_a_refused_change_changes_nothing() -> None:
 
 
 def test_a_fact_that_the_user_names_has_their_value_or_that_of_a_result() -> None:
-    case = Case(shop(refunding()))
-    by_value = asked(case, "Was it late?", "no")
-    by_place = asked(case, "What did it cost?", "0:total_cents")
+    case = RuleContext(shop(refunding()))
+    by_value = fact_named(case, "Was it late?", "no")
+    by_place = fact_named(case, "What did it cost?", "0:total_cents")
     assert [fact.world(0) is not None for fact in (by_value, by_place)] == [True, False]
     shown = by_place.world(1)
     assert shown is not None
     assert shown.value == 8150
     with pytest.raises(NotFound, match="total_cents"):
-        asked(case, "What did it cost?", "0:price")
+        fact_named(case, "What did it cost?", "0:price")
 
 
 @pytest.mark.parametrize(
@@ -150,9 +154,9 @@ def store() -> Iterator[Store]:
         yield opened
 
 
-def probed(store: Store, run: Trace, reader: Reader, facts: Sequence[Fact] = ()) -> BeliefOracle:
+def probed(store: Store, run: Trace, reader: Reader, facts: Sequence[Fact] = ()) -> BeliefDetector:
     about = tuple(facts) or tuple(f for f in facts_of(run) if f.about == TOTAL)
-    return BeliefOracle(run, about, Cached(store, "reader", reader))
+    return BeliefDetector(run, about, Cached(store, "reader", reader))
 
 
 def run_on() -> Trace:
@@ -194,10 +198,10 @@ def test_an_answer_is_kept_and_asked_for_once(store: Store) -> None:
         for at in oracle.steps:
             oracle.at(at)
     assert len(reader.bodies) == 4
-    offline = BeliefOracle(run_on(), oracle.facts, Cached(store, "reader"))
+    offline = BeliefDetector(run_on(), oracle.facts, Cached(store, "reader"))
     assert offline.at(1).bad is False
     with Store.open(":memory:") as empty:
-        offline = BeliefOracle(run_on(), oracle.facts, Cached(empty, "reader"))
+        offline = BeliefDetector(run_on(), oracle.facts, Cached(empty, "reader"))
         with pytest.raises(OfflineMiss, match="step 1, belief"):
             offline.at(1)
 
@@ -221,8 +225,8 @@ def test_an_answer_that_says_nothing_is_no_false_belief(
 
 def test_a_step_whose_context_has_calls_of_unknown_tools_is_not_asked(store: Store) -> None:
     run = trace([step(call("get_order", json.dumps(ORDER), order_id="1047")), "Done."])
-    fact = asked(Case(run), "Was it late?", "no")
-    oracle = BeliefOracle(run, [fact], Cached(store, "reader", Reader()))
+    fact = fact_named(RuleContext(run), "Was it late?", "no")
+    oracle = BeliefDetector(run, [fact], Cached(store, "reader", Reader()))
     assert oracle.steps == (0,)
     assert "tool definitions not recorded" in oracle.unasked[1]
 
@@ -236,11 +240,11 @@ def test_the_fix_is_held_against_control_by_fresh_beliefs(store: Store) -> None:
 
 def test_what_it_would_ask_is_said_before(store: Store) -> None:
     oracle = probed(store, run_on(), Reader())
-    before = foreseen(run_on(), oracle)
+    before = estimate_cost(run_on(), oracle)
     assert (before.calls, before.stored) == (4, 0)
     assert before.input_tokens > 0
     oracle.at(1)
-    after = foreseen(run_on(), oracle)
+    after = estimate_cost(run_on(), oracle)
     assert (after.calls, after.stored) == (3, 1)
 
 
@@ -260,9 +264,9 @@ def kept() -> Iterator[Store]:
         yield opened
 
 
-def demo(kept: Store, name: str) -> BeliefOracle:
+def demo(kept: Store, name: str) -> BeliefDetector:
     run = read.load(kept, trace_row(kept, name).trace)
-    return BeliefOracle(run, facts_of(run), Cached(kept, "demo", DemoBeliefs(), source="demo"))
+    return BeliefDetector(run, facts_of(run), Cached(kept, "demo", DemoBeliefs(), source="demo"))
 
 
 def test_the_demo_model_mixes_orders_up_before_it_acts_on_it(kept: Store) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.edit import Edit, InjectConstraint
-from taxonomy.belief.trial import Arm, Status, Trial, arm
+from replay.edit.changes import Edit, InjectConstraint
+from taxonomy.first_contradiction.recoverable import Arm, Status, Trial, arm
 
 FIX = Edit(name="fix", changes=(InjectConstraint("Look first."),))
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from replay.trace import AgentSpan, Context, Fidelity, Level, Message, ModelCall, Trace, extend
-from taxonomy.waste.cache_breaks import cache_breaks, falls
-from taxonomy.waste.cache_causes import Cause, Kind
+from taxonomy.waste.cache import Cause, Kind, cache_breaks, falls
 from tests.build import Part, call, step, tool, trace
 from tests.taxonomy.waste_case import paid, rebuilt, usage, waited, with_ask, with_request
 

@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Header, Outcome
-from taxonomy import ledger
-from taxonomy.calibration.agreement import Detection
-from taxonomy.calibration.confusions import scatters, taken_for
-from taxonomy.calibration.disagreement import Disagreement, disagreements
-from taxonomy.calibration.gate import BANDS
-from taxonomy.calibration.items import item_agreements
+from taxonomy.calibration.disagreement import Disagreement, disagreements, scatters, taken_for
+from taxonomy.calibration.item_approval import item_agreements
+from taxonomy.calibration.judge_approval import BANDS
 from taxonomy.calibration.labelled import labelled_runs
-from taxonomy.calibration.labels import Label, place
-from taxonomy.calibration.pointing import At
+from taxonomy.calibration.labels import At, Label, place
 from taxonomy.calibration.report import Calibration, calibrate
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Candidate, Diagnosis, Finding, Item, Signal, StepScore
-from taxonomy.judge import kept
-from taxonomy.judge.bench import Judged
-from taxonomy.scores import GROUNDED, VERIFIED
+from taxonomy.judge import kept_scores
+from taxonomy.judge.run import Judged
+from taxonomy.judgements import diagnoses
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.scores import HumanScore, give
+from taxonomy.metrics.agreement import Detection
+from taxonomy.step_scores import GROUNDED, VERIFIED
 from tests.arc_tui.sample import put
 from tests.build import step, trace
 
@@ -86,7 +86,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(made: Path, tmp_path: Path) -> Iterator[Store]:
-    with ledger.open_ledger(shutil.copy(made, tmp_path / "arc.db")) as opened:
+    with open_ledger(shutil.copy(made, tmp_path / "arc.db")) as opened:
         yield opened
 
 
@@ -205,7 +205,7 @@ class TestWhichClass:
         key = store.db.execute("SELECT key FROM trace WHERE source_id = 'silent'").fetchone()[0]
         hint = Finding(failure=GAVE_UP, step=2, why="might have", rule="made", confidence=0.3)
         diagnosis = structs.replace(RUNS["silent"], trace=key, findings=(hint,))
-        ledger.keep(store, diagnosis, {})
+        diagnoses.keep(store, diagnosis, {})
         figures, _ = measured(store, *DECISIVE)
         assert row(figures, "run", GAVE_UP).tp == 0
         assert [each.right.n for each in figures.findings.bins] == [1]
@@ -261,8 +261,8 @@ class TestWhichScore:
 
     def test_what_people_said_in_the_database_is_no_rater_of_itself(self, store: Store) -> None:
         placed, _ = place(store, [at("hit", 3, score=0.1)])
-        given = ledger.Opinion(trace=placed[0].trace, span="s", step=3, value=0.1, by="mei")
-        ledger.give(store, given)
+        given = HumanScore(trace=placed[0].trace, span="s", step=3, value=0.1, by="mei")
+        give(store, given)
         figures, _ = measured(store, at("hit", 3, score=0.1))
         assert [each.by for each in figures.scores] == ["made"]
 
@@ -284,7 +284,7 @@ class TestWhichItem:
             )
             for step, (name, held) in enumerate(answers)
         ]
-        kept.keep(store, placed[0].trace, self.BY, given)
+        kept_scores.keep(store, placed[0].trace, self.BY, given)
 
     def test_an_item_has_its_own_kappa_true_positive_and_true_negative_rate(
         self, store: Store

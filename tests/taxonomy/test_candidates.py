@@ -19,23 +19,24 @@ from taxonomy.evidence.reading import Reading
 from taxonomy.findings import Candidate, Source, StepScore
 from taxonomy.localiser.candidates import (
     ALSO,
+    CONFIDENCE,
     EVIDENCE,
     SCORE,
+    WEIGHTS,
     WORTH,
     confidence,
     ranking,
     shown,
 )
 from taxonomy.localiser.features import FEATURES, NEW_FACTS
-from taxonomy.localiser.signs import Sign, latencies_ns, strongest
-from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
+from taxonomy.localiser.signals import StepSignal, latencies_ns, strongest
 from tests.bench.logit import Choice, fit, log_loss, probabilities
 from tests.build import SECOND_NS, START_NS, Part, call, error, step, trace
 
 names = st.sampled_from([feature.name for feature in FEATURES])
 made_signs = st.lists(
     st.builds(
-        Sign,
+        StepSignal,
         st.integers(0, 9),
         names,
         st.just("it looks so"),
@@ -68,7 +69,7 @@ def broken(**known: float) -> Trace:
 
 class TestChoice:
     @hypothesis.given(made_signs)
-    def test_any_signs_have_a_ranking_of_all_steps(self, found: list[Sign]) -> None:
+    def test_any_signs_have_a_ranking_of_all_steps(self, found: list[StepSignal]) -> None:
         ranked = ranking(strongest(found), range(10), WEIGHTS)
         assert sorted(step for step, _ in ranked) == list(range(10))
         assert sum(chance for _, chance in ranked) == pytest.approx(1)
@@ -76,7 +77,7 @@ class TestChoice:
         assert chances == sorted(chances, reverse=True)
 
     @hypothesis.given(made_signs)
-    def test_three_at_most_best_first_and_each_with_evidence(self, found: list[Sign]) -> None:
+    def test_three_at_most_best_first_and_each_with_evidence(self, found: list[StepSignal]) -> None:
         given_steps = shown(strongest(found), range(10), WEIGHTS)
         assert len(given_steps) <= 3
         weights = [candidate.weight for candidate in given_steps]
@@ -87,14 +88,14 @@ class TestChoice:
 
     @hypothesis.given(made_signs, st.integers(0, 9), names)
     def test_a_feature_that_cannot_be_told_changes_nothing(
-        self, found: list[Sign], at: int, name: str
+        self, found: list[StepSignal], at: int, name: str
     ) -> None:
-        more = [*found, Sign(at, name, "who knows", None)]
+        more = [*found, StepSignal(at, name, "who knows", None)]
         assert strongest(more) == strongest(found)
 
     @hypothesis.given(made_signs, st.randoms(use_true_random=False))
     def test_the_order_of_signs_does_not_matter(
-        self, found: list[Sign], source: random.Random
+        self, found: list[StepSignal], source: random.Random
     ) -> None:
         mixed = list(found)
         source.shuffle(mixed)
@@ -105,10 +106,10 @@ class TestChoice:
 
     @hypothesis.given(made_signs, st.integers(0, 9), names)
     def test_a_stronger_sign_never_makes_its_step_less_likely(
-        self, found: list[Sign], at: int, name: str
+        self, found: list[StepSignal], at: int, name: str
     ) -> None:
         before = dict(ranking(strongest(found), range(10), WEIGHTS))[at]
-        more = [*found, Sign(at, name, "plain to see", 1.0)]
+        more = [*found, StepSignal(at, name, "plain to see", 1.0)]
         assert dict(ranking(strongest(more), range(10), WEIGHTS))[at] >= before - 1e-12
 
     def test_a_run_without_steps_has_none(self) -> None:
@@ -142,7 +143,7 @@ class TestConfidence:
         assert all(told["runs"] > 0 for told in kept["sets"].values())
 
     def test_a_first_candidate_that_is_hardly_ever_right_is_not_shown(self) -> None:
-        against = strongest([Sign(at, NEW_FACTS, "says much", 1.0) for at in range(30)])
+        against = strongest([StepSignal(at, NEW_FACTS, "says much", 1.0) for at in range(30)])
         assert self.TABLE[0][1] < WORTH
         assert shown(against, range(30), WEIGHTS, self.TABLE) == ()
         assert shown(against, range(30), WEIGHTS) != ()

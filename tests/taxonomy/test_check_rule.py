@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from replay.trace import Json, Trace
-from taxonomy.classes import FailureClass, Fault
+from taxonomy.classes import Attribution, FailureClass
 from taxonomy.diagnosis import diagnose
 from taxonomy.findings import Finding
 from taxonomy.rules import check, findings
-from taxonomy.rules.case import Case
+from taxonomy.rules.context import RuleContext
 from tests.build import call, error, step, trace
 
 NO_NETWORK = """Reading package lists...
@@ -43,7 +43,7 @@ def checked(
 
 
 def of_check(made: Trace) -> list[Finding]:
-    return [finding for finding in findings(Case(made)) if finding.rule == check.NAME]
+    return [finding for finding in findings(RuleContext(made)) if finding.rule == check.NAME]
 
 
 class TestACheckThatNeverRan:
@@ -51,7 +51,7 @@ class TestACheckThatNeverRan:
         made = checked(NO_NETWORK)
         (finding,) = of_check(made)
         assert (finding.failure, finding.sub) == (FailureClass.OTHER, "check never ran")
-        assert (finding.fault, finding.confidence) == (Fault.CHECK, None)
+        assert (finding.fault, finding.confidence) == (Attribution.CHECK, None)
         assert [each.place for each in finding.evidence] == ["what the check printed"] * 2
         signals = {s.phrase for each in diagnose(made).candidates for s in each.signals}
         assert finding.why not in signals
@@ -88,7 +88,7 @@ class TestACheckThatNeverRan:
 class TestACheckThatWantsTheUnsaid:
     def test_a_file_that_nobody_named(self) -> None:
         (finding,) = of_check(checked(REPORT.format("total.csv")))
-        assert (finding.sub, finding.fault) == ("check wants the unsaid", Fault.CHECK)
+        assert (finding.sub, finding.fault) == ("check wants the unsaid", Attribution.CHECK)
         assert "total.csv" in finding.why
 
     def test_a_file_of_the_task_is_the_agent_s_to_write(self) -> None:

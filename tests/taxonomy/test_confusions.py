@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.calibration.confusions import crossed
+from taxonomy.calibration.disagreement import crossed
 from taxonomy.classes import FailureClass
 
 

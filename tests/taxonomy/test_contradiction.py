@@ -7,15 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.formats import tau_bench
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.steps import build
 from replay.trace import Trace
 from taxonomy.diagnosis import diagnose
-from taxonomy.evidence.claims import sentences, statuses, success, windows
-from taxonomy.evidence.moments import day_keys, moments
+from taxonomy.evidence.claims import day_keys, moments, sentences, statuses, success, windows
 from taxonomy.findings import Finding
 from taxonomy.rules import contradiction
-from taxonomy.rules.case import Case
+from taxonomy.rules.context import RuleContext
 from tests.build import call, heard, step, trace
 from tests.shared import DATA, needs_shared
 
@@ -29,7 +28,7 @@ def says(words: str, *, created: str = "2024-05-12T00:14:30", system: str = NOW)
         task="Please cancel IFOYYZ.",
         system=system,
     )
-    return list(contradiction.find(Case(made)))
+    return list(contradiction.find(RuleContext(made)))
 
 
 @pytest.mark.parametrize(
@@ -92,8 +91,8 @@ def test_the_time_may_be_told_by_the_user_or_by_a_clock() -> None:
     clock = step(call("get_current_time", "2024-05-15T15:00:00Z"))
     claim = "It was made within the last 24 hours."
     by_clock = trace([clock, step(booking), claim])
-    assert not list(contradiction.find(Case(by_user)))  # "2 hours ago" is no window
-    assert list(contradiction.find(Case(by_clock)))
+    assert not list(contradiction.find(RuleContext(by_user)))  # "2 hours ago" is no window
+    assert list(contradiction.find(RuleContext(by_clock)))
 
 
 @needs_shared

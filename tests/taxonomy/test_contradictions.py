@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from arc_tui.places import fixtures
-from replay.edit import InjectConstraint
+from replay.edit.changes import InjectConstraint
 from replay.store import read
 from replay.store.rows import trace_row
 from replay.trace import Trace
-from taxonomy.belief.contradictions import Contradiction, ContradictionOracle, contradictions
-from taxonomy.belief.fix import fix_of, told_at
-from taxonomy.ledger import open_ledger
+from taxonomy.first_contradiction.contradictions import (
+    Contradiction,
+    ContradictionDetector,
+    contradictions,
+)
+from taxonomy.first_contradiction.recoverable import fix_of, told_at
+from taxonomy.judgements.schema import open_ledger
 from tests.build import call, error, heard, step, trace
 from tests.shared import Imported, needs_shared
 
@@ -123,7 +127,7 @@ def test_a_sum_that_the_user_named_is_nobodys_mistake() -> None:
 
 
 def test_every_step_is_looked_at_and_none_is_asked() -> None:
-    oracle = ContradictionOracle(bundled("shop-many-wishes-v5-0"))
+    oracle = ContradictionDetector(bundled("shop-many-wishes-v5-0"))
     assert (oracle.calls, oracle.steps) == (0, tuple(range(8)))
     assert [step for step in oracle.steps if oracle.at(step).bad] == [4]
 

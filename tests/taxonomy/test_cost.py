@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.trace import Usage
-from taxonomy.cost import (
+from taxonomy.metrics.cost import (
     NOTHING_KNOWN,
     Money,
     Prices,

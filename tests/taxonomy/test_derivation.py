@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.evidence.derivation import columns, totals, worked_out
+from taxonomy.evidence.computations import columns, find_computation, totals
 
 
 @pytest.mark.parametrize(
@@ -18,18 +18,18 @@ from taxonomy.evidence.derivation import columns, totals, worked_out
     ],
 )
 def test_one_step_from_shown_numbers(target: float, formula: str | None) -> None:
-    working = worked_out(target, [(129.0, 0), (77.0, 4), (3.0, 1)])
+    working = find_computation(target, [(129.0, 0), (77.0, 4), (3.0, 1)])
     assert (working.formula if working else None) == formula
 
 
 def test_the_place_is_the_later_of_the_two() -> None:
-    working = worked_out(206.0, [(129.0, 0), (77.0, 4)])
+    working = find_computation(206.0, [(129.0, 0), (77.0, 4)])
     assert working is not None
     assert working.at == 4
 
 
 def test_small_numbers_have_no_multiples() -> None:
-    assert worked_out(40.0, [(10.0, 0)]) is None
+    assert find_computation(40.0, [(10.0, 0)]) is None
 
 
 def test_only_columns_that_repeat_are_summed() -> None:
@@ -41,5 +41,5 @@ def test_only_columns_that_repeat_are_summed() -> None:
 
 @given(st.floats(0, 1e6), st.lists(st.tuples(st.floats(0, 1e6), st.integers(0, 9)), max_size=12))
 def test_any_numbers_can_be_asked_about(target: float, shown: list[tuple[float, int]]) -> None:
-    working = worked_out(target, shown)
+    working = find_computation(target, shown)
     assert working is None or working.at in {at for _, at in shown}

@@ -13,15 +13,15 @@ from taxonomy.diagnosis import diagnose
 from taxonomy.findings import StepScore
 from taxonomy.localiser.candidates import EVIDENCE
 from taxonomy.rules import findings
-from taxonomy.rules.case import Case
-from taxonomy.scores import ENDED, FITS, FRESH, GROUNDED, READ, VERIFIED, rule_scores
+from taxonomy.rules.context import RuleContext
+from taxonomy.step_scores import ENDED, FITS, FRESH, GROUNDED, READ, VERIFIED, rule_scores
 from tests.build import Called, Part, call, error, heard, step, trace
 
 REFUSED = error("Error: seat map is closed")
 
 
 def scored(made: Trace) -> tuple[StepScore, ...]:
-    case = Case(made)
+    case = RuleContext(made)
     return rule_scores(case, findings(case))
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from replay.store import Store
-from taxonomy.calibration import gate, item_gate
-from taxonomy.calibration.agreement import Estimate
+from replay.store.handle import Store
+from taxonomy.calibration import item_approval, judge_approval
 from taxonomy.calibration.drift import (
     Given,
     Place,
@@ -18,16 +17,17 @@ from taxonomy.calibration.drift import (
     judge_sets,
     people_given,
 )
-from taxonomy.calibration.gate import EXPIRES_NS
-from taxonomy.calibration.labels import Label, Placed
-from taxonomy.calibration.trust import trust
+from taxonomy.calibration.judge_approval import EXPIRES_NS
+from taxonomy.calibration.labels import Label, PlacedLabel
+from taxonomy.calibration.trusted import trust
 from taxonomy.findings import Item
-from taxonomy.judge import kept
-from taxonomy.judge.bench import Judged
-from taxonomy.judge.kept import ScoreSet
-from taxonomy.ledger import open_ledger
-from taxonomy.rubrics import Mode
-from taxonomy.scores import GROUNDED
+from taxonomy.judge import kept_scores
+from taxonomy.judge.kept_scores import ScoreSet
+from taxonomy.judge.rubrics import Mode
+from taxonomy.judge.run import Judged
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.metrics.agreement import Estimate
+from taxonomy.step_scores import GROUNDED
 
 TRACE = "0123456789abcdef"
 NOBODY = Given(scores={}, items={})
@@ -56,7 +56,7 @@ def scored(
         )
         for step, value in enumerate(values)
     ]
-    kept.keep(store, TRACE, identity.by, given)
+    kept_scores.keep(store, TRACE, identity.by, given)
     return identity.by
 
 
@@ -100,7 +100,7 @@ def test_modes_are_never_compared_and_rules_are_no_judge(store: Store) -> None:
     scored(store, named("1-aa"), 0.9)
     scored(store, named("1-aa", mode="run"), 0.9)
     demo = named("arc rules 1", model="demo")
-    kept.keep(store, TRACE, demo.by, [Judged(step=0, span="s0", samples=(0.5,))], "rule")
+    kept_scores.keep(store, TRACE, demo.by, [Judged(step=0, span="s0", samples=(0.5,))], "rule")
     sets = judge_sets(store)
     assert [each.identity.mode for each in sets] == ["step", "run"]
     assert list(drifts(sets, NOBODY)) == []
@@ -135,7 +135,7 @@ def test_items_have_their_turns_and_their_kappas(store: Store) -> None:
 def test_sets_without_a_common_step_have_no_figures(store: Store) -> None:
     for step, rubric in enumerate(("1-aa", "1-bb")):
         given = [Judged(step=step, span="s", samples=(0.5,))]
-        kept.keep(store, TRACE, named(rubric).by, given)
+        kept_scores.keep(store, TRACE, named(rubric).by, given)
     before, after = judge_sets(store)
     found = drift(before, after, NOBODY)
     assert (found.shift.value, found.crossed.value, found.r.value) == (None, None, None)
@@ -146,8 +146,10 @@ def test_people_are_the_mean_of_their_scores_and_an_item_only_where_they_agree()
         Label(trace="a", score=0.2, items={GROUNDED: True, "result read": True}),
         Label(trace="a", score=0.4, items={GROUNDED: False, "result read": True}),
     ]
-    placed = [Placed(label=label, trace=TRACE, step=3) for label in labels]
-    given = people_given([*placed, Placed(label=Label(trace="a", score=1.0), trace="t", step=None)])
+    placed = [PlacedLabel(label=label, trace=TRACE, step=3) for label in labels]
+    given = people_given(
+        [*placed, PlacedLabel(label=Label(trace="a", score=1.0), trace="t", step=None)]
+    )
     assert given.scores == pytest.approx({Place(TRACE, 3): 0.3})
     assert given.items == {Place(TRACE, 3): {"result read": True}}
 
@@ -158,21 +160,28 @@ class TestTrust:
 
     def test_a_verdict_stands_expires_and_was_never_given(self, store: Store) -> None:
         assert trust(store, self.BY, 0).state == "never calibrated"
-        gate.keep(store, gate.Gate(by=self.BY, r=self.R, missing=(), checked_ns=5))
+        judge_approval.keep(
+            store, judge_approval.JudgeApproval(by=self.BY, r=self.R, missing=(), checked_ns=5)
+        )
         found = trust(store, self.BY, 6)
         assert (found.state, found.until_ns) == ("trusted", 5 + EXPIRES_NS)
         assert trust(store, self.BY, 5 + EXPIRES_NS).state == "expired"
-        gate.keep(store, gate.Gate(by=self.BY, r=self.R, missing=("r 0.20 is under 0.80",)))
+        judge_approval.keep(
+            store,
+            judge_approval.JudgeApproval(by=self.BY, r=self.R, missing=("r 0.20 is under 0.80",)),
+        )
         failed = trust(store, self.BY, 6)
         assert (failed.state, failed.missing) == ("not trusted", ("r 0.20 is under 0.80",))
 
     def test_a_window_stands_by_its_items(self, store: Store) -> None:
         by = "judge:window:m:1-aa"
-        gate.keep(store, gate.Gate(by=by, r=self.R, missing=(gate.BY_ITEM,)))
+        judge_approval.keep(
+            store, judge_approval.JudgeApproval(by=by, r=self.R, missing=(judge_approval.BY_ITEM,))
+        )
         assert trust(store, by, 6).state == "never calibrated"
         for item, missing in ((GROUNDED, ()), ("result read", ("κ 0.10 is under 0.60",))):
-            item_gate.keep_item(
-                store, item_gate.ItemGate(by=by, item=item, kappa=self.R, missing=missing)
+            item_approval.keep_item(
+                store, item_approval.ItemGate(by=by, item=item, kappa=self.R, missing=missing)
             )
         found = trust(store, by, 6)
         assert (found.state, found.items) == ("trusted", (GROUNDED,))

@@ -9,18 +9,18 @@ import pytest
 from replay.action import Act, Action
 from replay.errors import ModelRefused, OfflineMiss
 from replay.free import run as free
-from replay.free.tape import Terms
+from replay.free.recorded_results import Terms
 from replay.models.cached import Cached
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Trace
 from taxonomy.expectations import (
+    GoldDetector,
     GoldEnding,
-    GoldOracle,
-    JudgeOracle,
+    JudgeDetector,
     NothingExpected,
+    by_rule,
     judge_needed,
 )
-from taxonomy.wording.opinion import by_rule
 from tests.arc_tui.free_case import ACCOUNT, WITHDRAWN
 from tests.build import tool, trace
 from tests.messages_api import Body
@@ -70,15 +70,15 @@ class TestGoldAction:
         ],
     )
     def test_what_no_step_has_made_yet_is_due(self, given: Action, bad: bool | None) -> None:
-        oracle = GoldOracle(account(), 2)
+        oracle = GoldDetector(account(), 2)
         assert oracle.due == (Act(tool="withdraw", arguments={"amount": 20}),)
         assert oracle.shows(given) is bad
 
     def test_where_nothing_is_due_speaking_is_right(self) -> None:
-        done = GoldOracle(account({"actions": GOLD["actions"][:1]}), 2)
+        done = GoldDetector(account({"actions": GOLD["actions"][:1]}), 2)
         assert done.shows(Action(text="Done.")) is False
         assert done.shows(calls(withdraw(20))) is True
-        refused = GoldOracle(account({"actions": []}), 0)
+        refused = GoldDetector(account({"actions": []}), 0)
         assert refused.shows(Action(text="I cannot do that.")) is False
         assert refused.shows(calls(withdraw(10))) is True
 
@@ -87,7 +87,7 @@ class TestGoldAction:
         self, reference: dict[str, Any] | None
     ) -> None:
         with pytest.raises(NothingExpected, match="no gold actions"):
-            GoldOracle(account(reference), 0)
+            GoldDetector(account(reference), 0)
 
 
 class TestGoldEnding:
@@ -121,14 +121,14 @@ def store() -> Any:
 
 class TestJudge:
     def test_the_rules_say_of_an_answer_what_they_say_of_a_recorded_one(self) -> None:
-        oracle = JudgeOracle(account(), 3, None)
+        oracle = JudgeDetector(account(), 3, None)
         assert oracle.name == "scored under 0.5 by the judge demo, rule-based"
         assert [by_rule(account(), 3, each).value for each in (SAID, HALF)] == [1.0, 0.5]
         assert (oracle.shows(SAID), oracle.shows(HALF)) == (False, False), "a half is not under it"
         assert oracle.shows(Action(cut="failed")) is None
 
     def test_a_judge_whose_word_is_not_stored_is_missed(self, store: Store) -> None:
-        oracle = JudgeOracle(account(), 3, Cached(store, "judge"))
+        oracle = JudgeDetector(account(), 3, Cached(store, "judge"))
         with pytest.raises(OfflineMiss, match="no stored word of the judge"):
             oracle.shows(Action(text="You have 30."))
 

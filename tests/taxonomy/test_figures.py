@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from replay.action import Act
 from taxonomy.classes import Shape
-from taxonomy.cost import Money
+from taxonomy.metrics.calls import Gold
+from taxonomy.metrics.cost import Money
 from taxonomy.stats.figures import figures
-from taxonomy.stats.run import Gold, Run
+from taxonomy.stats.runs import Run
 
 acts = st.lists(st.builds(Act, tool=st.sampled_from("ab"), arguments=st.none()), max_size=4)
 golds = st.builds(

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from replay.store import Store
-from taxonomy.calibration.gate import (
+from replay.store.handle import Store
+from taxonomy.calibration.judge_approval import (
     BANDS,
     BY_ITEM,
     EXPIRES_NS,
-    Gate,
+    JudgeApproval,
     Pair,
     achieved,
     band,
@@ -87,7 +87,7 @@ class TestGate:
         with Store.open(tmp_path / "arc.db") as store:
             keep(store, gate("judge:step:m:1", GOOD, checked_ns=1000))
             found = standing(store, "judge:step:m:1", 1000 + EXPIRES_NS - 1)
-            assert isinstance(found, Gate)
+            assert isinstance(found, JudgeApproval)
             assert found.passed
             assert standing(store, "judge:step:m:1", 1000 + EXPIRES_NS) is None
             assert standing(store, "judge:step:m:2", 1000) is None

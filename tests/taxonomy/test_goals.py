@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Header
 from taxonomy.evidence.reading import Reading
 from taxonomy.goals import (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.statistics import rate
-from taxonomy.stats.grounding import (
+from taxonomy.metrics.grounding import (
     HELD_OUT,
     contaminated,
     corrected_after,

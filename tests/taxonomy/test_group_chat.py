@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from replay.store import read
 from replay.store.rows import trace_rows
 from replay.trace import Trace
 from taxonomy.calibration.labels import place, read_labels
 from taxonomy.diagnosis import diagnose
+from taxonomy.evidence.context_index import Index
 from taxonomy.evidence.reading import Reading
-from taxonomy.evidence.seen import Index
-from taxonomy.ledger import open_ledger
-from taxonomy.localiser.facts import new_facts
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.localiser.signals import new_facts
 from tests.build import step, trace
 
 HISTORY = [

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from arc_tui.places import fixtures
 from replay.store import read
 from replay.store.rows import trace_rows
-from taxonomy import ledger
-from taxonomy.ledger import open_ledger
-from taxonomy.query import tag_rows
+from taxonomy.judgements import diagnoses
+from taxonomy.judgements.diagnoses import diagnosis
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.query.failures import tag_rows
 
 TOUR = fixtures() / "traces" / "shop-many-wishes-v5-0.jsonl"
 
@@ -21,13 +22,13 @@ def test_a_hint_is_no_suggestion(confidence: float | None, counted: int) -> None
     with open_ledger(":memory:") as store:
         list(importing.import_paths(store, [TOUR]))
         (row,) = trace_rows(store)
-        said = ledger.diagnosis(store, row.trace)
+        said = diagnosis(store, row.trace)
         assert said is not None
         unsure = structs.replace(said.findings[0], confidence=confidence)
         trace = read.load(store, row.trace)
         spans = {step.index: step.ask.id for step in trace.steps}
-        ledger.keep(store, structs.replace(said, findings=(unsure,)), spans)
+        diagnoses.keep(store, structs.replace(said, findings=(unsure,)), spans)
         assert len(tag_rows(store, "trace = ?", (row.trace,))) == counted
-        kept = ledger.diagnosis(store, row.trace)
+        kept = diagnosis(store, row.trace)
         assert kept is not None
         assert kept.findings == (unsure,)

@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.calibration.item_gate import LEAST_KAPPA, OVER_KAPPA, ItemGate, item_gate
-from taxonomy.calibration.items import Answers, item_agreement
-from taxonomy.scores import GROUNDED
+from taxonomy.calibration.item_approval import (
+    LEAST_KAPPA,
+    OVER_KAPPA,
+    Answers,
+    ItemGate,
+    item_agreement,
+    item_gate,
+)
+from taxonomy.step_scores import GROUNDED
 
 answers = st.lists(
     st.builds(Answers, st.booleans(), st.one_of(st.booleans(), st.none())), max_size=60

@@ -10,21 +10,25 @@ from typing import Any
 import pytest
 
 from replay.errors import ArcError
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import AgentSpan, Header, Outcome
-from taxonomy import ledger
 from taxonomy.calibration.labels import (
+    At,
     Label,
+    Places,
     Unusable,
     class_named,
+    item_named,
+    item_names,
     kept_labels,
     place,
     read_labels,
 )
-from taxonomy.calibration.pointing import At, Places
-from taxonomy.calibration.rubric_items import item_named, item_names
 from taxonomy.classes import CLASSES, FailureClass
-from taxonomy.scores import GROUNDED, VERIFIED
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.scores import HumanScore, give, opinion, opinions, take_back
+from taxonomy.judgements.tags import CleanMark, Tag, mark_clean, put_tag
+from taxonomy.step_scores import GROUNDED, VERIFIED
 from tests.arc_tui.sample import put
 from tests.build import call, heard, step, trace
 from tests.shared import DATA, Imported, needs_shared, runs_below
@@ -193,7 +197,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
             format="built", source_id=source_id, path=source, item=item, outcome=Outcome()
         )
         put(path, head, TALK.spans)
-    with ledger.open_ledger(path) as opened:
+    with open_ledger(path) as opened:
         yield opened
 
 
@@ -252,12 +256,12 @@ class TestKept:
         key, span = store.db.execute(
             "SELECT trace, span FROM steps WHERE step = 1 ORDER BY trace LIMIT 1"
         ).fetchone()
-        given = ledger.Tag(
+        given = Tag(
             trace=key, span=span, step=1, failure=FailureClass.LOOP, by="mei", note="thrice"
         )
-        ledger.tag(store, given)
-        score = ledger.Opinion(trace=key, span=span, step=1, value=0.2, by="mei", note="poor")
-        ledger.give(store, score)
+        put_tag(store, given)
+        score = HumanScore(trace=key, span=span, step=1, value=0.2, by="mei", note="poor")
+        give(store, score)
         labels = kept_labels(store)
         assert [(x.at, x.classes, x.score, x.note) for x in labels] == [
             (At(step=1), (FailureClass.LOOP,), None, "thrice"),
@@ -269,7 +273,7 @@ class TestKept:
 
     def test_a_run_that_a_person_found_clean_is_a_label_of_no_class(self, store: Store) -> None:
         key = store.db.execute("SELECT min(key) FROM trace").fetchone()[0]
-        ledger.clear(store, ledger.Clearance(trace=key, by="mei", blind=True))
+        mark_clean(store, CleanMark(trace=key, by="mei", blind=True))
         (label,) = kept_labels(store)
         assert (label.at, label.classes, label.by, label.blind) == (None, (), "mei", True)
 
@@ -277,14 +281,14 @@ class TestKept:
         key, span = store.db.execute(
             "SELECT trace, span FROM steps WHERE step = 1 ORDER BY trace LIMIT 1"
         ).fetchone()
-        alone = ledger.Opinion(trace=key, span=span, step=1, by="ana", items={GROUNDED: False})
-        both = ledger.Opinion(
+        alone = HumanScore(trace=key, span=span, step=1, by="ana", items={GROUNDED: False})
+        both = HumanScore(
             trace=key, span=span, step=1, by="mei", value=0.4, items={VERIFIED: True}, note="so"
         )
         for each in (alone, both):
-            ledger.give(store, each)
-        assert ledger.opinion(store, key, 1, "mei") == both
-        assert ledger.opinion(store, key, 0, "mei") is None
+            give(store, each)
+        assert opinion(store, key, 1, "mei") == both
+        assert opinion(store, key, 0, "mei") is None
         assert [(x.score, x.items, x.note) for x in kept_labels(store)] == [
             (None, {GROUNDED: False}, None),
             (0.4, {VERIFIED: True}, "so"),
@@ -295,20 +299,20 @@ class TestKept:
     ) -> None:
         key = store.db.execute("SELECT min(key) FROM trace").fetchone()[0]
         for by, value in (("mei", 0.2), ("mei", 0.8), ("ana", 0.5)):
-            given = ledger.Opinion(trace=key, span="s", step=0, value=value, by=by)
-            ledger.give(store, given)
-        kept = [(score.by, score.value) for score in ledger.opinions(store)]
+            given = HumanScore(trace=key, span="s", step=0, value=value, by=by)
+            give(store, given)
+        kept = [(score.by, score.value) for score in opinions(store)]
         assert kept == [("ana", 0.5), ("mei", 0.8)]
-        assert ledger.take_back(store, key, 0, "ana")
-        assert not ledger.take_back(store, key, 0, "ana")
+        assert take_back(store, key, 0, "ana")
+        assert not take_back(store, key, 0, "ana")
 
     def test_a_secret_in_a_note_is_masked(self, store: Store) -> None:
         secret = "ghp_" + "a1B2" * 9
-        given = ledger.Opinion(
+        given = HumanScore(
             trace="t", span="s", step=0, value=0.5, by="mei", note=f"it used {secret}"
         )
-        ledger.give(store, given)
-        note = ledger.opinions(store)[0].note or ""
+        give(store, given)
+        note = opinions(store)[0].note or ""
         assert secret not in note
         assert "[[SECRET:" in note
 
@@ -327,7 +331,7 @@ class TestKept:
 def test_the_shared_labels_point_at_steps_of_their_traces(
     real: Imported, labels: str, traces: str, lost: int
 ) -> None:
-    with ledger.open_ledger(real.path) as store:
+    with open_ledger(real.path) as store:
         read, unusable = read_labels(DATA / "labels" / f"{labels}.jsonl")
         placed, nowhere = place(store, read)
         named = {row.trace for row in runs_below(store, traces)}

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arc_tui.views.runs import view
-from replay.store import Store
+from arc_tui.views import runs
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Batch, Header, Outcome
-from taxonomy import ledger
 from taxonomy.classes import Shape
 from taxonomy.findings import Candidate, Diagnosis
+from taxonomy.judgements import diagnoses
 from taxonomy.query.compile import runs_meant
 from taxonomy.query.filter import ALL, Filter, of_traces, without_tasks
 from taxonomy.query.listing import (
@@ -60,7 +60,7 @@ def put(store: Store, number: int, row: dict[str, Any]) -> str:
     writer = Writer(store)
     key = writer.finish(writer.write(Batch(header=head, spans=made.spans, last=True))).id
     if row["why"] is not None or row["warned"]:
-        ledger.keep(store, _diagnosis(key, row), {})
+        diagnoses.keep(store, _diagnosis(key, row), {})
     return key
 
 
@@ -139,7 +139,7 @@ def test_pages_of_any_size_are_the_whole_list_in_its_order(
             len(imported),
             sum(row.outcome == "failed" for row in imported),
         )
-        assert (sums.cost_usd, sums.cost_complete) == view.total_cost(imported)
+        assert (sums.cost_usd, sums.cost_complete) == runs.total_cost(imported)
 
 
 def test_rows_are_given_in_the_order_they_are_named_without_those_that_are_gone() -> None:

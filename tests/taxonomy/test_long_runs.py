@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from replay.trace import Trace
-from taxonomy.classes import Fault
+from taxonomy.classes import Attribution
 from taxonomy.evidence.claims import assumes
 from taxonomy.findings import Candidate
-from taxonomy.localiser.candidates import RIVALS, ranking, shown
+from taxonomy.localiser.candidates import CONFIDENCE, RIVALS, WEIGHTS, ranking, shown
 from taxonomy.localiser.features import (
     ASSUMPTION,
     FIRST_ACTION,
@@ -16,20 +16,23 @@ from taxonomy.localiser.features import (
     GROWTH,
     UNFOUNDED,
 )
-from taxonomy.localiser.signs import Sign, signs, strongest
-from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
+from taxonomy.localiser.signals import StepSignal, step_signals, strongest
 from taxonomy.rules import findings, loop, malformed
-from taxonomy.rules.case import Case
+from taxonomy.rules.context import RuleContext
 from tests.build import Called, Part, call, error, step, trace
 
 
 def features(made: Trace, feature: str) -> list[int]:
-    return sorted({sign.step for sign in signs(Case(made), (), ()) if sign.feature == feature})
+    return sorted(
+        {sign.step for sign in step_signals(RuleContext(made), (), ()) if sign.feature == feature}
+    )
 
 
 class TestLikelihood:
     def candidates(self, steps: int) -> tuple[Candidate, ...]:
-        against = strongest([Sign(3, UNFOUNDED, "made it up"), Sign(1, FIRST_ERROR, "failed")])
+        against = strongest(
+            [StepSignal(3, UNFOUNDED, "made it up"), StepSignal(1, FIRST_ERROR, "failed")]
+        )
         return shown(against, range(steps), WEIGHTS, CONFIDENCE)
 
     def test_steps_with_nothing_against_them_do_not_drown_the_one_that_has(self) -> None:
@@ -39,7 +42,7 @@ class TestLikelihood:
 
     def test_rivals_with_as_much_against_them_do(self) -> None:
         def likelihood(steps: int) -> float:
-            against = strongest([Sign(at, FIRST_ERROR, "failed") for at in range(steps)])
+            against = strongest([StepSignal(at, FIRST_ERROR, "failed") for at in range(steps)])
             return ranking(against, range(steps), WEIGHTS)[0][1]
 
         assert likelihood(2) > likelihood(10) > likelihood(RIVALS) == likelihood(300)
@@ -88,7 +91,7 @@ class TestLoops:
                 for at in range(times)]  # fmt: skip
 
     def found(self, parts: list[Part]) -> list[int]:
-        return [each.step for each in findings(Case(trace(parts))) if each.rule == loop.NAME]
+        return [each.step for each in findings(RuleContext(trace(parts))) if each.rule == loop.NAME]
 
     def test_one_that_the_run_got_out_of_gives_way_to_one_many_times_as_long(self) -> None:
         message = "Data error in encrypted file, wrong key"
@@ -99,9 +102,9 @@ class TestLoops:
 
 
 class TestAStraySign:
-    def garbled(self, *calls: Called) -> list[Fault | None]:
+    def garbled(self, *calls: Called) -> list[Attribution | None]:
         made = trace([step(each) for each in calls])
-        return [each.fault for each in findings(Case(made)) if each.rule == malformed.NAME]
+        return [each.fault for each in findings(RuleContext(made)) if each.rule == malformed.NAME]
 
     def test_that_opens_argument_after_argument_is_the_harness_s(self) -> None:
         calls = [
@@ -109,7 +112,7 @@ class TestAStraySign:
             call("Write", "created", content=">import asyncio", path="/app/run.py"),
             call("Bash", error("hello: command not found"), command=">echo hello"),
         ]
-        assert self.garbled(*calls) == [Fault.HARNESS]
+        assert self.garbled(*calls) == [Attribution.HARNESS]
 
     def test_in_one_argument_alone_it_may_be_its_syntax(self) -> None:
         keys = [call("vim", f"line {at}", keys=f">{at}j") for at in range(4)]
@@ -118,7 +121,7 @@ class TestAStraySign:
     @pytest.mark.parametrize("value", ["}pip install build{", "} }", ": ", ", "])
     def test_no_program_begins_so(self, value: str) -> None:
         calls = [call("Bash", f"out {at}", command=value) for at in range(3)]
-        assert self.garbled(*calls) == [Fault.HARNESS]
+        assert self.garbled(*calls) == [Attribution.HARNESS]
 
     def test_a_template_may(self) -> None:
         calls = [call("render", f"out {at}", template="}} {{ name") for at in range(3)]

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.action import Act
-from replay.compare import rules_from
 from replay.compare.likeness import Counted
-from taxonomy import pairing
-from taxonomy.metrics import (
+from replay.compare.rules import rules_from
+from taxonomy.metrics import calls as pairing
+from taxonomy.metrics.calls import (
+    Order,
     Overlap,
     look_at,
     plan_steps,
@@ -21,7 +22,6 @@ from taxonomy.metrics import (
     tool_calls,
     weighted,
 )
-from taxonomy.pairing import Order
 from tests.taxonomy.test_shapes import KNOWN
 
 names = st.sampled_from("abc")

@@ -13,15 +13,16 @@ from typing import Literal, TypeAlias
 
 import pytest
 
-from replay.store import Store, read
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.rows import step_rows
 from replay.trace import Trace
-from taxonomy import ledger
-from taxonomy.belief.contradictions import ContradictionOracle
 from taxonomy.diagnosis import diagnose
 from taxonomy.evidence.reading import Reading
 from taxonomy.findings import Diagnosis
-from taxonomy.ledger import open_ledger
+from taxonomy.first_contradiction.contradictions import ContradictionDetector
+from taxonomy.judgements.diagnoses import diagnosis
+from taxonomy.judgements.schema import open_ledger
 from taxonomy.localiser import features
 from taxonomy.rules import (
     arithmetic,
@@ -30,17 +31,17 @@ from taxonomy.rules import (
     cap_hit,
     check,
     contradiction,
-    denied,
+    false_success,
     gave_up,
     hallucinated_state,
     limits,
     loop,
     malformed,
-    strayed_user,
     unverified,
+    user_off_task,
     wrong_tool,
 )
-from taxonomy.scores import ENDED, FITS, FRESH, GROUNDED, READ, VERIFIED
+from taxonomy.step_scores import ENDED, FITS, FRESH, GROUNDED, READ, VERIFIED
 from taxonomy.waste import Waste, waste
 from tests.build import Gives, Part, call, error, step, trace
 from tests.shared import DATA, FOLDERS, LABELLED, Imported, imported, needs_shared
@@ -51,7 +52,7 @@ RULES = {
     bad_args.NAME: FITS,
     hallucinated_state.NAME: GROUNDED,
     contradiction.NAME: READ,
-    denied.NAME: READ,
+    false_success.NAME: READ,
     limits.NAME: READ,
     arithmetic.NAME: READ,
     loop.NAME: FRESH,
@@ -60,7 +61,7 @@ RULES = {
     unverified.NAME: VERIFIED,
     better_tool.NAME: None,  # a hint: the tool that was called took its call
     check.NAME: None,  # of the check, which came after the run
-    strayed_user.NAME: None,  # of the user
+    user_off_task.NAME: None,  # of the user
 }
 """The item that does not hold at a step where a rule has its finding."""
 
@@ -142,7 +143,7 @@ def _of_repeats(
         if held[index][FRESH]:
             yield f"step {index}: paid for again, but {FRESH}"
     named = [each for each in said.findings if each.rule == loop.NAME]
-    oracle = ContradictionOracle(run) if named else None
+    oracle = ContradictionDetector(run) if named else None
     for each in named:
         if each.step not in again:
             yield f"step {each.step}: {each.why}, but no loop among the costs"
@@ -152,7 +153,7 @@ def _of_repeats(
 
 
 def story(store: Store, key: str) -> Iterator[str]:
-    said = ledger.diagnosis(store, key)
+    said = diagnosis(store, key)
     assert said is not None
     errors = {row.step: row.errors for row in step_rows(store, key)}
     yield from clashes(said, read.load(store, key), errors)
@@ -252,14 +253,14 @@ def test_a_loop_is_one_to_class_rubric_and_costs(name: str) -> None:
 
 def test_each_step_of_a_loop_stands_against_what_it_was_told() -> None:
     run = trace(RUNS["calls that differ, the same words"], outcome="failed")
-    oracle = ContradictionOracle(run)
+    oracle = ContradictionDetector(run)
     assert all(oracle.at(index).bad for index in range(1, 290))
     (_, against) = oracle.at(200).evidence
     assert (against.role, against.step) == ("error", 199)
 
 
 def test_of_a_loop_without_answers_nobody_can_tell_what_it_was_told() -> None:
-    oracle = ContradictionOracle(trace(RUNS["answers that were not recorded"]))
+    oracle = ContradictionDetector(trace(RUNS["answers that were not recorded"]))
     assert [oracle.at(index).bad for index in range(4)] == [False, None, None, None]
 
 

@@ -7,18 +7,19 @@ from collections.abc import Iterator
 import pytest
 from msgspec import structs
 
-from arc_tui.jobs import importing
+from arc_tui import importing
 from arc_tui.places import fixtures
 from replay.action import Act, Action, action
-from replay.oracle import Oracle
-from replay.store import Store, read
+from replay.detector import Detector
+from replay.store import read
+from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Json, Trace
 from taxonomy.classes import FailureClass
+from taxonomy.detectors import detector_at
 from taxonomy.diagnosis import diagnose
 from taxonomy.findings import Finding
-from taxonomy.ledger import open_ledger
-from taxonomy.oracles import oracle_at
+from taxonomy.judgements.schema import open_ledger
 from tests.build import call, step, trace
 
 TOUR, BREAK = "shop-many-wishes-v5-0", 4
@@ -36,8 +37,8 @@ def _loaded(store: Store) -> Trace:
 
 
 @pytest.fixture
-def oracle(tour: Trace) -> Oracle:
-    found = oracle_at(tour, diagnose(tour).findings, BREAK)
+def oracle(tour: Trace) -> Detector:
+    found = detector_at(tour, diagnose(tour).findings, BREAK)
     assert found is not None
     return found
 
@@ -46,31 +47,31 @@ def calls(tool: str, **arguments: Json) -> Action:
     return Action(calls=(Act(tool=tool, arguments=arguments),))
 
 
-def test_the_recorded_action_shows_what_was_found_in_it(tour: Trace, oracle: Oracle) -> None:
+def test_the_recorded_action_shows_what_was_found_in_it(tour: Trace, oracle: Detector) -> None:
     ask = tour.steps[BREAK].ask
     assert oracle.name == "hallucinated state, by rule"
     assert oracle.step == BREAK
     assert oracle.shows(action(ask.response, ask.error)) is True
 
 
-def test_another_invented_value_shows_it_too(oracle: Oracle) -> None:
+def test_another_invented_value_shows_it_too(oracle: Detector) -> None:
     assert oracle.shows(calls("refund_order", order_id="1039", amount=4321, reason="late")) is True
 
 
-def test_looking_first_does_not_show_it(oracle: Oracle) -> None:
+def test_looking_first_does_not_show_it(oracle: Detector) -> None:
     assert oracle.shows(calls("get_order", order_id="1039")) is False
     assert oracle.shows(Action(text="Which order do you mean?")) is False
 
 
-def test_of_an_answer_that_was_cut_off_nothing_is_known(oracle: Oracle) -> None:
+def test_of_an_answer_that_was_cut_off_nothing_is_known(oracle: Detector) -> None:
     assert oracle.shows(Action(text="I wi", cut="cut at the token limit")) is None
 
 
 def test_what_the_oracle_says_does_not_depend_on_what_came_after(
-    tour: Trace, oracle: Oracle
+    tour: Trace, oracle: Detector
 ) -> None:
     short = structs.replace(tour, steps=tour.steps[: BREAK + 1])
-    again = oracle_at(short, diagnose(tour).findings, BREAK)
+    again = detector_at(short, diagnose(tour).findings, BREAK)
     assert again is not None
     for given in (calls("get_order", order_id="1039"), calls("refund_order", amount=4321)):
         assert again.shows(given) == oracle.shows(given)
@@ -78,23 +79,23 @@ def test_what_the_oracle_says_does_not_depend_on_what_came_after(
 
 def test_where_nothing_was_found_there_is_no_oracle(tour: Trace) -> None:
     findings = diagnose(tour).findings
-    assert oracle_at(tour, findings, 0) is None
-    assert oracle_at(tour, findings, None) is None
+    assert detector_at(tour, findings, 0) is None
+    assert detector_at(tour, findings, None) is None
 
 
 @pytest.fixture
-def looping() -> tuple[Trace, Oracle]:
+def looping() -> tuple[Trace, Detector]:
     same = [step(call("search", "nothing found", query="x")) for _ in range(4)]
     made = trace(same)
     at = 2
     finding = Finding(failure=FailureClass.LOOP, step=at, why="again", rule="loop")
-    found = oracle_at(made, [finding], at)
+    found = detector_at(made, [finding], at)
     assert found is not None
     return made, found
 
 
 def test_a_loop_goes_on_where_every_call_was_made_before(
-    looping: tuple[Trace, Oracle],
+    looping: tuple[Trace, Detector],
 ) -> None:
     _, oracle = looping
     assert oracle.shows(calls("search", query="x")) is True
@@ -105,7 +106,7 @@ def test_a_loop_goes_on_where_every_call_was_made_before(
 def test_refused_arguments_are_known_only_of_the_recorded_call() -> None:
     made = trace([step(call("book", "error: no such date", date="32 May"))])
     finding = Finding(failure=FailureClass.BAD_ARGS, step=0, why="refused", rule="bad args")
-    oracle = oracle_at(made, [finding], 0)
+    oracle = detector_at(made, [finding], 0)
     assert oracle is not None
     assert oracle.shows(calls("book", date="32 May")) is True
     assert oracle.shows(calls("book", date="30 May")) is None

@@ -7,19 +7,19 @@ from typing import Any, Literal
 import pytest
 
 from replay.formats import tau_bench
-from replay.formats.intake import Source, Tally
+from replay.formats.source import Source, Tally
 from replay.trace import Trace
-from taxonomy.classes import FailureClass, Fault
+from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Finding
-from taxonomy.rules import arithmetic, better_tool, findings, limits, strayed_user, unverified
+from taxonomy.rules import arithmetic, better_tool, findings, limits, unverified, user_off_task
 from taxonomy.rules.arithmetic import wrong_sums
-from taxonomy.rules.case import Case
+from taxonomy.rules.context import RuleContext
 from tests.build import Part, call, error, heard, step, tool, trace
 from tests.shared import DATA, needs_shared
 
 
 def by_rule(made: Trace, name: str) -> list[Finding]:
-    return [finding for finding in findings(Case(made)) if finding.rule == name]
+    return [finding for finding in findings(RuleContext(made)) if finding.rule == name]
 
 
 class TestLimits:
@@ -115,43 +115,43 @@ class TestStrayedUser:
         (finding,) = by_rule(
             self.talk(self.ASK, self.LACKS, "Then I cannot help."), "user left its task"
         )
-        assert finding.fault is Fault.USER
+        assert finding.fault is Attribution.USER
         assert finding.step == 1
         assert finding.why.startswith("the user never tells mia_li_3668")
         assert [each.role for each in finding.evidence] == ["heard", "told"]
 
     def test_giving_up_for_want_of_it_is_the_user_s_doing(self) -> None:
         made = self.talk(self.ASK, self.LACKS, "Unfortunately, I cannot help you without it.")
-        (gave_up,) = [f for f in findings(Case(made)) if f.failure is FailureClass.GAVE_UP]
-        assert gave_up.fault is Fault.USER
+        (gave_up,) = [f for f in findings(RuleContext(made)) if f.failure is FailureClass.GAVE_UP]
+        assert gave_up.fault is Attribution.USER
 
     def test_a_value_that_is_told_in_the_end_is_none(self) -> None:
         made = self.talk(
             self.ASK, self.LACKS, "Please look.", heard("It is mia_li_3668."), "Thanks."
         )
-        assert not by_rule(made, strayed_user.NAME)
+        assert not by_rule(made, user_off_task.NAME)
 
     def test_a_value_that_nobody_asked_for_is_none(self) -> None:
-        assert not by_rule(self.talk("What about it?", self.LACKS, "Well."), strayed_user.NAME)
+        assert not by_rule(self.talk("What about it?", self.LACKS, "Well."), user_off_task.NAME)
 
     def test_a_value_that_the_user_makes_up(self) -> None:
         made = self.talk("Your mail?", heard("It is mia@mail.test, and mia_li_3668."), "Thanks.")
-        (finding,) = by_rule(made, strayed_user.NAME)
+        (finding,) = by_rule(made, user_off_task.NAME)
         assert finding.why == "the user says mia@mail.test, which its task does not hold"
 
     def test_a_value_that_the_agent_named_first_is_none(self) -> None:
         made = self.talk("I see flight HAT045.", heard("Yes, HAT045."), "Fine.")
-        assert not by_rule(made, strayed_user.NAME)
+        assert not by_rule(made, user_off_task.NAME)
 
     def test_without_the_user_s_instruction_nothing_is_said(self) -> None:
-        assert not by_rule(trace([self.ASK, self.LACKS, "Oh."]), strayed_user.NAME)
+        assert not by_rule(trace([self.ASK, self.LACKS, "Oh."]), user_off_task.NAME)
 
     @needs_shared
     def test_a_fifth_of_the_failed_airline_runs_are_the_user_s_doing(self) -> None:
         failed, strayed, passed = 0, 0, 0
         for batch in tau_bench.read(Source(DATA / "tau_bench" / "gpt-4o-airline.json"), Tally()):
             made = whole(batch)
-            found = bool(list(strayed_user.find(Case(made))))
+            found = bool(list(user_off_task.find(RuleContext(made))))
             if made.header.outcome.status == "failed":
                 failed, strayed = failed + 1, strayed + found
             else:

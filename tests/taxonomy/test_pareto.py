@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from replay.store import Store
-from taxonomy import ledger
-from taxonomy.change import dated
-from taxonomy.classes import Fault
+from replay.store.handle import Store
+from taxonomy.classes import Attribution
+from taxonomy.failures import Bar, By, Pareto, iso_week, pareto, tally, untagged_runs
 from taxonomy.findings import Diagnosis, Finding
+from taxonomy.judgements import diagnoses
+from taxonomy.judgements.tags import TagRow
+from taxonomy.metrics.change import dated
 from taxonomy.owners import owners_from
-from taxonomy.pareto import Bar, By, Pareto, iso_week, pareto, tally, untagged_runs
-from taxonomy.query import TagRow, first_words, run_heads, tag_rows
+from taxonomy.query.failures import first_words, run_heads, tag_rows
 from tests.planned import ways
 from tests.taxonomy.pareto_case import (
     BAD,
@@ -45,7 +46,7 @@ def filled() -> Store:
     tag(store, put(store, "a", found(LOOP, 1), found(BAD, 0), variant="v1"), LOOP, 1)
     put(store, "b", found(LOOP, 1), found(BAD, 2), variant="v1", day=7)
     put(store, "c", found(GAVE_UP, 2), variant="v2", day=None)
-    put(store, "d", found(OTHER, 0, Fault.HARNESS, "serving error"), day=8)
+    put(store, "d", found(OTHER, 0, Attribution.HARNESS, "serving error"), day=8)
     put(store, "e")
     put(store, "f", found(LOOP, 1), status="passed")
     put(store, "g", found(LOOP, 1), status="unknown")
@@ -163,7 +164,7 @@ def test_rules_are_heard_on_the_preferred_recording_alone() -> None:
 
 def suggest(store: Store, trace: str, *said: Finding) -> None:
     given = Diagnosis(trace=trace, shape=None, scores=(), findings=said, candidates=())
-    ledger.keep(store, given, {})
+    diagnoses.keep(store, given, {})
 
 
 # --- the same, counted
@@ -173,7 +174,7 @@ words = st.builds(
     found,
     st.sampled_from([LOOP, BAD, OTHER]),
     st.integers(0, 2),
-    st.sampled_from([None, Fault.AGENT, Fault.HARNESS]),
+    st.sampled_from([None, Attribution.AGENT, Attribution.HARNESS]),
     st.sampled_from([None, "cap hit"]),
 )
 hints = words.map(lambda word: structs.replace(word, confidence=0.3))

@@ -7,10 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.evidence.derivation import columns, totals
-from taxonomy.evidence.holding import Holding
-from taxonomy.evidence.pieces import splitter, without_case
-from taxonomy.evidence.sums import Sums
+from taxonomy.evidence.claims import splitter, without_case
+from taxonomy.evidence.computations import Sums, columns, totals
+from taxonomy.evidence.context_index import TextsByWord
 
 LETTERS = st.text(
     st.sampled_from([*"abIiſıKKsS019_ \n\t\x1b\x1c,.;:()’é\u2003…", "\ud800", "İ", "Σ"]),
@@ -34,7 +33,7 @@ def test_what_is_found_whatever_the_case_stands_in_the_text_without_case(
 
 @given(st.lists(LETTERS, max_size=6), LETTERS)
 def test_no_text_that_holds_a_phrase_is_left_out(texts: list[str], phrase: str) -> None:
-    holding = Holding(len(texts), texts.__getitem__)
+    holding = TextsByWord(len(texts), texts.__getitem__)
     held = {at for at, text in enumerate(texts) if phrase in text}
     assert held <= set(holding.phrase(phrase, len(texts)))
     alone = re.compile(rf"(?<!\w){re.escape(phrase)}(?!\w)")
@@ -43,7 +42,7 @@ def test_no_text_that_holds_a_phrase_is_left_out(texts: list[str], phrase: str) 
 
 
 def test_texts_after_the_end_are_not_named() -> None:
-    holding = Holding(3, ["to be red", "blue", "not to be red"].__getitem__)
+    holding = TextsByWord(3, ["to be red", "blue", "not to be red"].__getitem__)
     assert list(holding.words("be red", 3)) == [0, 2]
     assert list(holding.words("be red", 2)) == [0]
 

@@ -10,18 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from replay.edit import Editor, InjectConstraint, RenameTool, SummariseBefore
+from replay.edit.changes import InjectConstraint, RenameTool, SummariseBefore
+from replay.edit.editor import Editor
 from replay.locked.tally import BreakTest
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Trace
 from taxonomy.classes import FailureClass, Shape
 from taxonomy.diagnosis import diagnose
 from taxonomy.findings import Diagnosis, Finding, StepScore
-from taxonomy.probes import log, summary
+from taxonomy.probes import presets
+from taxonomy.probes import result as log
 from taxonomy.probes.presets import Given, Preset, Unfit, midpoint, preset
-from taxonomy.probes.result import decided, meaning
-from taxonomy.probes.symptom import symptom, symptoms, unfit
-from taxonomy.probes.table import BY_NAME, PROBES, ProbeEntry, Symptom
+from taxonomy.probes.result import COLUMNS, LogLine, decided, meaning
+from taxonomy.probes.symptoms import BY_NAME, PROBES, ProbeEntry, Symptom, symptom, symptoms, unfit
 from tests.build import Part, call, error, heard, step, tool, trace
 
 TOOLS = (tool("get_order", "Look one up.", order_id={}), tool("refund_order", order_id={}))
@@ -192,7 +193,7 @@ def test_a_summary_stands_for_what_came_before_and_the_tail_is_asked_too() -> No
     found = made("summary", LONG, 7)
     assert found.steps == (7, 8, 9)
     assert found.edit.changes == (SummariseBefore(7, found.text),)
-    assert found.by == summary.BY_RULE
+    assert found.by == presets.BY_RULE
     middle = made("midpoint", LONG, 7)
     assert middle.steps == (5, 6, 7, 8, 9)
     assert midpoint(LONG, 7) == 5
@@ -240,7 +241,7 @@ def test_the_extract_holds_what_was_said_and_seen_before_the_step_and_nothing_af
         step(call("get_order", "secret", order_id="1099")),
         "Done.",
     )
-    text = summary.extract(case, 2)
+    text = presets.extract(case, 2)
     assert text.splitlines() == [
         "Summary of the conversation so far.",
         "The user said: “Refund order 1042.”",
@@ -249,12 +250,12 @@ def test_the_extract_holds_what_was_said_and_seen_before_the_step_and_nothing_af
         '- get_order(order_id="1042") showed: order_id 1042; total $42.50',
         '- get_order(order_id="1050") failed: not found',
     ]
-    assert summary.extract(run_of("Done.", task=None), 0) == ""
+    assert presets.extract(run_of("Done.", task=None), 0) == ""
 
 
 def test_a_long_extract_shortens_its_oldest_results_and_says_so() -> None:
     reads = [step(call("get_order", "x" * 590, order_id=str(at))) for at in range(40)]
-    text = summary.extract(run_of(*reads, "Done."), 40)
+    text = presets.extract(run_of(*reads, "Done."), 40)
     lines = [line for line in text.splitlines() if line.startswith("- ")]
     assert "(The oldest results are shortened.)" in text
     assert len(lines) == 40
@@ -325,7 +326,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-LINE = log.LogLine(
+LINE = LogLine(
     trace="59fa599b00000000",
     task="refund | late",
     step=4,
@@ -345,10 +346,7 @@ LINE = log.LogLine(
 
 
 def test_a_line_has_the_seven_columns_of_the_article() -> None:
-    assert (
-        tuple("date task_id symptom probe result classification intervention".split())
-        == log.COLUMNS
-    )
+    assert tuple("date task_id symptom probe result classification intervention".split()) == COLUMNS
     assert LINE.line == (
         "2026-01-01 | refund / late | right middle, wrong late | summary | repairs | context loss"
         " | chunking or summaries"

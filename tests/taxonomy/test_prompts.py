@@ -15,12 +15,12 @@ from msgspec import structs
 
 from replay import messages
 from replay.trace import ModelCall, Trace
-from taxonomy.belief import question
-from taxonomy.judge.fence import named
-from taxonomy.judge.inquiry import Inquiry, inquiries
-from taxonomy.probes import summary
-from taxonomy.rubrics import RUBRICS
-from taxonomy.wording import asked
+from taxonomy.first_contradiction import question
+from taxonomy.judge.exhibit import named
+from taxonomy.judge.requests import JudgeRequest, judge_requests
+from taxonomy.judge.rubrics import RUBRICS
+from taxonomy.paraphrase_test import model_calls
+from taxonomy.probes import presets
 from tests.build import call, heard, step, tool, trace
 from tests.judge_policy import prompt, quoted
 from tests.test_boundaries import PACKAGES, ROOT
@@ -61,29 +61,27 @@ def _first_words(run: Trace) -> str:
 
 def _judged(mode: str) -> Callable[[Trace], list[str]]:
     def prompts(run: Trace) -> list[str]:
-        found = inquiries(run, RUBRICS[mode], MODEL)  # type: ignore[index]
-        return [prompt(each.sent.body()) for each in found if isinstance(each, Inquiry)]
+        found = judge_requests(run, RUBRICS[mode], MODEL)  # type: ignore[index]
+        return [prompt(each.sent.body()) for each in found if isinstance(each, JudgeRequest)]
 
     return prompts
 
 
 BUILT: dict[str, Callable[[Trace], list[str]]] = {
-    **{f"taxonomy/judge/inquiry.py {mode}": _judged(mode) for mode in RUBRICS},
-    "taxonomy/wording/asked.py": lambda run: [
-        prompt(asked.inquiry(_first_words(run), 3, MODEL).body())
+    **{f"taxonomy/judge/requests.py {mode}": _judged(mode) for mode in RUBRICS},
+    "taxonomy/paraphrase_test/model_calls.py": lambda run: [
+        prompt(model_calls.inquiry(_first_words(run), 3, MODEL).body())
     ],
-    "taxonomy/probes/summary.py": lambda run: [prompt(summary.inquiry(run, 2, MODEL).body())],
+    "taxonomy/probes/presets.py": lambda run: [prompt(presets.inquiry(run, 2, MODEL).body())],
 }
 
 THE_RUN_ITSELF = {
-    "taxonomy/belief/question.py": "asks the agent, at the end of its own conversation",
-    "replay/doctor/requests.py": "asks a server about itself, of no run",
-    "replay/doctor/thinking.py": "asks a server about itself, of no run",
+    "taxonomy/first_contradiction/question.py": "asks the agent, at its conversation's end",
+    "replay/doctor/context.py": "asks a server about itself, of no run",
+    "replay/doctor/probes.py": "asks a server about itself, of no run",
     "replay/turns.py": "the conversation as it was recorded",
-    "replay/free/growth.py": "the conversation, gone on with",
-    "replay/recorder/spoken.py": "reads what was sent",
-    "replay/recorder/responses.py": "reads what was sent",
-    "replay/recorder/chat.py": "reads what was sent",
+    "replay/free/recorded_results.py": "the conversation, gone on with",
+    "replay/recorder/openai.py": "reads what was sent",
 }
 """Where words of a user are made that quote nothing."""
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.trace import Json, Trace
-from taxonomy.evidence.provenance import ungrounded, where_from
-from taxonomy.evidence.seen import number
+from taxonomy.evidence.context_index import number
+from taxonomy.evidence.value_origins import find_origin, ungrounded
 from tests.build import NOTHING, call, error, step, tool, trace
 
 ORDER = {"order_id": "ORD-77", "email": "ana@shop.test", "total": 1234.5, "placed": "2026-03-10"}
@@ -50,23 +50,23 @@ def looked_up(**arguments: Json) -> Trace:
 def test_a_value_is_traced_to_the_first_place_that_showed_it(
     value: Json, how: str, place: str
 ) -> None:
-    origin = where_from(looked_up(), 1, value)
+    origin = find_origin(looked_up(), 1, value)
     assert origin is not None
     assert (origin.how, origin.place) == (how, place)
 
 
 @pytest.mark.parametrize("value", ["ORD-78", "1099", "bob@shop.test", "Lisbon", 4321, ""])
 def test_a_value_that_nothing_showed_has_no_origin(value: Json) -> None:
-    assert where_from(looked_up(), 1, value) is None
+    assert find_origin(looked_up(), 1, value) is None
 
 
 def test_an_observation_is_no_origin_for_the_step_that_asked_for_it() -> None:
-    assert where_from(looked_up(), 0, "ORD-77") is None
+    assert find_origin(looked_up(), 0, "ORD-77") is None
 
 
 def test_the_origin_names_span_and_step() -> None:
     made = looked_up()
-    origin = where_from(made, 1, "ORD-77")
+    origin = find_origin(made, 1, "ORD-77")
     assert origin is not None
     assert (origin.step, origin.span) == (0, made.steps[0].acts[0].id)
     assert "ORD-77" in origin.text
@@ -74,7 +74,7 @@ def test_the_origin_names_span_and_step() -> None:
 
 def test_words_of_the_model_are_no_origin() -> None:
     made = trace(["I believe it is order 1099.", step(call("get_order", "{}", order_id="1099"))])
-    assert where_from(made, 1, "1099") is None
+    assert find_origin(made, 1, "1099") is None
 
 
 def test_what_a_call_wrote_is_an_origin_once_it_worked() -> None:
@@ -84,14 +84,14 @@ def test_what_a_call_wrote_is_an_origin_once_it_worked() -> None:
             step(call("read_file", "x", path="/app/new_tool.py")),
         ]
     )
-    origin = where_from(made, 1, "/app/new_tool.py")
+    origin = find_origin(made, 1, "/app/new_tool.py")
     assert origin is not None
     assert origin.place == "its own call of write_file"
 
 
 def test_a_word_inside_a_longer_word_is_not_the_value() -> None:
     made = trace([step(call("get_order", '{"id": "XX1099YY"}', q="x")), "Done."])
-    assert where_from(made, 1, "1099") is None
+    assert find_origin(made, 1, "1099") is None
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_value_that_the_source_cut_is_not_looked_for() -> None:
 def test_a_sum_over_a_column_is_worked_out_and_says_how() -> None:
     seats = [{"price": 48}, {"price": 61}, {"price": 53}]
     made = trace([step(call("find_seats", {"seats": seats}, row=1)), step(call("pay", amount=162))])
-    origin = where_from(made, 1, 162)
+    origin = find_origin(made, 1, 162)
     assert origin is not None
     assert (origin.how, origin.text) == ("derived", "price: 48 + 61 + 53")
 
@@ -201,7 +201,7 @@ def test_a_step_that_is_not_there_has_nothing_ungrounded() -> None:
 
 @given(st.text(max_size=60) | st.integers() | st.floats(allow_nan=False) | st.booleans())
 def test_any_value_can_be_asked_for(value: Json) -> None:
-    where_from(looked_up(), 1, value)
+    find_origin(looked_up(), 1, value)
 
 
 @given(st.floats(0, 1e9, allow_nan=False))

@@ -11,20 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Batch, Header, Outcome
-from taxonomy import ledger
-from taxonomy.classes import FailureClass, Fault, Shape
+from taxonomy.classes import Attribution, FailureClass, Shape
+from taxonomy.failures import pareto, tally
 from taxonomy.findings import Candidate, Diagnosis, Finding
+from taxonomy.held_out import hidden, hold
+from taxonomy.judgements import diagnoses
+from taxonomy.judgements.tags import TagRow
 from taxonomy.owners import Owners
-from taxonomy.pareto import pareto, tally
-from taxonomy.query import TagRow, tag_rows, tags_of
 from taxonomy.query.compile import runs_meant, words_meant
+from taxonomy.query.failures import tag_rows, tags_of
 from taxonomy.query.fields import BY_NAME, FIELDS, described
 from taxonomy.query.language import Asks, BadQuery, Node, Says, Word, parse
 from taxonomy.query.listing import RunRow, run_order, run_page, run_rows, run_totals
-from taxonomy.stats.holding import hidden, hold
 from tests.build import call, error, step, trace
 from tests.planned import ways
 from tests.taxonomy.pareto_case import MONDAY_NS, empty, put, put_again, tag
@@ -63,7 +64,7 @@ def fill(store: Store, chance: random.Random, number: int) -> tuple[str, Made]:
     found = tuple(
         Finding(
             failure=chance.choice(CLASSES), step=0, why="", rule=f"rule {place}",
-            fault=chance.choice([None, *Fault]), confidence=chance.choice([None, 0.2, 0.9]),
+            fault=chance.choice([None, *Attribution]), confidence=chance.choice([None, 0.2, 0.9]),
         )
         for place in range(chance.randrange(3))
     )  # fmt: skip
@@ -73,7 +74,7 @@ def fill(store: Store, chance: random.Random, number: int) -> tuple[str, Made]:
         candidates=() if why is None else (Candidate(step=0, weight=1.0, why=why, signals=()),),
         warnings=("odd",) if chance.random() < 0.3 else (),
     )  # fmt: skip
-    ledger.keep(store, said, {})
+    diagnoses.keep(store, said, {})
     if chance.random() < 0.3:
         tag(store, key, chance.choice(CLASSES), by="ann")
     return key, (tools, " ".join([spoken, *(name for name, _ in tools)]))
@@ -132,7 +133,7 @@ terms: st.SearchStrategy[Node] = st.one_of(
     st.just(Asks("tool.error", "", "")),
     asks(["tag", "tagged", "class"], [":", "="], ["loop", "bad", "gave"]),
     asks(["class"], [":"], ["untagged"]),
-    asks(["fault"], [":"], [each.value for each in Fault]),
+    asks(["fault"], [":"], [each.value for each in Attribution]),
     asks(["warned"], [":"], ["yes", "no"]),
 )  # fmt: skip
 
@@ -210,7 +211,12 @@ def test_a_day_is_a_whole_day_and_a_clock_of_its_own_is_of_no_day() -> None:
 
 def test_classes_go_by_name_letter_label_sub_label_and_how_these_begin() -> None:
     other = Finding(
-        failure=FailureClass.OTHER, sub="cap hit", fault=Fault.HARNESS, step=0, why="", rule="r"
+        failure=FailureClass.OTHER,
+        sub="cap hit",
+        fault=Attribution.HARNESS,
+        step=0,
+        why="",
+        rule="r",
     )
     loop = Finding(failure=FailureClass.LOOP, step=0, why="", rule="r")
     hint = Finding(failure=FailureClass.GAVE_UP, step=0, why="", rule="r", confidence=0.1)
@@ -252,7 +258,7 @@ def test_classes_go_by_name_letter_label_sub_label_and_how_these_begin() -> None
 
 def test_a_question_on_what_was_said_chooses_among_the_words_of_a_run() -> None:
     loop, bad = (
-        Finding(failure=each, step=at, why=f"{each} seen", rule="r", fault=Fault.AGENT)
+        Finding(failure=each, step=at, why=f"{each} seen", rule="r", fault=Attribution.AGENT)
         for at, each in enumerate((FailureClass.LOOP, FailureClass.BAD_ARGS))
     )
     with closing(empty()) as store:

@@ -10,12 +10,22 @@ import pytest
 from msgspec import structs
 
 from replay.errors import ArcError
-from replay.store import Store
+from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_rows
 from replay.trace import Outcome
-from taxonomy import ledger
-from taxonomy.calibration.audit import audit_sample
+from taxonomy.calibration.disagreement import audit_sample
 from taxonomy.classes import FailureClass
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.scores import HumanScore, give
+from taxonomy.judgements.tags import (
+    CleanMark,
+    Tag,
+    clean_marks,
+    human_tags,
+    mark_clean,
+    put_tag,
+    unmark_clean,
+)
 from taxonomy.queue import Reason, Waiting, queue
 from tests.arc_tui import sample
 from tests.arc_tui.sample import FAILED, PASSED
@@ -44,17 +54,15 @@ def path(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[Store]:
-    with ledger.open_ledger(path) as opened:
+    with open_ledger(path) as opened:
         yield opened
 
 
 def tagged(store: Store, each: Waiting, by: str, *, step: int = 0, blind: bool = False) -> None:
     span = step_rows(store, each.trace)[step].span
-    ledger.tag(
+    put_tag(
         store,
-        ledger.Tag(
-            trace=each.trace, span=span, step=step, failure=FailureClass.LOOP, by=by, blind=blind
-        ),
+        Tag(trace=each.trace, span=span, step=step, failure=FailureClass.LOOP, by=by, blind=blind),
     )
 
 
@@ -102,7 +110,7 @@ class TestDone:
 
     def test_a_run_with_nothing_wrong_is_not_offered_again(self, store: Store) -> None:
         for each in queue(store, "mei").waiting:
-            ledger.clear(store, ledger.Clearance(trace=each.trace, by="mei"))
+            mark_clean(store, CleanMark(trace=each.trace, by="mei"))
         assert queue(store, "mei").waiting == ()
         assert {reason for _, reason in reasons(store, "ada")} == {"audit sample"}
 
@@ -111,7 +119,7 @@ class TestDone:
     ) -> None:
         drawn = [each for each in queue(store, "mei").waiting if each.reason == "audit sample"]
         first = drawn[0]
-        ledger.give(store, ledger.Opinion(trace=first.trace, span="s", step=0, value=0.5, by="mei"))
+        give(store, HumanScore(trace=first.trace, span="s", step=0, value=0.5, by="mei"))
         name = f"{first.task}/{first.trial}"
         assert name not in dict(reasons(store))
         assert name in dict(reasons(store, "ada"))
@@ -124,7 +132,7 @@ class TestBlind:
         failed, other, warned, *_ = queue(store, "mei").waiting
         tagged(store, failed, "ada")
         tagged(store, other, "mei")
-        ledger.clear(store, ledger.Clearance(trace=warned.trace, by="ada"))
+        mark_clean(store, CleanMark(trace=warned.trace, by="ada"))
         assert reasons(store, blind=True) == [("4/0", "second look"), ("26/1", "second look")]
         assert reasons(store, "ada", blind=True) == [("7/0", "second look")]
 
@@ -136,16 +144,16 @@ class TestBlind:
         failed = queue(store, "mei").waiting[0]
         tagged(store, failed, "mei", blind=True)
         tagged(store, failed, "mei")
-        assert [tag.blind for tag in ledger.human_tags(store)] == [True]
+        assert [tag.blind for tag in human_tags(store)] == [True]
 
 
 class TestClearance:
     def test_a_tag_takes_back_that_nothing_is_wrong(self, store: Store) -> None:
         failed = queue(store, "mei").waiting[0]
         for by in ("mei", "ada"):
-            ledger.clear(store, ledger.Clearance(trace=failed.trace, by=by))
+            mark_clean(store, CleanMark(trace=failed.trace, by=by))
         tagged(store, failed, "mei")
-        assert [each.by for each in ledger.clearances(store)] == ["ada"]
+        assert [each.by for each in clean_marks(store)] == ["ada"]
 
     def test_nothing_is_wrong_is_refused_of_a_run_that_the_same_person_tagged(
         self, store: Store
@@ -153,13 +161,13 @@ class TestClearance:
         failed = queue(store, "mei").waiting[0]
         tagged(store, failed, "mei", step=3)
         with pytest.raises(ArcError, match="mei tagged step 3 of this run loop"):
-            ledger.clear(store, ledger.Clearance(trace=failed.trace, by="mei"))
-        ledger.clear(store, ledger.Clearance(trace=failed.trace, by="ada"))
+            mark_clean(store, CleanMark(trace=failed.trace, by="mei"))
+        mark_clean(store, CleanMark(trace=failed.trace, by="ada"))
 
     def test_it_can_be_taken_back_and_a_secret_in_its_note_is_masked(self, store: Store) -> None:
-        given = ledger.Clearance(trace="t", by="mei", note="used ghp_" + "a1B2" * 9)
-        ledger.clear(store, given)
-        (kept,) = ledger.clearances(store)
+        given = CleanMark(trace="t", by="mei", note="used ghp_" + "a1B2" * 9)
+        mark_clean(store, given)
+        (kept,) = clean_marks(store)
         assert "[[SECRET:" in (kept.note or "")
-        assert ledger.unclear(store, given)
-        assert not ledger.unclear(store, given)
+        assert unmark_clean(store, given)
+        assert not unmark_clean(store, given)

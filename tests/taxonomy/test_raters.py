@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.calibration.raters import (
-    NOTHING,
-    Opinion,
+from taxonomy.calibration.disagreement import (
+    NO_CLASS,
+    RaterLabel,
     agreement,
-    disagreements,
     opinions,
     pairs,
+    rater_disagreements,
 )
 from taxonomy.classes import FailureClass
-from taxonomy.ledger import Word
+from taxonomy.judgements.tags import Word
 
 LOOP, ARGS = FailureClass.LOOP, FailureClass.BAD_ARGS
 
@@ -36,7 +36,7 @@ def word(
     )  # fmt: skip
 
 
-def opinion(*words: Word) -> Opinion:
+def opinion(*words: Word) -> RaterLabel:
     (found,) = opinions(words)
     return found
 
@@ -50,8 +50,8 @@ class TestOpinion:
 
     def test_nothing_wrong_is_a_class_of_its_own_without_a_step(self) -> None:
         said = opinion(word("r", "ada", None))
-        assert (said.first, said.step) == (NOTHING, None)
-        assert said.classes == {NOTHING}
+        assert (said.first, said.step) == (NO_CLASS, None)
+        assert said.classes == {NO_CLASS}
 
     def test_what_was_said_after_the_blind_word_is_no_second_opinion(self) -> None:
         said = opinion(word("r", "ada", ARGS, 1, at=9), word("r", "ada", LOOP, 5, blind=True))
@@ -122,11 +122,11 @@ class TestAgreement:
         loop = next(each for each in self.found.classes if each.name == "loop")
         assert (loop.both, loop.only_one, loop.only_other, loop.neither) == (3, 2, 1, 4)
         assert loop.kappa.value == pytest.approx((0.7 - 0.5) / 0.5)
-        cleared = next(each for each in self.found.classes if each.name == NOTHING)
+        cleared = next(each for each in self.found.classes if each.name == NO_CLASS)
         assert (cleared.both, cleared.only_one, cleared.only_other) == (2, 1, 1)
 
     def test_another_class_is_worse_than_another_step_and_far_than_near(self) -> None:
-        parted = disagreements(pairs(opinions(hand_counted()))["ada", "mei"])
+        parted = rater_disagreements(pairs(opinions(hand_counted()))["ada", "mei"])
         assert [(pair.same, pair.apart) for pair in parted] == [
             (False, 2), (False, 0), (False, None), (False, None), (True, 8), (True, 1),
         ]  # fmt: skip
@@ -152,6 +152,6 @@ def test_any_words_give_shares_within_their_intervals(said: list[Word]) -> None:
         assert figures.independent <= figures.n <= 3
         assert figures.same.low <= (figures.same.value or 0) <= figures.same.high
         assert (figures.exact.value or 0) <= (figures.within_3.value or 0)
-        parted = disagreements(found)
+        parted = rater_disagreements(found)
         exact = sum(pair.same and pair.apart in (0, None) for pair in found)
         assert len(parted) == len(found) - exact

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.decay import (
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.metrics.decay import (
     decay,
     degradation_reading,
     graceful_degradation,
@@ -19,8 +20,7 @@ from taxonomy.decay import (
     variance_amplification,
     variance_reading,
 )
-from taxonomy.ledger import open_ledger
-from taxonomy.reliability import (
+from taxonomy.metrics.reliability import (
     flattery,
     if_independent,
     mean_rate,
@@ -29,8 +29,7 @@ from taxonomy.reliability import (
     pass_hat,
 )
 from taxonomy.stats.figures import figures
-from taxonomy.stats.report import runs_of
-from taxonomy.stats.run import Run
+from taxonomy.stats.runs import Run, runs_of
 from tests.shared import Imported, needs_shared, runs_below
 
 counts = st.integers(1, 7).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.tool_errors import unwrapped
-from taxonomy.evidence.replies import Kind, gist, kind_of
-from taxonomy.evidence.runtimes import RUNTIMES, Words
+from taxonomy.evidence.results import RUNTIMES, Kind, Words, gist, kind_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replay.trace import Trace
-from taxonomy.routing import REMEASURE, SHORT_TOKENS, everything, read_only, short, what_if
+from taxonomy.stats.routing import REMEASURE, SHORT_TOKENS, everything, read_only, short, what_if
 from tests.build import call, step
 from tests.taxonomy.waste_case import paid, usage
 

@@ -8,17 +8,17 @@ from typing import Literal
 import pytest
 
 from replay.trace import Trace
-from taxonomy.classes import FailureClass, Fault
+from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Finding
 from taxonomy.rules import findings
-from taxonomy.rules.case import Case
+from taxonomy.rules.context import RuleContext
 from tests.build import NOTHING, Part, call, error, heard, step, tool, trace
 
 Status = Literal["passed", "failed", "unknown"]
 
 
 def found(made: Trace, failure: FailureClass) -> list[Finding]:
-    return [finding for finding in findings(Case(made)) if finding.failure is failure]
+    return [finding for finding in findings(RuleContext(made)) if finding.failure is failure]
 
 
 def one(made: Trace, failure: FailureClass) -> Finding:
@@ -435,7 +435,7 @@ class TestOther:
 
     def test_calls_garbled_from_the_start_are_the_harness_s_fault(self) -> None:
         finding = one(self.garbled(), FailureClass.OTHER)
-        assert (finding.sub, finding.fault) == ("malformed calls", Fault.HARNESS)
+        assert (finding.sub, finding.fault) == ("malformed calls", Attribution.HARNESS)
         assert (finding.step, finding.why) == (0, "6 of 6 calls are empty or garbled")
 
     def test_a_run_that_passed_all_the_same_is_none(self) -> None:
@@ -447,7 +447,7 @@ class TestOther:
 
     def test_a_call_left_in_the_text_unparsed(self) -> None:
         made = trace(['I go on.\nfunction<｜tool▁sep｜>Write\n{"path": "a"}'])
-        assert one(made, FailureClass.OTHER).fault is Fault.HARNESS
+        assert one(made, FailureClass.OTHER).fault is Attribution.HARNESS
 
     @pytest.mark.parametrize(
         "extra",
@@ -466,11 +466,11 @@ class TestOther:
 
     def test_the_model_s_service_failing_is_the_harness_s_fault(self) -> None:
         finding = one(trace(["On it.", "API Error: 529 Overloaded"]), FailureClass.OTHER)
-        assert (finding.sub, finding.fault) == ("serving error", Fault.HARNESS)
+        assert (finding.sub, finding.fault) == ("serving error", Attribution.HARNESS)
 
     def test_what_follows_from_garbled_calls_is_the_harness_s_too(self) -> None:
-        faults = {finding.fault for finding in findings(Case(self.garbled()))}
-        assert faults == {Fault.HARNESS}
+        faults = {finding.fault for finding in findings(RuleContext(self.garbled()))}
+        assert faults == {Attribution.HARNESS}
 
     def test_a_run_that_ended_itself_hit_no_cap(self) -> None:
         made = trace([step("Done.", stop="end")], extra={"result_subtype": "success"})
@@ -483,6 +483,6 @@ def test_findings_come_earliest_first() -> None:
         *[step(call("book", REFUSED, seat="14C")) for _ in range(3)],
         "I cannot help you with this.",
     ]
-    steps = [finding.step for finding in findings(Case(trace(parts)))]
+    steps = [finding.step for finding in findings(RuleContext(trace(parts)))]
     assert steps == sorted(steps)
     assert len(steps) == 3

@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.wording.framed import FRAMES, framed
-from taxonomy.wording.paraphrase import NothingAsked, request_of, tried
-from taxonomy.wording.sameness import sameness
-from taxonomy.wording.written import BadParaphrases, read
+from taxonomy.paraphrase_test.paraphrases import (
+    FRAMES,
+    BadParaphrases,
+    NothingAsked,
+    framed,
+    read,
+    request_of,
+    sameness,
+    tried,
+)
 from tests.build import call, heard, step, trace
 
 REQUEST = (

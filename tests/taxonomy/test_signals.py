@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.signals import published_break, published_reading, published_votes, ratio
+from taxonomy.shapes import published_break, published_reading, published_votes, ratio
 
 values = st.lists(st.none() | st.floats(), max_size=40)
 

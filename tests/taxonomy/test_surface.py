@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay import compare
 from replay.action import Act, Action
-from replay.locked.step_result import Reply, StepResult
-from replay.store import Store
+from replay.compare import actions
+from replay.locked.tally import Reply, StepResult
+from replay.store.handle import Store
 from replay.trace import Fidelity, Level
-from taxonomy.judge.inquiry import Inquiry, Unasked
-from taxonomy.rubrics import RUBRICS
-from taxonomy.stats.grounding import by_chance
-from taxonomy.wording import varied
-from taxonomy.wording.opinion import asked_of, by_rule
-from taxonomy.wording.road import Road, road, steps_to_ask
-from taxonomy.wording.varied import Scored, Varied, sample_means
+from taxonomy.expectations import asked_of, by_rule
+from taxonomy.judge.requests import JudgeRequest, Unasked
+from taxonomy.judge.rubrics import RUBRICS
+from taxonomy.metrics.grounding import by_chance
+from taxonomy.paraphrase_test import result
+from taxonomy.paraphrase_test.model_calls import RecordedPath, recorded_path, steps_to_ask
+from taxonomy.paraphrase_test.result import Scored, Varied, sample_means
 from tests.build import call, step, trace
 
 LOOKS = Action(calls=(Act(tool="look", arguments={"id": "1"}),))
@@ -28,7 +28,7 @@ SAYS = Action(text="Which order is it?")
 def answered(index: int, *given: Action, refused: str | None = None) -> StepResult:
     """A step at which looking was recorded, answered so by an edited arm."""
     replies = tuple(
-        Reply(key=str(at), action=each, against=compare.compare(LOOKS, each, ()))
+        Reply(key=str(at), action=each, against=actions.compare(LOOKS, each, ()))
         for at, each in enumerate(given)
     )
     return StepResult(
@@ -46,28 +46,28 @@ def answered(index: int, *given: Action, refused: str | None = None) -> StepResu
 
 
 def test_a_road_ends_with_the_first_answer_that_acts_otherwise() -> None:
-    found = road([answered(0, LOOKS), answered(1, PAYS), answered(2, LOOKS)], edited=True)
+    found = recorded_path([answered(0, LOOKS), answered(1, PAYS), answered(2, LOOKS)], edited=True)
     assert [each.step for each in found.answers] == [0, 1]
     assert found.departs == 1
 
 
 def test_most_samples_of_a_step_say_whether_it_is_left() -> None:
-    assert road([answered(0, LOOKS, LOOKS, PAYS)], edited=True).departs is None
-    assert road([answered(0, LOOKS, PAYS, PAYS)], edited=True).departs == 0
+    assert recorded_path([answered(0, LOOKS, LOOKS, PAYS)], edited=True).departs is None
+    assert recorded_path([answered(0, LOOKS, PAYS, PAYS)], edited=True).departs == 0
 
 
 def test_a_wording_is_judged_where_the_run_broke_or_where_it_left_before() -> None:
     rows = [answered(0, LOOKS), answered(1, LOOKS), answered(2, LOOKS)]
-    whole = road(rows, edited=True)
+    whole = recorded_path(rows, edited=True)
     assert [each.step for each in whole.judged(2)] == [2]
     assert [each.step for each in whole.judged(None)] == [0, 1, 2]
-    early = road([rows[0], answered(1, PAYS), rows[2]], edited=True)
+    early = recorded_path([rows[0], answered(1, PAYS), rows[2]], edited=True)
     assert [each.step for each in early.judged(2)] == [1]
     assert [each.step for each in early.judged(0)] == [0]
 
 
 def test_a_step_that_cannot_be_asked_has_no_answer_to_judge() -> None:
-    found = road([answered(0, LOOKS), answered(1, refused="no tools")], edited=True)
+    found = recorded_path([answered(0, LOOKS), answered(1, refused="no tools")], edited=True)
     assert found.unasked == ((1, "no tools"),)
     assert found.judged(1) == ()
 
@@ -92,7 +92,7 @@ RUN = trace(
 def test_the_judge_sees_the_given_answer_under_the_goal_as_it_was_really_asked() -> None:
     given = Action(calls=(Act(tool="pay", arguments={"id": "1", "cents": 500}),))
     found = asked_of(RUN, 1, given, RUBRICS["step"], "judge")
-    assert isinstance(found, Inquiry)
+    assert isinstance(found, JudgeRequest)
     goal, output = (piece.text for piece in found.exhibit.pieces)
     assert "Pay order 1 back." in goal
     assert "500" in output
@@ -191,13 +191,13 @@ def test_a_sample_is_the_mean_over_its_judged_steps() -> None:
 
 def test_the_latest_of_the_same_judge_and_step_is_kept() -> None:
     with Store.open(":memory:") as store:
-        varied.keep(store, told(0.3, 0.9))
-        varied.keep(store, told(0.3, 0.4))
-        (only,) = varied.kept(store)
+        result.keep(store, told(0.3, 0.9))
+        result.keep(store, told(0.3, 0.4))
+        (only,) = result.kept(store)
     assert only.wordings == told(0.3, 0.4).wordings
     assert only.at_ns > 0
 
 
 def test_a_road_of_nothing_has_nothing_to_judge() -> None:
-    assert Road().judged(3) == ()
-    assert road([], edited=False) == Road()
+    assert RecordedPath().judged(3) == ()
+    assert recorded_path([], edited=False) == RecordedPath()

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.statistics import ALPHA, fisher
-from taxonomy.change import least_p, start_of
-from taxonomy.pareto import iso_week
-from taxonomy.trend import BeforeAfter, Ending, by_week, endings, split, trend
+from taxonomy.failures import iso_week
+from taxonomy.metrics.change import least_p, start_of
+from taxonomy.stats.trend import BeforeAfter, Ending, by_week, endings, split, trend
 from tests.taxonomy.pareto_case import (
     DAY_NS,
     GAVE_UP,

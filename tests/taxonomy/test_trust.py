@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from arc_tui.jobs import importing
-from arc_tui.views.runs.view import NO_RUN
-from replay.store import Store
+from arc_tui import importing
+from arc_tui.views.runs import NO_RUN
+from replay.store.handle import Store
 from replay.store.read import load
 from replay.store.rows import trace_rows
 from replay.trace import AgentSpan
 from taxonomy.classes import Shape
-from taxonomy.cost import NOTHING_KNOWN
-from taxonomy.ledger import open_ledger
-from taxonomy.query import agent_extras
-from taxonomy.stats.holding import held, hidden, hold, parted, release, strata
-from taxonomy.stats.injections import BadInjections, Injection, read, recovery
+from taxonomy.held_out import held, hidden, hold, parted, release, strata
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.metrics.cost import NOTHING_KNOWN
+from taxonomy.query.measured import agent_extras
 from taxonomy.stats.proxies import ABANDONED, UNTOUCHED, proxies, read_signs, signs_of
-from taxonomy.stats.run import Run
+from taxonomy.stats.recovery import BadInjections, Injection, read, recovery
+from taxonomy.stats.runs import Run
 from taxonomy.stats.trend import moved
 from tests.replay.test_claude_code import call, heard, init, result, said, stream, words, written
 

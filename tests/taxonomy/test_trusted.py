@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from replay.store import Store
+from replay.store.handle import Store
 from replay.trace import Header, Outcome
-from taxonomy import ledger
-from taxonomy.calibration import gate, item_gate
-from taxonomy.calibration.agreement import Estimate
-from taxonomy.calibration.trust import counts_until
+from taxonomy.calibration import item_approval, judge_approval
+from taxonomy.calibration.trusted import counts_until, trusted_scores
 from taxonomy.findings import Item, Source, StepScore
-from taxonomy.ledger import open_ledger
-from taxonomy.scores import GROUNDED, READ, VERIFIED
-from taxonomy.trusted import trusted_scores
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.judgements.scores import keep_scores
+from taxonomy.metrics.agreement import Estimate
+from taxonomy.step_scores import GROUNDED, READ, VERIFIED
 from tests.arc_tui.sample import put
 from tests.build import trace
 
@@ -34,12 +33,14 @@ def scored(store: Store, by: str, source: Source, steps: int) -> None:
         StepScore(step=step, value=0.5, source=source, by=by, span=f"s{step}")
         for step in range(steps)
     )
-    ledger.keep_scores(store, TRACE, given)
+    keep_scores(store, TRACE, given)
 
 
 def checked(store: Store, by: str, *missing: str, at_ns: int = 0) -> None:
     r = Estimate(value=0.9, low=0.8, high=0.95, n=50)
-    gate.keep(store, gate.Gate(by=by, r=r, missing=missing, checked_ns=at_ns))
+    judge_approval.keep(
+        store, judge_approval.JudgeApproval(by=by, r=r, missing=missing, checked_ns=at_ns)
+    )
 
 
 def names(store: Store, now_ns: int = DAY_NS, step: int | None = None) -> set[str]:
@@ -100,15 +101,15 @@ class TestItems:
 
     def given(self, store: Store) -> None:
         score = StepScore(step=0, value=0.5, source="judge", by=self.BY, items=self.ITEMS)
-        ledger.keep_scores(store, TRACE, [score])
+        keep_scores(store, TRACE, [score])
 
     def passed(self, store: Store, *items: str, at_ns: int = 0) -> None:
         kappa = Estimate(value=0.8, low=0.6, high=0.9, n=40)
         for item in items:
-            verdict = item_gate.ItemGate(
+            verdict = item_approval.ItemGate(
                 by=self.BY, item=item, kappa=kappa, missing=(), checked_ns=at_ns
             )
-            item_gate.keep_item(store, verdict)
+            item_approval.keep_item(store, verdict)
 
     def score(self, store: Store, now_ns: int = DAY_NS) -> StepScore | None:
         return next(iter(trusted_scores(store, TRACE, now_ns)), None)
@@ -148,7 +149,7 @@ class TestItems:
     def test_too_few_labels_take_no_trust_away_that_stands(self, store: Store) -> None:
         self.passed(store, GROUNDED)
         for enough, standing in ((False, {GROUNDED}), (True, set())):
-            verdict = item_gate.ItemGate(
+            verdict = item_approval.ItemGate(
                 by=self.BY,
                 item=GROUNDED,
                 kappa=Estimate(value=None, n=1),
@@ -156,14 +157,14 @@ class TestItems:
                 enough=enough,
                 checked_ns=1,
             )
-            item_gate.keep_item(store, verdict)
-            assert item_gate.standing_items(store, self.BY, DAY_NS) == standing
+            item_approval.keep_item(store, verdict)
+            assert item_approval.standing_items(store, self.BY, DAY_NS) == standing
 
     def test_another_template_has_no_verdict(self, store: Store) -> None:
         self.passed(store, GROUNDED)
-        assert item_gate.standing_items(store, self.BY, DAY_NS) == {GROUNDED}
-        assert item_gate.standing_items(store, "judge:window:m:2", DAY_NS) == frozenset()
-        assert item_gate.standing_items(store, "judge:window:m", DAY_NS) == frozenset()
+        assert item_approval.standing_items(store, self.BY, DAY_NS) == {GROUNDED}
+        assert item_approval.standing_items(store, "judge:window:m:2", DAY_NS) == frozenset()
+        assert item_approval.standing_items(store, "judge:window:m", DAY_NS) == frozenset()
 
 
 class TestCategories:
@@ -171,15 +172,17 @@ class TestCategories:
 
     def verdict(self, store: Store) -> None:
         r = Estimate(value=0.9, low=0.8, high=0.95, n=50)
-        gate.keep(
+        judge_approval.keep(
             store,
-            gate.Gate(
+            judge_approval.JudgeApproval(
                 by=self.BY,
                 r=r,
                 missing=("code: 2 of at least 5 labels",),
                 categories=(
-                    gate.CategoryGate(category="code", r=r, missing=("2 of at least 5 labels",)),
-                    gate.CategoryGate(category="shop", r=r, missing=()),
+                    judge_approval.CategoryGate(
+                        category="code", r=r, missing=("2 of at least 5 labels",)
+                    ),
+                    judge_approval.CategoryGate(category="shop", r=r, missing=()),
                 ),
             ),
         )
@@ -198,7 +201,7 @@ class TestCategories:
         key = put(path, head, trace(["One.", "Two."]).spans)
         with open_ledger(path) as store:
             score = StepScore(step=0, value=0.5, source="judge", by=self.BY, span="s")
-            ledger.keep_scores(store, key, [score])
+            keep_scores(store, key, [score])
             self.verdict(store)
             judged = [s for s in trusted_scores(store, key, DAY_NS) if s.source == "judge"]
         assert bool(judged) == counts

@@ -9,15 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.action import Action
-from replay.compare import Difference
-from replay.locked.step_result import Reply, StepResult
+from replay.compare.actions import Difference
+from replay.locked.tally import Reply, StepResult
 from replay.trace import Fidelity, Level
-from taxonomy import ledger
-from taxonomy.classes import FailureClass, Fault
-from taxonomy.findings import Candidate, Diagnosis, Finding
-from taxonomy.query import TagRow, tag_rows
-from taxonomy.tried import held, judged
-from taxonomy.tryout import (
+from taxonomy.classes import Attribution, FailureClass
+from taxonomy.edit_test import (
     NO_BREAK,
     PASSED,
     PER_RUN,
@@ -25,11 +21,16 @@ from taxonomy.tryout import (
     LeftOut,
     Spot,
     break_of,
+    detector_of,
     drawn,
     healthy_steps,
-    oracle_of,
+    held,
+    judged,
     words_on,
 )
+from taxonomy.findings import Candidate, Diagnosis, Finding
+from taxonomy.judgements.tags import Tag, TagRow, put_tag
+from taxonomy.query.failures import tag_rows
 from tests.build import call, error, step, trace
 from tests.taxonomy import pareto_case
 
@@ -54,7 +55,7 @@ def word(
     at: int = 2,
     *,
     accepted: bool = False,
-    fault: Fault | None = None,
+    fault: Attribution | None = None,
     recording: str = "t",
 ) -> TagRow:
     return TagRow(
@@ -102,13 +103,13 @@ def test_a_run_that_passed_or_broke_nowhere_is_left_out() -> None:
 
 def test_what_was_not_the_agents_doing_is_left_out() -> None:
     why = "the harness's doing; no prompt edit can answer it"
-    said = [word(fault=Fault.HARNESS)]
+    said = [word(fault=Attribution.HARNESS)]
     assert break_of("t", "failed", said, diagnosis(at=[1])) == LeftOut(trace="t", why=why)
     hint = Finding(
-        failure=FailureClass.OTHER, step=0, why="", rule="malformed", fault=Fault.HARNESS
+        failure=FailureClass.OTHER, step=0, why="", rule="malformed", fault=Attribution.HARNESS
     )
     assert break_of("t", "failed", [], diagnosis(hint, at=[0])) == LeftOut(trace="t", why=why)
-    agents = [word(fault=Fault.AGENT), word(fault=Fault.HARNESS)]
+    agents = [word(fault=Attribution.AGENT), word(fault=Attribution.HARNESS)]
     assert isinstance(break_of("t", "failed", agents, diagnosis(hint, at=[0])), Break)
 
 
@@ -117,21 +118,21 @@ def test_the_oracle_at_a_break_is_the_rule_of_the_class_it_counts_under() -> Non
     other = Finding(failure=FailureClass.BAD_ARGS, step=1, why="", rule="malformed")
     again = Finding(failure=FailureClass.LOOP, step=1, why="", rule="loop")
     broke = Break(trace=run.id, step=1, by="", failure=FailureClass.LOOP)
-    oracle = oracle_of(run, [other, again], broke)
+    oracle = detector_of(run, [other, again], broke)
     assert oracle is not None
     assert oracle.name == "loop, by rule"
-    fallback = oracle_of(run, [other], broke)
+    fallback = detector_of(run, [other], broke)
     assert fallback is not None
     assert fallback.name == "malformed, by rule"
-    assert oracle_of(run, [], broke) is None
+    assert detector_of(run, [], broke) is None
 
 
 def test_words_come_by_the_recording_that_lists_show() -> None:
     with pareto_case.empty() as store:
         run = pareto_case.put(store, "a", LOOP)
-        ledger.tag(
+        put_tag(
             store,
-            ledger.Tag(trace=run, span="span 0", step=0, failure=FailureClass.GAVE_UP, by="ann"),
+            Tag(trace=run, span="span 0", step=0, failure=FailureClass.GAVE_UP, by="ann"),
         )
         (first, second) = words_on(store)[run]
         assert len(tag_rows(store)) == 2

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from replay.store import Store
-from taxonomy import ledger
-from taxonomy.ledger import diagnoses
+from replay.store.handle import Store
+from taxonomy.judgements import diagnoses
+from taxonomy.judgements.diagnoses import diagnosis, undiagnosed
+from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.sample import FAILED, HEALTHY, header, put
 from tests.build import step, trace
 
@@ -26,28 +27,28 @@ def key(path: Path) -> str:
 
 @pytest.fixture
 def store(path: Path, key: str) -> Iterator[Store]:
-    with ledger.open_ledger(path) as opened:
+    with open_ledger(path) as opened:
         yield opened
 
 
 def test_a_diagnosis_of_the_trace_as_it_is_stands(store: Store) -> None:
-    assert ledger.undiagnosed(store) == []
+    assert undiagnosed(store) == []
 
 
 def test_one_by_other_rules_is_made_again(
     store: Store, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(diagnoses, "ENGINE", "arc rules of tomorrow")
-    assert ledger.undiagnosed(store) == [key]
+    assert undiagnosed(store) == [key]
 
 
 def test_one_that_rests_on_a_score_is_made_again_once_that_counts_no_more(
     store: Store, key: str
 ) -> None:
-    said = ledger.diagnosis(store, key)
+    said = diagnosis(store, key)
     assert said is not None
-    ledger.keep(store, said, {}, until_ns=100)
-    assert ledger.undiagnosed(store, at_ns=99) == []
-    assert ledger.undiagnosed(store, at_ns=100) == [key]
-    ledger.keep(store, said, {})
-    assert ledger.undiagnosed(store, at_ns=100) == []
+    diagnoses.keep(store, said, {}, until_ns=100)
+    assert undiagnosed(store, at_ns=99) == []
+    assert undiagnosed(store, at_ns=100) == [key]
+    diagnoses.keep(store, said, {})
+    assert undiagnosed(store, at_ns=100) == []

@@ -9,8 +9,8 @@ import pytest
 from replay.store import read
 from replay.trace import Cost, Message, Response, Trace, extend
 from taxonomy.evidence.reading import Reading
-from taxonomy.ledger import open_ledger
-from taxonomy.rules.case import Case
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.rules.context import RuleContext
 from taxonomy.waste import Resent, waste
 from taxonomy.waste.repeats import LoopCost, Redundant, loops, redundant
 from taxonomy.waste.resent import resent
@@ -217,7 +217,7 @@ def test_a_step_that_also_did_something_new_is_not_charged() -> None:
 
 def looped(run: Trace) -> tuple[LoopCost, ...]:
     """The loops that the rule finds in a run, with their cost."""
-    return loops(Case(run).reading)
+    return loops(RuleContext(run).reading)
 
 
 def test_a_loop_costs_the_steps_that_went_through_it_again() -> None:

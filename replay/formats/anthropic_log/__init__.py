@@ -17,14 +17,11 @@ import msgspec
 from replay.errors import BadTrace
 from replay.formats.anthropic_log import records as reading
 from replay.formats.anthropic_log.exchanges import Exchange, exchange
-from replay.formats.anthropic_log.gist import TooDeep
-from replay.formats.anthropic_log.links import Call, Links
-from replay.formats.anthropic_log.records import Records
-from replay.formats.anthropic_log.runs import Run, runs
-from replay.formats.anthropic_log.shapes import is_record
-from replay.formats.anthropic_log.spans import Told
-from replay.formats.fields import known
-from replay.formats.intake import Head, Source, Tally
+from replay.formats.anthropic_log.records import Records, is_record
+from replay.formats.anthropic_log.runs import Call, Links, Run, TooDeep, runs
+from replay.formats.anthropic_log.spans import SpanBuilder
+from replay.formats.common import known
+from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Header, Level
 
 NAME = "anthropic"
@@ -62,7 +59,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
         _linked(found, number, line, links, source, tally)
     if not links.calls:
         raise BadTrace(source.display, "", "holds no call of the Messages API")
-    yield from _told(runs(links.calls), links.calls, found, source, tally)
+    yield from _batches(runs(links.calls), links.calls, found, source, tally)
 
 
 def _linked(
@@ -97,13 +94,13 @@ def _count(made: Exchange, tally: Tally) -> None:
     tally.counts["without an answer"] += answer.message is None and answer.error is None
 
 
-def _told(
+def _batches(
     all_runs: list[Run], calls: list[Call], found: Records, source: Source, tally: Tally
 ) -> Iterator[Batch]:
     """The runs, each at its last call."""
     at = {call.number: call for call in calls}
     run_of = {call.index: run for run in all_runs for call in run.calls}
-    open_: dict[str, Told] = {}
+    open_: dict[str, SpanBuilder] = {}
     for number, line in found:
         call = at.get(number)
         made = exchange(number, line, source.display, found.where(number)) if call else None
@@ -112,13 +109,13 @@ def _told(
         run = run_of[call.index]
         told = open_.get(run.source_id)
         if told is None:
-            told = open_[run.source_id] = Told(run, by_line=found.by_line)
-        told.tell(call, made)
+            told = open_[run.source_id] = SpanBuilder(run, by_line=found.by_line)
+        told.build(call, made)
         if call.index == run.last:
             yield _batch(run, open_.pop(run.source_id), source, tally)
 
 
-def _batch(run: Run, told: Told, source: Source, tally: Tally) -> Batch:
+def _batch(run: Run, told: SpanBuilder, source: Source, tally: Tally) -> Batch:
     tally.counts["traces"] += 1
     spans = told.spans()
     start_ns, end_ns = told.times

@@ -1,17 +1,23 @@
 """What was asked and what came back, in one record of a log?
 
-Four shapes are read: `{"request", "response"}` with the two bodies; the same with the HTTP around
+Four shapes are read: `{"request", "response"}` with the two bodies; the same with the HTTP
+around
 them (`request.body`, `response.status_code`, `response.body` or `body_raw` or `events`), as
-claude-trace writes it; a line of batch results (`custom_id`, `result`), with the `params` beside it
-where somebody joined them; an answer alone. The body of a request stays in pieces, undecoded:
+claude-trace writes it; a line of batch results (`custom_id`, `result`), with the `params`
+beside it
+where somebody joined them; an answer alone. The body of a request stays in pieces,
+undecoded:
 every request of a conversation repeats it, and most pieces are known from the one before.
 
 Headers hold keys and are never kept; only the id of the request is taken from them.
+
+What came back for a request: a message, whole or not, or an error, and in which words?
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -19,11 +25,91 @@ import msgspec
 from msgspec import Struct
 
 from replay.errors import BadTrace
-from replay.formats.anthropic_log.answers import Answer, answered, said
-from replay.formats.fields import obj, word
-from replay.formats.intake import decode
-from replay.formats.normal import ns, seconds_ns
+from replay.formats.anthropic_log import records
+from replay.formats.common import ns, obj, seconds_ns, word
+from replay.formats.source import decode
 from replay.trace import Json
+
+CUT_OFF = "the answer breaks off"
+NO_MESSAGE = "what came back is no message"
+
+_WORDS = 500
+"""Characters kept of a page that came instead of an answer."""
+
+
+class Answer(Struct, frozen=True, kw_only=True, eq=False):
+    """What came back: a message, whole or not, or the words of an error.
+
+    All None is no answer at all: the record ends before it, or the call was still going on.
+    """
+
+    message: dict[str, Json] | None = None
+    error: str | None = None
+    status_code: int | None = None
+    cut: bool = False
+    streamed: bool = False
+
+
+def answered(response: Json) -> Answer:
+    """What a response holds, in any of its shapes: a message, an error, HTTP around them."""
+    if isinstance(response, str):
+        return _text(response, None)
+    body = obj(response)
+    if {"status_code", "body", "body_raw", "events"} & body.keys() and "content" not in body:
+        status = body.get("status_code")
+        status = status if type(status) is int else None
+        for name in ("body", "body_raw"):
+            if isinstance(body.get(name), str):
+                return _text(body[name], status)
+        if isinstance(body.get("events"), list):
+            return _of_stream(records.of_list(body["events"]), status)
+        return _of_object(obj(body.get("body")), status)
+    return _of_object(body, None)
+
+
+def _of_object(body: dict[str, Json], status: int | None) -> Answer:
+    if isinstance(body.get("content"), list) and body.get("role", "assistant") == "assistant":
+        return Answer(message=body, status_code=status)
+    error = answer_digest(body)
+    if error is None and (body or (status or 0) >= 400):
+        error = NO_MESSAGE
+    return Answer(error=_coded(error, status), status_code=status)
+
+
+def _text(text: str, status: int | None) -> Answer:
+    if records.is_stream(text):
+        return _of_stream(records.of_text(text), status)
+    try:
+        return _of_object(obj(decode(text.encode("utf-8", "replace"), "", "")), status)
+    except BadTrace:
+        return Answer(error=_coded(text.strip()[:_WORDS] or NO_MESSAGE, status), status_code=status)
+
+
+def _of_stream(events: Iterable[dict[str, Json]], status: int | None) -> Answer:
+    came = records.assembled(events)
+    error = answer_digest({"error": came.error}) if came.error is not None else None
+    if came.message is None:
+        return Answer(error=_coded(error or NO_MESSAGE, status), status_code=status, streamed=True)
+    return Answer(
+        message=came.message, error=error, status_code=status, cut=not came.whole, streamed=True
+    )
+
+
+def answer_digest(body: Json) -> str | None:
+    """`overloaded_error: Overloaded`, from an error or from what wraps it."""
+    found = obj(body)
+    while isinstance(found.get("error"), dict):
+        found = found["error"]
+    if isinstance(found.get("error"), str):
+        return str(found["error"])
+    kind, told = word(found.get("type")), word(found.get("message"))
+    return ": ".join(part for part in (kind, told) if part) or None
+
+
+def _coded(error: str | None, status: int | None) -> str | None:
+    coded = status is not None and status >= 400
+    return f"HTTP {status}: {error}" if error and coded else error
+
 
 Fields: TypeAlias = dict[str, msgspec.Raw]
 
@@ -126,7 +212,7 @@ def _pair(number: int, found: Fields, path: str, where: str) -> Exchange | None:
     named = _MODEL_IN_URL.search(word(outer.get("url")) or "")
     return Exchange(
         number=number,
-        **_asked(request),
+        **_request_of(request),
         answer=given,
         url_model=unquote(named.group(1)) if named else None,
         request_id=word(beside.get("request_id")) or _header(back, "request-id"),
@@ -145,18 +231,18 @@ def _batched(number: int, found: Fields) -> Exchange:
     kind = word(result.get("type"))
     given = answered(result.get("message"))
     if kind not in (None, "succeeded"):
-        given = Answer(error=said(result.get("error")) or kind)
+        given = Answer(error=answer_digest(result.get("error")) or kind)
     request = _object(found.get("params"))
     return Exchange(
         number=number,
-        **(_asked(request) if request else {}),
+        **(_request_of(request) if request else {}),
         answer=given,
         custom_id=word(msgspec.json.decode(found["custom_id"])),
         unknown=tuple(name for name in found if name not in _KNOWN),
     )
 
 
-def _asked(request: Fields) -> dict[str, Any]:
+def _request_of(request: Fields) -> dict[str, Any]:
     """What a request says, the messages apart."""
     thread = obj(_decoded(request.get("thread")))
     user = word(obj(_decoded(request.get("metadata"))).get("user_id"))

@@ -1,24 +1,29 @@
 """One run of a log told as spans: its calls, the tool calls they asked for, its threads.
 
-A tool runs between the answer that asked for it and the request that brings its result; what ran
+A tool runs between the answer that asked for it and the request that brings its result; what
+ran
 it, and how long it took, is nowhere said: those times are derived.
+
+What each call of a run was shown, as chains that share what calls have in common.
+
+Every request repeats its conversation; a message that stood there before, after the same
+messages,
+is the node that it was, and is not decoded again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 from msgspec import Struct, structs
 
-from replay.formats import normal
-from replay.formats.anthropic_log import gist
-from replay.formats.anthropic_log.answers import CUT_OFF
-from replay.formats.anthropic_log.contexts import Contexts
-from replay.formats.anthropic_log.exchanges import Exchange
-from replay.formats.anthropic_log.links import Call
-from replay.formats.anthropic_log.runs import MAIN, Run
-from replay.formats.chat import cut
-from replay.formats.fields import known, obj, word
+from replay import digests
+from replay.formats import common
+from replay.formats.anthropic_log.exchanges import CUT_OFF, Exchange
+from replay.formats.anthropic_log.runs import MAIN, Call, Run, digest, texts
+from replay.formats.chat import cut, tool
+from replay.formats.common import known, obj, word
 from replay.messages import Result, calls, results
 from replay.trace import (
     NO_SYSTEM,
@@ -35,7 +40,9 @@ from replay.trace import (
     Place,
     Request,
     Response,
+    Tool,
     ToolCall,
+    extend,
 )
 
 NO_REQUEST = "request not recorded"
@@ -65,7 +72,7 @@ def _known(time: int | None) -> tuple[int, ...]:
     return () if time is None else (time,)
 
 
-class Told:
+class SpanBuilder:
     """The spans of one run, told call by call."""
 
     def __init__(self, run: Run, *, by_line: bool) -> None:
@@ -80,7 +87,7 @@ class Told:
         self._tools: dict[tuple[int, int], int] = {}
         self._begin(MAIN, AgentSpan(id=run.source_id, name=ROOT))
 
-    def tell(self, call: Call, exchange: Exchange) -> None:
+    def build(self, call: Call, exchange: Exchange) -> None:
         """The next call of the run."""
         thread = self._run.threads[call.index]
         if thread not in self._threads:
@@ -123,7 +130,7 @@ class Told:
         if isinstance(tool, ToolCall):
             given = obj(tool.arguments)
             return AgentSpan(
-                id=normal.derived_id(root, SUB_AGENT, call.name),
+                id=common.derived_id(root, SUB_AGENT, call.name),
                 name=word(given.get("subagent_type")) or SUB_AGENT,
                 parent=tool.id,
                 place=place,
@@ -133,7 +140,7 @@ class Told:
         name = SIDE if above is None else BRANCH
         parent = self._spans[self._threads[above].at].id if above in self._threads else root
         return AgentSpan(
-            id=normal.derived_id(root, name, call.name), name=name, parent=parent, place=place
+            id=common.derived_id(root, name, call.name), name=name, parent=parent, place=place
         )
 
     def _place(self, call: Call) -> Place:
@@ -169,10 +176,10 @@ class Told:
                 message=message,
                 id=exchange.answer_id,
                 model=word(raw.get("model")),
-                stop="error" if error else normal.stop(stop),
+                stop="error" if error else common.stop(stop),
                 stop_raw=stop,
             ),
-            usage=normal.anthropic_usage(raw.get("usage")),
+            usage=common.anthropic_usage(raw.get("usage")),
             fidelity=_fidelity(call, exchange, request),
         )
 
@@ -184,7 +191,7 @@ class Told:
             self._open.setdefault(call.index, []).append(len(self._spans))
             self._spans.append(
                 ToolCall(
-                    id=normal.derived_id(span.id, asked.position, asked.name),
+                    id=common.derived_id(span.id, asked.position, asked.name),
                     name=asked.name,
                     parent=span.parent,
                     start_ns=span.end_ns,
@@ -267,8 +274,88 @@ def _title(context: Context) -> str | None:
     for message in context.messages():
         if message.role != "user":
             continue
-        for text in gist.texts(message.body):
+        for text in texts(message.body):
             words = text.strip()
             if words and not words.startswith("<"):
                 return cut(words.splitlines()[0])
     return None
+
+
+_APART = {"messages", "metadata", "model", "system", "tools", "thread"}
+"""Fields of a body that are no parameters; `metadata` names the person who asked."""
+
+
+class Contexts:
+    """Makes requests of one run, in the order of the log."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[int, bytes], Context] = {}
+        self._seen: dict[bytes, tuple[bytes, Message]] = {}
+        self._systems: dict[bytes, Message] = {}
+        self._toolsets: dict[bytes, tuple[Tool, ...]] = {}
+
+    def request(
+        self, exchange: Exchange, before: Request | None, answer: Message | None
+    ) -> Request:
+        """The request of a call. In a message thread `before` is the request that it goes on from
+        and `answer` what that came to; what it leaves out is as it was there."""
+        context = before.context if before is not None else None
+        if context is not None and answer is not None:
+            context = extend(context, (answer,))
+        for raw in exchange.messages:
+            context = self._after(context, raw)
+        asked = exchange.request or {}
+        model = word(exchange.part("model")) or exchange.url_model
+        if model is None and before is not None:
+            model = before.model
+        system, tools = self._system(exchange), self._tools(exchange)
+        return Request(
+            model=model,
+            system=system if system is not None or before is None else before.system,
+            tools=tools if "tools" in asked or before is None else before.tools,
+            params=known(**{name: exchange.part(name) for name in asked if name not in _APART}),
+            context=context,
+        )
+
+    def _after(self, context: Context | None, raw: msgspec.Raw) -> Context:
+        """The node of a message after a context. Cache markers move from turn to turn, and a
+        message with one is the same message."""
+        key = digest(raw)
+        if key not in self._seen:
+            body = msgspec.json.decode(raw)
+            message = Message(dialect="anthropic", body=_message(body))
+            self._seen[key] = (digest(digests.encode_seen(message.body)), message)
+        same, message = self._seen[key]
+        place = (id(context), same)
+        if place not in self._nodes:
+            node = extend(context, (message,))
+            assert node is not None
+            self._nodes[place] = node
+        return self._nodes[place]
+
+    def _system(self, exchange: Exchange) -> Message | None:
+        raw = (exchange.request or {}).get("system")
+        if raw is None:
+            return None
+        key = digest(raw)
+        if key not in self._systems:
+            body = {"role": "system", "content": exchange.part("system")}
+            self._systems[key] = Message(dialect="anthropic", body=body)
+        found = self._systems[key]
+        return found if found.body["content"] else None
+
+    def _tools(self, exchange: Exchange) -> tuple[Tool, ...] | None:
+        """The tools offered: none where the request names none, unknown where nobody kept it."""
+        raw = (exchange.request or {}).get("tools")
+        if raw is None:
+            return () if exchange.request is not None else None
+        key = digest(raw)
+        if key not in self._toolsets:
+            declared = exchange.part("tools")
+            listed = declared if isinstance(declared, list) else []
+            self._toolsets[key] = tuple(map(tool, listed))
+        return self._toolsets[key]
+
+
+def _message(body: Json) -> dict[str, Json]:
+    return body if isinstance(body, dict) else {"role": "user", "content": body}

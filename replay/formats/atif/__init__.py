@@ -1,11 +1,10 @@
 """ATIF, Harbor's trajectory format, versions 1.0 to 1.8: one trace a trajectory.
 
-The path of a file: it and the documents that belong to it are found (`documents`), their
-steps put in order and those of one model call together (`steps`), steps become messages
-(`messages`) and figures (`figures`), and these the spans of a thread (`thread`).
-
-A trajectory is one document, so it is held whole. Continuations join the trace they continue;
-their totals include what came before.
+A trajectory is one document, so it is held whole. It goes on in the file its
+`continued_trajectory_ref` names; the totals of a continuation include what came before. Sub-
+agents
+stand in the document itself (1.7), in files beside it, or next to it in a bundle
+`{parent, child…}`. Files are looked for in the folder of the main one and nowhere else.
 """
 
 from __future__ import annotations
@@ -20,13 +19,11 @@ import msgspec
 from replay.errors import BadTrace
 from replay.formats.atif import documents
 from replay.formats.atif.documents import Document, Family
-from replay.formats.atif.messages import told
-from replay.formats.atif.steps import Entry
-from replay.formats.atif.thread import Teller, agent_span, period
+from replay.formats.atif.steps import Entry, input_message
+from replay.formats.atif.thread import SpanBuilder, agent_span, period
 from replay.formats.chat import cut
-from replay.formats.fields import obj, word
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.normal import count, derived_id, usd
+from replay.formats.common import count, derived_id, obj, usd, word
+from replay.formats.source import Head, Source, Tally
 from replay.messages import text
 from replay.trace import Batch, Header, Json, Level
 
@@ -49,7 +46,7 @@ def sniff(head: Head) -> bool:
 
 def part_of(path: Path) -> Path | None:
     """The file of the trajectory that a continuation or a sub-agent's file is read with."""
-    return documents.part_of(path)
+    return documents.main_document(path)
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
@@ -57,12 +54,12 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     family = Family(source, tally)
     main = family.main
     root = _source_id(main)
-    teller = Teller(root, family, tally)
+    teller = SpanBuilder(root, family, tally)
     last = main
     try:
         for document in _chain(family):
             _check(document, tally)
-            teller.tell(document)
+            teller.build(document)
             last = document
         for document in family.rest():
             teller.adopt(document)
@@ -126,5 +123,5 @@ def _source_id(main: Document) -> str:
 def _title(found: list[Entry]) -> str | None:
     """The first line the user wrote."""
     prompt = next((entry for entry in found if entry.source == "user"), None)
-    lines = text(told(prompt)).strip().splitlines() if prompt else []
+    lines = text(input_message(prompt)).strip().splitlines() if prompt else []
     return cut(lines[0]) if lines else None

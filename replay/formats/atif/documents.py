@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from replay.errors import BadTrace
-from replay.formats.fields import listed, obj, word
-from replay.formats.intake import Source, Tally
+from replay.formats.common import listed, obj, word
+from replay.formats.source import Source, Tally
 from replay.trace import Json
 
 _PART = re.compile(r"(.+)\.(?:cont-\d+|summarization-\d+-\w+)\.json$")
@@ -163,7 +163,7 @@ def _document(raw: dict[str, Any], otherwise: str) -> Document:
     return Document(raw=raw, name=name)
 
 
-def part_of(path: Path) -> Path | None:
+def main_document(path: Path) -> Path | None:
     """The main file of a continuation or of a summarising sub-agent, if it leads to this one.
 
     Goes by the names Harbor gives: `X.json`, `X.cont-1.json`, `X.summarization-1-summary.json`.

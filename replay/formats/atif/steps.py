@@ -1,8 +1,16 @@
-"""The steps of an ATIF document, put in order, and those of one model call put together.
+"""The steps of an ATIF document, put in order, and what each says, as messages of OpenAI's
+shape.
 
-An agent step is mostly one model call, but not always. Harbor's converter for Claude Code writes
+An agent step is mostly one model call, but not always. Harbor's converter for Claude Code
+writes
 the text of an answer and each of its calls as steps of their own, the first of them with the
 metrics; and it appends calls that never got a result at the end, whenever they were made.
+
+`prompt_tokens` is the total, cache included; `cached_tokens` are those read from the cache,
+and
+what was written to it stands in `metrics.extra`. Metrics that are all zero are what
+converters
+write when they do not know. Token ids and log probabilities stay in the file.
 """
 
 from __future__ import annotations
@@ -11,12 +19,25 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
 
-from replay.formats.fields import listed, obj, word
-from replay.formats.intake import Tally
-from replay.formats.normal import count, derived_id, ns
-from replay.trace import Json, Place
+from replay.formats.common import (
+    count,
+    derived_id,
+    known,
+    listed,
+    ns,
+    obj,
+    recorded,
+    stop,
+    total_usage,
+    usd,
+    word,
+)
+from replay.formats.source import Tally
+from replay.messages import content_text
+from replay.trace import Cost, Json, Message, Place, Response, TimeQuality, Usage
 
 _SOURCES = ("system", "user", "agent")
 _FIELDS = {
@@ -128,7 +149,7 @@ def _entry(step: dict[str, Any], where: str, place: Place, tally: Tally) -> Entr
         where=where,
         place=place,
         at_ns=at_ns,
-        calls=tuple(_asked(call, where, position) for position, call in enumerate(calls)),
+        calls=tuple(_call_of(call, where, position) for position, call in enumerate(calls)),
         results=tuple(_objects(observation.get("results"), f"{where} results", tally)),
     )
 
@@ -143,7 +164,7 @@ def _objects(values: Json, where: str, tally: Tally) -> list[dict[str, Any]]:
     return [value for value in listed(values) if isinstance(value, dict)]
 
 
-def _asked(call: dict[str, Any], where: str, position: int) -> Asked:
+def _call_of(call: dict[str, Any], where: str, position: int) -> Asked:
     return Asked(
         id=word(call.get("tool_call_id")) or derived_id(where, position),
         name=word(call.get("function_name")) or "",
@@ -210,3 +231,190 @@ def given_up(turn: Turn, follower: Turn | None) -> bool:
     figures = ("prompt_tokens", "completion_tokens", "cached_tokens")
     nothing = head.measured and not any(head.metrics.get(name) for name in figures)
     return nothing and not any(entry.results for entry in turn)
+
+
+_FAILED = "[error] tool reported failure"
+_FETCHABLE = ("http://", "https://", "data:")
+
+
+def input_message(entry: Entry) -> Message:
+    """A step of the user or of the system."""
+    return _message(role=entry.source, content=_content(entry.raw.get("message")))
+
+
+def answer_message(turn: Turn) -> Message:
+    """An answer of the model, its steps made one: texts, reasoning and calls in their order.
+
+    What the converter wrote over a bare call is not what the model said and is left out; so is
+    reasoning that it repeats on every step of the answer.
+    """
+    body: dict[str, Json] = {
+        "role": "assistant",
+        "content": _joined([_content(e.raw.get("message")) for e in turn if not e.invented]),
+    }
+    thoughts = dict.fromkeys(word(entry.raw.get("reasoning_content")) for entry in turn)
+    if reasoning := "\n".join(thought for thought in thoughts if thought):
+        body["reasoning_content"] = reasoning
+    if calls := [_call(call) for entry in turn for call in entry.calls]:
+        body["tool_calls"] = calls
+    return Message(dialect="openai", body=body)
+
+
+def _call(call: Asked) -> dict[str, Json]:
+    given = {} if call.arguments is None else call.arguments
+    text = given if isinstance(given, str) else _written(given)
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}}
+
+
+def observed(entry: Entry) -> list[Message]:
+    """The results of a step.
+
+    One that names no call answers the step's only call; where there is no such call, what the
+    environment said is a message of the user's, as the agents that work so send it.
+    """
+    answers: dict[str, list[dict[str, Any]]] = {}
+    others: list[Message] = []
+    for result in entry.results:
+        call_id = answered(entry, result)
+        if call_id is not None:
+            answers.setdefault(call_id, []).append(result)
+        elif (content := _content(result.get("content"))) != "":
+            others.append(_message(role="user", content=content))
+    return [*(_answer(entry, name, parts) for name, parts in answers.items()), *others]
+
+
+def answered(entry: Entry, result: dict[str, Any]) -> str | None:
+    """The id of the call that a result answers, None where it answers none."""
+    named = word(result.get("source_call_id"))
+    return named or (entry.calls[0].id if len(entry.calls) == 1 else None)
+
+
+def _answer(entry: Entry, call_id: str, results: list[dict[str, Any]]) -> Message:
+    content = _joined([_content(result.get("content")) for result in results])
+    message = _message(role="tool", tool_call_id=call_id, content=content)
+    failed = any(obj(result.get("extra")).get("is_error") is True for result in results)
+    if failed or content_text(content).rstrip().endswith(_FAILED) or _step_failed(entry):
+        message.body["is_error"] = True
+    return message
+
+
+def _step_failed(entry: Entry) -> bool:
+    """Does the step say that its call failed? Of several calls it cannot say which."""
+    metadata = obj(entry.extra.get("tool_result_metadata"))
+    flags = (entry.extra.get("tool_result_is_error"), metadata.get("is_error"))
+    return len(entry.calls) <= 1 and any(flag is True for flag in flags)
+
+
+def _message(**body: Json) -> Message:
+    return Message(dialect="openai", body=body)
+
+
+# --- content
+
+
+def _content(value: Json) -> Json:
+    """A text, or the parts of a message (1.6) as OpenAI has them; "" for nothing."""
+    if isinstance(value, list):
+        return [_part(part) for part in value]
+    if value is None or isinstance(value, str):
+        return value or ""
+    return _written(value)
+
+
+def _part(part: Json) -> Json:
+    """An image becomes OpenAI's; other parts stay, and what is no part is shown as written."""
+    kind, source = obj(part).get("type"), obj(obj(part).get("source"))
+    if not isinstance(kind, str):
+        return {"type": "text", "text": part if isinstance(part, str) else _written(part)}
+    if kind == "image" and word(source.get("path")) is not None:
+        return {"type": "image_url", "image_url": {"url": word(source["path"])}}
+    return part
+
+
+def _written(value: Json) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _joined(contents: list[Json]) -> Json:
+    """Several contents as one: texts line by line, parts one after another."""
+    kept = [content for content in contents if content]
+    if all(isinstance(content, str) for content in kept):
+        return "\n".join(kept)
+    return [
+        part
+        for content in kept
+        for part in (content if isinstance(content, list) else [_part(content)])
+    ]
+
+
+def lacks_media(entry: Entry) -> bool:
+    """Does the step show media of which only a path on some machine was recorded?"""
+    shown = [entry.raw.get("message"), *(result.get("content") for result in entry.results)]
+    for part in (part for content in shown for part in listed(content)):
+        path = obj(obj(part).get("source")).get("path")
+        if isinstance(path, str) and not path.startswith(_FETCHABLE):
+            return True
+    return False
+
+
+_REASONING = ("reasoning_tokens", "reasoning_output_tokens")
+_STOPS = ("stop_reason", "finish_reason")
+_SHOWN_ELSEWHERE = {
+    "stop_reason", "tool_use_name", "tool_result_metadata", "tool_result_is_error", "metadata",
+    "raw_arguments",
+}  # fmt: skip
+
+
+def response(turn: Turn) -> Response:
+    """Everything of the answer but its message; the last step that knows a thing is right."""
+    raw = _latest(turn, _STOPS)
+    return Response(
+        model=next((name for entry in turn if (name := model(entry))), None),
+        stop=stop(raw),
+        stop_raw=word(raw),
+    )
+
+
+def model(entry: Entry) -> str | None:
+    return word(entry.raw.get("model_name"))
+
+
+def _latest(turn: Turn, names: tuple[str, ...]) -> Json:
+    for entry in reversed(turn):
+        for place in (entry.extra, obj(entry.metrics.get("extra"))):
+            for name in names:
+                if place.get(name) is not None:
+                    return place[name]
+    return None
+
+
+def usage(metrics: dict[str, Any]) -> Usage | None:
+    more = obj(metrics.get("extra"))
+    found = total_usage(
+        count(metrics.get("prompt_tokens")),
+        count(metrics.get("completion_tokens")),
+        reasoning=next(
+            (n for name in _REASONING if (n := count(more.get(name))) is not None), None
+        ),
+        read=count(metrics.get("cached_tokens")),
+        write=count(more.get("cache_creation_input_tokens")),
+    )
+    hourly = count(obj(more.get("cache_creation")).get("ephemeral_1h_input_tokens"))
+    return found and structs.replace(found, cache_write_1h_tokens=hourly)
+
+
+def cost(metrics: dict[str, Any]) -> Cost | None:
+    """The recorded cost; zero beside unknown tokens is no figure."""
+    amount = usd(metrics.get("cost_usd"))
+    return None if amount == 0 and usage(metrics) is None else recorded(amount)
+
+
+def extra(head: Entry) -> dict[str, Json]:
+    """What else the first step of a call says, but for what its spans and messages show."""
+    own = {name: value for name, value in head.extra.items() if name not in _SHOWN_ELSEWHERE}
+    return {**own, **known(metrics=head.metrics.get("extra"))}
+
+
+def quality(*times: int | None) -> TimeQuality:
+    """One timestamp a step makes every span's time derived, or unknown."""
+    return "none" if all(time is None for time in times) else "derived"

@@ -13,15 +13,31 @@ from typing import Any
 
 from msgspec import structs
 
-from replay.formats.atif import figures, messages
 from replay.formats.atif.documents import Document, Family
-from replay.formats.atif.steps import Entry, Turn, entries, given_up, replaces_context, turns
+from replay.formats.atif.steps import (
+    Entry,
+    Turn,
+    answer_message,
+    answered,
+    cost,
+    entries,
+    extra,
+    given_up,
+    input_message,
+    lacks_media,
+    model,
+    observed,
+    quality,
+    replaces_context,
+    response,
+    turns,
+    usage,
+)
 from replay.formats.chat import tool
+from replay.formats.common import derived_id, known, obj, word
 from replay.formats.dialogue import Thread
 from replay.formats.dialogue import Turn as Told
-from replay.formats.fields import known, obj, word
-from replay.formats.intake import Tally
-from replay.formats.normal import derived_id
+from replay.formats.source import Tally
 from replay.trace import (
     NO_SYSTEM,
     NO_TOOLS,
@@ -47,7 +63,7 @@ MAX_DEPTH = 32
 _PARAMS = ("temperature", "top_p", "max_tokens")
 
 
-class Teller:
+class SpanBuilder:
     """Tells the thread of one agent, document by document, and those of the agents it sent."""
 
     def __init__(self, agent: str, family: Family, tally: Tally, *, depth: int = 0) -> None:
@@ -69,7 +85,7 @@ class Teller:
         steps = {asker: iter(found) for asker, found in self._asked_in.items()}
         return tuple(_placed(span, steps) for span in self._thread.spans())
 
-    def tell(self, document: Document) -> None:
+    def build(self, document: Document) -> None:
         """The next document of this thread; one that begins with copied steps begins anew."""
         found = entries(
             document.steps,
@@ -99,7 +115,7 @@ class Teller:
         before = self._shared
         self._shared = Request(
             model=word(document.agent.get("model_name")) or before.model,
-            system=messages.told(prompt) if prompt else before.system,
+            system=input_message(prompt) if prompt else before.system,
             tools=tuple(map(tool, declared)) if isinstance(declared, list) else before.tools,
             params=known(**{name: settings.get(name) for name in _PARAMS}),
         )
@@ -127,16 +143,16 @@ class Teller:
 
     def _overheard(self, entry: Entry) -> None:
         """A copied step: part of the context, told elsewhere."""
-        own = messages.said([entry]) if entry.source == "agent" else messages.told(entry)
+        own = answer_message([entry]) if entry.source == "agent" else input_message(entry)
         self._thread.context = extend(self._thread.context, (own, *self._observed(entry)))
 
     def _begin_again(self, entry: Entry) -> None:
         """A compaction: its summary, or else the words of the step, is all that is left."""
-        self._thread.reset(*self._observed(entry) or [messages.told(entry)])
+        self._thread.reset(*self._observed(entry) or [input_message(entry)])
         self._weaken(COMPACTED)
 
     def _heard(self, entry: Entry) -> None:
-        self._thread.heard(messages.told(entry), place=entry.place)
+        self._thread.heard(input_message(entry), place=entry.place)
         self._answer(self._thread, entry)
 
     def _dispatched(self, entry: Entry) -> None:
@@ -148,7 +164,7 @@ class Teller:
             fidelity=thread.fidelity,
             tally=self._tally,
         )
-        aside.said(messages.said([entry]), self._turn([entry]))
+        aside.said(answer_message([entry]), self._turn([entry]))
         self._answer(aside, entry)
         calls = (span for span in aside.spans() if isinstance(span, ToolCall))
         thread.beside(*(structs.replace(call, asked_by=None) for call in calls))
@@ -163,7 +179,7 @@ class Teller:
             told = structs.replace(told, extra={**told.extra, "given_up_for": instead.place.span})
             self._tally.problem(turn[0].where, f"was given up for the answer at {instead.where}")
         thread.request = self._request(turn[0])
-        thread.said(messages.said(turn), told)
+        thread.said(answer_message(turn), told)
         for entry in turn:
             self._answer(thread, entry)
         if instead is not None:
@@ -174,7 +190,7 @@ class Teller:
             thread.heard(message, place=entry.place)
 
     def _observed(self, entry: Entry) -> list[Message]:
-        found = messages.observed(entry)
+        found = observed(entry)
         self._tally.counts["tool_errors"] += sum("is_error" in each.body for each in found)
         return found
 
@@ -184,7 +200,7 @@ class Teller:
         effort = known(reasoning_effort=head.raw.get("reasoning_effort"))
         return structs.replace(
             self._shared,
-            model=figures.model(head) or self._shared.model,
+            model=model(head) or self._shared.model,
             params={**self._shared.params, **effort},
         )
 
@@ -196,15 +212,15 @@ class Teller:
         several = (head.model_calls or 0) > 1
         return Told(
             id=name,
-            response=figures.response(turn),
-            usage=figures.usage(head.metrics),
-            cost=figures.cost(head.metrics),
+            response=response(turn),
+            usage=usage(head.metrics),
+            cost=cost(head.metrics),
             start_ns=start,
             end_ns=end,
-            time_quality=figures.quality(start, end),
+            time_quality=quality(start, end),
             place=head.place,
             fidelity=_weaker(self._thread.fidelity, SEVERAL) if several else None,
-            extra=figures.extra(head),
+            extra=extra(head),
         )
 
     # --- what a step leads to
@@ -213,7 +229,7 @@ class Teller:
         """The time that passed, media that are not here, and agents that were sent."""
         if entry.at_ns is not None:
             self._before_ns = entry.at_ns
-        if messages.lacks_media(entry):
+        if lacks_media(entry):
             self._weaken(NO_MEDIA)
         for result in entry.results:
             for reference in _references(result):
@@ -224,7 +240,7 @@ class Teller:
             self._weaken(SUMMARISED)
         document = None if entry.copied else self._family.sent(reference, entry.where)
         if document is not None:
-            self._send(document, self._sender(messages.answered(entry, result)))
+            self._send(document, self._sender(answered(entry, result)))
 
     def _sender(self, call_id: str | None) -> str:
         """The latest call of that id, the agent itself where there is none."""
@@ -239,8 +255,8 @@ class Teller:
             return
         self._named += 1
         agent = derived_id(self._agent, self._named, document.name)
-        teller = Teller(agent, self._family, self._tally, depth=self._depth + 1)
-        teller.tell(document)
+        teller = SpanBuilder(agent, self._family, self._tally, depth=self._depth + 1)
+        teller.build(document)
         span = agent_span(document, agent, teller.entries, parent=parent)
         self._thread.beside(span, *teller.spans())
 
@@ -257,7 +273,7 @@ def _placed(span: AnySpan, steps: dict[str, Iterator[Entry]]) -> AnySpan:
     return structs.replace(
         span,
         start_ns=entry.at_ns,
-        time_quality=figures.quality(entry.at_ns),
+        time_quality=quality(entry.at_ns),
         place=entry.place,
     )
 
@@ -295,7 +311,7 @@ def agent_span(
         parent=parent,
         start_ns=start,
         end_ns=end,
-        time_quality=figures.quality(start, end),
+        time_quality=quality(start, end),
         place=Place(span=document.name),
         extra=known(
             schema_version=document.raw.get("schema_version"),

@@ -1,37 +1,45 @@
-"""Claude Code sessions: its own files, its `stream-json` output, and that output with a clock; and
+"""Claude Code sessions: its own files, its `stream-json` output, and that output with a clock;
+and
 sessions exported as one document (`loglines`).
 
-One trace a session. No request is ever recorded, neither system prompt nor tool definitions, and
-a stream has not even the user's prompt: each call says so in its fidelity. A session's own file
+One trace a session. No request is ever recorded, neither system prompt nor tool definitions,
+and
+a stream has not even the user's prompt: each call says so in its fidelity. A session's own
+file
 and the stream of the same session are two recordings of one run.
 
-The wrapper `{"t": seconds, "event": …}` counts from an unknown beginning. Its seconds are taken as
-if that were the epoch: durations are right, dates mean nothing, and the trace begins at the `t` of
+The wrapper `{"t": seconds, "event": …}` counts from an unknown beginning. Its seconds are
+taken as
+if that were the epoch: durations are right, dates mean nothing, and the trace begins at the
+`t` of
 its first line. In a bare stream only some lines tell their time; the rest stays unknown.
 
-A session's order is known at its end only, so what is read of its lines is held while it is read:
+A session's order is known at its end only, so what is read of its lines is held while it is
+read:
 the messages once, and little else.
+
+What does a Claude Code session say of itself: its title, where it ran, how it ended?
+
+None of it is an outcome: a run that ends with `success` has ended, not succeeded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
-from replay import canon
+from replay import digests
 from replay.errors import BadTrace
-from replay.formats.claude_code import about, history
-from replay.formats.claude_code import agents as agent_files
-from replay.formats.claude_code.agents import Agent
-from replay.formats.claude_code.history import Session
-from replay.formats.claude_code.line import Line
-from replay.formats.claude_code.lines import decoded, is_line, lines
-from replay.formats.claude_code.order import apart
-from replay.formats.claude_code.session import Times, session
-from replay.formats.fields import listed, obj
-from replay.formats.intake import HEAD_BYTES, Head, Source, Tally
-from replay.formats.normal import derived_id
-from replay.trace import AgentSpan, Batch, Header, Json, Level, Place
+from replay.formats.chat import cut
+from replay.formats.claude_code import order
+from replay.formats.claude_code import session as agent_files
+from replay.formats.claude_code.lines import Line, decoded, first_text, is_line, is_noise, lines
+from replay.formats.claude_code.order import Session, apart
+from replay.formats.claude_code.session import Agent, Times, session
+from replay.formats.common import derived_id, listed, obj, usd
+from replay.formats.source import HEAD_BYTES, Head, Source, Tally
+from replay.trace import AgentSpan, Batch, Header, Json, Level, Place, Status
 
 NAME = "claude-code"
 TITLE = "Claude Code sessions"
@@ -59,17 +67,17 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     """One trace a session. Raises BadTrace where no session has a message."""
     exported = source.head.has(_EXPORT)
     found_in = _exported(source, tally) if exported else _in_file(source, tally)
-    sessions = history.sessions(found_in, source)
-    files = agent_files.beside(source, tally) if sessions else []
+    sessions = order.sessions(found_in, source)
+    files = agent_files.agents_in_folder(source, tally) if sessions else []
     for agent in files:
         if agent.session not in found_in:
             agent.tally.problem("start", f"is of session {agent.session}, which is not here")
-    summaries = about.summaries(line for own in found_in.values() for line in own)
+    summaries = session_summaries(line for own in found_in.values() for line in own)
     found_in.clear()
     found = 0
     for name in list(sessions):
         own = sessions.pop(name)
-        if not any(line.speaks or about.is_init(line) for line in own.lines):
+        if not any(line.speaks or is_init(line) for line in own.lines):
             continue
         found += 1
         agents = [agent for agent in files if agent.session == name]
@@ -91,8 +99,8 @@ def _exported(source: Source, tally: Tally) -> dict[str, list[Line]]:
     sessions = _sessions(found)
     said = next((line.message for line in found if line.message is not None), None)
     if not sessions and said is not None:
-        name = derived_id(found[0].at_ns, canon.message_digest(said))
-        sessions = {name: history.as_shown(history.without_repeats(found))}
+        name = derived_id(found[0].at_ns, digests.message_digest(said))
+        sessions = {name: order.as_shown(order.without_repeats(found))}
     return sessions
 
 
@@ -108,7 +116,7 @@ def _sessions(found: Iterable[Line]) -> dict[str, list[Line]]:
         else:
             sessions.setdefault(latest, nameless).append(line)
             nameless = []
-    return {name: history.as_shown(history.without_repeats(own)) for name, own in sessions.items()}
+    return {name: order.as_shown(order.without_repeats(own)) for name, own in sessions.items()}
 
 
 def _trace(
@@ -133,7 +141,7 @@ def _trace(
     of_agents = (line for agent in agents for line in agent.lines)
     times = Times.of(line for line in (*own, *of_agents) if not line.copied)
     ends = [line.record for line in main if line.kind == "result"]
-    status, error = about.status(ends)
+    status, error = outcome_status(ends)
     signals: dict[str, Json] = {"signals": list(talk.signals)} if talk.signals else {}
     span = AgentSpan(
         id=root,
@@ -144,7 +152,7 @@ def _trace(
         status=status,
         error=error,
         place=Place(span=root),
-        extra=about.beginning(main) | about.ending(ends) | talk.extra | signals,
+        extra=beginning(main) | ending(ends) | talk.extra | signals,
     )
     header = Header(
         format=NAME,
@@ -152,10 +160,10 @@ def _trace(
         run=name,
         item=item,
         path=source.display,
-        title=about.title(own, main, summaries),
+        title=title(own, main, summaries),
         agent=NAME,
-        labels=about.labels(main) | _goes_on(session_),
-        reported_cost_usd=about.reported_cost(ends),
+        labels=labels(main) | _goes_on(session_),
+        reported_cost_usd=reported_cost(ends),
         start_ns=times.start_ns,
         end_ns=times.end_ns,
     )
@@ -165,7 +173,7 @@ def _trace(
 def _is_stream(own: list[Line]) -> bool:
     """Is this what Claude Code printed, rather than the file it keeps? The two tell different
     things of one session, so each is a recording of its own."""
-    return any(line.streamed for line in own if line.speaks or about.is_init(line))
+    return any(line.streamed for line in own if line.speaks or is_init(line))
 
 
 def _goes_on(session_: Session) -> dict[str, str]:
@@ -179,3 +187,92 @@ def _unless_inline(files: list[Agent], grouped: dict[str, list[Line]]) -> Iterat
             agent.tally.problem("start", "its agent stands in the session file too; left out")
         else:
             yield agent
+
+
+_RESULT = ("is_error", "terminal_reason", "num_turns", "duration_ms", "duration_api_ms")
+
+
+def is_init(line: Line) -> bool:
+    """Is this the line a stream begins a run with?"""
+    return line.subtype == "init"
+
+
+def beginning(main: list[Line]) -> dict[str, Json]:
+    """What the last beginning of a stream says; of the tools it gives the names alone."""
+    record = next((line.record for line in reversed(main) if is_init(line)), {})
+    tools = record.get("tools")
+    names = [tool for tool in tools if isinstance(tool, str)] if isinstance(tools, list) else []
+    found = {
+        "model": record.get("model"),
+        "cwd": record.get("cwd"),
+        "version": record.get("claude_code_version"),
+    }
+    return ({"tool_names": names} if names else {}) | _plain(found)
+
+
+def ending(ends: list[dict[str, Json]]) -> dict[str, Json]:
+    """What the result lines of a stream say, the last one first; none of it is an outcome."""
+    told = [
+        _plain({"result_subtype": end.get("subtype"), **{name: end.get(name) for name in _RESULT}})
+        for end in ends
+    ]
+    if not told:
+        return {}
+    return told[-1] | ({"earlier_results": told[:-1]} if told[1:] else {})
+
+
+def outcome_status(ends: list[dict[str, Json]]) -> tuple[Status, str | None]:
+    if not ends:
+        return "unset", None
+    subtype = first_text(ends[-1], "subtype") or ""
+    if ends[-1].get("is_error") is True or subtype.startswith("error"):
+        return "error", first_text(ends[-1], "result") or subtype or "error"
+    return "ok", None
+
+
+def reported_cost(ends: list[dict[str, Json]]) -> float | None:
+    """The last total: it counts on from one result line to the next."""
+    return usd(ends[-1].get("total_cost_usd")) if ends else None
+
+
+def labels(main: list[Line]) -> dict[str, str]:
+    fields = {
+        "cwd": ("cwd",),
+        "version": ("version", "claude_code_version"),
+        "git_branch": ("gitBranch",),
+    }
+    found = {
+        label: next((word for line in main if (word := line.word(*names))), None)
+        for label, names in fields.items()
+    }
+    return {label: word for label, word in found.items() if word is not None}
+
+
+def session_summaries(found: Iterable[Line]) -> dict[str, str]:
+    """Summaries by the line they end at: they stand in any session's file."""
+    summaries = (line for line in found if line.kind == "summary")
+    return {line.word("leafUuid") or "": line.word("summary") or "" for line in summaries}
+
+
+def title(own: list[Line], main: list[Line], summaries: dict[str, str]) -> str | None:
+    """The title a person or the model gave, else the summary, else what the user first asked."""
+    candidates = chain(
+        (line.word("customTitle") for line in reversed(own) if line.kind == "custom-title"),
+        (line.word("aiTitle") for line in reversed(own) if line.kind == "ai-title"),
+        (summaries.get(line.uuid) for line in reversed(own) if line.uuid),
+        (line.prompt for line in main if _is_asked(line)),
+    )
+    shown = (text.strip().splitlines()[0] for text in candidates if text and text.strip())
+    return next(map(cut, shown), None)
+
+
+def _is_asked(line: Line) -> bool:
+    """Did a person write this prompt?"""
+    if line.flag("isMeta") or line.flag("isCompactSummary"):
+        return False
+    return bool(line.prompt) and not is_noise(line.prompt)
+
+
+def _plain(found: dict[str, Json]) -> dict[str, Json]:
+    """The fields that are known and no containers."""
+    return {name: value for name, value in found.items() if isinstance(value, (str, int, float))}

@@ -1,41 +1,177 @@
 """One thread of a Claude Code recording told as spans.
 
-A session records a conversation, not requests: what the model saw is rebuilt from what was said.
-Three things break the simple "everything before it". A compaction starts a new context at its
-summary, to which it may leave the last messages as they were. An answer whose calls were never run
-because another answer follows it at once was given up (a broken stream, asked again): the second
-was asked what the first was asked, and the token counts of real runs bear this out. An error the
+A session records a conversation, not requests: what the model saw is rebuilt from what was
+said.
+Three things break the simple "everything before it". A compaction starts a new context at
+its
+summary, to which it may leave the last messages as they were. An answer whose calls were
+never run
+because another answer follows it at once was given up (a broken stream, asked again): the
+second
+was asked what the first was asked, and the token counts of real runs bear this out. An error
+the
 harness wrote in the model's name is a failed call that no later call saw.
+
+What is one answer of the model in a Claude Code recording?
+
+One API response is written as several lines, a content block each, that share its message
+id; the
+figures on them grow, so the last line that knows one is right. A response that the harness
+wrote
+in the model's name (`<synthetic>`) is an error or a filler.
+
+What had the model seen behind a line of a Claude Code session, and how well is that known?
+
+Where did a person or the harness step in?
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from replay.formats import normal
-from replay.formats.claude_code import answer
-from replay.formats.claude_code.answer import Item
-from replay.formats.claude_code.line import Line
+from replay.formats import common
+from replay.formats.claude_code.lines import Line, first_text
 from replay.formats.claude_code.order import Segment, Strand, segment
-from replay.formats.claude_code.seen import (
-    ATTACHED,
-    CLEARED,
-    NO_ANSWER,
-    NO_EARLIER,
-    NO_KEPT,
-    NO_PROMPT,
-    NO_SUMMARY,
-    NOTHING,
-    Seen,
-)
-from replay.formats.claude_code.signals import signal, stepped_in
+from replay.formats.common import known, recorded, usd
 from replay.formats.dialogue import Thread, Turn
-from replay.formats.fields import known
-from replay.formats.intake import Tally
-from replay.trace import AnySpan, Json, Message, Request, ToolCall, extend
+from replay.formats.source import Tally
+from replay.messages import content_text
+from replay.trace import (
+    NO_SYSTEM,
+    NO_TOOLS,
+    AnySpan,
+    Context,
+    Cost,
+    Fidelity,
+    Json,
+    Level,
+    Message,
+    Request,
+    Response,
+    ToolCall,
+    extend,
+)
+
+SYNTHETIC = "<synthetic>"
+
+Item: TypeAlias = list[Line]
+"""The lines of one answer, or one other line."""
+
+
+def items(lines: Iterable[Line]) -> list[Item]:
+    """The lines of one answer together, where the answer begins; every other line alone.
+
+    Results that came in while an answer was still being written follow it.
+    """
+    found: list[Item] = []
+    answer: Item = []
+    for line in lines:
+        if not (line.speaks and line.kind == "assistant"):
+            found.append([line])
+        elif answer and line.answer is not None and line.answer == answer[0].answer:
+            answer.append(line)
+        else:
+            answer = [line]
+            found.append(answer)
+    return found
+
+
+def given_up(item: Item, follower: Item | None) -> bool:
+    """Did another answer follow at once, with the calls of this one not run?"""
+    asked = any(line.asked for line in item)
+    return asked and follower is not None and follower[0].kind == "assistant"
+
+
+def merged(item: Item) -> Message | None:
+    """The lines of an answer as the one message it was, None where its content is not known."""
+    contents = [line.message.body["content"] for line in item if line.message is not None]
+    if not contents:
+        return None
+    if len(contents) == 1:
+        content = contents[0]
+    else:
+        content = [block for each in contents for block in _as_blocks(each)]
+    return Message(dialect="anthropic", body={"role": "assistant", "content": content})
+
+
+def _as_blocks(content: Json) -> list[Json]:
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
+
+
+def model_response(item: Item) -> Response:
+    """Everything of the response but its message."""
+    stop = latest(item, "stop_reason")
+    model = first_text(item[0].raw_message, "model")
+    return Response(
+        id=item[0].answer,
+        model=model if model != SYNTHETIC else None,
+        stop="error" if error(item) is not None else common.stop(stop),
+        stop_raw=stop if isinstance(stop, str) else None,
+    )
+
+
+def is_filler(item: Item) -> bool:
+    """Words the harness put into the model's mouth, without an error."""
+    return item[0].raw_message.get("model") == SYNTHETIC and error(item) is None
+
+
+def error(item: Item) -> str | None:
+    """What the harness says went wrong with this call, None where nothing did."""
+    for line in item:
+        word = line.word("error")
+        if line.flag("isApiErrorMessage") or word:
+            shown = content_text(line.message.body["content"]) if line.message else ""
+            return shown or word or "API error"
+    return None
+
+
+def latest(item: Item, name: str) -> Json:
+    """A field of the message, from the last line that knows it."""
+    found = (line.raw_message.get(name) for line in reversed(item))
+    return next((value for value in found if value is not None), None)
+
+
+def cost(item: Item) -> Cost | None:
+    """What old sessions say a call cost, on its last line."""
+    for line in reversed(item):
+        amount = usd(line.record.get("costUSD"))
+        if amount is not None:
+            return recorded(amount)
+    return None
+
+
+def extra(item: Item) -> dict[str, Json]:
+    """The request's id, and the speed where it is not the usual one (it has its own price)."""
+    usage = latest(item, "usage")
+    speed = first_text(usage, "speed") if isinstance(usage, dict) else None
+    found = {
+        "request_id": item[0].word("requestId", "request_id"),
+        "speed": speed if speed != "standard" else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+NO_PROMPT = "user prompt not recorded"
+NO_EARLIER = "earlier messages not recorded"
+NO_SUMMARY = "summary after compaction not recorded"
+NO_KEPT = "messages kept through a compaction not recorded"
+NO_ANSWER = "content of an answer not recorded"
+ATTACHED = "attachments not recorded as the model saw them"
+CLEARED = "old tool results cleared at an unknown point"
+
+
+class Seen(Struct, frozen=True, kw_only=True, eq=False):
+    """What the model had seen behind a line, and how well that is known."""
+
+    context: Context | None = None
+    fidelity: Fidelity = Fidelity(level=Level.PARTIAL, reasons=(NO_SYSTEM, NO_TOOLS))
+
+
+NOTHING = Seen()
 
 
 class Ids:
@@ -50,7 +186,7 @@ class Ids:
         return wanted if again == 1 else self.once(f"{wanted}#{again}")
 
 
-class Told(Struct, frozen=True, kw_only=True, eq=False):
+class ThreadSpans(Struct, frozen=True, kw_only=True, eq=False):
     """What a strand came to.
 
     `after` is what had been seen behind each line, by its number: a branch begins there.
@@ -64,7 +200,7 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     signals: tuple[dict[str, Json], ...]
 
 
-def told(
+def thread_spans(
     strand: Strand,
     *,
     parent: str,
@@ -72,7 +208,7 @@ def told(
     tally: Tally,
     seen: Seen = NOTHING,
     copied: frozenset[str] = frozenset(),
-) -> Told:
+) -> ThreadSpans:
     """The spans of a strand under the agent span `parent`, its first call asked after `seen`.
 
     `copied` are ids of answers that another thread gave: where this one repeats them they are
@@ -80,16 +216,16 @@ def told(
     """
     request = Request(context=seen.context)
     thread = Thread(parent=parent, request=request, fidelity=seen.fidelity, tally=tally)
-    teller = _Teller(strand, thread, ids, tally, copied)
-    found = answer.items(strand.lines)
+    teller = _SpanBuilder(strand, thread, ids, tally, copied)
+    found = items(strand.lines)
     spoken = [item for item in found if item[0].speaks]
     followers = dict(zip((item[0].number for item in spoken), spoken[1:], strict=False))
     for item in found:
-        teller.tell(item, followers.get(item[0].number))
+        teller.build(item, followers.get(item[0].number))
     return teller.told()
 
 
-class _Teller:
+class _SpanBuilder:
     """Tells a `Thread` item by item, and keeps what a Thread does not know."""
 
     def __init__(
@@ -116,7 +252,7 @@ class _Teller:
         if strand.after is None and first.parent is not None and not first.sidechain:
             self._thread.weaken(NO_EARLIER)
 
-    def tell(self, item: Item, follower: Item | None) -> None:
+    def build(self, item: Item, follower: Item | None) -> None:
         """The next item; `follower` is the next that speaks."""
         line, depth = item[0], self._depth
         if not line.speaks:
@@ -125,8 +261,8 @@ class _Teller:
             self._heard(line)
         elif line.copied or line.answer in self._copied:
             self._repeated(item)
-        elif answer.is_filler(item):
-            self._overheard(answer.merged(item))
+        elif is_filler(item):
+            self._overheard(merged(item))
         else:
             self._said(item, follower)
         if line.speaks or line.at_ns is not None:
@@ -135,11 +271,11 @@ class _Teller:
         self._after.update((each.number, seen) for each in item)
         self._depths.update((each.uuid, (depth, self._depth)) for each in item if each.uuid)
 
-    def told(self) -> Told:
+    def told(self) -> ThreadSpans:
         for call in self._thread.open_calls():
             if call.asked_by not in self._given_up:
                 self._tally.problem(f"line {call.place.line}", f"{call.call_id!r} has no result")
-        return Told(
+        return ThreadSpans(
             spans=tuple(map(self._timed, self._thread.spans())),
             after=self._after,
             unanswered=tuple(self._unanswered),
@@ -190,7 +326,7 @@ class _Teller:
     def _repeated(self, item: Item) -> None:
         """An answer copied from another thread: part of the context, no call of this one."""
         self._copied_calls.update(call for line in item for call in line.asked)
-        self._overheard(answer.merged(item))
+        self._overheard(merged(item))
         self._unanswered.clear()
 
     def _said(self, item: Item, follower: Item | None) -> None:
@@ -201,10 +337,10 @@ class _Teller:
             self._thread.weaken(NO_PROMPT)
         asked_after = self._thread.context
         turn = self._turn(item)
-        message = answer.merged(item) if turn.error is None else None
+        message = merged(item) if turn.error is None else None
         if turn.error is not None:
             self._signal("failed_call", item[0])
-        elif follower is not None and answer.given_up(item, follower):
+        elif follower is not None and given_up(item, follower):
             turn = self._abandoned(turn, item, follower)
         elif message is None:
             self._thread.weaken(NO_ANSWER)
@@ -217,20 +353,20 @@ class _Teller:
         first, start, end = item[0], self._before_ns, item[-1].at_ns
         name = self._ids.once(first.answer or first.uuid or f"line-{first.number}")
         self._asked_in[name] = [line for line in item for _ in line.asked]
-        response = answer.response(item)
+        response = model_response(item)
         if item[-1] is self._end and self._end.streamed:  # more of this answer may be to come
             response = structs.replace(response, stop=None, stop_raw=None)
         return Turn(
             id=name,
             response=response,
-            usage=normal.anthropic_usage(answer.latest(item, "usage")),
-            cost=answer.cost(item),
+            usage=common.anthropic_usage(latest(item, "usage")),
+            cost=cost(item),
             start_ns=start,
             end_ns=end,
             time_quality=_derived(start, end),
             place=first.place,
-            error=answer.error(item),
-            extra=answer.extra(item),
+            error=error(item),
+            extra=extra(item),
         )
 
     def _abandoned(self, turn: Turn, item: Item, instead: Item) -> Turn:
@@ -292,3 +428,25 @@ def _told_by_tool(rich: dict[str, Json]) -> dict[str, Json]:
 
 def _derived(start: int | None, end: int | None) -> Literal["derived", "none"]:
     return "none" if start is None and end is None else "derived"
+
+
+_SIGNALS = {
+    "[Request interrupted by user": "interrupt",
+    "The user doesn't want to proceed with this tool use": "rejected",
+    "The user doesn't want to take this action right now": "rejected",
+    "Claude requested permissions": "denied",
+}
+
+
+def stepped_in(line: Line) -> Iterator[str]:
+    """The kinds of signal that the words of a line are."""
+    for text in [line.prompt, *(each.text for each in line.results if each.is_error)]:
+        kind = next((kind for start, kind in _SIGNALS.items() if text.startswith(start)), None)
+        if kind is not None:
+            yield kind
+
+
+def signal(kind: str, line: Line) -> dict[str, Json]:
+    """A signal with its place: message index and line in the main file, line alone elsewhere."""
+    place = {"message": line.place.message, "line": line.place.line}
+    return {"kind": kind, **{name: value for name, value in place.items() if value is not None}}

@@ -1,22 +1,37 @@
-"""Codex rollouts: `~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, in the shapes of all releases.
+"""Codex rollouts: `~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, in the shapes of all
+releases.
 
-One trace a session. The system prompt is known where the session kept its base instructions (since
-the end of 2025); the tools offered never are. A sub-agent that the session spawned has a rollout
-of its own in the same folder: it is told as a thread below the call that spawned it. A forked
+One trace a session. The system prompt is known where the session kept its base instructions
+(since
+the end of 2025); the tools offered never are. A sub-agent that the session spawned has a
+rollout
+of its own in the same folder: it is told as a thread below the call that spawned it. A
+forked
 session begins with a copy of the other's history, which is counted here again and said so.
 
-A conversation is a chain from its first message on, so a session is held whole while it is read.
+A conversation is a chain from its first message on, so a session is held whole while it is
+read.
+
+Which rollouts beside a session's own are those of the sub-agents it spawned?
+
+A sub-agent's first line names the session that spawned it, and that session's file names it
+in
+the answer to the call. Both have to hold, so that what is read along with one file is
+exactly
+what is not read by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from glob import escape
 from pathlib import Path
 
+from msgspec import Struct
+
 from replay.errors import BadTrace
-from replay.formats.beside import FileTally
 from replay.formats.chat import cut
-from replay.formats.codex import agents
 from replay.formats.codex.lines import (
     ITEM,
     META,
@@ -25,13 +40,14 @@ from replay.formats.codex.lines import (
     is_document,
     is_line,
     is_one_document,
-    lines,
+    read_lines,
 )
-from replay.formats.codex.thread import Told, told
-from replay.formats.fields import known, obj, word
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.normal import derived_id, ns
-from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, Message, Place
+from replay.formats.codex.thread import ThreadSpans, thread_spans
+from replay.formats.common import derived_id, known, ns, obj, word
+from replay.formats.sidecars import FileTally
+from replay.formats.source import Head, Source, Tally
+from replay.messages import observed
+from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, Message, Place, ToolCall
 
 NAME = "codex"
 TITLE = "Codex rollouts"
@@ -55,19 +71,19 @@ def sniff(head: Head) -> bool:
 
 def part_of(path: Path) -> Path | None:
     """The rollout of the session that spawned this one, where it lies beside it and names it."""
-    return agents.spawner(path)
+    return spawner(path)
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
     """One trace. Raises BadTrace where no item of a conversation is found."""
-    own = list(lines(source, tally))
+    own = list(read_lines(source, tally))
     about = _about(own, tally)
     if not any(line.kind == ITEM for line in own):
         raise BadTrace(source.display, "", "holds no item of a Codex session")
     meta = about.payload if about is not None else {}
     name = word(meta.get("id")) or derived_id(NAME, *(line.payload for line in own[:5]))
     tally.counts["sessions"] += 1
-    main = told(own, parent=name, system=_system(meta), tally=tally)
+    main = thread_spans(own, parent=name, system=_system(meta), tally=tally)
     start_ns, end_ns = _times(own, meta)
     root = AgentSpan(
         id=name,
@@ -100,22 +116,22 @@ def _sub_agents(
 ) -> list[AnySpan]:
     """The threads of sub-agents below the spans of `session`, and theirs below them."""
     found: list[AnySpan] = []
-    for sub in agents.spawned(source, session):
+    for sub in spawned(source, session):
         if sub.session in seen:
             continue
         seen.add(sub.session)
         inner = FileTally(tally, sub.source.name)
         try:
-            own = list(lines(sub.source, inner))
+            own = list(read_lines(sub.source, inner))
         except BadTrace as error:
             inner.problem(error.where or "start", error.why)
             continue
-        talk = told(own, parent=sub.session, system=_system(sub.meta), tally=inner)
-        call = agents.sender(sub.session, above)
+        talk = thread_spans(own, parent=sub.session, system=_system(sub.meta), tally=inner)
+        call = sender(sub.session, above)
         start_ns, end_ns = _times(own, sub.meta)
         span = AgentSpan(
             id=sub.session,
-            name=agents.role(sub.meta) or "sub-agent",
+            name=role(sub.meta) or "sub-agent",
             parent=call.id if call is not None else session,
             start_ns=start_ns,
             end_ns=end_ns,
@@ -171,14 +187,111 @@ def _kept(meta: dict[str, Json]) -> dict[str, Json]:
 def _labels(meta: dict[str, Json]) -> dict[str, str]:
     found = {name: word(meta.get(name)) for name in _LABELS}
     found["git_branch"] = word(obj(meta.get("git")).get("branch"))
-    found["parent"] = agents.parent(meta)
+    found["parent"] = parent(meta)
     names = {"cli_version": "version", "forked_from_id": "forked_from"}
     return {names.get(name, name): value for name, value in found.items() if value}
 
 
-def _title(own: list[Line], main: Told) -> str | None:
+def _title(own: list[Line], main: ThreadSpans) -> str | None:
     """What the user first asked, as the client says, or as it stands in the conversation."""
     said = (word(line.payload.get("message")) for line in own if line.type == "user_message")
     asked = next((text for text in said if text and text.strip()), None) or main.asked
     lines_ = asked.strip().splitlines() if asked else []
     return cut(lines_[0]) if lines_ else None
+
+
+_FILE = re.compile(
+    r"rollout-.+?-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl(\.gz|\.zst)?$"
+)
+
+
+class Spawned(Struct, frozen=True, kw_only=True, eq=False):
+    """A sub-agent's rollout: its session id, its file, its first line."""
+
+    session: str
+    source: Source
+    meta: dict[str, Json]
+
+
+def parent(meta: dict[str, Json]) -> str | None:
+    """The session that spawned the one with this first line."""
+    spawn = obj(obj(obj(meta.get("source")).get("subagent")).get("thread_spawn"))
+    return word(meta.get("parent_thread_id")) or word(spawn.get("parent_thread_id"))
+
+
+def role(meta: dict[str, Json]) -> str | None:
+    """What kind of agent it is, or the name it was given."""
+    spawn = obj(obj(obj(meta.get("source")).get("subagent")).get("thread_spawn"))
+    found = (meta.get("agent_role"), spawn.get("agent_role"), meta.get("agent_nickname"))
+    return next(filter(None, map(word, found)), None)
+
+
+def spawner(path: Path) -> Path | None:
+    """The file of the session that spawned this file's, None where it stands alone.
+
+    Files that claim to have spawned each other in a ring stand alone, each of them.
+    """
+    first = _above(path)
+    seen, other = {path}, first
+    while other is not None and other not in seen:
+        seen.add(other)
+        other = _above(other)
+    return first if other is None else None
+
+
+def _above(path: Path) -> Path | None:
+    own = _FILE.match(path.name)
+    above = parent(_meta(path)) if own is not None else None
+    if own is None or above is None or above == own[1]:
+        return None
+    for other in sorted(path.parent.glob(f"rollout-*-{escape(above)}.jsonl*")):
+        if _FILE.match(other.name) and _mentions(other, own[1]):
+            return other
+    return None
+
+
+def spawned(source: Source, session: str) -> Iterator[Spawned]:
+    """The sub-agents of a session whose rollouts lie beside its own, in their files' order."""
+    if source.display == "-" or _FILE.match(source.path.name) is None:
+        return
+    for other in sorted(source.path.parent.glob("rollout-*.jsonl*")):
+        named = _FILE.match(other.name)
+        if named is None or not _begins_with(other, session):
+            continue
+        if spawner(other) == source.path:
+            yield Spawned(session=named[1], source=Source(other), meta=_meta(other))
+
+
+def _begins_with(path: Path, session: str) -> bool:
+    """Is the session named in the file's head? Cheaper than to read who spawned it."""
+    try:
+        return session.encode() in Source(path).head.data
+    except BadTrace:
+        return False
+
+
+def sender(session: str, spans: Iterable[AnySpan]) -> AnySpan | None:
+    """The call whose result names the session."""
+    for span in spans:
+        seen = span.observation if isinstance(span, ToolCall) else None
+        if seen is not None and session in observed(seen).text:
+            return span
+    return None
+
+
+def _meta(path: Path) -> dict[str, Json]:
+    """The first line of a rollout, {} where it cannot be read or is longer than a head."""
+    try:
+        head = Source(path).head.lines()
+    except BadTrace:
+        return {}
+    record = obj(decoded(head[0])) if head else {}
+    return obj(record.get("payload")) if record.get("type") == META else {}
+
+
+def _mentions(path: Path, session: str) -> bool:
+    raw = session.encode()
+    try:
+        return any(raw in line for _, line in Source(path).lines())
+    except BadTrace:
+        return False

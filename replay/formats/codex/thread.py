@@ -11,8 +11,6 @@ from collections.abc import Iterable
 
 from msgspec import Struct, structs
 
-from replay.formats.codex import compaction, items
-from replay.formats.codex.figures import Figures
 from replay.formats.codex.lines import (
     CALLS,
     COMPACTED,
@@ -22,13 +20,22 @@ from replay.formats.codex.lines import (
     OUTPUTS,
     SERVED,
     TURN,
+    Figures,
     Line,
+    answer_message,
+    called,
+    failure,
+    history,
+    input_message,
+    result,
+    served,
     speaks,
+    summary,
+    summary_call,
 )
+from replay.formats.common import derived_id, known, word
 from replay.formats.dialogue import Thread, Turn, without_tools
-from replay.formats.fields import known, word
-from replay.formats.intake import Tally
-from replay.formats.normal import derived_id
+from replay.formats.source import Tally
 from replay.messages import text
 from replay.trace import (
     AnySpan,
@@ -52,7 +59,7 @@ _SIGNALS = {"turn_aborted": "interrupt", "stream_error": "api_retry", "error": "
 _ENDS: dict[str, Status] = {"task_complete": "ok", "turn_complete": "ok", "turn_aborted": "unset"}
 
 
-class Told(Struct, frozen=True, kw_only=True, eq=False):
+class ThreadSpans(Struct, frozen=True, kw_only=True, eq=False):
     """What a rollout came to below its agent span; `extra` is what that span has to keep."""
 
     spans: tuple[AnySpan, ...]
@@ -62,15 +69,17 @@ class Told(Struct, frozen=True, kw_only=True, eq=False):
     extra: dict[str, Json]
 
 
-def told(lines: Iterable[Line], *, parent: str, system: Message | None, tally: Tally) -> Told:
+def thread_spans(
+    lines: Iterable[Line], *, parent: str, system: Message | None, tally: Tally
+) -> ThreadSpans:
     """The spans of a rollout under the agent span `parent`."""
-    teller = _Teller(parent, system, tally)
+    teller = _SpanBuilder(parent, system, tally)
     for line in lines:
-        teller.tell(line)
+        teller.build(line)
     return teller.told()
 
 
-class _Teller:
+class _SpanBuilder:
     """Tells a `Thread` line by line; `_answer` are the items of the answer being written."""
 
     def __init__(self, parent: str, system: Message | None, tally: Tally) -> None:
@@ -95,7 +104,7 @@ class _Teller:
         self._status: Status = "unset"
         self._error: str | None = None
 
-    def tell(self, line: Line) -> None:
+    def build(self, line: Line) -> None:
         if line.kind == ITEM:
             self._item(line)
         elif line.kind == EVENT:
@@ -107,12 +116,12 @@ class _Teller:
         elif line.kind == META:
             self._heard_ns = line.at_ns
 
-    def told(self) -> Told:
+    def told(self) -> ThreadSpans:
         self._close()
         for call in self._thread.open_calls():
             where = f"message {call.place.message}"
             self._tally.problem(where, f"{call.call_id!r} has no result")
-        return Told(
+        return ThreadSpans(
             spans=tuple(map(self._measured, self._thread.spans())),
             status=self._status,
             error=self._error,
@@ -141,16 +150,16 @@ class _Teller:
 
     def _returned(self, line: Line) -> None:
         call_id = word(line.payload.get("call_id"))
-        why = items.failure(line)
+        why = failure(line)
         self._thread.heard(
-            items.result(line, self._names.get(call_id)),
+            result(line, self._names.get(call_id)),
             place=line.place,
             at_ns=line.at_ns,
             errors={call_id: why} if why is not None and call_id is not None else None,
         )
 
     def _heard(self, line: Line) -> None:
-        message = items.heard(line)
+        message = input_message(line)
         before = self._thread.context
         self._thread.heard(message, place=line.place)
         shown = text(message)
@@ -186,16 +195,16 @@ class _Teller:
             place=first.place,
         )
         self._unmeasured = name if self._usage is None else None
-        self._thread.said(items.answer(written), turn)
+        self._thread.said(answer_message(written), turn)
         self._thread.beside(*(self._served(line, name) for line in written if _served(line)))
-        self._names.update({c[0]: c[1] for c in map(items.called, filter(_calls, written))})
+        self._names.update({c[0]: c[1] for c in map(called, filter(_calls, written))})
         self._unanswered.clear()
         self._heard_ns = last.at_ns or self._heard_ns
         if any(item.payload.get("encrypted_content") for item in written):
             self._thread.weaken(ENCRYPTED)
 
     def _served(self, line: Line, answer: str) -> ToolCall:
-        call_id, name, _ = items.called(line)
+        call_id, name, _ = called(line)
         return ToolCall(
             id=derived_id(answer, name, line.place.message),
             name=name,
@@ -207,7 +216,7 @@ class _Teller:
             place=line.place,
             call_id=call_id,
             asked_by=answer,
-            arguments=items.served(line).get("action"),
+            arguments=served(line).get("action"),
             extra={"run_by": "provider"},
         )
 
@@ -282,14 +291,14 @@ class _Teller:
         self._thread.fidelity = without_tools(self._system)
         self._turns.clear()
         if isinstance(kept, list):
-            self._thread.reset(*compaction.history(kept, line))
+            self._thread.reset(*history(kept, line))
             return
-        self._thread.reset(*compaction.summary(line))
+        self._thread.reset(*summary(line))
         self._thread.weaken(NO_HISTORY)
 
     def _summarized(self, line: Line) -> None:
         """The call that wrote the summary, where its tokens or its words are known."""
-        turn, said = compaction.call(
+        turn, said = summary_call(
             line,
             derived_id(self._parent, "compaction", line.place.message),
             model=self._thread.request.model,

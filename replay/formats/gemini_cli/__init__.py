@@ -16,18 +16,19 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from replay.errors import BadTrace
-from replay.formats.beside import FileTally
 from replay.formats.chat import cut
-from replay.formats.fields import known, listed, obj, word
-from replay.formats.gemini_cli.records import (
+from replay.formats.common import derived_id, known, listed, ns, obj, word
+from replay.formats.gemini_cli.thread import (
     Record,
     Session,
+    SpanBuilder,
     is_lines,
     session,
+    signal,
+    span_name,
 )
-from replay.formats.gemini_cli.thread import Teller, signal, span_name
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.normal import derived_id, ns
+from replay.formats.sidecars import FileTally
+from replay.formats.source import Head, Source, Tally
 from replay.trace import AgentSpan, AnySpan, Batch, Context, Header, Json, Level, Place, ToolCall
 
 NAME = "gemini-cli"
@@ -70,7 +71,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     kind = word(own.about.get("kind"))
     item = source.name.partition(".")[0] if kind == "subagent" else None
     tally.counts["sessions"] += 1
-    talk = _told(item or name, own, tally)
+    talk = _batch_of(item or name, own, tally)
     spans = [*talk.spans, *_sub_agents(source, own, talk, tally)]
     root = _agent(item or name, NAME, None, own, talk)
     header = Header(
@@ -95,20 +96,20 @@ class _Talk(Struct, frozen=True, kw_only=True, eq=False):
     extra: dict[str, Json]
 
 
-def _told(root: str, own: Session, tally: Tally) -> _Talk:
+def _batch_of(root: str, own: Session, tally: Tally) -> _Talk:
     """The thread and the branches that were left for it."""
     after: dict[int, Context | None] = {}
-    thread = Teller(root, None, after, tally)
-    strands: list[tuple[AgentSpan | None, Teller]] = [(None, thread)]
+    thread = SpanBuilder(root, None, after, tally)
+    strands: list[tuple[AgentSpan | None, SpanBuilder]] = [(None, thread)]
     main = set(_line_to(own.tip))
-    tips: dict[int, Teller] = {}
+    tips: dict[int, SpanBuilder] = {}
     names: set[str] = set()
     for record in own.records:
         above = id(record.after)
         teller = thread if id(record) in main else tips.pop(above, None)
         if teller is None:
             span = _branch(root, record)
-            teller = Teller(span.id, after.get(above), after, tally)
+            teller = SpanBuilder(span.id, after.get(above), after, tally)
             strands.append((span, teller))
         if teller is not thread:
             tips[id(record)] = teller
@@ -116,7 +117,7 @@ def _told(root: str, own: Session, tally: Tally) -> _Talk:
         while name in names:
             name = derived_id(name)
         names.add(name)
-        teller.tell(record, name)
+        teller.build(record, name)
     spans: list[AnySpan] = []
     for branch, teller in strands:
         inner = teller.spans()
@@ -197,7 +198,7 @@ def _sub_agents(source: Source, own: Session, talk: _Talk, tally: Tally) -> Iter
             part_tally.problem(error.where or "start", error.why)
             continue
         stem = path.name.partition(".")[0]
-        part = _told(stem, inner, part_tally)
+        part = _batch_of(stem, inner, part_tally)
         call = sent.get(stem) or sent.get(word(inner.about.get("sessionId")))
         agent = _agent(stem, "sub-agent", call or word(own.about.get("sessionId")), inner, part)
         tally.counts["sub_agents"] += 1

@@ -1,20 +1,17 @@
-"""The records of a Gemini CLI session told as spans.
-
-An answer and the calls that it asked for are one record, what came back with them. A record is
-taken to be one call of the model; early releases added the calls of an answer without words to the
-record before it, which cannot be told apart.
-"""
+"""The records of a Gemini CLI session told as spans, its contents as messages of OpenAI's chat
+shape."""
 
 from __future__ import annotations
 
-from msgspec import structs
+from typing import Any
 
+import msgspec
+from msgspec import Struct, structs
+
+from replay.errors import BadTrace
+from replay.formats.common import count, derived_id, listed, ns, obj, total_usage, word
 from replay.formats.dialogue import Thread, Turn
-from replay.formats.fields import listed, obj, word
-from replay.formats.gemini_cli import messages
-from replay.formats.gemini_cli.records import HISTORY, Record
-from replay.formats.intake import Tally
-from replay.formats.normal import count, derived_id, ns, total_usage
+from replay.formats.source import Head, Source, Tally, decode
 from replay.messages import results as found_results
 from replay.messages import text
 from replay.trace import (
@@ -37,7 +34,7 @@ _HARNESS = ("This is the Gemini CLI.", "<session_context>", "<state_snapshot>")
 """How contents begin that the harness writes in the user's name."""
 
 
-class Teller:
+class SpanBuilder:
     """Tells a strand record by record, from what was seen before its first.
 
     `after` is what had been seen behind each record, by its object.
@@ -55,7 +52,7 @@ class Teller:
         )
         self._heard_ns: int | None = None
 
-    def tell(self, record: Record, name: str) -> None:
+    def build(self, record: Record, name: str) -> None:
         """The next record; `name` is what its span is called."""
         if record.kind == "gemini":
             self._said(record, name)
@@ -75,9 +72,9 @@ class Teller:
 
     def _heard(self, record: Record) -> None:
         content = record.value.get("content")
-        for result in messages.responses(content):
+        for result in responses(content):
             self._returned(result, record.place, record.at_ns)
-        message = messages.user(content)
+        message = user(content)
         self._heard_ns = record.at_ns or self._heard_ns
         if message.body["content"] == "":
             return
@@ -108,13 +105,13 @@ class Teller:
             time_quality="none" if end_ns is None else "derived",
             place=record.place,
         )
-        self._thread.said(messages.gemini(value), turn)
+        self._thread.said(gemini(value), turn)
         self.unanswered.clear()
         self._heard_ns = end_ns or self._heard_ns
-        for call, result in messages.results(value):
+        for call, result in results(value):
             call_id, why, at_ns = (
                 word(call.get("id")),
-                messages.failure(call),
+                failure(call),
                 ns(call.get("timestamp")),
             )
             errors = {call_id: why} if call_id is not None and why is not None else None
@@ -126,12 +123,12 @@ class Teller:
         told: list[Message] = []
         for each in map(obj, listed(record.value.get("messages"))):
             if each.get("type") == "gemini":
-                message = messages.gemini(each)
+                message = gemini(each)
                 told += [message] if message is not None else []
-                told += [result for _, result in messages.results(each)]
+                told += [result for _, result in results(each)]
             elif each.get("type") == "user":
-                told += messages.responses(each.get("content"))
-                said = messages.user(each.get("content"))
+                told += responses(each.get("content"))
+                said = user(each.get("content"))
                 told += [said] if said.body["content"] != "" else []
         self._thread.reset(*told)
         self.signals.append(signal("compaction", record.place))
@@ -158,3 +155,335 @@ def signal(kind: str, place: Place) -> dict[str, Json]:
 def span_name(root: str, record: Record) -> str:
     """The same for the same message, however often the file is read."""
     return derived_id(root, record.place.span, record.place.message)
+
+
+HISTORY = "history"
+"""The kind of a record that says what the conversation is from here on."""
+
+_KINDS = {"user", "gemini", "info", "error", "warning"}
+_ROLES = {"user": "user", "model": "gemini"}
+
+
+class Record(Struct, kw_only=True, eq=False):
+    """A message, or a new history. `after` is the record it follows: going back makes branches.
+
+    `kind` is user, gemini, info, error, warning or HISTORY.
+    """
+
+    kind: str
+    value: dict[str, Json]
+    place: Place
+    after: Record | None = None
+
+    @property
+    def at_ns(self) -> int | None:
+        return ns(self.value.get("timestamp"))
+
+
+class Session(Struct, frozen=True, kw_only=True, eq=False):
+    """What a file holds: what it says of the session, and its records in the order they began.
+
+    `tip` is the last record that was not taken back, `rewinds` where somebody went back.
+    """
+
+    about: dict[str, Json]
+    records: list[Record]
+    tip: Record | None
+    rewinds: list[Place]
+
+
+def session(source: Source, tally: Tally) -> Session:
+    """Raises BadTrace where the file holds neither messages nor a history."""
+    if is_lines(source.head):
+        return _of_lines(source, tally)
+    document = source.document()
+    about = obj(document)
+    if isinstance(about.get("messages"), list):
+        return _straight(about, about["messages"], tally)
+    contents = checkpoint(document)
+    if contents is None:
+        raise BadTrace(source.display, "", "holds neither `messages` nor a history")
+    messages = [_as_message(content) for content in contents]
+    return _straight({}, messages, tally)
+
+
+def checkpoint(document: Json) -> list[Json] | None:
+    """The history of a saved chat: the list itself, or beside what else was saved."""
+    saved = obj(document)
+    found = saved.get("history", saved.get("clientHistory")) if saved else document
+    if isinstance(found, list) and all(isinstance(obj(c).get("parts"), list) for c in found):
+        return found or None
+    return None
+
+
+def is_lines(head: Head) -> bool:
+    """Does the first line stand alone as what begins a session?"""
+    lines = head.lines()
+    first = obj(decoded(lines[0])) if lines else {}
+    return "sessionId" in first and "projectHash" in first and "messages" not in first
+
+
+def decoded(line: bytes) -> Json:
+    """The JSON value of a line, None where it is none."""
+    try:
+        return decode(line, "", "")
+    except BadTrace:
+        return None
+
+
+def _as_message(content: Json) -> dict[str, Json]:
+    return {
+        "type": _ROLES.get(word(obj(content).get("role")) or "", "user"),
+        "content": obj(content).get("parts"),
+    }
+
+
+def _straight(about: dict[str, Any], messages: list[Json], tally: Tally) -> Session:
+    records: list[Record] = []
+    for index, message in enumerate(messages):
+        place = Place(span=word(obj(message).get("id")), message=index)
+        record = _record(message, place, f"message {index}", tally)
+        if record is not None:
+            record.after = records[-1] if records else None
+            records.append(record)
+    tip = records[-1] if records else None
+    return Session(about=about, records=records, tip=tip, rewinds=[])
+
+
+def _record(message: Json, place: Place, where: str, tally: Tally) -> Record | None:
+    if not isinstance(message, dict):
+        tally.problem(where, "is not an object")
+        return None
+    kind = word(message.get("type")) or ""
+    tally.counts["messages"] += 1
+    tally.counts["tool_calls"] += len(listed(message.get("toolCalls")))
+    if kind not in _KINDS:
+        tally.unknown[kind or "message without a type"] += 1
+        return None
+    return Record(kind=kind, value=message, place=place)
+
+
+def _of_lines(source: Source, tally: Tally) -> Session:
+    """The lines in order; what is written of a message later takes the place of what was."""
+    reading = _Reading(tally)
+    for number, record in source.records(tally):
+        reading.read(number, record)
+    return reading.session()
+
+
+class _Reading:
+    """Reads the lines of a session.
+
+    `_live` holds the messages of the conversation as it stands by their ids, each with the record
+    that brought it there.
+    """
+
+    def __init__(self, tally: Tally) -> None:
+        self._about: dict[str, Any] = {}
+        self._records: list[Record] = []
+        self._rewinds: list[Place] = []
+        self._live: dict[str, Record] = {}
+        self._latest: Record | None = None
+        self._tally = tally
+
+    def session(self) -> Session:
+        return Session(
+            about=self._about, records=self._records, tip=self._latest, rewinds=self._rewinds
+        )
+
+    def read(self, number: int, record: dict[str, Any]) -> None:
+        place = Place(span=word(record.get("id")), message=number - 1, line=number)
+        back, changed = word(record.get("$rewindTo")), record.get("$set")
+        if back is not None:
+            self._rewind(back, place)
+        elif isinstance(changed, dict):
+            self._change(changed, place)
+        elif place.span is not None and "type" in record:
+            self._message(place.span, record, place)
+        elif "sessionId" in record:
+            self._about |= record
+        else:
+            self._tally.unknown[next(iter(record), "empty line")] += 1
+
+    def _message(self, name: str, value: dict[str, Any], place: Place) -> None:
+        known = self._live.get(name)
+        if known is not None and known.kind == HISTORY:
+            return
+        if known is not None:
+            calls = len(listed(value.get("toolCalls"))) - len(listed(known.value.get("toolCalls")))
+            self._tally.counts["tool_calls"] += max(calls, 0)
+            known.value = value
+            return
+        record = _record(value, place, f"line {place.line}", self._tally)
+        if record is not None:
+            self._append(record)
+            self._live[name] = record
+
+    def _change(self, changed: dict[str, Any], place: Place) -> None:
+        messages = changed.get("messages")
+        self._about |= {name: value for name, value in changed.items() if name != "messages"}
+        if not isinstance(messages, list):
+            return
+        names = [word(obj(message).get("id")) or "" for message in messages]
+        if names == list(self._live):  # only what old results look like from here on
+            return
+        history = Record(kind=HISTORY, value={"messages": messages}, place=place)
+        self._append(history)
+        self._live = {name: self._live.get(name, history) for name in names}
+
+    def _rewind(self, name: str, place: Place) -> None:
+        self._rewinds.append(place)
+        first = self._live.get(name)
+        names = list(self._live)
+        gone = names[names.index(name) :] if first is not None else names
+        for each in gone:
+            del self._live[each]
+        self._latest = first.after if first is not None else None
+
+    def _append(self, record: Record) -> None:
+        record.after = self._latest
+        self._latest = record
+        self._records.append(record)
+
+
+_FAILED = {"error", "cancelled"}
+
+
+def user(content: Json) -> Message:
+    """What a person or the harness said, calls' answers left out."""
+    return _message(role="user", content=_simplest(_blocks(content)) or "")
+
+
+def gemini(value: dict[str, Json]) -> Message | None:
+    """An answer: its thoughts, texts and calls; None where nothing of it was recorded."""
+    content = value.get("content")
+    blocks = _simplest(_blocks(content))
+    thoughts = [*map(_thought, listed(value.get("thoughts"))), *_thought_parts(content)]
+    calls = [_call(call) for call in tool_calls(value)]
+    body: dict[str, Json] = {"role": "assistant", "content": blocks}
+    if shown := "\n".join(filter(None, thoughts)):
+        body["reasoning_content"] = shown
+    if calls:
+        body["tool_calls"] = calls
+    return (
+        Message(dialect="openai", body=body)
+        if body.keys() != {"role", "content"} or (blocks is not None)
+        else None
+    )
+
+
+def tool_calls(value: dict[str, Json]) -> list[dict[str, Any]]:
+    """The calls of an answer: those recorded with what came back, and bare ones of a history."""
+    recorded = [obj(call) for call in listed(value.get("toolCalls")) if isinstance(call, dict)]
+    known = {word(call.get("id")) for call in recorded}
+    bare = [obj(part.get("functionCall")) for part in _parts(value.get("content"))]
+    return [*recorded, *(c for c in bare if c and (c.get("id") is None or c["id"] not in known))]
+
+
+def results(value: dict[str, Json]) -> list[tuple[dict[str, Any], Message]]:
+    """The calls of an answer that came back, each with what the model was given."""
+    return [
+        (call, _result(word(call.get("id")), word(call.get("name")), call["result"]))
+        for call in tool_calls(value)
+        if call.get("result") is not None
+    ]
+
+
+def responses(content: Json) -> list[Message]:
+    """Results that stand in a history as contents of the user's."""
+    found = [obj(part.get("functionResponse")) for part in _parts(content)]
+    return [
+        _result(word(each.get("id")), word(each.get("name")), [{"functionResponse": each}])
+        for each in found
+        if each
+    ]
+
+
+def failure(call: dict[str, Any]) -> str | None:
+    """Why a recorded call failed, None where it did not."""
+    status = word(call.get("status"))
+    if status not in _FAILED:
+        return None
+    told = [
+        obj(obj(part.get("functionResponse")).get("response"))
+        for part in _parts(call.get("result"))
+    ]
+    error = next((word(each["error"]) for each in told if "error" in each), None)
+    return error or word(call.get("resultDisplay")) or status
+
+
+def _call(call: dict[str, Any]) -> Json:
+    given = call.get("args")
+    arguments = given if isinstance(given, str) else msgspec.json.encode(given or {}).decode()
+    function = {"name": word(call.get("name")) or "", "arguments": arguments}
+    return {"id": word(call.get("id")), "type": "function", "function": function}
+
+
+def _result(call_id: str | None, name: str | None, result: Json) -> Message:
+    blocks: list[Json] = []
+    for part in _parts(result):
+        response = obj(part.get("functionResponse"))
+        blocks += [_response(response)] if response else _blocks([part])
+    return _message(
+        role="tool",
+        tool_call_id=call_id,
+        content=_simplest(blocks) or "",
+        **({"name": name} if name else {}),
+    )
+
+
+def _response(response: dict[str, Any]) -> Json:
+    given = response.get("response")
+    output = obj(given).get("output")
+    if isinstance(output, str) and obj(given).keys() == {"output"}:
+        return {"type": "text", "text": output}
+    text = given if isinstance(given, str) else msgspec.json.encode(given).decode()
+    return {"type": "text", "text": text}
+
+
+def _parts(content: Json) -> list[dict[str, Any]]:
+    """A content is a text, a part, or a list of both."""
+    if isinstance(content, str):
+        return [{"text": content}] if content else []
+    return [
+        {"text": each} if isinstance(each, str) else each
+        for each in (content if isinstance(content, list) else [content])
+        if isinstance(each, (dict, str)) and each
+    ]
+
+
+def _blocks(content: Json) -> list[Json]:
+    """Texts and media; calls, their answers and thoughts stand elsewhere."""
+    found: list[Json] = []
+    for part in _parts(content):
+        data = obj(part.get("inlineData"))
+        if part.get("thought") is True or "functionCall" in part or "functionResponse" in part:
+            continue
+        if isinstance(part.get("text"), str):
+            found.append({"type": "text", "text": part["text"]})
+        elif data:
+            url = f"data:{word(data.get('mimeType'))};base64,{word(data.get('data'))}"
+            found.append({"type": "image_url", "image_url": {"url": url}})
+        else:
+            found.append({**part, "type": "part"})
+    return found
+
+
+def _thought(thought: Json) -> str:
+    told = (word(obj(thought).get("subject")), word(obj(thought).get("description")))
+    return "\n".join(filter(None, told))
+
+
+def _thought_parts(content: Json) -> list[str]:
+    return [word(part.get("text")) or "" for part in _parts(content) if part.get("thought") is True]
+
+
+def _simplest(blocks: list[Json]) -> Json:
+    """None for nothing; texts alone as one text, since streams cut them anywhere."""
+    if all(block["type"] == "text" for block in blocks):
+        return "".join(block["text"] for block in blocks) or None
+    return blocks
+
+
+def _message(**body: Json) -> Message:
+    return Message(dialect="openai", body=body)

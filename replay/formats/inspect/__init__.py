@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from replay.formats.inspect.archive import ZIP
 from replay.formats.inspect.log import HEADERS, entries
 from replay.formats.inspect.sample import read_sample
-from replay.formats.intake import Head, Source, Tally
+from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Level
 
 NAME = "inspect"

@@ -1,24 +1,32 @@
-"""The members of a zip: which there are, and one at a time unpacked, bounded and checked.
+"""What an Inspect log is made of: members of a zip, samples with their long lists, attachments,
+times.
 
-The standard library lists a zip with zstd members, which Inspect has written since 0.3.206, but
-reads them only from Python 3.14 on; members are therefore unpacked here. A zip whose end is
-missing, because the process that wrote it was killed or the copy was cut, has lost its directory:
-its members are then found by the headers that each of them begins with.
+Members are unpacked one at a time, bounded and checked. A sample's long lists stay bytes
+until
+their turn; what stands elsewhere in it is put back where it is used.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import struct
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator
-from typing import IO, NamedTuple
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from operator import is_not
+from typing import IO, Any, NamedTuple, TypeAlias
 
+import msgspec
+from msgspec import Raw, Struct
+
+from replay.depth import TOO_DEEP, is_deep, may_be_deep
 from replay.errors import BadTrace
-from replay.formats import intake
-from replay.formats.intake import Source, Tally
+from replay.formats import common, source
+from replay.formats.source import MAX_DOCUMENT_BYTES, Source, Tally, most_unpacked
+from replay.trace import Json, Message
 
 ZIP = b"PK\x03\x04"
 
@@ -62,7 +70,7 @@ class Archive:
                 raise BadTrace(
                     self._display,
                     "",
-                    f"is a zip that cannot be opened: {_said(error)}",
+                    f"is a zip that cannot be opened: {_error_text(error)}",
                     "a log whose run was killed may lack its end",
                 ) from error
             tally.problem("the zip", f"has lost its end; {len(found)} whole members are read")
@@ -86,9 +94,9 @@ class Archive:
     def read(self, name: str) -> bytes:
         """A member unpacked. Raises BadTrace with its name."""
         member = self._members[name]
-        if member.size > intake.MAX_DOCUMENT_BYTES:
+        if member.size > MAX_DOCUMENT_BYTES:
             raise self._bad(name, "is larger than 1 GiB when unpacked")
-        if member.size > intake.most_unpacked(member.packed):
+        if member.size > most_unpacked(member.packed):
             raise self._bad(name, "is packed smaller than any run is; unpack it first")
         if member.method not in (_STORED, _DEFLATED, _ZSTD):
             raise self._bad(name, f"is packed by method {member.method}")
@@ -97,7 +105,7 @@ class Archive:
         try:
             data = _unpacked(self._packed(member), member.method, member.size)
         except _TROUBLE as error:
-            raise self._bad(name, f"cannot be unpacked: {_said(error)}") from error
+            raise self._bad(name, f"cannot be unpacked: {_error_text(error)}") from error
         if zlib.crc32(data) != member.crc:
             raise self._bad(name, "cannot be unpacked: its CRC does not match")
         return data
@@ -181,8 +189,273 @@ def _unpacked(data: bytes, method: int, size: int) -> bytes:
         with zstd.ZstdFile(io.BytesIO(data)) as opened:  # of as many frames as there are
             return bytes(opened.read(size + 1))
     except zstd.ZstdError as error:
-        raise ValueError(_said(error)) from error
+        raise ValueError(_error_text(error)) from error
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or type(error).__name__
+
+
+Parts: TypeAlias = dict[str, Raw]
+"""An object whose fields are still bytes."""
+
+_LONG = {
+    "events", "transcript", "events_data", "message_pool", "attachments", "messages",
+    "error_retries", "store", "timelines",
+}  # fmt: skip
+"""Fields that stay bytes. The store is the sum of its events' changes, timelines repeat spans."""
+
+_SHORT = {
+    "id", "epoch", "input", "choices", "target", "description", "sandbox", "files", "setup",
+    "output", "score", "scores", "metadata", "model_usage", "role_usage", "model_fallbacks",
+    "started_at", "completed_at", "total_time", "working_time", "uuid", "invalidation", "error",
+    "limit", "turn_count", "token_limit", "token_limit_type", "token_limit_usage",
+    "message_limit", "time_limit", "message_refs", "call_pool",
+}  # fmt: skip
+
+
+_parts = msgspec.json.Decoder(Parts).decode
+_entries = msgspec.json.Decoder(list[Raw]).decode
+_REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Record(Struct, frozen=True, eq=False, kw_only=True):
+    """A sample. `pool` holds the messages that model events name by their places, `attachments`
+    the texts that stand elsewhere; `strange` are names of fields that are not understood."""
+
+    fields: dict[str, Any]
+    events: list[Raw]
+    pool: list[Raw]
+    messages: list[Raw]
+    attachments: dict[str, Raw]
+    retries: list[Raw]
+    strange: tuple[str, ...]
+
+    def let_go(self) -> None:
+        """Frees the bytes of a sample that has been read, while what was read is still stored."""
+        for entries in (self.events, self.pool, self.messages, self.retries):
+            entries.clear()
+        self.attachments.clear()
+
+
+def whole(data: bytes | Raw, path: str, where: str) -> Record:
+    """The sample that a document is. Raises BadTrace where it is none."""
+    found = parts(data)
+    if found is None:
+        found = parts(acceptable(data, path, where))
+    if found is None:
+        raise BadTrace(path, where, "is not an object")
+    oldest = parts(found.get("transcript")) or {}
+    pools = parts(found.get("events_data")) or {}
+    return made(
+        found,
+        path,
+        where,
+        events=entries(found.get("events")) or entries(oldest.get("events")),
+        pool=entries(pools.get("messages")) or entries(found.get("message_pool")),
+        messages=entries(found.get("messages")),
+        attachments={
+            **(parts(oldest.get("content")) or {}),
+            **(parts(found.get("attachments")) or {}),
+        },
+    )
+
+
+def made(
+    found: Parts,
+    path: str,
+    where: str,
+    *,
+    events: list[Raw],
+    pool: list[Raw],
+    messages: list[Raw],
+    attachments: dict[str, Raw],
+) -> Record:
+    """A record of these fields and lists. Raises BadTrace where a field cannot be decoded."""
+    fields = {name: plain(raw, path, where) for name, raw in found.items() if name not in _LONG}
+    return Record(
+        fields=fields,
+        events=events,
+        pool=pool,
+        messages=messages,
+        attachments=attachments,
+        retries=entries(found.get("error_retries")),
+        strange=tuple(found.keys() - _LONG - _SHORT),
+    )
+
+
+# --- bytes
+
+
+def parts(raw: bytes | Raw | None) -> Parts | None:
+    """The fields of an object, None for anything else."""
+    try:
+        return _parts(raw) if raw is not None else None
+    except _REFUSED:
+        return None
+
+
+def entries(raw: bytes | Raw | None) -> list[Raw]:
+    """The entries of a list, [] for anything else."""
+    try:
+        return _entries(raw) if raw is not None else []
+    except _REFUSED:
+        return []
+
+
+def plain(raw: bytes | Raw, path: str, where: str) -> Json:
+    """The value of some JSON. Raises BadTrace where it is none, or nested too deeply."""
+    return source.decode(bytes(raw), path, where)
+
+
+# --- numbers that are none
+
+_MOST_MENDED = 32
+_BROKEN_AT = re.compile(r"invalid character \(byte (\d+)\)")
+_NO_NUMBER = re.compile(rb"NaN|Infinity")
+
+
+def acceptable(data: bytes | Raw, path: str, where: str) -> bytes | Raw:
+    """The document as one that can be looked into piece by piece.
+
+    Inspect writes NaN for a score that is none, which JSON has no word for. A few of them are
+    replaced where they stand; a document that is odd in other ways is decoded and written anew.
+    Raises BadTrace where it is no JSON.
+    """
+    mended = data
+    for _ in range(_MOST_MENDED):
+        try:
+            _whole(mended)
+            return mended
+        except RecursionError as error:
+            raise BadTrace(path, where, TOO_DEEP) from error
+        except msgspec.DecodeError as error:
+            broken = _BROKEN_AT.search(str(error))
+            if broken is None:
+                break
+            nulled = _nulled(bytes(mended), int(broken[1]))
+            if nulled is None:
+                break
+            mended = nulled
+    return msgspec.json.encode(source.decode(bytes(data), path, where))
+
+
+_whole = msgspec.json.Decoder(Raw).decode
+
+
+def _nulled(data: bytes, at: int) -> bytes | None:
+    """The document with null for the NaN or infinity at a place, None where none is there."""
+    found = _NO_NUMBER.match(data, at)
+    if found is None:
+        return None
+    start = at - 1 if data[at - 1 : at] == b"-" else at
+    return data[:start] + b"null" + data[found.end() :]
+
+
+_REFERENCES = ("attachment://", "tc://")
+_REMOVED = "<base64-data-removed>"
+_MARKS = (b'"attachment:', b'"tc:', b'"<base64')
+"""How a text begins that is one of those, in JSON."""
+
+NO_ATTACHMENT = "an attachment is not in the log"
+NO_MEDIA = "images were not logged"
+
+
+class Attachments:
+    """The texts of one sample that stand elsewhere in it; decodes what refers to them."""
+
+    def __init__(self, raws: Mapping[str, Raw], path: str, where: str) -> None:
+        self._raws = raws
+        self._path, self._where = path, where
+        self._texts: dict[str, Json] = {}
+        self._flaw: str | None = None
+
+    def read(self, raw: Raw) -> Json:
+        """The value of some JSON with its attachments. Raises BadTrace where it is none."""
+        data = bytes(raw)
+        return self.put_back(plain(data, self._path, self._where), data)
+
+    def put_back(self, value: Json, data: bytes) -> Json:
+        """A value that was decoded out of `data`, with its attachments.
+
+        Raises BadTrace where it is nested too deeply.
+        """
+        if self.as_written(data):
+            return value
+        if is_deep(value):
+            raise BadTrace(self._path, self._where, TOO_DEEP)
+        return self.resolve(value)
+
+    def as_written(self, data: bytes) -> bool:
+        """Can what is in there be taken as it is? False only means: look closer."""
+        for mark in _MARKS:  # a plain loop: every event of a log comes by
+            if mark in data:
+                return False
+        return not may_be_deep(data)
+
+    def message(self, raw: Raw) -> tuple[Message | None, str | None]:
+        """A message as the model saw it (None: there is none), and what is missing from it."""
+        self._flaw = None
+        body = self.read(raw)
+        return Message(dialect="inspect", body=body) if isinstance(body, dict) else None, self._flaw
+
+    def resolve(self, value: Json) -> Json:
+        """The value with every reference replaced by its text; one without a text stays.
+
+        What holds no reference is the same object, so that a sample is not held twice.
+        """
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, list):
+            made = [self.resolve(entry) for entry in value]
+            return made if any(map(is_not, made, value)) else value
+        if isinstance(value, dict):
+            new = {name: self.resolve(entry) for name, entry in value.items()}
+            return new if any(map(is_not, new.values(), value.values())) else value
+        return value
+
+    def _text(self, text: str) -> Json:
+        if text == _REMOVED:
+            self._flaw = NO_MEDIA
+        elif text.startswith(_REFERENCES):
+            name = text.partition("://")[2]
+            found = self._texts.get(name)
+            if found is None and name in self._raws:
+                found = self._texts[name] = self._attached(self._raws[name])
+            if found is not None:
+                return found
+            self._flaw = NO_ATTACHMENT
+        return text
+
+    def _attached(self, raw: Raw) -> Json:
+        try:
+            return plain(raw, self._path, self._where)
+        except BadTrace:
+            return None
+
+
+_LENGTH = len("2026-01-02T03:04:05.123456+00:00")
+_ZONE = slice(26, None)
+_LAST_NS = 2**62
+"""No minute near the end of what a database column holds is trusted to end before it."""
+_MINUTE, _SECOND, _MICROSECOND = slice(0, 16), slice(17, 19), slice(20, 26)
+
+
+def ns(time: Json) -> int | None:
+    """Nanoseconds since the epoch, None for what is no time."""
+    if not isinstance(time, str):
+        return None
+    if len(time) != _LENGTH or time[16] != ":" or time[19] != ".":
+        return common.ns(time)
+    second, micro = time[_SECOND], time[_MICROSECOND]
+    if not (time.isascii() and second.isdecimal() and micro.isdecimal()) or second > "59":
+        return common.ns(time)
+    begun = _minute_ns(time[_MINUTE], time[_ZONE])
+    if begun is None or begun > _LAST_NS:
+        return common.ns(time)
+    return begun + int(second) * 10**9 + int(micro) * 1000
+
+
+@lru_cache(maxsize=4096)
+def _minute_ns(minute: str, zone: str) -> int | None:
+    return common.ns(f"{minute}:00{zone}")

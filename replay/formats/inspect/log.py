@@ -17,12 +17,20 @@ import msgspec
 from msgspec import Raw, Struct
 
 from replay.errors import BadTrace
-from replay.formats import intake
-from replay.formats.fields import obj
-from replay.formats.inspect import record
-from replay.formats.inspect.archive import ZIP, Archive
-from replay.formats.inspect.record import Parts, Record
-from replay.formats.intake import Source, Tally
+from replay.formats.common import obj
+from replay.formats.inspect import archive as record
+from replay.formats.inspect.archive import (
+    ZIP,
+    Archive,
+    Parts,
+    Record,
+    acceptable,
+    made,
+    parts,
+    plain,
+    whole,
+)
+from replay.formats.source import MAX_DOCUMENT_BYTES, Source, Tally
 
 HEADERS = ("header.json", "_journal/start.json")
 
@@ -86,7 +94,7 @@ def _header(archive: Archive, display: str, tally: Tally) -> dict[str, Any]:
     present = [name for name in HEADERS if name in archive]
     for name in present:
         try:
-            log = obj(record.plain(archive.read(name), display, name))
+            log = obj(plain(archive.read(name), display, name))
         except BadTrace as error:
             tally.problem(error.where, error.why)
             continue
@@ -97,7 +105,7 @@ def _header(archive: Archive, display: str, tally: Tally) -> dict[str, Any]:
 
 
 def _in_one(archive: Archive, source: Source, name: str) -> Record:
-    return record.whole(archive.read(name), source.display, name)
+    return whole(archive.read(name), source.display, name)
 
 
 # --- samples in chunks
@@ -133,15 +141,15 @@ class _Chunks:
     def record(self) -> Record:
         """The sample. Raises BadTrace where its shell cannot be read, or all is too large."""
         shell, metadata = f"{self._folder}/sample.json", f"{self._folder}/metadata.json"
-        if self._size() > intake.MAX_DOCUMENT_BYTES:
+        if self._size() > MAX_DOCUMENT_BYTES:
             raise BadTrace(self._path, self._folder, "is larger than 1 GiB when unpacked")
-        found = record.parts(self._read(shell))
+        found = parts(self._read(shell))
         if found is None:
             raise BadTrace(self._path, shell, "is not an object")
         if metadata in self._archive:
             found["metadata"] = Raw(bytes(self._read(metadata)))
         pool = self._unbroken("messages")
-        return record.made(
+        return made(
             found,
             self._path,
             self._folder,
@@ -159,7 +167,7 @@ class _Chunks:
         )
 
     def _read(self, name: str) -> bytes | Raw:
-        return record.acceptable(self._archive.read(name), self._path, name)
+        return acceptable(self._archive.read(name), self._path, name)
 
     def _entries(self, sequence: str) -> Iterator[tuple[int, Raw]]:
         """(place, entry) of a sequence in order."""
@@ -206,15 +214,15 @@ class _Document(Struct):
 
 
 def _listed(source: Source, _: Tally) -> Iterator[_Found]:
-    data = record.acceptable(source.read(), source.display, "")
+    data = acceptable(source.read(), source.display, "")
     try:
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadTrace(source.display, "", "is not an object") from error
     log = {
-        name: record.plain(getattr(document, name), source.display, name)
+        name: plain(getattr(document, name), source.display, name)
         for name in ("version", "status", "eval", "error")
     }
     for index, raw in enumerate(record.entries(document.samples)):
         where = f"samples[{index}]"
-        yield log, where, partial(record.whole, raw, source.display, where)
+        yield log, where, partial(whole, raw, source.display, where)

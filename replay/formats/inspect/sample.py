@@ -1,35 +1,54 @@
-"""One sample of an Inspect log as a trace: its header, its root, its spans, its scores."""
+"""One sample of an Inspect log as a trace: its header, its root, its spans, its scores.
+
+What the scorers of a sample said: its outcome, and every score.
+
+The first scorer decides. Inspect grades C, P, I, N (correct, partial, incorrect, no answer)
+or by
+number; a run passes at 1.0. A number outside 0..1 is on a scale we do not know, a set of
+numbers
+has no one value: both leave the outcome unknown, with the value kept.
+
+The scores that a sample's events give, and the model call that each was given after.
+
+A sample whose log holds its messages and no model events: what a call saw is all before it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Raw
 
+from replay.errors import BadTrace
 from replay.formats.chat import cut
-from replay.formats.fields import known, obj, word
-from replay.formats.inspect.attachments import Attachments
-from replay.formats.inspect.clock import ns
+from replay.formats.common import derived_id, known, listed, number, obj, stop, usd, word
+from replay.formats.dialogue import Thread, Turn
+from replay.formats.inspect.archive import Attachments, Record, ns
 from replay.formats.inspect.events import failed_attempts
 from replay.formats.inspect.log import Entry
-from replay.formats.inspect.messages import spans_of_messages
-from replay.formats.inspect.pairs import join_tools
-from replay.formats.inspect.record import Record
-from replay.formats.inspect.scored import scored
-from replay.formats.inspect.spans import Builder
-from replay.formats.inspect.tree import Tree, find_speakers
-from replay.formats.inspect.verdict import final_scores, outcome, printed, source_scores
-from replay.formats.intake import Tally
-from replay.formats.normal import derived_id, usd
+from replay.formats.inspect.model_calls import read_usage
+from replay.formats.inspect.spans import Builder, join_tools
+from replay.formats.inspect.tree import Node, Tree, find_speakers
+from replay.formats.source import Tally
 from replay.messages import content_text
 from replay.trace import (
+    NO_TOOLS,
     AgentSpan,
     AnySpan,
     Batch,
+    Fidelity,
     Header,
+    Json,
+    Level,
+    Message,
+    Outcome,
     Place,
+    Request,
+    Response,
+    SourceScore,
     TimeQuality,
 )
 
@@ -205,3 +224,199 @@ def _quality(sample: dict[str, Any], header: Header) -> TimeQuality:
     if header.start_ns is None:
         return "none"
     return "exact" if sample.get("started_at") and sample.get("completed_at") else "derived"
+
+
+_GRADES = {
+    "C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0,
+    "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0,
+}  # fmt: skip
+
+
+_QUOTE = {
+    "includes", "match", "exact", "f1", "pattern", "answer", "choice", "math", "score",
+    "model_graded_qa", "model_graded_fact",
+}  # fmt: skip
+"""Inspect's own scorers, whose explanation is what the run or a judge said ("score": by name
+unknown)."""
+
+PRINTED = 20_000
+"""Characters of what a check printed; what matters of it stands at its end."""
+
+
+def final_scores(sample: dict[str, Any], scored: list[Scored]) -> dict[str, dict[str, Any]]:
+    """Every scorer's last word: the sample's scores, else those of its events."""
+    written = {name: obj(score) for name, score in obj(sample.get("scores")).items()}
+    if not written and isinstance(sample.get("score"), dict):
+        written = {"score": sample["score"]}
+    if written:
+        return written
+    return {each.scorer: each.score for each in scored if not each.intermediate}
+
+
+def outcome(scores: dict[str, dict[str, Any]]) -> Outcome:
+    """The outcome by the first scorer; unknown where none scored."""
+    for scorer, score in scores.items():
+        value = score.get("value")
+        number = _number(value)
+        shown = value if isinstance(value, str) else number
+        if number is None or not 0 <= number <= 1:
+            return Outcome(value=shown, by=scorer)
+        return Outcome(status="passed" if number == 1 else "failed", value=shown, by=scorer)
+    return Outcome()
+
+
+def printed(
+    sample: dict[str, Any], scores: dict[str, dict[str, Any]], texts: Attachments, *, by_model: bool
+) -> str | None:
+    """What the check printed: the deciding scorer's explanation, its beginning left out where long.
+
+    None where the explanation is the run's own words, as the scorers that compare texts have it,
+    or those of a model that was asked (`by_model`).
+    """
+    scorer, score = next(iter(scores.items()), ("", {}))
+    text = word(texts.resolve(score.get("explanation")))
+    if text is None or by_model or scorer in _QUOTE or "grading" in obj(score.get("metadata")):
+        return None
+    output = texts.resolve(obj(sample.get("output")).get("completion"))
+    for own in (output, texts.resolve(score.get("answer"))):
+        words = own.strip() if isinstance(own, str) else ""
+        if words and (words in text or text.strip() in words):
+            return None
+    over = len(text) - PRINTED
+    return text if over <= 0 else f"[{over} characters before this left out]\n{text[over:]}"
+
+
+def source_scores(
+    scores: dict[str, dict[str, Any]], scored: list[Scored], texts: Attachments
+) -> tuple[SourceScore, ...]:
+    """Final scores of the run, and intermediate ones of the model call they were given after."""
+    found: list[SourceScore] = []
+    for scorer, score in scores.items():
+        found.extend(_rows(scorer, score, None, texts))
+    for each in scored:
+        if each.intermediate:
+            found.extend(_rows(each.scorer, each.score, each.after, texts))
+    return tuple(found)
+
+
+def _rows(
+    scorer: str, score: dict[str, Any], span: str | None, texts: Attachments
+) -> list[SourceScore]:
+    """One row a value; a scorer of several values names each `scorer.key`."""
+    value = score.get("value")
+    named = (
+        {f"{scorer}.{key}": part for key, part in value.items()}
+        if isinstance(value, dict)
+        else {scorer: value}
+    )
+    explanation = word(texts.resolve(score.get("explanation")))
+    return [
+        SourceScore(
+            name=name,
+            by=scorer,
+            span=span,
+            value=_number(part),
+            label=part if isinstance(part, str) else None,
+            explanation=explanation,
+        )
+        for name, part in named.items()
+    ]
+
+
+def _number(value: Json) -> float | None:
+    """The number of a score's value, None for anything that is no number."""
+    if not isinstance(value, str):
+        return number(value)
+    grade = _GRADES.get(value, _GRADES.get(value.lower()))
+    if grade is not None:
+        return grade
+    try:
+        return number(float(value))
+    except ValueError:
+        return None
+
+
+class Scored(NamedTuple):
+    """A score event: by whom, what, and the model call of the scored thread before it."""
+
+    scorer: str
+    score: dict[str, Any]
+    intermediate: bool
+    after: str | None
+
+
+def scored(nodes: Sequence[Node], texts: Attachments) -> list[Scored]:
+    """Every score event, in its order. A call's id is its node's."""
+    found: list[Scored] = []
+    latest: dict[str, str] = {}
+    for node in nodes:
+        if node.kind == "model" and node.speaker is not None:
+            latest[node.speaker.id] = node.id
+        elif node.kind == "score":
+            found.append(_scored(node, latest, texts))
+    return found
+
+
+def _scored(node: Node, latest: dict[str, str], texts: Attachments) -> Scored:
+    try:
+        event = obj(texts.read(node.raw))
+    except BadTrace:
+        event = {}
+    above = list(node.ancestors())
+    scorer = next((each.name for each in above if each.type == "scorer"), "score")
+    judged = (latest.get(each.id) for each in above if each.type != "scorer")
+    return Scored(
+        scorer=word(event.get("scorer")) or scorer,
+        score=obj(event.get("score")),
+        intermediate=bool(event.get("intermediate")),
+        after=next((ask for ask in judged if ask is not None), None),
+    )
+
+
+def spans_of_messages(
+    given: Sequence[Raw],
+    output: dict[str, Any],
+    model: str | None,
+    root: str,
+    texts: Attachments,
+    tally: Tally,
+) -> tuple[AnySpan, ...]:
+    """The calls of the sample, below its root; which tools were offered is not known.
+
+    `output` is the sample's, which tells of its last call.
+    """
+    read = ((index, texts.message(raw)[0]) for index, raw in enumerate(given))
+    messages = [(index, message) for index, message in read if message is not None]
+    system = None
+    if messages and messages[0][1].role == "system":
+        _, system = messages.pop(0)
+    thread = Thread(
+        parent=root,
+        request=Request(model=model, system=system),
+        fidelity=Fidelity(level=Level.PARTIAL, reasons=(NO_TOOLS,)),
+        tally=tally,
+    )
+    last = max((i for i, message in messages if message.role == "assistant"), default=None)
+    for index, message in messages:
+        place = Place(span=word(message.body.get("id")), message=index)
+        if message.role == "assistant":
+            thread.said(message, _turn(message, root, place, output if index == last else {}))
+        else:
+            thread.heard(message, place=place)
+    return thread.spans()
+
+
+def _turn(message: Message, root: str, place: Place, output: dict[str, Any]) -> Turn:
+    """A call known by its message."""
+    choice = obj(next(iter(listed(output.get("choices"))), None))
+    raw = word(choice.get("stop_reason"))
+    return Turn(
+        id=derived_id(root, "message", place.message),
+        place=place,
+        response=Response(
+            model=word(message.body.get("model")) or word(output.get("model")),
+            stop=stop(raw),
+            stop_raw=raw,
+        ),
+        usage=read_usage(obj(output.get("usage"))),
+    )

@@ -1,10 +1,4 @@
-"""The tree of a sample turned into spans: calls paired with who asked and with their answers.
-
-A tool call knows its model call by the call's id within its thread. Its answer is the tool message
-that a later model call was shown; where none was, the message its event amounts to. A span is
-handed on as soon as it and all before it are complete. Solvers and steps are kept where something
-below them is.
-"""
+"""The tree of a sample turned into spans: calls paired with who asked and with their answers."""
 
 from __future__ import annotations
 
@@ -16,10 +10,9 @@ from msgspec import Raw, Struct, structs
 
 from replay.depth import TOO_DEEP
 from replay.errors import BadTrace
-from replay.formats.fields import obj
-from replay.formats.inspect import model, tool
-from replay.formats.inspect.attachments import Attachments
-from replay.formats.inspect.contexts import Conversations
+from replay.formats.common import derived_id, obj
+from replay.formats.inspect import events, model_calls
+from replay.formats.inspect.archive import Attachments
 from replay.formats.inspect.events import (
     SILENT,
     UNDERSTOOD,
@@ -28,15 +21,14 @@ from replay.formats.inspect.events import (
     inner_id,
     other_span,
 )
-from replay.formats.inspect.opened import opened
-from replay.formats.inspect.tree import Node
-from replay.formats.intake import Tally
-from replay.formats.normal import derived_id
+from replay.formats.inspect.model_calls import Conversations, opened
+from replay.formats.inspect.tree import Node, Tree
+from replay.formats.source import Tally
 from replay.messages import Call, calls, results
 from replay.trace import AnySpan, Message, ModelCall, Observation, ToolCall
 
 
-class _Wanted(Struct, eq=False):
+class _PendingCall(Struct, eq=False):
     """A tool call as its parts turn up: asked for, run (`span` and its event), answered."""
 
     asked_by: str | None = None
@@ -51,7 +43,7 @@ class _Wanted(Struct, eq=False):
         """The call with its answer; what it was made of is let go."""
         span, event = self.span, self.event
         assert span is not None, "a call is whole only once, and only when it has run"
-        answer = self.answer or tool.result_message(event or {})
+        answer = self.answer or events.result_message(event or {})
         self.span, self.event, self.ask, self.call = None, None, None, None
         if answer is None:
             return span
@@ -72,12 +64,12 @@ class Builder:
     ) -> None:
         self._nodes = deque(nodes)
         self._texts, self._tally, self._where = texts, tally, where
-        self._models = model.Models(texts)
+        self._models = model_calls.Models(texts)
         self._conversations = Conversations(pool, texts)
         self._speaking = {id(node.speaker) for node in nodes if node.kind == "model"}
-        self._queue: deque[AnySpan | _Wanted] = deque()
-        self._never_run: dict[int, _Wanted] = {}
-        self._open: dict[str | None, dict[str, _Wanted]] = {None: {}}
+        self._queue: deque[AnySpan | _PendingCall] = deque()
+        self._never_run: dict[int, _PendingCall] = {}
+        self._open: dict[str | None, dict[str, _PendingCall]] = {None: {}}
 
     def spans(self) -> Iterator[AnySpan]:
         """In the order of the events; calls that were asked for and never run come last."""
@@ -94,14 +86,14 @@ class Builder:
                 self._tally.problem(f"{self._where} event {node.order - 1}", TOO_DEEP)
             while queue:
                 first = queue[0]
-                if isinstance(first, _Wanted):
+                if isinstance(first, _PendingCall):
                     if first.answer is None:
                         break
                     first = first.whole()
                 yield first
                 queue.popleft()
         for each in queue:
-            yield each.whole() if isinstance(each, _Wanted) else each
+            yield each.whole() if isinstance(each, _PendingCall) else each
         yield from map(_never_run, self._never_run.values())
 
     def _put(self, node: Node) -> None:
@@ -137,7 +129,7 @@ class Builder:
         if answer is not None:
             self._conversations.answered(thread, answer)
         for each in calls(answer) if answer is not None else ():
-            wanted = _Wanted(asked_by=call.id, ask=call, call=each)
+            wanted = _PendingCall(asked_by=call.id, ask=call, call=each)
             self._never_run[id(wanted)] = self._want(thread, each.id, wanted)
 
     def _heard(self, thread: str, message: Message) -> None:
@@ -150,12 +142,12 @@ class Builder:
 
     def _tool(self, node: Node, parent: str, thread: str) -> None:
         event = obj(self._texts.read(node.raw))
-        for name in event.keys() - tool.FIELDS:
+        for name in event.keys() - events.FIELDS:
             self._tally.unknown[f"tool {name}"] += 1
-        span = tool.tool_call(node, parent, event)
+        span = events.tool_call(node, parent, event)
         wanted = self._found(thread, span.call_id)
         if wanted is None or wanted.ran:
-            again = _Wanted(asked_by=wanted.asked_by if wanted is not None else None)
+            again = _PendingCall(asked_by=wanted.asked_by if wanted is not None else None)
             wanted = self._want(thread, span.call_id, again)
         if wanted.asked_by is not None:
             span = structs.replace(span, asked_by=wanted.asked_by)
@@ -167,13 +159,13 @@ class Builder:
         if id(node) in self._speaking:
             self._queue.append(inner_agent(node))
 
-    def _want(self, thread: str, call_id: str | None, wanted: _Wanted) -> _Wanted:
+    def _want(self, thread: str, call_id: str | None, wanted: _PendingCall) -> _PendingCall:
         if call_id is not None:
             self._open.setdefault(thread, {})[call_id] = wanted
             self._open[None][call_id] = wanted
         return wanted
 
-    def _found(self, thread: str, call_id: str | None) -> _Wanted | None:
+    def _found(self, thread: str, call_id: str | None) -> _PendingCall | None:
         """The latest call of that id in the thread, else in any: a handoff answers elsewhere."""
         if call_id is None:
             return None
@@ -193,7 +185,7 @@ def _kept(nodes: Iterable[Node]) -> set[int]:
     return kept
 
 
-def _never_run(wanted: _Wanted) -> ToolCall:
+def _never_run(wanted: _PendingCall) -> ToolCall:
     """A call without a tool event: refused, cut off by a limit, or run where the log is silent."""
     ask, call = wanted.ask, wanted.call
     assert ask is not None, "a call without an event was asked for"
@@ -215,3 +207,57 @@ def _never_run(wanted: _Wanted) -> ToolCall:
         arguments_raw=call.raw,
         observation=Observation(message=wanted.answer) if wanted.answer else None,
     )
+
+
+def join_tools(tree: Tree) -> None:
+    """Join each tool event with its span, and hang the agents that tools started below them."""
+    joined: dict[int, Node] = {}
+    for tool, span in _pairs(tree.nodes):
+        tool.id, tool.parent = span.id, _around(span)
+        joined[id(span)] = tool
+        if span.parent is not None and span.parent.type == "handoff":
+            joined[id(span.parent)] = tool
+    tree.nodes = [node for node in tree.nodes if id(node) not in joined]
+    for node in tree.nodes:
+        node.parent = joined.get(id(node.parent), node.parent)
+    for tool in tree.nodes:
+        agent = tree.spans.get(tool.agent or "")
+        if tool.kind == "tool" and agent is not None and agent not in tool.ancestors():
+            agent.parent = tool
+
+
+def _pairs(nodes: list[Node]) -> list[tuple[Node, Node]]:
+    """Every tool event with its span, where it has one: same surroundings, same name."""
+    waiting: dict[tuple[int, str], deque[Node]] = {}
+    for span in nodes:
+        if span.kind == "span" and span.type == "tool":
+            waiting.setdefault((id(_around(span)), span.name), deque()).append(span)
+    pairs = []
+    for tool in nodes:
+        if tool.kind == "tool":
+            own = _first(waiting.get((id(_around(tool)), tool.name), deque()), tool)
+            if own is not None:
+                pairs.append((tool, own))
+    return pairs
+
+
+def _around(node: Node) -> Node | None:
+    """What the node happened in, handoffs left out."""
+    return next((above for above in node.ancestors() if above.type != "handoff"), None)
+
+
+def _first(waiting: deque[Node], tool: Node) -> Node | None:
+    """Takes the first span out that can be the tool's; None leaves all of them waiting."""
+    for index, span in enumerate(waiting):
+        if _holds(span, tool):
+            del waiting[index]
+            return span
+    return None
+
+
+def _holds(span: Node, tool: Node) -> bool:
+    """Was it this span that the tool ran in? By the clock, else by their order in the log."""
+    began, done, opened = tool.start_ns, tool.done_ns, span.start_ns
+    if began is not None and done is not None and opened is not None:
+        return began <= opened <= done
+    return span.order < tool.order and (span.ended is None or span.ended > tool.order)

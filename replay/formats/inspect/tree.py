@@ -16,11 +16,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from replay.formats.fields import Times, word
-from replay.formats.inspect.clock import ns
-from replay.formats.inspect.record import entries, parts
-from replay.formats.intake import Tally
-from replay.formats.normal import derived_id
+from replay.formats.common import Times, derived_id, word
+from replay.formats.inspect.archive import entries, ns, parts
+from replay.formats.source import Tally
 from replay.trace import Json, Place, Status
 
 SPEAKERS = {"agent", "tool", "scorer", "subtask", "handoff"}

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from replay.errors import BadTrace
 from replay.formats.chat import cut
-from replay.formats.fields import known, obj, word
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.normal import derived_id, seconds_ns
-from replay.formats.opencode import messages, stored
+from replay.formats.common import derived_id, known, obj, seconds_ns, word
+from replay.formats.opencode import stored, thread
 from replay.formats.opencode.stored import Session
-from replay.formats.opencode.thread import Teller, speaker
+from replay.formats.opencode.thread import SpanBuilder, speaker
+from replay.formats.source import Head, Source, Tally
 from replay.formats.sqlite.database import MAGIC, tables
 from replay.messages import observed
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, Place, ToolCall
@@ -96,7 +95,7 @@ def _trace(session: Session, source: Source, tally: Tally) -> Batch:
         title=_title(session),
         agent=NAME,
         labels=_labels(info),
-        reported_cost_usd=getattr(messages.cost(info.get("cost")), "usd", None),
+        reported_cost_usd=getattr(thread.cost(info.get("cost")), "usd", None),
         start_ns=root.start_ns,
         end_ns=root.end_ns,
     )
@@ -108,8 +107,8 @@ def _agent(
 ) -> list[AnySpan]:
     """The agent span of a session, what it did, and the agents it sent."""
     tally.counts["sessions"] += 1
-    teller = Teller(name, tally)
-    teller.tell(session)
+    teller = SpanBuilder(name, tally)
+    teller.build(session)
     spans = teller.spans()
     time = obj(session.info.get("time"))
     start_ns, end_ns = _ns(time.get("created")), _ns(time.get("updated"))
@@ -165,7 +164,9 @@ def _title(session: Session) -> str | None:
     if given is not None and not _UNNAMED.match(given):
         return cut(given)
     asked = (
-        messages.asked(each.parts) for each in session.messages if each.info.get("role") == "user"
+        thread.tool_calls(each.parts)
+        for each in session.messages
+        if each.info.get("role") == "user"
     )
     text = next(filter(None, asked), None)
     return cut(text.strip().splitlines()[0]) if text is not None else None

@@ -1,33 +1,39 @@
-"""The messages of an opencode session told as spans.
-
-What a call saw is what was said before it, since the last compaction: its summary and the request
-for it take the place of everything earlier. An answer that failed is not sent again; one that was
-interrupted is. opencode clears old results from its context at times it keeps with them.
-"""
+"""The messages of an opencode session told as spans; its parts become messages of Anthropic's
+shape."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from replay.formats import normal
+from replay.formats import common
+from replay.formats.common import (
+    count,
+    derived_id,
+    known,
+    listed,
+    obj,
+    recorded,
+    total_usage,
+    usd,
+    word,
+)
 from replay.formats.dialogue import Thread, Turn, without_tools
-from replay.formats.fields import known, listed, obj, word
-from replay.formats.intake import Tally
-from replay.formats.normal import derived_id
-from replay.formats.opencode import messages
-from replay.formats.opencode.messages import Step
 from replay.formats.opencode.stored import Session, Written
+from replay.formats.source import Tally
 from replay.trace import (
     NO_SYSTEM,
     AnySpan,
+    Cost,
     Fidelity,
     Json,
     Message,
     Request,
     Response,
     ToolCall,
+    Usage,
 )
 
 CLEARED = "old tool results cleared"
@@ -38,7 +44,7 @@ _INTERRUPTED = "MessageAbortedError"
 _STOPS: dict[str, str | None] = {"unknown": None, "other": None}
 
 
-class Teller:
+class SpanBuilder:
     """Tells the messages of one session, below the agent span `parent`."""
 
     def __init__(self, parent: str, tally: Tally) -> None:
@@ -56,7 +62,7 @@ class Teller:
         self._compaction: Message | None = None
         self._several = False
 
-    def tell(self, session: Session) -> None:
+    def build(self, session: Session) -> None:
         self._cleared_ns = min(_clearings(session), default=None)
         speakers = {speaker(each) for each in session.messages if _answers(each)}
         self._several = len(speakers) > 1
@@ -79,15 +85,15 @@ class Teller:
             self._tally.counts["parts"] += 1
             if kind == "retry":
                 self._signal("api_retry", written)
-            elif kind not in messages.KNOWN:
+            elif kind not in KNOWN:
                 self._tally.unknown[kind] += 1
 
     def _asked(self, written: Written) -> None:
-        message = messages.user(written.parts)
+        message = user(written.parts)
         if message is not None:
             self._thread.heard(message, place=written.place)
             self.unanswered.append(message)
-        if messages.words_unknown(written.parts):
+        if words_unknown(written.parts):
             self._thread.weaken(WORDED)
         if any(part.get("type") == "compaction" for part in written.parts):
             self._compaction = message
@@ -98,7 +104,7 @@ class Teller:
         error = _error(info)
         asked_after = self._thread.context
         self._request(info)
-        found = messages.steps(written.parts)
+        found = steps(written.parts)
         for number, step in enumerate(found):
             last = step is found[-1]
             self._step(written, step, number, alone=len(found) == 1, error=error if last else None)
@@ -136,8 +142,8 @@ class Teller:
         turn = Turn(
             id=self._once(derived_id(self._parent, written.place.span, number)),
             response=_response(info, step),
-            usage=messages.usage(figures.get("tokens")),
-            cost=messages.cost(figures.get("cost")),
+            usage=usage(figures.get("tokens")),
+            cost=cost(figures.get("cost")),
             start_ns=start_ns,
             end_ns=end_ns,
             time_quality="none" if start_ns is None and end_ns is None else "derived",
@@ -147,7 +153,7 @@ class Teller:
             fidelity=self._known_at(start_ns),
             extra=known(provider=word(info.get("providerID")), agent=speaker(written)),
         )
-        self._thread.said(messages.answer(step), turn)
+        self._thread.said(answer(step), turn)
         self._heard_ns = end_ns or self._heard_ns
         for tool in step.tools:
             self._returned(tool, written)
@@ -157,7 +163,7 @@ class Teller:
         start_ns, end_ns = _ms_ns(time.get("start")), _ms_ns(time.get("end"))
         if call_id is not None and start_ns is not None:
             self._began_ns[call_id] = start_ns
-        message = messages.result(tool)
+        message = result(tool)
         if message is not None:
             self._thread.heard(message, place=written.place, at_ns=end_ns)
         self._heard_ns = max(end_ns or 0, self._heard_ns or 0) or None
@@ -165,7 +171,7 @@ class Teller:
     def _compacted(self, written: Written, found: list[Step]) -> None:
         """From here on the summary stands for everything before it."""
         self._signal("compaction", written)
-        summary = [message for step in found if (message := messages.answer(step)) is not None]
+        summary = [message for step in found if (message := answer(step)) is not None]
         request = [self._compaction] if self._compaction is not None else []
         self._thread.reset(*request, *summary)
         self._thread.fidelity = without_tools(self._thread.request.system)
@@ -219,7 +225,7 @@ def _response(info: dict[str, Json], step: Step) -> Response:
     shape = raw.replace("-", "_") if raw is not None else None
     return Response(
         model=word(info.get("modelID")),
-        stop=normal.stop(_STOPS.get(shape or "", shape)),
+        stop=common.stop(_STOPS.get(shape or "", shape)),
         stop_raw=raw,
     )
 
@@ -246,3 +252,148 @@ def _ms_ns(ms: Json) -> int | None:
     if isinstance(ms, bool) or not isinstance(ms, (int, float)) or not 0 < ms < 2**43:
         return None
     return int(ms) * 1_000_000
+
+
+_UNSENT = ("text/plain", "application/x-directory")
+"""Files whose content opencode puts into a text of its own."""
+
+KNOWN = {
+    "agent", "compaction", "file", "patch", "reasoning", "retry", "snapshot", "step-finish",
+    "step-start", "subtask", "text", "tool",
+}  # fmt: skip
+_WORDED = ("compaction", "subtask")
+
+
+class Step(Struct, frozen=True, kw_only=True, eq=False):
+    """The parts of one call of the model, and the mark at its end ({} where there is none)."""
+
+    parts: list[dict[str, Json]]
+    finish: dict[str, Json]
+
+    @property
+    def tools(self) -> list[dict[str, Json]]:
+        return [part for part in self.parts if part.get("type") == "tool"]
+
+
+def steps(parts: list[dict[str, Json]]) -> list[Step]:
+    """The steps of an answer; one without marks is a single step."""
+    found: list[Step] = []
+    current: list[dict[str, Json]] = []
+    finish: dict[str, Json] = {}
+    for part in parts:
+        kind = part.get("type")
+        if kind == "step-start" and (current or finish):
+            found.append(Step(parts=current, finish=finish))
+            current, finish = [], {}
+        if kind == "step-finish":
+            finish = part
+        elif kind in ("text", "reasoning", "tool", "file"):
+            current.append(part)
+    if current or finish or not found:
+        found.append(Step(parts=current, finish=finish))
+    return found
+
+
+def user(parts: list[dict[str, Json]]) -> Message | None:
+    """What the user said, with what opencode added to it; None for nothing."""
+    blocks: list[Json] = []
+    for part in parts:
+        text = part.get("text")
+        if part.get("type") == "text" and isinstance(text, str) and part.get("ignored") is not True:
+            blocks.append({"type": "text", "text": text})
+        elif part.get("type") == "file" and part.get("mime") not in _UNSENT:
+            blocks.append(_file(part))
+    return _message("user", blocks) if blocks else None
+
+
+def words_unknown(parts: list[dict[str, Json]]) -> bool:
+    """Does opencode send something for these parts whose words are not in them?"""
+    return any(part.get("type") in _WORDED for part in parts)
+
+
+def tool_calls(parts: list[dict[str, Json]]) -> str | None:
+    """What a person wrote, without what opencode added."""
+    for part in parts:
+        if part.get("type") == "text" and part.get("synthetic") is not True:
+            text = word(part.get("text"))
+            if text is not None and text.strip():
+                return text
+    return None
+
+
+def answer(step: Step) -> Message | None:
+    """A step as the message it was, None where nothing of it was recorded."""
+    blocks = [block for part in step.parts for block in _text_parts(part)]
+    return _message("assistant", blocks) if blocks else None
+
+
+def result(tool: dict[str, Json]) -> Message | None:
+    """What a call gave back, None while it has not come back."""
+    state = obj(tool.get("state"))
+    status = state.get("status")
+    if status not in ("completed", "error"):
+        return None
+    text = word(state.get("output" if status == "completed" else "error")) or ""
+    attached = [_file(obj(each)) for each in listed(state.get("attachments"))]
+    block: dict[str, Json] = {
+        "type": "tool_result",
+        "tool_use_id": word(tool.get("callID")),
+        "content": [{"type": "text", "text": text}, *attached] if attached else text,
+    }
+    if status == "error":
+        block["is_error"] = True
+    return _message("user", [block])
+
+
+def usage(tokens: Json) -> Usage | None:
+    """The figures of a step. `input` leaves the cache out.
+
+    Later releases leave reasoning out of `output`, early ones do not, and only some tell the
+    total that shows which: without it, `output` is taken to hold the reasoning unless it is too
+    small to.
+    """
+    figures, cache = obj(tokens), obj(obj(tokens).get("cache"))
+    fresh, out = count(figures.get("input")), count(figures.get("output"))
+    read, write = count(cache.get("read")), count(cache.get("write"))
+    thought, total = count(figures.get("reasoning")), count(figures.get("total"))
+    given = None if fresh is None else fresh + (read or 0) + (write or 0)
+    if out is not None and thought:
+        apart = thought > out
+        if total is not None and given is not None:
+            apart = abs(given + out + thought - total) <= abs(given + out - total)
+        out += thought if apart else 0
+    return total_usage(given, out, reasoning=thought, read=read, write=write)
+
+
+def cost(amount: Json) -> Cost | None:
+    """opencode's own figure. Zero is what it writes where it has no price."""
+    return recorded(usd(amount) or None)
+
+
+def _text_parts(part: dict[str, Json]) -> list[Json]:
+    kind, text = part.get("type"), part.get("text")
+    if kind == "tool":
+        given = obj(part.get("state")).get("input")
+        return [
+            {
+                "type": "tool_use",
+                "id": word(part.get("callID")),
+                "name": word(part.get("tool")) or "",
+                "input": {} if given is None else given,
+            }
+        ]
+    if kind == "file":
+        return [_file(part)]
+    if not isinstance(text, str) or not text:
+        return []
+    if kind == "reasoning":
+        return [{"type": "thinking", "thinking": text}]
+    return [{"type": "text", "text": text}]
+
+
+def _file(part: dict[str, Json]) -> Json:
+    return {"type": "image_url", "image_url": {"url": word(part.get("url")) or ""}}
+
+
+def _message(role: str, blocks: list[Any]) -> Message:
+    return Message(dialect="anthropic", body={"role": role, "content": blocks})

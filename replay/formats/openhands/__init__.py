@@ -12,16 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from replay.formats import swe_bench
-from replay.formats.fields import known, obj, word
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.normal import derived_id, ns
+from replay.formats import sidecars
+from replay.formats.common import derived_id, known, ns, obj, word
 from replay.formats.openhands import runs
-from replay.formats.openhands.figures import metrics_of, reported_usd
-from replay.formats.openhands.happened import Heard
-from replay.formats.openhands.runs import Event, Run
-from replay.formats.openhands.tell import Teller
-from replay.formats.swe_bench import Verdict
+from replay.formats.openhands.events import Received
+from replay.formats.openhands.runs import Event, Run, metrics_of, reported_usd
+from replay.formats.openhands.spans import SpanBuilder
+from replay.formats.sidecars import Verdict
+from replay.formats.source import Head, Source, Tally
 from replay.messages import text
 from replay.trace import AgentSpan, Batch, Header, Json, Level, Outcome, Request, SourceScore
 
@@ -79,10 +77,10 @@ def _batch(run: Run, source: Source, tally: Tally) -> Batch:
     about = run.about
     instance = word(about.get("instance_id"))
     metrics = metrics_of(about)
-    verdict = _verdict(about, swe_bench.beside(source, instance))
+    verdict = _verdict(about, sidecars.verdict_of(source, instance))
     root = derived_id(instance, about.get("attempt"), *map(_identity, run.events))
     request = _request(about)
-    spans = Teller(run, root, request, metrics, tally).tell()
+    spans = SpanBuilder(run, root, request, metrics, tally).build()
     return Batch(
         header=Header(
             format=NAME,
@@ -126,7 +124,7 @@ def _request(about: dict[str, Any]) -> Request:
 def _verdict(about: dict[str, Any], beside: Verdict) -> Verdict:
     """The report in the run itself, else those beside it."""
     for report in (obj(obj(about.get("test_result")).get("report")), obj(about.get("report"))):
-        own = swe_bench.reported(report, "report")
+        own = sidecars.reported(report, "report")
         if own.outcome != Outcome():
             return Verdict(
                 outcome=own.outcome,
@@ -158,11 +156,11 @@ def _title(run: Run) -> str | None:
     """The issue's title, or the first line that the user wrote."""
     issue = word(obj(run.about.get("issue")).get("title"))
     if issue is not None:
-        return swe_bench.first_line(issue)
+        return sidecars.first_line(issue)
     for event in run.events[:64]:
         happened = event.happened
-        if isinstance(happened, Heard):
-            return swe_bench.first_line(text(happened.message))
+        if isinstance(happened, Received):
+            return sidecars.first_line(text(happened.message))
     return None
 
 

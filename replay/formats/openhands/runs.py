@@ -1,14 +1,9 @@
-"""Where are the runs of an OpenHands source, and which events has each?
-
-An evaluation writes a run a line, its events under `history`. A trajectory saved alone is a list
-of events, or an event a line. A conversation kept by the runtime or the SDK is a folder with a
-file an event; the first of them stands for all.
-"""
+"""Where are the runs of an OpenHands source, which events has each, and which are one answer?"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +11,20 @@ from typing import Any
 from msgspec import Struct
 
 from replay.errors import BadTrace
-from replay.formats.fields import listed, obj
-from replay.formats.intake import Head, Source, Tally, decode
-from replay.formats.openhands import runtime, sdk
-from replay.formats.openhands.happened import Happened
-from replay.trace import Json
+from replay.formats import common
+from replay.formats.common import count, listed, obj, seconds_ns, total_usage, word
+from replay.formats.openhands.events import (
+    Acted,
+    Happened,
+    Sent,
+    is_runtime_event,
+    is_sdk_event,
+    read_runtime_event,
+    read_sdk_event,
+)
+from replay.formats.source import Head, Source, Tally, decode
+from replay.messages import calls
+from replay.trace import Cost, Json, Message, Usage
 
 _FILE = re.compile(r"event-(\d+)(?:-.*)?\.json|(\d+)\.json")
 _MAX_FOLDER = 200_000
@@ -34,9 +38,9 @@ class Event(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def happened(self) -> Happened:
-        if sdk.is_event(self.raw):
-            return sdk.happened(self.raw, self.index)
-        return runtime.happened(self.raw, self.index)
+        if is_sdk_event(self.raw):
+            return read_sdk_event(self.raw, self.index)
+        return read_runtime_event(self.raw, self.index)
 
 
 class Run(Struct, frozen=True, kw_only=True, eq=False):
@@ -48,7 +52,7 @@ class Run(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def is_event(raw: Json) -> bool:
-    return isinstance(raw, dict) and (sdk.is_event(raw) or runtime.is_event(raw))
+    return isinstance(raw, dict) and (is_sdk_event(raw) or is_runtime_event(raw))
 
 
 def runs(source: Source, tally: Tally) -> Iterator[Run]:
@@ -176,3 +180,85 @@ def _state(path: Path) -> dict[str, Any]:
     except BadTrace:
         return {}
     return {"base_state": state}
+
+
+def answers(told: list[tuple[Event, Happened]]) -> dict[int, list[Acted]]:
+    """The answers of a run: the index of the event that tells each, and all that share its id."""
+    found: dict[int, list[Acted]] = {}
+    first: dict[str, int] = {}
+    for event, happened in told:
+        acted = happened.acted if isinstance(happened, Sent) else happened
+        if not isinstance(acted, Acted):
+            continue
+        index = first.setdefault(acted.answer_id, event.index) if acted.answer_id else event.index
+        found.setdefault(index, []).append(acted)
+    return found
+
+
+def answer_id(group: list[Acted]) -> str | None:
+    return group[0].answer_id
+
+
+def joined(group: list[Acted]) -> Message:
+    """The message of an answer: the provider's own, or one with the calls of all its events."""
+    first = group[0].message
+    if group[0].answer or len(group) == 1:
+        return first
+    given = [each.message.body.get("tool_calls") for each in group if calls(each.message)]
+    listed_calls = [call for each in given if isinstance(each, list) for call in each]
+    return Message(dialect="openai", body={**first.body, "tool_calls": listed_calls})
+
+
+class Figures:
+    """The figures of a run by call; `answers` are the answer ids of its calls in their order."""
+
+    def __init__(self, metrics: dict[str, Any], answers: Sequence[str | None]) -> None:
+        self._tokens = _by_call(listed(metrics.get("token_usages")), answers)
+        self._latencies = _by_call(listed(metrics.get("response_latencies")), answers)
+        self._costs = _by_call(listed(metrics.get("costs")), answers)
+
+    def usage(self, call: int, answer: dict[str, Any]) -> Usage | None:
+        """Tokens of the provider's own answer, else of the run's list."""
+        return common.usage(answer.get("usage")) or _usage(obj(self._tokens.get(call)))
+
+    def cost(self, call: int, tokens: Usage | None) -> Cost | None:
+        given = self._costs.get(call)
+        return common.cost(obj(given).get("cost") if isinstance(given, dict) else given, tokens)
+
+    def latency_ns(self, call: int) -> int | None:
+        latency = seconds_ns(obj(self._latencies.get(call)).get("latency"))
+        return latency if latency is not None and latency >= 0 else None
+
+
+def _by_call(entries: list[Json], answers: Sequence[str | None]) -> dict[int, Json]:
+    """The entries by the index of their call: by answer id, or all in their order."""
+    named = {name: entry for entry in entries if (name := word(obj(entry).get("response_id")))}
+    known = {call: named[name] for call, name in enumerate(answers) if name and name in named}
+    if known or len(entries) != len(answers):
+        return known
+    return dict(enumerate(entries))
+
+
+def _usage(given: dict[str, Any]) -> Usage | None:
+    return total_usage(
+        count(given.get("prompt_tokens")),
+        count(given.get("completion_tokens")),
+        reasoning=count(given.get("reasoning_tokens")) or None,
+        read=count(given.get("cache_read_tokens")),
+        write=count(given.get("cache_write_tokens")),
+    )
+
+
+def metrics_of(about: dict[str, Any]) -> dict[str, Any]:
+    """The metrics of a run: its own, or what the SDK's state adds up for the agent."""
+    if isinstance(about.get("metrics"), dict):
+        return obj(about["metrics"])
+    stats = obj(obj(about.get("base_state")).get("stats"))
+    used = obj(stats.get("usage_to_metrics")) or obj(stats.get("service_to_metrics"))
+    return obj(used.get("agent"))
+
+
+def reported_usd(metrics: dict[str, Any]) -> float | None:
+    """The run's cost; zero without a single cost is a model without a price."""
+    found = common.cost(metrics.get("accumulated_cost"), None)
+    return found.usd if found is not None else None

@@ -13,13 +13,11 @@ from itertools import groupby
 
 from replay.errors import BadTrace
 from replay.formats.chat import user_label
-from replay.formats.fields import known, listed, obj, word
-from replay.formats.intake import Head, Source, Tally, decode
-from replay.formats.normal import number
+from replay.formats.common import known, listed, number, obj, word
 from replay.formats.openinference import parquet
-from replay.formats.openinference.attributes import parsed
-from replay.formats.openinference.exports import Raw, raws
+from replay.formats.openinference.exports import Raw, parsed, raws
 from replay.formats.openinference.tree import Builder
+from replay.formats.source import Head, Source, Tally, decode
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, ModelCall, SourceScore
 
 NAME = "openinference"

@@ -1,26 +1,26 @@
 """The messages of a model span: what it was shown and what it answered, OpenAI-shaped.
 
-Conventions stand side by side in exports: GenAI's lists of parts, OpenInference's counted names,
-GenAI's counted names of old, and the JavaScript SDK's prompt. The first that is there is read,
-GenAI's before OpenInference's, because converters keep the original and lose parts of it.
+Calls that a framework
+writes into messages (smolagents' `tool-call` and `tool-response` turns) are calls too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from replay.formats.fields import known, listed, obj, word
-from replay.formats.openinference.attributes import parsed
-from replay.formats.openinference.exports import Raw
-from replay.trace import Json
+from replay.formats.common import known, listed, literal, obj, word
+from replay.formats.openinference.exports import Raw, parsed
+from replay.messages import text
+from replay.trace import Json, Message
 
 Body = dict[str, Json]
 
 
-def asked(raw: Raw) -> list[Body]:
+def input_messages(raw: Raw) -> list[Body]:
     """The messages the model was shown, system first where one was; [] where none is recorded."""
     given = raw.attributes
     parts = parsed(given.get("gen_ai.input.messages"))
@@ -230,3 +230,47 @@ def _from_value(value: Json) -> Iterator[Body]:
     prompt = word(obj(value).get("prompt"))
     if prompt:
         yield {"role": "user", "content": prompt}
+
+
+_ANSWER = re.compile(r"\s*Call id: (\S+)\s*\n(Error:\s*)?", re.I)
+
+
+class Written(NamedTuple):
+    """One call as a turn tells it."""
+
+    call_id: str
+    name: str
+    arguments: Json
+
+
+class Answer(NamedTuple):
+    """A response: to which call, and its error where it tells of one."""
+
+    call_id: str
+    error: str | None
+
+
+def calls(message: Message) -> list[Written]:
+    """The calls a turn tells of, [] for any other turn."""
+    if message.role != "tool-call":
+        return []
+    words = text(message)
+    listed = literal(words[words.find("[") :]) if "[" in words else None
+    found: list[Written] = []
+    for entry in listed if isinstance(listed, list) else []:
+        function = obj(obj(entry).get("function"))
+        call_id, name = word(obj(entry).get("id")), word(function.get("name"))
+        if call_id is not None and name is not None:
+            found.append(Written(call_id, name, function.get("arguments")))
+    return found
+
+
+def answer(message: Message) -> Answer | None:
+    """What a turn answers, None for any other turn."""
+    if message.role != "tool-response":
+        return None
+    words = text(message)
+    match = _ANSWER.match(words)
+    if match is None:
+        return None
+    return Answer(match[1], words[match.end() :].strip() if match[2] else None)

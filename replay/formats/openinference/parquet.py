@@ -16,12 +16,9 @@ from typing import Any, NamedTuple
 
 from replay.errors import BadTrace
 from replay.files import private_folder
-from replay.formats.fields import word
-from replay.formats.intake import Head, Source, Tally, decode, most_unpacked
-from replay.formats.normal import ns
-from replay.formats.onfile import plain_file
-from replay.formats.openinference.attributes import flat
-from replay.formats.openinference.exports import Raw, phoenix_span
+from replay.formats.common import ns, word
+from replay.formats.openinference.exports import Raw, flat, phoenix_span
+from replay.formats.source import Head, Source, Tally, decode, most_unpacked, plain_file
 from replay.trace import Json
 
 MAGIC = b"PAR1"

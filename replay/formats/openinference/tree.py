@@ -12,15 +12,12 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from replay.formats.fields import known, obj, word
-from replay.formats.intake import Tally
-from replay.formats.normal import count
+from replay.formats.common import count, known, obj, word
 from replay.formats.openinference import calls as figures
-from replay.formats.openinference.attributes import parsed
-from replay.formats.openinference.contexts import Conversations
-from replay.formats.openinference.exports import Raw
-from replay.formats.openinference.messages import answered, asked
-from replay.formats.openinference.pairs import Pairs, Wanted, told_of
+from replay.formats.openinference.calls import Conversations, Pairs, PendingCall, told_of
+from replay.formats.openinference.exports import Raw, parsed
+from replay.formats.openinference.messages import answered, input_messages
+from replay.formats.source import Tally
 from replay.messages import calls
 from replay.steps import Threads
 from replay.trace import (
@@ -104,7 +101,7 @@ class Builder:
 
     def _model(self, raw: Raw) -> None:
         thread = self._threads.above(raw.id)
-        shown = self._conversations.shown(asked(raw), self._pairs.latest.get(thread))
+        shown = self._conversations.shown(input_messages(raw), self._pairs.latest.get(thread))
         self._pairs.heard(thread, shown.fresh)
         body = answered(raw)
         message = Message(dialect="openai", body=body) if body is not None else None
@@ -147,7 +144,7 @@ class Builder:
         message = beside.response.message if beside is not None else None
         return beside if message is not None and not calls(message) else None
 
-    def _settle(self, wanted: Wanted) -> None:
+    def _settle(self, wanted: PendingCall) -> None:
         """Give a call its answer; one that no span ran becomes a span here."""
         if wanted.slot is None:
             self._spans.append(told_of(wanted))

@@ -14,21 +14,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from replay.errors import BadTrace
-from replay.formats.beside import FileTally
 from replay.formats.chat import cut, user_label
-from replay.formats.fields import known, obj, word
-from replay.formats.intake import HEAD_BYTES, Head, Source, Tally
-from replay.formats.openinference.attributes import parsed
-from replay.formats.otlp import apart, claude_code, logs, names, protobuf
-from replay.formats.otlp.ends import Ends
-from replay.formats.otlp.exports import by_line, exported
-from replay.formats.otlp.held import Held, Record
-from replay.formats.otlp.kinds import Kind
+from replay.formats.common import known, obj, word
+from replay.formats.openinference.exports import parsed
+from replay.formats.otlp import exports, logs, names, protobuf
+from replay.formats.otlp.exports import Ends, by_line, exported
+from replay.formats.otlp.held import Held, Known, Record, known_of
+from replay.formats.otlp.logs import scores
 from replay.formats.otlp.messages import several
-from replay.formats.otlp.records import Log, Raw
-from replay.formats.otlp.scores import scores
-from replay.formats.otlp.spans import Known, known_of
+from replay.formats.otlp.names import Kind
+from replay.formats.otlp.records import Log, RawSpan
 from replay.formats.otlp.tree import Builder, count_spans
+from replay.formats.sidecars import FileTally
+from replay.formats.source import HEAD_BYTES, Head, Source, Tally
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Level, ModelCall
 
 NAME = "otlp"
@@ -52,7 +50,7 @@ def sniff(head: Head) -> bool:
 
 def part_of(path: Path) -> Path | None:
     """The file of spans that this file of log records is read with."""
-    return apart.spans_of(path)
+    return exports.spans_of(path)
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
@@ -63,7 +61,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     closed: set[str] = set()
     found = 0
     try:
-        for path in apart.logs_of(source.path):
+        for path in exports.logs_of(source.path):
             _hold_logs(Source(path), held, FileTally(tally, path.name))
         for batch in _batches(source, tally, ends, held, closed):
             found += 1
@@ -109,9 +107,9 @@ def _batches(
 
 def trace_of(record: Record) -> str | None:
     """The name of the trace that a record belongs to; None where it belongs to none."""
-    if record.trace is not None or isinstance(record, Raw):
+    if record.trace is not None or isinstance(record, RawSpan):
         return record.trace
-    session = claude_code.session_of(record)
+    session = logs.session_of(record)
     return f"session:{session}" if session is not None else None
 
 
@@ -130,7 +128,7 @@ def _trace(name: str, held: Held, source: Source, tally: Tally) -> Iterator[Batc
 
 
 def batch_of(
-    name: str, given: list[Raw], told: list[Log], path: str | None, tally: Tally
+    name: str, given: list[RawSpan], told: list[Log], path: str | None, tally: Tally
 ) -> Batch | None:
     """The trace of that name, put together from its records, which it may change; None where no
     agent is in it."""
@@ -155,22 +153,22 @@ def batch_of(
     return Batch(header=header, spans=spans, scores=tuple(scores(found, told)), last=True)
 
 
-def _once(given: list[Raw], tally: Tally) -> list[Raw]:
+def _once(given: list[RawSpan], tally: Tally) -> list[RawSpan]:
     """Each span once: exporters that had no answer send it again."""
-    by_id: dict[str, Raw] = {}
+    by_id: dict[str, RawSpan] = {}
     for raw in given:
         if by_id.setdefault(raw.id, raw) is not raw:
             tally.problem(f"span {raw.id}", "stands in the file twice; it is read once")
     return list(by_id.values())
 
 
-def _joined(name: str, given: list[Raw], told: list[Log]) -> list[Raw]:
+def _joined(name: str, given: list[RawSpan], told: list[Log]) -> list[RawSpan]:
     """The spans with what log records tell of them."""
     if not told:
         return given
     if not given:
-        given = claude_code.spans_of(name, told)
-    claude_code.figures(given, told)
+        given = logs.spans_of(name, told)
+    logs.figures(given, told)
     return logs.join(given, told)
 
 

@@ -1,32 +1,37 @@
 """The records of a file in their order, whichever of OTLP's encodings it has.
 
-JSON Lines are read a line at a time, a document of many lines (or a line too long to hold) piece
-by piece (`document`), protobuf message by message (`protobuf`).
+Also one export as it comes over the wire, which file of log records belongs to a file of
+spans,
+and where in a file each trace ends, so that it is put together as soon as it is whole.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from replay.errors import BadTrace
-from replay.formats.intake import Source, Tally
-from replay.formats.otlp import document, protobuf, wire
+from replay.formats.otlp import json, protobuf, wire
 from replay.formats.otlp.held import Record
-from replay.formats.otlp.lenient import (
+from replay.formats.otlp.json import (
     UNREADABLE,
-    heard,
     log_of,
     loose,
-    resource,
+    read_strictly,
+    resource_of,
     span_of,
     taken,
     untyped,
 )
+from replay.formats.otlp.protobuf import LIST, Broken, fields, in_resource
 from replay.formats.otlp.records import kept
+from replay.formats.otlp.wire import hexadecimal
+from replay.formats.source import Source, Tally
 from replay.trace import Json
 
 LINE_BYTES = 8 * 1024 * 1024
@@ -123,7 +128,7 @@ def _all(
         if made is not None:
             yield made
     for record, about in _records(request, tally):
-        told = heard(record, about, where, tally)
+        told = read_strictly(record, about, where, tally)
         if told is not None:
             yield told
 
@@ -141,7 +146,7 @@ def _one_by_one(
             yield from () if made is None else (made,)
     for data, about in _records(request, tally):
         try:
-            told = heard(_read_record(data), about, where, tally)
+            told = read_strictly(_read_record(data), about, where, tally)
         except UNREADABLE:
             yield from _odd(log_of, data, about, where, tally)
         else:
@@ -187,10 +192,158 @@ def _records(request: wire.Request[_S, _L], tally: Tally) -> Iterator[tuple[_L, 
 def _pieces(source: Source, tally: Tally) -> Iterator[Export]:
     """A document too large to hold, or one of many lines."""
     about: dict[str, Json] = {}
-    for name, value, size in document.pieces(source, tally):
+    for name, value, size in json.pieces(source, tally):
         if name == "resource":
-            about = resource(value, tally)
+            about = resource_of(value, tally)
         elif name == "spans":
             yield Export(list(span_of(value, about, "the document", tally)), None, size)
         else:
             yield Export(list(log_of(value, about, "the document", tally)), None, size)
+
+
+_LISTS = ("resourceSpans", "resourceLogs", "resourceMetrics")
+
+
+def in_protobuf(body: bytes, tally: Tally) -> list[Record]:
+    """The records of a request in protobuf. Raises Broken where the bytes are no message."""
+    found: list[Record] = []
+    for tag, resource in fields(body):
+        if tag != LIST:
+            raise Broken("it has a field that no export has")
+        found += in_resource(resource, tally)
+    return found
+
+
+def in_json(body: bytes, tally: Tally) -> list[Record]:
+    """The records of a request in JSON. Raises Broken where the bytes are no export."""
+    try:
+        value = loose(body, "the body", "")
+    except BadTrace as error:
+        raise Broken(error.why) from error
+    if not isinstance(value, dict):
+        raise Broken("it is not a JSON object")
+    for name in _LISTS:
+        if not isinstance(value.get(name, []), list):
+            raise Broken(f"{name} is not a list")
+    return list(untyped(value, "the export", tally))
+
+
+def said_in_json(rejected_as: str, rejected: int, why: str) -> bytes:
+    """The answer to an export of which some records were refused, {} where none was.
+
+    `rejected_as` is the field that counts them.
+    """
+    partial: Json = {rejected_as: str(rejected), "errorMessage": why}
+    return msgspec.json.encode({"partialSuccess": partial} if rejected else {})
+
+
+def said_in_protobuf(rejected: int, why: str) -> bytes:
+    """The same in protobuf; spans and log records are counted in the same place."""
+    if not rejected:
+        return b""
+    partial = b"\x08" + _varint(rejected) + _text(0x12, why)
+    return b"\x0a" + _varint(len(partial)) + partial
+
+
+def refused_in_json(why: str) -> bytes:
+    return msgspec.json.encode({"code": _INVALID, "message": why})
+
+
+def refused_in_protobuf(why: str) -> bytes:
+    """A `google.rpc.Status`: a code, and a sentence."""
+    return b"\x08" + _varint(_INVALID) + _text(0x12, why)
+
+
+_INVALID = 3
+"""The code of an argument that is not valid."""
+
+
+def _text(tag: int, text: str) -> bytes:
+    data = text.encode("utf-8", "replace")
+    return bytes([tag]) + _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    data = bytearray()
+    while number >= 0x80:
+        data.append(number & 0x7F | 0x80)
+        number >>= 7
+    data.append(number)
+    return bytes(data)
+
+
+_LOGS = re.compile(r"(?<![a-zA-Z])(?:logs?|events?)(?![a-zA-Z])")
+_SPANS = re.compile(r"(?<![a-zA-Z])(?:traces?|spans?)(?![a-zA-Z])")
+_OF_LOGS = ("logs", "log", "events", "event")
+_OF_SPANS = ("traces", "trace", "spans", "span")
+
+
+def spans_of(path: Path) -> Path | None:
+    """The file of spans that this file of log records belongs to."""
+    for other in _named(path, _LOGS, _OF_SPANS):
+        if _holds(path, b"resourceLogs") and _holds(other, b"resourceSpans"):
+            return other
+    return None
+
+
+def logs_of(path: Path) -> list[Path]:
+    """The files of log records that belong to this file of spans."""
+    return [other for other in _named(path, _SPANS, _OF_LOGS) if spans_of(other) == path]
+
+
+def _named(path: Path, word: re.Pattern[str], others: tuple[str, ...]) -> Iterator[Path]:
+    """The files beside this one whose name has one of the others in place of its word."""
+    if word.search(path.name) is None:
+        return
+    for other in others:
+        named = path.with_name(word.sub(other, path.name, count=1))
+        if named.is_file():
+            yield named
+
+
+def _holds(path: Path, field: bytes) -> bool:
+    """Is this OTLP with that field first? In protobuf the two are not told apart by their head."""
+    try:
+        head = Source(path).head
+    except BadTrace:
+        return False
+    if protobuf.looks_like(head.data):
+        return True
+    return head.starts(b"{") and head.has(rb'\A\W*"' + field + rb'"\s*:')
+
+
+_NAME = b'"traceId"'
+_VALUE = re.compile(rb'\s*:\s*"([^"\\]{1,64})"')
+
+
+class Ends:
+    """The last line that names each trace, a line at a time.
+
+    Lines are searched for the name of the field, not decoded; a text cannot look like it, for its
+    quotes are escaped. A trace that is missed here stays until the end.
+    """
+
+    def __init__(self, source: Source) -> None:
+        last: dict[str, int] = {}
+        for number, line in source.lines():
+            for trace in _ends_named(line):
+                last[trace] = number
+        self._waiting = sorted(last.items(), key=lambda entry: entry[1], reverse=True)
+
+    def reached(self, number: int) -> Iterator[str]:
+        """The traces that no line after this one names."""
+        while self._waiting and self._waiting[-1][1] <= number:
+            yield self._waiting.pop()[0]
+
+
+def _ends_named(line: bytes) -> set[str]:
+    found: set[bytes] = set()
+    at = line.find(_NAME)
+    while at >= 0:
+        at += len(_NAME)
+        value = _VALUE.match(line, at)
+        if value is not None:
+            found.add(value[1])
+        at = line.find(_NAME, at)
+    names = (hexadecimal(each.decode("ascii", "replace")) for each in found)
+    return {name for name in names if name is not None}

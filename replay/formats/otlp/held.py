@@ -1,19 +1,24 @@
-"""Spans of traces that are still being read: in memory up to a budget, then in a temporary file.
+"""A span with what is known of it before its trace is put together, and where it waits until
+then.
 
-The spans of a trace stand anywhere in a file, and a trace is put together from all of them. The
-temporary file has no name and is gone with the process.
+Spans of traces that are still being read are held in memory up to a budget, then in a
+temporary
+file.
 """
 
 from __future__ import annotations
 
-from typing import IO, TypeAlias
+from typing import IO, NamedTuple, TypeAlias
 
 import msgspec
 
 from replay import files
-from replay.formats.otlp.records import Log, Raw
+from replay.formats.common import word
+from replay.formats.otlp.names import Kind, Sorted, Thing, kind_of, sort_out
+from replay.formats.otlp.records import Log, RawSpan
+from replay.trace import Json
 
-Record: TypeAlias = Raw | Log
+Record: TypeAlias = RawSpan | Log
 
 BUDGET_BYTES = 48 * 1024 * 1024
 
@@ -21,7 +26,7 @@ BUDGET_BYTES = 48 * 1024 * 1024
 class _Page(msgspec.Struct, array_like=True):
     """What one trace had in memory when it was moved to the file."""
 
-    spans: list[Raw]
+    spans: list[RawSpan]
     logs: list[Log]
 
 
@@ -46,7 +51,7 @@ class Held:
         if page is None:
             page = self._pages[trace] = _Page([], [])
             self._filed.setdefault(trace, [])
-        if isinstance(record, Raw):
+        if isinstance(record, RawSpan):
             page.spans.append(record)
         else:
             page.logs.append(record)
@@ -59,9 +64,9 @@ class Held:
         """The traces held, in the order of their first records."""
         return list(self._filed)
 
-    def take(self, trace: str) -> tuple[list[Raw], list[Log]]:
+    def take(self, trace: str) -> tuple[list[RawSpan], list[Log]]:
         """The spans and log records of a trace, which is then no longer held."""
-        spans: list[Raw] = []
+        spans: list[RawSpan] = []
         logs: list[Log] = []
         for start, size in self._filed.pop(trace, ()):
             assert self._file is not None
@@ -92,3 +97,24 @@ class Held:
         self._pages.clear()
         self._sizes.clear()
         self._size = 0
+
+
+class Known(NamedTuple):
+    """A span, its kind, and its attributes by what they are."""
+
+    raw: RawSpan
+    kind: Kind
+    given: Sorted
+
+    def of(self, thing: Thing) -> Json:
+        """The value of one thing, None where the span does not say."""
+        return self.given.of.get(thing)
+
+    def word(self, thing: Thing) -> str | None:
+        """The same as text."""
+        value = self.given.of.get(thing)
+        return value if type(value) is str and value else word(value)
+
+
+def known_of(raw: RawSpan) -> Known:
+    return Known(raw, kind_of(raw), sort_out(raw.attributes))

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from replay.formats.fields import known, listed, obj, word
-from replay.formats.openinference.attributes import grown, parsed
+from replay.formats.common import known, listed, obj, word
+from replay.formats.openinference.exports import grown, parsed
 from replay.formats.otlp.records import Event
 from replay.trace import Json
 
@@ -36,7 +36,7 @@ def bodies(entry: Json) -> Iterator[Body]:
     for part in parts:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind == "tool_call":
-            calls.append(call(part.get("id"), part.get("name"), part.get("arguments")))
+            calls.append(call_part(part.get("id"), part.get("name"), part.get("arguments")))
         elif kind == "tool_call_response":
             yield _result(part)
         elif part is not None:
@@ -64,10 +64,10 @@ def _flat_call(entry: dict[str, Any]) -> Body:
     """A call as OpenAI has it, or with its name and arguments beside its id."""
     if "function" in entry:
         return entry
-    return call(entry.get("id"), entry.get("name"), entry.get("arguments"))
+    return call_part(entry.get("id"), entry.get("name"), entry.get("arguments"))
 
 
-def call(id: Json, name: Json, arguments: Json) -> Body:
+def call_part(id: Json, name: Json, arguments: Json) -> Body:
     """A call as OpenAI writes it: arguments as JSON text."""
     if not isinstance(arguments, str):
         arguments = msgspec.json.encode({} if arguments is None else arguments).decode()
@@ -138,7 +138,7 @@ _ROLES = {
 _CHOICE = "gen_ai.choice"
 
 
-def told(events: list[Event]) -> tuple[list[Body], Body | None, str | None]:
+def has_messages(events: list[Event]) -> tuple[list[Body], Body | None, str | None]:
     """What events tell of: the messages asked with, the answer, and why it ended."""
     asked: list[Body] = []
     answer: Body | None = None
@@ -199,7 +199,7 @@ def counted(attributes: dict[str, Json], side: str) -> list[Body]:
 
 def _numbered(entry: dict[str, Any], side: str) -> Body:
     calls = [
-        call(one.get("id"), one.get("name"), one.get("arguments"))
+        call_part(one.get("id"), one.get("name"), one.get("arguments"))
         for one in map(obj, listed(entry.get("tool_calls")))
     ]
     answers = word(entry.get("tool_call_id"))

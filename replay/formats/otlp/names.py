@@ -1,18 +1,16 @@
-"""The names that one thing has had: generations of the GenAI conventions and other vendors' words.
-
-An attribute is looked up once and put where it belongs (`sort_out`), under the first of the
-constants below. Each tuple of names is in the order of preference: the newest standard name first,
-then older ones, then what instrumentations of their own make say.
-"""
+"""The names that one thing has had in the GenAI conventions and other vendors' words; kinds of
+span."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from replay.formats.fields import word
+from replay.formats.common import word
+from replay.formats.otlp.records import RawSpan
 from replay.trace import Json
 
 INPUT = "gen_ai.input.messages"
@@ -220,3 +218,82 @@ def first(attributes: dict[str, Any], names: Iterable[str]) -> Json:
 def first_word(attributes: dict[str, Any], names: Iterable[str]) -> str | None:
     """The same as text."""
     return word(first(attributes, names))
+
+
+class Kind(StrEnum):
+    """The kinds told apart; any other span keeps its own word (`operation`)."""
+
+    MODEL = "model"
+    TOOL = "tool"
+    AGENT = "agent"
+    RETRIEVER = "retriever"
+    OTHER = "other"
+
+
+_OPERATIONS = {
+    "chat": Kind.MODEL, "generate_content": Kind.MODEL, "text_completion": Kind.MODEL,
+    "completion": Kind.MODEL, "generate": Kind.MODEL, "execute_tool": Kind.TOOL,
+    "invoke_agent": Kind.AGENT, "create_agent": Kind.AGENT, "invoke_workflow": Kind.AGENT,
+    "retrieval": Kind.RETRIEVER, "create_memory": Kind.TOOL, "update_memory": Kind.TOOL,
+    "upsert_memory": Kind.TOOL, "search_memory": Kind.TOOL, "delete_memory": Kind.TOOL,
+}  # fmt: skip
+_WORDS = {
+    "llm": Kind.MODEL, "chat_model": Kind.MODEL, "generation": Kind.MODEL, "tool": Kind.TOOL,
+    "agent": Kind.AGENT, "workflow": Kind.AGENT, "retriever": Kind.RETRIEVER,
+    "chat": Kind.MODEL, "completion": Kind.MODEL, "llm_request": Kind.MODEL,
+    "interaction": Kind.AGENT,
+}  # fmt: skip
+"""The words of other conventions, in lower case."""
+
+_NAMING = (
+    "openinference.span.kind",
+    "traceloop.span.kind",
+    "langfuse.observation.type",
+    "llm.request.type",
+    "span.type",
+)
+_SAID = ("gen_ai.choice", "gen_ai.content.completion")
+
+
+def kind_of(raw: RawSpan) -> Kind:
+    """The kind of a span, by what it says of itself, else by what only such a span has."""
+    given = raw.attributes
+    operation = given.get(OPERATION)
+    if operation is not None:
+        return _OPERATIONS.get(str(operation), Kind.OTHER)
+    for name in _NAMING:
+        if name in given:
+            return _WORDS.get(str(given[name]).lower(), Kind.OTHER)
+    kind = word(given.get("mlflow.spanType"))
+    if kind is not None:
+        return _WORDS.get(kind.strip('"').lower(), Kind.OTHER)
+    vercel = word(given.get("ai.operationId"))
+    return _vercel(vercel) if vercel is not None else _by_content(raw, given)
+
+
+def operation_of(raw: RawSpan) -> str:
+    """A span's own word for what it is, "span" where it has none."""
+    given = raw.attributes
+    said = first_word(given, (OPERATION, *_NAMING, "ai.operationId"))
+    return said.lower() if said else "span"
+
+
+def _vercel(operation: str) -> Kind:
+    if operation == "ai.toolCall":
+        return Kind.TOOL
+    if operation.endswith((".doGenerate", ".doStream")):
+        return Kind.MODEL
+    return Kind.OTHER if ".embed" in operation else Kind.AGENT
+
+
+def _by_content(raw: RawSpan, given: dict[str, Any]) -> Kind:
+    if "gen_ai.tool.name" in given or "gen_ai.tool.call.id" in given:
+        return Kind.TOOL
+    if OUTPUT in given or "gen_ai.completion.0.role" in given:
+        return Kind.MODEL
+    if any(event.name in _SAID for event in raw.events):
+        return Kind.MODEL
+    asks = first(given, ASKED_MODEL.names[:3]) is not None
+    if asks and first(given, USAGE_OUT.names) is not None:
+        return Kind.MODEL
+    return Kind.AGENT if "gen_ai.agent.name" in given else Kind.OTHER

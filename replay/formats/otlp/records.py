@@ -33,7 +33,7 @@ class Event(Struct):
     time_ns: int | None = None
 
 
-class Raw(Struct, kw_only=True):
+class RawSpan(Struct, kw_only=True):
     """A span; `cut` says that attributes of it were dropped."""
 
     trace: str
@@ -70,14 +70,14 @@ def kept(resource: wire.Resource | None) -> dict[str, Json]:
     return {name: found[name] for name in KEPT if name in found}
 
 
-def raw(span: wire.Span, resource: dict[str, Json]) -> Raw | None:
+def raw_span(span: wire.Span, resource: dict[str, Json]) -> RawSpan | None:
     """A span as it stands in JSON, None where it has no id."""
     trace, name = wire.hexadecimal(span.trace_id), wire.hexadecimal(span.span_id)
     if trace is None or name is None:
         return None
     start, end = wire.nanos(span.start_time_unix_nano), wire.nanos(span.end_time_unix_nano)
     status = span.status
-    return Raw(
+    return RawSpan(
         trace=trace,
         id=name,
         parent=wire.hexadecimal(span.parent_span_id),

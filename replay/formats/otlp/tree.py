@@ -1,31 +1,28 @@
 """The spans of one trace put together: each kind to its own, tools to the calls that asked.
 
-A tool span knows its call by the call's id within its thread, else by the tool's name; where the
-model's answers hold no calls at all, it belongs to the model call it stands beside. A call that no
-span ran is known by what the model said and was answered.
+A span that tells of a model call which another span tells of already is no call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import pairwise
 from typing import Any
 
 from msgspec import structs
 
 from replay.depth import TOO_DEEP
-from replay.formats.fields import known, listed, obj, word
-from replay.formats.intake import Tally
-from replay.formats.openinference.attributes import grown, parsed
-from replay.formats.openinference.pairs import Pairs, Wanted, told_of
+from replay.formats.common import known, listed, obj, word
+from replay.formats.openinference.calls import Pairs, PendingCall, told_of
+from replay.formats.openinference.exports import grown, parsed
 from replay.formats.otlp import calls as figures
 from replay.formats.otlp import names
-from replay.formats.otlp.contexts import Before, Conversations
-from replay.formats.otlp.kinds import Kind, operation_of
+from replay.formats.otlp.calls import Before, Conversations, talk
+from replay.formats.otlp.held import Known
 from replay.formats.otlp.messages import words
-from replay.formats.otlp.prompts import talk
-from replay.formats.otlp.records import Raw
-from replay.formats.otlp.spans import Known
-from replay.formats.otlp.twice import repeated
+from replay.formats.otlp.names import Kind, operation_of
+from replay.formats.otlp.records import SERVER, RawSpan
+from replay.formats.source import Tally
 from replay.messages import calls, parse_arguments
 from replay.steps import Threads
 from replay.trace import (
@@ -147,7 +144,7 @@ class Builder:
         )
         self._spans.append(made)
 
-    def _neighbour(self, raw: Raw) -> ModelCall | None:
+    def _neighbour(self, raw: RawSpan) -> ModelCall | None:
         """The model call before a tool span under one parent, where its message holds no calls (it
         wrote code or prose that the framework acted on), or was not recorded and it ended for a
         tool to be called."""
@@ -159,7 +156,7 @@ class Builder:
             return beside if beside.response.stop == "tool" else None
         return None if calls(message) else beside
 
-    def _settle(self, wanted: Wanted) -> None:
+    def _settle(self, wanted: PendingCall) -> None:
         """Give a call its answer; one that no span ran becomes a span here."""
         if wanted.slot is None:
             self._spans.append(told_of(wanted))
@@ -194,7 +191,7 @@ def _fields(span: Known, name: str | None = None) -> dict[str, Any]:
     }
 
 
-def _error(raw: Raw) -> str:
+def _error(raw: RawSpan) -> str:
     """Why a failed span failed: its status, else the exception it saw, else the kind of it."""
     if raw.message:
         return raw.message
@@ -268,3 +265,74 @@ def count_spans(spans: Iterable[AnySpan], tally: Tally) -> None:
             if span.usage is not None:
                 tally.counts["input_tokens"] += span.usage.input_tokens or 0
                 tally.counts["output_tokens"] += span.usage.output_tokens or 0
+
+
+LEVELS = 32
+"""How far apart two spans of one call may hang."""
+
+
+def repeated(found: Collection[Known]) -> dict[str, str]:
+    """The span that is kept for each one that repeats it."""
+    by_id = {span.raw.id: span.raw for span in found}
+    models = {span.raw.id: span for span in found if span.kind is Kind.MODEL}
+    kept: dict[str, str] = {}
+    for group in _groups(models, by_id):
+        best = max(group, key=_worth)
+        kept.update({raw.id: best.id for raw in group if raw is not best})
+    return kept
+
+
+def _groups(models: dict[str, Known], by_id: dict[str, RawSpan]) -> list[list[RawSpan]]:
+    """Spans of one call, two and more together."""
+    group_of: dict[str, list[RawSpan]] = {}
+    by_response: dict[str, list[RawSpan]] = {}
+    for span in models.values():
+        raw, response = span.raw, span.word(names.RESPONSE)
+        if response is not None:
+            by_response.setdefault(response, []).append(raw)
+        above = by_id.get(raw.parent or "")
+        if raw.kind == SERVER and above is not None and above.id in models:
+            _join(group_of, raw, above)
+    for alike in by_response.values():
+        for one, other in pairwise(alike):
+            if _same(one, other, by_id):
+                _join(group_of, one, other)
+    several = {id(group): group for group in group_of.values() if len(group) > 1}
+    return list(several.values())
+
+
+def _join(group_of: dict[str, list[RawSpan]], one: RawSpan, other: RawSpan) -> None:
+    into = group_of.setdefault(one.id, [one])
+    from_ = group_of.setdefault(other.id, [other])
+    if into is from_:
+        return
+    into += from_
+    group_of.update({raw.id: into for raw in from_})
+
+
+def _same(one: RawSpan, other: RawSpan, by_id: dict[str, RawSpan]) -> bool:
+    """Do spans of one response lie in one another, or beside one another at the same time? One
+    that was answered from a cache has the response too, but later."""
+    if _is_above(one, other, by_id) or _is_above(other, one, by_id):
+        return True
+    if one.parent != other.parent or None in (one.start_ns, one.end_ns, other.start_ns):
+        return False
+    starts, ends = (one.start_ns or 0, other.start_ns or 0), (one.end_ns or 0, other.end_ns or 0)
+    return max(starts) < min(ends)
+
+
+def _is_above(one: RawSpan, other: RawSpan, by_id: dict[str, RawSpan]) -> bool:
+    above = by_id.get(other.parent or "")
+    for _ in range(LEVELS):
+        if above is None or above is one:
+            return above is one
+        above = by_id.get(above.parent or "")
+    return False
+
+
+def _worth(raw: RawSpan) -> tuple[bool, bool, int]:
+    """The one with the messages, the caller's before the server's, the one nearest the wire."""
+    told = names.INPUT in raw.attributes or any(
+        name.startswith(("gen_ai.prompt.", "llm.input_messages.")) for name in raw.attributes
+    )
+    return told, raw.kind != SERVER, raw.start_ns or 0

@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from replay.errors import BadTrace
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.onfile import plain_file
+from replay.formats.source import Head, Source, Tally, plain_file
 from replay.formats.sqlite import llm, mlflow, phoenix
 from replay.formats.sqlite.database import MAGIC, Database, opened, tables
 from replay.trace import Batch, Level

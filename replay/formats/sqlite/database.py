@@ -26,7 +26,7 @@ from urllib.parse import quote
 
 from replay.errors import BadTrace
 from replay.files import new, private_folder
-from replay.formats.intake import Head
+from replay.formats.source import Head
 
 Row: TypeAlias = dict[str, Any]
 

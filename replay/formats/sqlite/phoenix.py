@@ -14,10 +14,9 @@ from msgspec import structs
 
 from replay.errors import BadTrace
 from replay.formats import openinference
-from replay.formats.fields import known, obj, word
-from replay.formats.intake import Tally, decode
-from replay.formats.openinference.attributes import flat
-from replay.formats.openinference.exports import Raw, phoenix_span
+from replay.formats.common import known, obj, word
+from replay.formats.openinference.exports import Raw, flat, phoenix_span
+from replay.formats.source import Tally, decode
 from replay.formats.sqlite.database import Database, Row
 from replay.trace import Batch, Json, SourceScore
 

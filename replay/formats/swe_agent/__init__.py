@@ -11,14 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from replay.formats import swe_bench
-from replay.formats.fields import known, obj, word
-from replay.formats.intake import Head, Source, Tally
-from replay.formats.litellm import cost
-from replay.formats.normal import count, derived_id, number
-from replay.formats.swe_agent.document import Attempt, attempts
-from replay.formats.swe_agent.shown import model
-from replay.formats.swe_agent.tell import spans
+from replay.formats import sidecars
+from replay.formats.common import cost, count, derived_id, known, number, obj, word
+from replay.formats.source import Head, Source, Tally
+from replay.formats.swe_agent.spans import Attempt, attempts, model, spans
 from replay.messages import content_text
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, Outcome, SourceScore
 
@@ -46,7 +42,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     raw, told = attempts(source, tally)
     info = obj(raw.get("info")) or told[-1].info
     task = _instance(told[0], source)
-    verdict = swe_bench.beside(source, task)
+    verdict = sidecars.verdict_of(source, task)
     totals = obj(info.get("model_stats"))
     _count(told, totals, tally)
     root = derived_id(task, *(each for attempt in told for each in _content(attempt)))
@@ -133,7 +129,7 @@ def _title(attempt: Attempt) -> str | None:
     """The first line of the task, which the first message asks for that is no demonstration."""
     for entry in attempt.history:
         if entry.get("role") == "user" and not entry.get("is_demo"):
-            return swe_bench.first_line(content_text(entry.get("content")))
+            return sidecars.first_line(content_text(entry.get("content")))
     return None
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay import canon
+from replay import digests
 from replay.errors import ModelRefused
 from replay.models.demo import plan, request
-from replay.models.demo.chance import Chance
 from replay.models.demo.mind import Mind
 from replay.models.demo.plan import Act
+from replay.models.demo.rules import Chance
 from replay.trace import Json
 
 CHARACTERS_PER_TOKEN = 4
@@ -25,7 +25,7 @@ CHARACTERS_PER_TOKEN = 4
 
 
 class Demo:
-    """`replay.models.Model` without a model: rule-based, local, free."""
+    """`replay.models.protocol.Model` without a model: rule-based, local, free."""
 
     name = "demo"
 
@@ -82,4 +82,4 @@ def _message(act: Act, body: dict[str, Any], chance: Chance) -> dict[str, Any]:
 
 
 def _tokens(value: Json) -> int:
-    return -(-len(canon.canonical(value)) // CHARACTERS_PER_TOKEN)
+    return -(-len(digests.canonical(value)) // CHARACTERS_PER_TOKEN)

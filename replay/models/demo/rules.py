@@ -1,15 +1,14 @@
 """Which sentences the demo model obeys, and what it does where a prompt lacks them.
 
-One readable table, from an ordinary English sentence to a habit. A sentence is read wherever the
-model meets one: the system prompt, a tool's description, what a user writes. A hedge ("usually",
-"try to") halves a rule, so the model follows it in half of its answers; a sentence that says the
-thing is not needed is no rule at all.
+Its only source of chance is a hash of what it was asked and which sample this is.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -195,3 +194,42 @@ def _blocks(text: str) -> Iterator[str]:
             block = ""
         block = f"{block} {line.strip()}".strip()
     yield block
+
+
+_RANGE = float(1 << 64)
+
+
+class Chance:
+    """Draws for one request. `fingerprint` identifies what was asked, `sample` which answer."""
+
+    def __init__(self, fingerprint: str, sample: int) -> None:
+        self._seed = f"{fingerprint}|{sample}"
+
+    def hex(self, *about: str) -> str:
+        """64 hex digits that stand for the decision `about`."""
+        return hashlib.sha256("|".join((self._seed, *about)).encode()).hexdigest()
+
+    def unit(self, *about: str) -> float:
+        """A number in [0, 1)."""
+        return int(self.hex(*about)[:16], 16) / _RANGE
+
+    def happens(self, probability: float, *about: str) -> bool:
+        return self.unit(*about) < probability
+
+    def one_of(self, options: tuple[int, ...], *about: str) -> int:
+        return options[int(self.unit(*about) * len(options))]
+
+    def softmax(self, scores: Mapping[str, float], temperature: float, *about: str) -> str:
+        """One of the names, the better its score the likelier; `scores` must not be empty.
+
+        At the temperature the demo model uses, a lead of a few tenths is a certainty and a lead
+        of a few hundredths is nearly a coin toss.
+        """
+        best = max(scores.values())
+        weights = {name: math.exp((each - best) / temperature) for name, each in scores.items()}
+        left = self.unit(*about) * sum(weights.values())
+        for name, weight in weights.items():
+            left -= weight
+            if left < 0:
+                return name
+        return max(scores, key=lambda name: scores[name])

@@ -1,0 +1,329 @@
+"""What commands share: the database, its key, printing a view as text or JSON, live calls and
+limits."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from getpass import getpass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+from click.core import ParameterSource
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from arc_tui.config import read_redaction
+from arc_tui.features.replay.expectation import CannotTell
+from arc_tui.places import database
+from arc_tui.ui import format
+from arc_tui.ui.format import count, escaped, one_line, plain
+from arc_tui.views.runs import apart_words
+from replay.budget import Limits
+from replay.errors import ArcError, ModelRefused, OfflineMiss, StoreUnusable
+from replay.locked.estimate import Estimate
+from replay.models import protocol
+from replay.models.cached import lacking
+from replay.models.wire import require_key
+from replay.store import encryption
+from replay.store.backup import copied
+from replay.store.handle import Store, mask_with
+from replay.store.text_index import filling
+from taxonomy.held_out import HeldOutNote
+from taxonomy.judgements.diagnoses import undiagnosed
+from taxonomy.judgements.schema import open_ledger
+
+E = TypeVar("E")
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+MORE_THAN_NOTHING = click.FloatRange(min=0, min_open=True)
+
+_OPTIONS = (
+    click.option("--model", help="The model to ask; for a replay the trace's own by default."),
+    click.option("--live", is_flag=True, help="Allow calls to a server; needs a limit."),
+    click.option("--budget", type=MORE_THAN_NOTHING, help="Spend at most this many USD."),
+    click.option("--max-calls", type=click.IntRange(min=1), help="Make at most this many calls."),
+    click.option("--max-tokens", type=click.IntRange(min=1), help="Use at most this many tokens."),
+    click.option("--max-minutes", type=MORE_THAN_NOTHING, help="Take at most this long."),
+)
+
+
+def live_options(command: Fn) -> Fn:
+    """`--model`, `--live` and the limits, as `model`, `live`, `budget`, `max_*`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def limits(options: dict[str, Any]) -> Limits:
+    """The limits out of a command's options."""
+    return Limits(
+        usd=options["budget"],
+        calls=options["max_calls"],
+        tokens=options["max_tokens"],
+        minutes=options["max_minutes"],
+    )
+
+
+def said_before(
+    estimated: Callable[[], E],
+    words: Callable[[E], str],
+    *,
+    only: bool,
+    live: bool,
+    as_json: bool,
+) -> bool:
+    """Say what would be asked before anything live is; is that all that was wanted (`only`)?
+
+    Raises ModelRefused before it says anything where a server would be asked without a key.
+    """
+    if live and not only:
+        refuse_keyless(estimated)
+    if only and as_json:
+        print_json(estimated())
+    elif only or live:
+        click.echo(words(estimated()), err=not only)
+    return only
+
+
+def refuse_keyless(look: Callable[[], object]) -> None:
+    """Raises ModelRefused where there is no key, and `look`, which asks nobody, lacks an answer of
+    a server: what is stored needs none."""
+    try:
+        require_key(protocol.server_url())
+    except ModelRefused:
+        with lacking() as names, suppress(OfflineMiss, CannotTell):
+            look()
+        if names:
+            raise
+
+
+def refuse_missing(missing: int, model: str | None) -> None:
+    """Raises OfflineMiss where answers were not stored, once all that is known was shown."""
+    if missing:
+        raise OfflineMiss(
+            f"{format.count(missing, 'answer')} of {model} not stored",
+            "--live with a limit (--budget USD) asks for them",
+        )
+
+
+def refuse_unfinished(ended: str | None) -> None:
+    """Raises ModelRefused where the model declined to go on, once all that is known was shown."""
+    if ended is not None:
+        raise ModelRefused(f"not finished: {ended}")
+
+
+def refuse_unanswered(*, wanted: bool, answers: int) -> None:
+    """Raises ModelRefused where answers were `wanted` and none came: each request was declined,
+    and what was shown says why. That is no answer, and so no "no"."""
+    if wanted and not answers:
+        raise ModelRefused("no request was answered", "what is printed says why")
+
+
+def foreseen(estimate: Estimate) -> str:
+    """What is about to be asked of a server, in one line."""
+    price = "price unknown" if estimate.usd is None else f"about {format.usd(estimate.usd)}"
+    said = (
+        f"{format.count(estimate.calls, 'live call')} at first, {estimate.stored} answered already;"
+        f" {format.tokens(estimate.input_tokens)} tokens in, {price}"
+    )
+    if estimate.most_calls <= estimate.calls:
+        return said
+    most = "" if estimate.most_usd is None else f", {format.usd(estimate.most_usd)}"
+    return f"{said}; at most {format.number(estimate.most_calls)} where samples disagree{most}"
+
+
+def ask_for_key(file: Path) -> str:
+    """The key of a file, typed. Raises StoreUnusable where nobody can type it."""
+    if not _can_ask():
+        raise StoreUnusable(
+            f"{file}: is encrypted, and there is no terminal to ask for its key",
+            f"set {encryption.KEY}, or {encryption.KEY_FILE} to a file that holds the key",
+        )
+    return getpass(f"key of {one_line(str(file))}: ", sys.stderr)
+
+
+def ask_for_new_key(file: Path) -> str:
+    """A new key for a file, typed twice. Raises ArcError where the two are not the same."""
+    if not _can_ask():
+        raise ArcError(
+            "there is no terminal to ask for a key", "--key-from env takes it from a variable"
+        )
+    key = encryption.fit(getpass(f"new key of {one_line(str(file))}: ", sys.stderr))
+    if getpass("the same once more: ", sys.stderr) != key:
+        raise ArcError("that was not the same key twice")
+    return key
+
+
+def unlock(file: Path) -> None:
+    """Know the key of a database before threads need it, or the app has the screen; from then on
+    nobody is asked."""
+    opened = encryption.connect(file, 0.0)
+    if opened is not None:
+        opened.close()
+    encryption.ask_with(None)
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty() and threading.current_thread() is threading.main_thread()
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PIPED_WIDTH = 160
+_GAP = "  "
+_LEAST = 4
+
+encryption.ask_with(ask_for_key)  # whoever runs a command may be asked for the key of its database
+mask_with(read_redaction)
+
+
+def db_option(command: F) -> F:
+    """`--db` after the command's name too; the one before it is the default."""
+    return click.option(
+        "--db",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="The database to use.",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """`--json`: the view as JSON, its keys as documented."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def held_out_option(command: F) -> F:
+    """`--with-held-out`: nobody looks at what is kept for a test by accident."""
+    return click.option(
+        "--with-held-out", is_flag=True, help="The runs of held-out tasks too, else hidden."
+    )(command)
+
+
+def say_apart(given: HeldOutNote) -> None:
+    """On stderr, how many runs of held-out tasks are hidden."""
+    if given.runs and not given.shown:
+        click.echo(f"{apart_words(given)} (--with-held-out shows them)", err=True)
+
+
+def open_store(db: Path | None) -> Store:
+    """The store that was asked for, on this command or before it."""
+    outer = click.get_current_context().find_root().obj
+    indexing, copying = filling.set(_indexing), copied.set(_copied)
+    try:
+        return open_ledger(database(db or outer))
+    finally:
+        filling.reset(indexing)
+        copied.reset(copying)
+
+
+def _copied(path: Path) -> None:
+    click.echo(f"an older database: copied to {path} before it was changed", err=True)
+
+
+def _indexing(done: int, total: int) -> None:
+    """Said on a terminal while a database of an older version gets its index."""
+    if sys.stderr.isatty():
+        end = done == total
+        click.echo(f"\rreading {done} of {total} messages for the search", err=True, nl=end)
+
+
+def with_database(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of an `arc` command, with `--db` as it was given to this one."""
+    context: click.Context | None = click.get_current_context()
+    while context is not None:
+        if context.get_parameter_source("db") is ParameterSource.COMMANDLINE:
+            return (words[0], "--db", str(context.params["db"]), *words[1:])
+        context = context.parent
+    return tuple(words)
+
+
+def open_judged(db: Path | None) -> Store:
+    """The same store once the rules have seen every trace of it as they are today.
+
+    After another version of them, or when a judge's time ran out, some wait to be looked at; in a
+    database that may only be read they go on waiting.
+    """
+    store = open_store(db)
+    waiting = len(undiagnosed(store))
+    if waiting and store.read_only:
+        older = f"{count(waiting, 'trace')} not analysed, or by older rules"
+        click.echo(f"{store.path}: read-only; {older}", err=True)
+    elif waiting:
+        click.echo(f"the rules look at {count(waiting, 'trace')} anew", err=True)
+        diagnose_new(store)
+    return store
+
+
+def diagnose_new(store: Store) -> None:
+    """Let the rules look at what they have not seen, and say where they failed."""
+    from arc_tui import importing
+
+    for error in importing.drained(importing.diagnose_new(store)):
+        click.echo(f"arc: {one_line(error)}", err=True)
+
+
+def print_json(value: Any) -> None:
+    """A value as indented JSON on stdout."""
+    said = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    sys.stdout.buffer.write(escaped(said).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+class PlainConsole(Console):
+    """Shows foreign text and never obeys it: whatever is printed, no control character of it is."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else plain(segment.text)
+            yield segment if text == segment.text else segment._replace(text=text)
+
+
+def console(*, err: bool = False) -> Console:
+    """A console that colours only a terminal and gives a pipe room."""
+    stream = sys.stderr if err else sys.stdout
+    width = None if stream.isatty() else PIPED_WIDTH
+    return PlainConsole(file=stream, width=width, highlight=False, emoji=False, markup=False)
+
+
+def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> None:
+    """Rows under a dim head, each column as wide as its widest cell.
+
+    On a terminal the widest columns are cut until a row fits the line; a pipe gets all of it.
+    """
+    texts = [list(columns), *([_plain(cell) for cell in row] for row in rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*texts, strict=True)]
+    if not out.is_terminal:  # no colour, nothing to cut: no need for Rich to lay it out
+        for text in texts:
+            line = _GAP.join(map(set_cell_size, text, widths)).rstrip()
+            out.file.write(plain(line) + "\n")
+        return
+    widths = fitted(widths, out.width - len(_GAP) * (len(widths) - 1))
+    for row in [[Text(name, "dim") for name in columns], *rows]:
+        shown_line = Text()
+        for cell, width in zip(row, widths, strict=True):
+            shown = cell.copy() if isinstance(cell, Text) else Text(cell)
+            shown.truncate(width, overflow="ellipsis", pad=True)
+            shown_line.append_text(shown).append(_GAP)
+        shown_line.rstrip()
+        out.print(shown_line, soft_wrap=True)
+
+
+def fitted(widths: Sequence[int], room: int) -> list[int]:
+    """The widths, the widest made smaller until all fit the room (none under four)."""
+    cut = list(widths)
+    while sum(cut) > room and max(cut) > _LEAST:
+        widest = cut.index(max(cut))
+        cut[widest] -= 1
+    return cut
+
+
+def _plain(cell: Text | str) -> str:
+    return cell.plain if isinstance(cell, Text) else cell

@@ -1,0 +1,225 @@
+"""The command line. `arc WORD` is a command, else an existing file, else a did-you-mean.
+
+Results go to stdout, everything else to stderr. Each command lives in the module of its
+family and
+is loaded when it is called: `arc ls` imports neither Textual nor the SDK.
+
+Commands that are loaded when they are called: `arc ls` imports neither Textual nor the SDK.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from arc_tui import __version__
+from replay import files
+from replay.errors import ArcError, Stopped
+
+
+class Lazy(click.Group):
+    """A group whose commands stand in `places`, as `module:name` by their word, in the order of its
+    help."""
+
+    def __init__(self, *args: Any, places: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self.places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        place = self.places.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+COMMANDS: dict[str, str] = {
+    "open": "arc_tui.open:open_",
+    "demo": "arc_tui.open:demo",
+    "import": "arc_tui.features.imports.command:import_",
+    "record": "arc_tui.features.record.command:record",
+    "listen": "arc_tui.features.record.command:listen",
+    "hook": "arc_tui.features.record.command:hook",
+    "serve": "arc_tui.serve.command:serve",
+    "attach": "arc_tui.features.imports.command:attach",
+    "ls": "arc_tui.features.runs.command:ls",
+    "find": "arc_tui.features.runs.command:find",
+    "last": "arc_tui.open:last",
+    "show": "arc_tui.features.trace.command:show",
+    "brief": "arc_tui.features.trace.command:brief",
+    "break": "arc_tui.features.trace.command:break_",
+    "compare": "arc_tui.features.compare.command:compare",
+    "money": "arc_tui.features.cost.command:money",
+    "tag": "arc_tui.features.tagging:tag",
+    "tags": "arc_tui.features.tagging:tags",
+    "pareto": "arc_tui.features.failures.command:pareto",
+    "stats": "arc_tui.features.stats.command:stats",
+    "score": "arc_tui.features.judge.command:score",
+    "vary": "arc_tui.features.paraphrase.command:vary",
+    "label": "arc_tui.features.calibration.command:label",
+    "calibrate": "arc_tui.features.calibration.command:calibrate",
+    "replay": "arc_tui.features.replay.command:replay",
+    "edits": "arc_tui.features.replay.edits:edits",
+    "bisect": "arc_tui.features.bisect.command:bisect",
+    "try": "arc_tui.features.edit_test.command:try_",
+    "probe": "arc_tui.features.probes.command:probe",
+    "inject": "arc_tui.features.error_injection.command:inject",
+    "formats": "arc_tui.features.imports.formats:formats_command",
+    "verify": "arc_tui.features.database.recover:verify",
+    "db": "arc_tui.features.database.group:db",
+    "doctor": "arc_tui.features.doctor:doctor",
+    "config": "arc_tui.features.settings.command:config",
+    "help": "arc_tui.features.help.command:help_",
+}
+"""Command by name, in the order of `arc --help`."""
+
+USER_ERROR, BUG, INTERRUPTED = 2, 3, 130
+
+
+class Commands(Lazy):
+    """A word that is no command may be a file."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        if word not in COMMANDS and (word == "-" or Path(word).exists()):
+            return "open", self.get_command(ctx, "open"), args
+        if word not in COMMANDS:
+            raise click.UsageError(_no_command(word))
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is None or all(each.type is not click.UNPROCESSED for each in command.params):
+            _refuse_halves(rest)
+        return name, command, rest
+
+
+def _refuse_halves(words: list[str]) -> None:
+    """A word that is not UTF-8 may be the name of a file, and nothing else."""
+    from replay.written import refuse_halves
+
+    refuse_halves(*(word for word in words if not os.path.exists(word)))
+
+
+def _no_command(word: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, COMMANDS, n=1, cutoff=0.5)
+    hint = f"did you mean `arc {near[0]}`?" if near else "`arc --help` lists the commands"
+    return f"{word!r} is neither a command nor a file; {hint}"
+
+
+@click.group(
+    cls=Commands,
+    places=COMMANDS,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option(
+    "--db",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="ARC_DB",
+    help="The database (ARC_DB, else the platform's data folder).",
+)
+@click.version_option(__version__, prog_name="arc")
+@click.pass_context
+def cli(ctx: click.Context, db: Path | None) -> None:
+    """Find the step where an agent run broke, and try another prompt on it.
+
+    `arc` alone opens the app; `arc FILE…` imports the files first.
+    """
+    ctx.obj = db
+    if ctx.invoked_subcommand != "doctor":  # which says what was left
+        files.sweep()
+    if ctx.invoked_subcommand is None:
+        command = cli.get_command(ctx, "open")
+        assert command is not None
+        ctx.invoke(command)
+
+
+def main() -> None:
+    """The entry point: runs a command and turns what went wrong into a sentence and a code."""
+    _take_any_output()
+    output = sys.stdout
+    try:
+        code = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+    except Stopped as stopped:
+        _say(stopped.message, stopped.hint)
+        sys.exit(INTERRUPTED)
+    except ArcError as error:
+        sys.exit(_say(error.message, error.hint))
+    except click.exceptions.Abort:
+        sys.exit(INTERRUPTED)
+    except click.ClickException as error:
+        sys.exit(_say(error.format_message()))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except SystemExit as ended:
+        # The reader of a pipe had enough: rich says so, and click takes the output away.
+        if sys.stdout is output and not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        sys.exit(0)
+    except BrokenPipeError:
+        _drop_output()
+        sys.exit(0)
+    except OSError as error:
+        if error.errno not in _CANNOT_PRINT or error.filename is not None:
+            _report_bug()
+            sys.exit(BUG)
+        _drop_output()
+        sys.exit(_say(f"cannot print the result: {error.strerror}"))
+    except Exception:  # the last resort: a bug is reported as one
+        _report_bug()
+        sys.exit(BUG)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+_CANNOT_PRINT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EFBIG}
+"""What a full or broken output says, where no file is named."""
+
+
+def _take_any_output() -> None:
+    """Printing never fails for a sign that an encoding lacks, nor for a stream that is closed."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """What is still to be printed at the end of the process goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _report_bug() -> None:
+    from arc_tui.ui.format import plain
+    from replay.redact import Redactor
+
+    click.echo(plain(Redactor(b"").text(traceback.format_exc())), nl=False, err=True)
+
+
+def _say(message: str, hint: str = "") -> int:
+    from arc_tui.ui.format import one_line
+
+    click.echo(f"arc: {one_line(message)}", err=True)
+    if hint:
+        click.echo(f"     {one_line(hint)}", err=True)
+    return USER_ERROR

@@ -1,0 +1,331 @@
+"""`arc bisect`: which of many prompt versions, hunks or steps is the one that broke a run?
+
+With `--steps` it asks another question, which `arc_tui.features.bisect_steps.command` answers.
+
+A bisection as `arc bisect` prints it: the sentence, a row a version, what was asked and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from rich.console import Console
+from rich.text import Text
+
+from arc_tui.cli import (
+    console,
+    db_option,
+    json_option,
+    limits,
+    live_options,
+    open_store,
+    print_json,
+    print_table,
+    refuse_unanswered,
+    refuse_unfinished,
+    said_before,
+)
+from arc_tui.features.bisect.plan import Outlook, Wanted, estimated
+from arc_tui.features.bisect.run import bisecting
+from arc_tui.features.bisect.versions import Source, of_files, of_git
+from arc_tui.features.bisect.view import EMPTY, BisectView, VersionRow
+from arc_tui.features.bisect_steps.command import bisect_steps, steps_options, steps_wanted
+from arc_tui.features.replay.command import named_edit
+from arc_tui.ui import format
+from replay.bisection.rounds import SURE, Settings
+from replay.edit.changes import Edit
+from replay.errors import ArcError, BadEdit
+from replay.store.handle import Store
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_MOST = 200
+
+
+@click.command()
+@click.argument("trace")
+@click.argument("versions", nargs=-1, type=_FILE, metavar="[VERSION]…")
+@click.option(
+    "--git",
+    "revisions",
+    nargs=2,
+    metavar="PATH A..B",
+    help="The revisions of one file, instead of files; the work tree is not touched.",
+)
+@click.option("--old", type=_FILE, help="The hunks between this prompt …")
+@click.option("--new", type=_FILE, help="… and this one, instead of versions.")
+@click.option(
+    "--prefix", is_flag=True, help="From which step on does --fix not save the run any more?"
+)
+@click.option(
+    "--fix",
+    "fixes",
+    multiple=True,
+    metavar="FILE|NAME",
+    help="The edit that --prefix tries: a prompt, a TOML file, a kept edit; repeatable.",
+)
+@click.option(
+    "--expect",
+    metavar="E",
+    help="What a good answer does: 'tool=get_order', rule (what was found there), gold, judge.",
+)
+@click.option("--judge", metavar="NAME", help="Who judges; `demo` judges by rule.")
+@click.option(
+    "--at", type=click.IntRange(min=0), metavar="STEP", help="The step; else where it broke."
+)
+@click.option("--free", is_flag=True, help="Judge whole free runs, not one answer.")
+@click.option("--allow-stale", is_flag=True, help="Free runs: a read may get an older answer.")
+@click.option("--max-steps", type=click.IntRange(min=1), help="Free runs: at most N answers.")
+@click.option(
+    "--sure",
+    type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+    default=SURE,
+    help="How likely the named one must be.",
+)
+@click.option(
+    "--most", type=click.IntRange(min=2), help=f"Give up after N answers ({_MOST} for versions)."
+)
+@click.option(
+    "-m",
+    "--at-once",
+    type=click.IntRange(1, 20),
+    default=4,
+    help="Answers asked for in one round; 1 asks fewest.",
+)
+@click.option("--no-check", is_flag=True, help="Leave out the fresh answers at the end.")
+@click.option("-k", "samples", type=click.IntRange(1, 100), help="Samples of each, with --steps.")
+@click.option("--resample", is_flag=True, help="Ask afresh; what is kept stays.")
+@steps_options
+@live_options
+@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
+@json_option
+@db_option
+def bisect(
+    trace: str,
+    only_estimate: bool,
+    as_json: bool,
+    db: Path | None,
+    **options: Any,
+) -> int:
+    """Find the prompt version, revision or hunk that broke a step. Runs no tool.
+
+    VERSION… are prompt files (or TOML edits), the oldest first. Answers are stored: killed and run
+    again, it asks only the rest. Exit code 0: one is named; 1: none is; 2: it cannot be asked, or
+    was not finished.
+    """
+    _refuse_mixed(options)
+    with open_store(db) as store:
+        if options["steps"]:
+            steps = steps_wanted(
+                trace,
+                options,
+                fix=_fix(store, options["fixes"]),
+                samples=options["samples"],
+                expect=options["expect"],
+                allow_stale=options["allow_stale"],
+                judge=options["judge"],
+                most=options["most"],
+            )
+            return bisect_steps(store, steps, as_json=as_json, only_estimate=only_estimate)
+        wanted = _wanted(store, trace, options)
+        if said_before(
+            lambda: estimated(store, wanted),
+            _foreseen,
+            only=only_estimate,
+            live=wanted.live,
+            as_json=as_json,
+        ):
+            return 0
+        views: list[BisectView] = []
+        try:
+            with closing(bisecting(store, wanted)) as going:
+                _drain(going, views)
+        except ArcError:  # what was judged until then is worth its place on the screen
+            if views and views[-1].samples:
+                _show(views[-1], as_json=as_json)
+            raise
+    view = views[-1] if views else EMPTY
+    _show(view, as_json=as_json)
+    refuse_unfinished(view.ended)
+    refuse_unanswered(wanted=view.samples > 0, answers=view.asked + view.kept)
+    return 0 if view.named else 1
+
+
+def _wanted(store: Store, trace: str, options: dict[str, Any]) -> Wanted:
+    old, new = options["old"], options["new"]
+    texts = of_files([old, new]) if old and new else [None, None]
+    return Wanted(
+        trace=trace,
+        sources=tuple(_sources(options)),
+        old=texts[0],
+        new=texts[1],
+        fix=_fix(store, options["fixes"]),
+        expect=options["expect"],
+        judge=options["judge"],
+        at=options["at"],
+        free=options["free"],
+        settings=Settings(
+            most=options["most"] or _MOST,
+            at_once=options["at_once"],
+            sure=options["sure"],
+            check=not options["no_check"],
+        ),
+        model=options["model"],
+        live=options["live"],
+        limits=limits(options),
+        resample=options["resample"],
+        allow_stale=options["allow_stale"],
+        max_steps=options["max_steps"],
+    )
+
+
+def _sources(options: dict[str, Any]) -> list[Source]:
+    if options["revisions"] is not None:
+        path, span = options["revisions"]
+        return of_git(Path(path), span)
+    return of_files(options["versions"])
+
+
+def _fix(store: Store, words: tuple[str, ...]) -> Edit | None:
+    """The edit of `--fix`: one prompt, and edits in files or by their names. None for none."""
+    prompts = [each for each in words if not each.endswith(".toml") and Path(each).exists()]
+    if len(prompts) > 1:
+        raise BadEdit("a run has one system prompt", "--fix takes one, and TOML files beside it")
+    others = tuple(each for each in words if each not in prompts)
+    return named_edit(store, Path(prompts[0]) if prompts else None, others)
+
+
+_WAYS = ("versions", "revisions", "old", "prefix", "steps")
+_SPELLED = {"versions": "VERSION…", "revisions": "--git", "old": "--old", "prefix": "--prefix"}
+_NOT_WITH_STEPS = (
+    "at", "free", "max_steps", "sure", "at_once", "no_check", "resample",
+)  # fmt: skip
+
+
+def _refuse_mixed(options: dict[str, Any]) -> None:
+    """Raises UsageError unless one thing is asked, with the options that go with it."""
+    ways = [_SPELLED.get(way, "--steps") for way in _WAYS if options[way]]
+    if len(ways) > 1:
+        raise click.UsageError(f"{' and '.join(ways)} ask different questions: give one")
+    if not ways:
+        raise click.UsageError(
+            "nothing to search: name VERSION… files, --git PATH A..B, --old F --new F,"
+            " --prefix --fix EDIT, or --steps"
+        )
+    if (options["old"] is None) != (options["new"] is None):
+        raise click.UsageError("--old and --new go together")
+    if options["prefix"] and (not options["fixes"] or options["expect"] is None):
+        raise click.UsageError("--prefix needs --fix EDIT and --expect E: what a saved run does")
+    if options["fixes"] and not (options["prefix"] or options["steps"]):
+        raise click.UsageError("--fix needs --prefix or --steps")
+    if options["samples"] is not None and not options["steps"]:
+        raise click.UsageError("-k needs --steps; a search decides how many answers it needs")
+    runs = options["free"] or options["prefix"] or options["steps"]
+    if not runs and (options["allow_stale"] or options["max_steps"] is not None):
+        raise click.UsageError("--allow-stale and --max-steps need --free or --prefix")
+    for name in _NOT_WITH_STEPS if options["steps"] else ():
+        if click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} does not go with --steps")
+
+
+def _foreseen(found: Outlook) -> str:
+    """What is about to be asked of a server, in one line."""
+    each = "" if found.calls_each == 1 else f" of up to {found.calls_each} calls"
+    many = f"about {format.count(found.samples, 'answer')} of {found.model}{each}"
+    usd = found.about_usd
+    price = "price unknown" if usd is None else f"about {format.usd(usd)}"
+    size = f"{format.tokens(found.input_tokens)} tokens in each"
+    judge = "" if found.judge is None else f"; each new one judged by a call of {found.judge}"
+    return f"{many}, at most {found.most}; {found.stored} there already{judge}; {size}, {price}"
+
+
+def _drain(work: Iterator[BisectView], views: list[BisectView]) -> None:
+    """Run to the end with a status line where stderr is a terminal."""
+    out = console(err=True)
+    with out.status("asking") as status:
+        for view in work:
+            views[:] = [view]
+            usd = format.usd(view.spent_usd, complete=view.spent_complete)
+            status.update(f"{view.samples} in, {format.one_line(view.sentence)} · spent {usd}")
+
+
+def _show(view: BisectView, *, as_json: bool) -> None:
+    if as_json:
+        print_json(view)
+    else:
+        print_bisect(console(), view)
+
+
+_BAR, _NOTE = 20, 48
+
+
+def print_bisect(out: Console, view: BisectView) -> None:
+    """The sentence, what speaks against it, the table, the rounds, the diff, what it rests on."""
+    out.print(Text(format.plain(view.sentence), "bold"), soft_wrap=True)
+    for notice in view.notices:
+        out.print(Text(format.one_line(notice), "yellow"), soft_wrap=True)
+    out.print()
+    head = ["", {"prefix": "fix from"}.get(view.kind, "version"), "bad", "first bad?", "", ""]
+    print_table(out, head, [_cells(row) for row in view.rows])
+    if view.unchanged is not None:
+        out.print(f"nothing changed: {view.unchanged:.2f}", style="dim")
+    for part in view.parts:
+        out.print(Text(format.plain(part)), soft_wrap=True)
+    for line in (*_rounds(view), "") if view.rounds else ():
+        out.print(Text(format.plain(line), "dim"), soft_wrap=True)
+    for line in view.diff:
+        out.print(Text(format.plain(line), _diff_style(line)), soft_wrap=True)
+    if view.diff:
+        out.print()
+    for line in (*view.says_not, *_footer(view)):
+        out.print(Text(format.plain(line), "dim"), soft_wrap=True)
+
+
+def _cells(row: VersionRow) -> list[Text | str]:
+    mark = "▸" if row.among else "?" if row.misfit else f"+{row.next}" if row.next else ""
+    lost = f" · {row.censored} lost" if row.censored else ""
+    likely = "" if row.likely is None else f"{row.likely:.2f}"
+    return [
+        mark,
+        format.one_line(row.name),
+        f"{row.hits}/{row.bad.n}{lost}",
+        likely,
+        format.bar(row.likely or 0.0, _BAR) if (row.likely or 0.0) >= 0.005 else "",
+        format.cut(format.one_line(row.note), _NOTE),
+    ]
+
+
+def _rounds(view: BisectView) -> Iterator[str]:
+    """What was asked, round after round, and why; the reason once where it stays the same."""
+    yield ""
+    yield "asked"
+    why = ""
+    for line in view.rounds:
+        yield f"  {format.one_line(line.versions)}{'' if line.why == why else f': {line.why}'}"
+        why = line.why
+
+
+def _diff_style(line: str) -> str:
+    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+
+
+def _footer(view: BisectView) -> Iterator[str]:
+    at = (
+        ""
+        if view.step is None
+        else f" at step {view.step}"
+        if not view.free
+        else (f" from step {view.step} on")
+    )
+    yield f"bad: {format.one_line(view.oracle)}{at}"
+    server = f" at {view.server}" if view.server else ""
+    yield (
+        f"model {view.model}{server} · {format.fidelity(view.fidelity, view.fidelity_reasons)}"
+        f" · {view.samples} + {view.checks} answers · {view.asked} asked, {view.kept} kept"
+        f" · spent {format.usd(view.spent_usd, complete=view.spent_complete)}"
+    )
+    yield f"digest {view.digest}" if view.digest is not None else "not finished: no digest"

@@ -1,0 +1,315 @@
+"""What `arc bisect` will hold against each other: which versions, at which step, by whose word.
+
+What will a bisection ask, and about what does it cost? Said before the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from msgspec import Struct, structs
+
+from arc_tui.experiments import request
+from arc_tui.experiments.models import Everyone
+from arc_tui.features.bisect.versions import BadVersions, Source, merged
+from arc_tui.features.bisect.view import BisectView, Kind, Label, text_diff
+from arc_tui.features.replay.run import break_and_notice
+from replay import kept
+from replay.bisection import foreseen
+from replay.bisection.course import bisect, bisect_hunks, spelled
+from replay.bisection.hunks import Chosen, Hunk, hunks
+from replay.bisection.rollouts import Rollouts
+from replay.bisection.rounds import USUAL, Settings
+from replay.bisection.trials import Trials
+from replay.bisection.versions import CannotAsk, Version
+from replay.budget import Budget, Limits
+from replay.edit.changes import Edit
+from replay.errors import BadEdit, ModelRefused, OfflineMiss
+from replay.free import run as free
+from replay.free.recorded_results import Terms
+from replay.locked.estimate import estimate
+from replay.locked.row import Models, fixed
+from replay.models.cached import Cached
+from replay.models.choose import DEMO, choose, default_name
+from replay.store import read
+from replay.store.handle import Store
+from replay.store.rows import trace_row
+from replay.trace import Json, Trace
+from taxonomy.expectations import JudgeDetector
+
+KEPT = "bisect/"
+"""Before the names under which results are remembered."""
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What to search. One of three: `sources`, the versions in their order; `old` and `new`, whose
+    hunks are searched; `fix`, an edit tried from each step of the run.
+
+    `expect` None is the rule's finding at the step. `at` None is where the run broke, or, for whole
+    runs (`free`), their first step. `model` None is the trace's own; live calls need a limit.
+    `resample` asks everything afresh, beside what is kept.
+    """
+
+    trace: str
+    sources: tuple[Source, ...] = ()
+    old: Source | None = None
+    new: Source | None = None
+    fix: Edit | None = None
+    expect: str | None = None
+    judge: str | None = None
+    at: int | None = None
+    free: bool = False
+    settings: Settings = USUAL
+    model: str | None = None
+    live: bool = False
+    limits: Limits = Limits()
+    resample: bool = False
+    allow_stale: bool = False
+    max_steps: int | None = None
+
+
+class KeptBisect(Struct, frozen=True, kw_only=True):
+    """What a bisection came to, as it is remembered. `range` is that of its samples."""
+
+    trace: str
+    model: str
+    range: int
+    view: BisectView
+
+
+class Plan:
+    """A search made ready: `asked` has its versions and judges their samples.
+
+    `step` is the one asked at, None for runs from the first one; `parts` are the hunks, () where
+    versions are searched; `everyone` is who will be asked. Nothing is asked here, and nothing can
+    be asked that the limits forbid. Raises as `bisecting.bisecting` does before it asks.
+    """
+
+    def __init__(self, store: Store, wanted: Wanted) -> None:
+        self.trace: Trace = read.load(store, trace_row(store, wanted.trace).trace)
+        self.settings = wanted.settings
+        self.free = wanted.free or wanted.fix is not None
+        self.notices: list[str] = []
+        self.parts: tuple[Hunk, ...] = ()
+        self.old = ""
+        self._store = store
+        self._wanted = wanted
+        self._sources: tuple[Source, ...] = ()
+        notice = break_and_notice(store, self.trace.id)[1]
+        if notice is not None:
+            self.notices.append(notice)
+        budget = Budget(wanted.limits)
+        name = wanted.model or default_name(self.trace)
+        self._model = choose(name, store, live=wanted.live, budget=budget)
+        self.range = (
+            kept.next_range(store, self.trace.id, self._model.name) if wanted.resample else 0
+        )
+        self.step = self._first_step()
+        self._judge = request.judge_of(
+            store, wanted.expect, wanted.judge, self._model.name, live=wanted.live, budget=budget
+        )
+        self.everyone = Everyone(self._model, self._judge)
+        self.asked = self._asked()
+        self._fill()
+        self.question: Json = [
+            self.trace.id,
+            self.step,
+            self.asked.name,
+            self._model.name,
+            self._model.server,
+            self.range,
+        ]
+
+    @property
+    def kind(self) -> Kind:
+        if self._wanted.fix is not None:
+            return "prefix"
+        return "hunks" if self.parts else "versions"
+
+    @property
+    def hunk_names(self) -> list[str]:
+        """How the texts with none, one, two … of the hunks are called."""
+        many = len(self.parts)
+        return [spelled(frozenset(range(count)), many) for count in range(many + 1)]
+
+    def hunk_edit(self, chosen: Chosen, text: str) -> Edit | None:
+        """The edit that makes the prompt the old text with some of its hunks."""
+        name = spelled(chosen, len(self.parts))
+        return Source(name=name, text=text).edit(self.trace, self._at)
+
+    def label(self, name: str) -> Label:
+        """How a version is called, and what is known of it."""
+        source = next((each for each in self._sources if each.name == name), None)
+        if source is None:
+            return Label(name)
+        made = next((each for each in self.asked.versions if each.name == name), None)
+        recorded = ("as recorded",) if made is not None and made.edit is None else ()
+        note = " · ".join((source.note, *recorded) if source.note else recorded)
+        return Label(name, note, source.note)
+
+    def diff(self, among: Sequence[int]) -> tuple[str, ...]:
+        """What the named version changes of the one before it."""
+        if not among or not self._sources:
+            return ()
+        before, after = self._sources[min(among) - 1], self._sources[max(among)]
+        return text_diff(before.text, after.text, before.name, after.name)
+
+    # --- making ready
+
+    @property
+    def _at(self) -> int:
+        """The step whose prompt is the recorded one."""
+        return self.step if self.step is not None else 0
+
+    def _first_step(self) -> int | None:
+        wanted = self._wanted
+        if not self.free or wanted.at is not None:
+            return request.step_of(self._store, self.trace, wanted.at)
+        return None
+
+    def _asked(self) -> Trials | Rollouts:
+        wanted = self._wanted
+        if not self.free:
+            assert self.step is not None
+            oracle = request.oracle(self._store, self.trace, self.step, wanted.expect, self._judge)
+            return Trials(self.trace, oracle, self._model, range=self.range)
+        known = kept.stubs_of_trace(self._store, self.trace.id)
+        return Rollouts(
+            self.trace,
+            request.ending(self.trace, wanted.expect),
+            self._model,
+            terms=Terms(stubs=known, allow_stale=wanted.allow_stale),
+            max_steps=wanted.max_steps,
+            range=self.range,
+        )
+
+    def _fill(self) -> None:
+        wanted = self._wanted
+        if wanted.fix is not None:
+            self._from_each_step(wanted.fix)
+        elif wanted.old is not None and wanted.new is not None:
+            self.old = wanted.old.text
+            self.parts = hunks(wanted.old.text, wanted.new.text)
+            if not self.parts:
+                raise BadVersions("the two texts say the same", "name an older and a newer one")
+        else:
+            distinct = merged(wanted.sources)
+            self._sources = distinct.sources
+            self.notices += distinct.notices
+            self._add(
+                Version(name=each.name, edit=_one_model(each.edit(self.trace, self._at)))
+                for each in distinct.sources
+            )
+
+    def _add(self, versions: Iterable[Version]) -> None:
+        for each in versions:
+            self.asked.add(Version(name=each.name, edit=each.edit, start=self.step))
+
+    def _from_each_step(self, fix: Edit) -> None:
+        """The fix from each step of the run it applies to; the others are said."""
+        thread = fix.thread or (self.trace.steps[0].thread if self.trace.steps else None)
+        for step in self.trace.steps:
+            if step.thread != thread or step.index < (self.step or 0):
+                continue
+            if step.ask.response.message is None:
+                continue
+            version = Version(name=f"step {step.index}", edit=_one_model(fix), start=step.index)
+            try:
+                self.asked.add(version)
+            except CannotAsk as refusal:
+                self.notices.append(refusal.message)
+            except BadEdit as refusal:
+                self.notices.append(f"left out: {refusal.message}")
+        if len(self.asked.versions) < 2:
+            why = self.notices[-1] if self.notices else "the run has too few"
+            raise BadVersions(f"the fix can be tried from fewer than two steps: {why}")
+
+
+def _one_model(edit: Edit | None) -> Edit | None:
+    """The edit. Raises BadEdit where it would ask another model: one is asked of all versions."""
+    if edit is not None and edit.model is not None:
+        raise BadEdit(
+            f"{edit.name} sets another model, and all versions ask one", "leave set_model out"
+        )
+    return edit
+
+
+class Outlook(Struct, frozen=True, kw_only=True):
+    """What a bisection may come to.
+
+    `stored` samples are there already; about `samples` in all are wanted where a version fails in
+    1 of 10 answers before the change and in 8 of 10 after it, and never more than `most`. A sample
+    is one call, or for whole runs up to `calls_each`. `input_tokens` and `usd` are those of one
+    sample, as its recorded steps were; None where that is not known. `settled`: the search comes to
+    its end with what is stored. A `judge` is asked once more for every answer that is unlike those
+    before it, for `judge_usd`; None where no model judges.
+    """
+
+    model: str
+    stored: int
+    samples: int
+    most: int
+    calls_each: int
+    input_tokens: int
+    usd: float | None
+    settled: bool = False
+    judge: str | None = None
+    judge_usd: float | None = 0.0
+
+    @property
+    def about_usd(self) -> float | None:
+        """What the samples that are not stored are about to cost, and judging them."""
+        if self.usd is None or self.judge_usd is None:
+            return None
+        return (self.usd + self.judge_usd) * max(0, self.samples - self.stored)
+
+
+def estimated(store: Store, wanted: Wanted) -> Outlook:
+    """What `bisecting` with the same wish may ask and cost. Asks nothing.
+
+    Raises as `bisecting` does before it asks.
+    """
+    plan = Plan(store, structs.replace(wanted, live=False))
+    model = plan.asked.model
+    stored, settled = (0, False) if wanted.resample else _stored(plan)
+    if plan.parts:
+        about = foreseen.of_hunks(len(plan.parts), plan.settings)
+    else:
+        about = foreseen.of_versions(len(plan.asked.versions), plan.settings)
+    road = free.recorded_actions(plan.trace, wanted.fix, model.name, plan.step) if plan.free else []
+    steps = {each.step.index for each in road} if plan.free else {plan.step or 0}
+    with Store.open(":memory:") as empty:
+        one = Models.one(Cached(empty, model.name))
+        each = estimate(plan.trace, None, one, sampling=fixed(1), steps=steps)
+    oracle = plan.asked.oracle if isinstance(plan.asked, Trials) else None
+    judged = oracle if isinstance(oracle, JudgeDetector) and oracle.judge is not None else None
+    return Outlook(
+        model=model.name,
+        stored=stored,
+        samples=about,
+        most=plan.settings.most,
+        calls_each=free.limit_of(road, wanted.max_steps) if plan.free else 1,
+        input_tokens=each.input_tokens,
+        usd=0.0 if model.name == DEMO else each.usd,
+        settled=settled,
+        judge=judged.judge.name if judged is not None and judged.judge is not None else None,
+        judge_usd=judged.foreseen((), 1).usd if judged is not None else 0.0,
+    )
+
+
+def _stored(plan: Plan) -> tuple[int, bool]:
+    """How far the search gets with what is stored, and whether that is its end."""
+    if plan.asked.model.name == DEMO:  # it would answer
+        return 0, False
+    going = (
+        bisect_hunks(plan.asked, plan.old, plan.parts, plan.hunk_edit, plan.settings)
+        if plan.parts
+        else bisect(plan.asked, len(plan.asked.versions), plan.settings)
+    )
+    settled = False
+    with suppress(OfflineMiss, ModelRefused):
+        for _ in going:
+            pass
+        settled = True
+    return len(plan.asked.evidence), settled

@@ -1,0 +1,237 @@
+"""Where a bisection stands, as one value, and what its screen says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from arc_tui.features.bisect import view as views
+from arc_tui.features.bisect.candidates import Ground
+from arc_tui.features.bisect.plan import Outlook, Plan, Wanted, estimated
+from arc_tui.features.bisect.view import BisectView, VersionRow, text_diff
+from arc_tui.ui import format
+from replay.bisection.hunks import applied
+from replay.errors import ArcError
+from replay.models import protocol
+from replay.models.choose import DEMO, label
+from replay.statistics import rate
+from replay.store.handle import Store
+
+NOTHING = (
+    "Nothing is searched yet: ‹bisect.choose› names prompt versions, an edit, or a range of git."
+)
+
+Diffs = Mapping[str, tuple[str, ...]]
+"""What each version changes of the one before it, by its name."""
+
+HERE = {
+    "--most N": "‹bisect.most›", "--free": "‹bisect.whole›", "--model": "‹bisect.model›",
+    "--at STEP": "‹bisect.step›",
+}  # fmt: skip
+"""Options that a sentence names, and the keys of the screen that do the same."""
+
+
+def here(words: str) -> str:
+    """A sentence of the command as the screen says it: with keys, and on one line."""
+    for option, key in HERE.items():
+        words = words.replace(option, key)
+    return format.one_line(words)
+
+
+class Prospect(Struct, frozen=True, eq=False, kw_only=True):
+    """What is wanted, its versions before anything is asked, and what asking would come to."""
+
+    view: BisectView
+    diffs: Diffs
+    outlook: Outlook
+
+    @property
+    def local(self) -> bool:
+        return self.outlook.model == DEMO
+
+
+def build_prospect(store: Store, wanted: Wanted) -> Prospect:
+    """The prospect of a bisection. Asks nothing. Raises as `bisecting` does before it asks."""
+    plan = Plan(store, structs.replace(wanted, live=False))
+    model, fidelity = plan.asked.model, plan.asked.fidelity
+    view = BisectView(
+        trace=plan.trace.id,
+        kind=plan.kind,
+        status="going",
+        sentence="",
+        step=plan.step,
+        free=plan.free,
+        oracle=plan.asked.name,
+        model=label(model.name),
+        server=model.server,
+        fidelity=fidelity.level.value if fidelity is not None else None,
+        fidelity_reasons=fidelity.reasons if fidelity is not None else (),
+        notices=tuple(plan.notices),
+        rows=tuple(_rows(plan)),
+        most=plan.settings.most,
+    )
+    return Prospect(view=view, diffs=dict(_diffs(plan)), outlook=estimated(store, wanted))
+
+
+def _rows(plan: Plan) -> Iterator[VersionRow]:
+    names = plan.hunk_names if plan.parts else [each.name for each in plan.asked.versions]
+    for name in names:
+        note = plan.label(name).note
+        yield VersionRow(name=name, note=note, bad=rate(0, 0), hits=0, censored=0, likely=None)
+
+
+def _diffs(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if not plan.parts:
+        for at, version in enumerate(plan.asked.versions):
+            if at:
+                yield version.name, plan.diff([at])
+        return
+    names = plan.hunk_names
+    texts = [applied(plan.old, plan.parts, range(count)) for count in range(len(names))]
+    for at in range(1, len(names)):
+        yield names[at], text_diff(texts[at - 1], texts[at], names[at - 1], names[at])
+
+
+class BisectStage(Struct, frozen=True, eq=False, kw_only=True):
+    """A wish, what it would ask, what was asked so far, and how that ended.
+
+    `way` says what is searched, "" for nothing yet. `trouble` is why it goes no further, None
+    where nothing is wrong.
+    """
+
+    wanted: Wanted
+    at: Literal["loading", "open", "ready", "asking", "stopping", "stopped", "failed", "done"] = (
+        "loading"
+    )
+    way: str = ""
+    ground: Ground | None = None
+    prospect: Prospect | None = None
+    view: BisectView = views.EMPTY
+    trouble: ArcError | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.at in ("asking", "stopping")
+
+    @property
+    def title(self) -> str:
+        """The run, and what is searched in it."""
+        run = self.ground.run if self.ground is not None else "this run"
+        if not self.way:
+            return f"an earlier bisection · {run}" if self.view.rows else f"which edit broke {run}?"
+        return f"bisect {self.way} · {run}"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is to be said first: the verdict, or how far it is."""
+        if self.trouble is not None:
+            kept = "What was answered is kept." if self.view.samples else ""
+            return (f"{_ended(self.trouble.message)} {kept}".rstrip(),)
+        match self.at:
+            case "loading":
+                return ("Looking what can be searched.",)
+            case "open":
+                return (NOTHING,)
+            case "ready":
+                return (self._said_before,)
+            case "stopped":
+                return "Stopped; ‹bisect.run› goes on, and asks only the rest.", *self._likeliest
+            case "done":
+                return f"{here(self.view.sentence)}.", *self._next
+            case _ if not self.view.rounds:
+                return ("Asking the first round.",)
+            case _:
+                return _ended(here(self.view.sentence)), *self._likeliest
+
+    @property
+    def _said_before(self) -> str:
+        if self.prospect is None:
+            return NOTHING
+        price = "free" if self.prospect.local else f"{_cost(self.prospect.outlook)}, limit first"
+        return f"‹bisect.run› asks {extent(self.prospect.outlook)}, {price}."
+
+    @property
+    def _likeliest(self) -> tuple[str, ...]:
+        """What is likeliest so far, once there is something to go by."""
+        if not self.view.samples or self.view.unchanged is None:
+            return ()
+        shares = {row.name: row.likely or 0.0 for row in self.view.rows[1:]}
+        name = max(shares, key=lambda each: shares[each])
+        if self.view.unchanged >= shares[name]:
+            return (f"Likeliest so far: nothing changed ({self.view.unchanged:.2f}).",)
+        said = format.one_line(name)
+        said = f"lost from {said} on" if self.view.kind == "prefix" else f"{said} broke it"
+        return (f"Likeliest so far: {said} ({shares[name]:.2f}).",)
+
+    @property
+    def _next(self) -> tuple[str, ...]:
+        """What is open, and the key that goes on from there."""
+        if self.view.status == "found" and self.view.verified is None:
+            return ("No fresh answers confirmed it.",)
+        if self.view.status == "non-monotone" and len(self.wanted.sources) > 2:
+            return ("‹bisect.from_here› leaves out the versions before the one under the cursor.",)
+        return ()
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """What the result does not say."""
+        return tuple(map(here, self.view.says_not)) if self.at == "done" else ()
+
+    @property
+    def bad(self) -> str:
+        """What counts as bad, where, and by whose word; "" where that is not known yet."""
+        if not self.view.oracle:
+            return ""
+        runs = self.view.free or self.view.kind == "prefix"
+        where = "whole runs" if runs else f"at step {self.view.step}"
+        if runs and self.view.step is not None:
+            where += f" from step {self.view.step} on"
+        found = self.ground is not None and self.view.oracle == self.ground.by
+        why = f": {self.ground.why}" if found and self.ground is not None else ""
+        return f"bad {where}: {format.one_line(self.view.oracle)}{why if not runs else ''}"
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What stands against it."""
+        said = tuple(map(here, self.view.notices))
+        hint = self.trouble.hint if self.trouble is not None else ""
+        return (format.one_line(hint), *said) if hint else said
+
+    def diff_of(self, row: VersionRow) -> tuple[str, ...]:
+        """What a version changes of the one before it; of the named ones, what they all change."""
+        if row.among and self.view.diff:
+            return self.view.diff
+        return self.prospect.diffs.get(row.name, ()) if self.prospect is not None else ()
+
+
+EMPTY = BisectStage(wanted=Wanted(trace=""))
+
+
+def extent(outlook: Outlook) -> str:
+    """Whom a search asks, and about how often: `about 17 answers of demo, rule-based`."""
+    each = "" if outlook.calls_each == 1 else f" of up to {outlook.calls_each} calls"
+    stored = f", {outlook.stored} of them there" if outlook.stored else ""
+    whom = format.one_line(label(outlook.model))
+    about = f"about {format.count(outlook.samples, 'answer')}{each}{stored}"
+    return f"{whom}: {about}, at most {outlook.most}"
+
+
+def _cost(outlook: Outlook) -> str:
+    usd = outlook.about_usd
+    return "price unknown" if usd is None else f"about {format.usd(usd)}"
+
+
+def asking_price(outlook: Outlook) -> str:
+    """What is to be said before the first live call. Raises ModelRefused for no server."""
+    where = protocol.address(protocol.server_url())
+    return (
+        f"{extent(outlook)}: {format.tokens(outlook.input_tokens)} tokens in each,"
+        f" {_cost(outlook)}.\nThey go to {where}. Answers are kept and never paid for twice."
+    )
+
+
+def _ended(words: str) -> str:
+    """Words as a sentence."""
+    return f"{words[:1].upper()}{words[1:]}".rstrip(".") + "."

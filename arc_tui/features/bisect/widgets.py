@@ -1,0 +1,348 @@
+"""The versions of a bisection: how many answers were bad, and how likely each broke it.
+
+The first lines of a bisection: the verdict or how far it is, and what bounds it.
+
+The last line of a bisection: how far it is, then who was asked and what that cost.
+
+What stands behind the versions of a bisection, as a document: the diff of one, what was
+asked
+and why. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.features.bisect.state import EMPTY, BisectStage
+from arc_tui.features.bisect.view import BisectView, RoundLine, VersionRow
+from arc_tui.features.edit_test.text import interval
+from arc_tui.features.replay.pages import diff_page
+from arc_tui.features.replay.widgets import BAR, packed
+from arc_tui.ui import format
+from arc_tui.ui.document import Block, Document, Item, Keyed
+from arc_tui.ui.format import fit, spread
+from arc_tui.ui.key_names import keyed, stops
+from arc_tui.ui.list import RowList
+from arc_tui.ui.styles import TALL, FewLines, Inked, folded, noticed
+from replay.budget import Limits
+
+MARK, BAD, RATE, LIKELY = 2, 6, 8, 4
+MOST_NAME = 26
+NARROW, WIDE = 8, 16
+ROOMY = 76
+"""Cells from which on the bar of the posterior is a wide one."""
+
+UNCHANGED = "nothing changed"
+SEEN = 0.005
+"""A posterior under it prints as .00 and has no bar."""
+
+
+class BisectList(RowList):
+    """The oldest version first, then how likely it is that nothing changed."""
+
+    HELP = "the versions"
+    HEAD = 1
+    INKS = {
+        "named": "bold $bad",
+        "misfit": "bold $secondary",
+        "next": "bold $warning",
+        "quiet": "$quiet",
+        "bar": "$primary",
+    }
+
+    BINDINGS = [
+        Binding("enter", "choose", "diff", id="bisect.diff",
+                tooltip="Go to what the version changes"),
+    ]  # fmt: skip
+
+    stage: reactive[BisectStage] = reactive(EMPTY, repaint=False)
+
+    class Chosen(Message):
+        """What the version under the cursor changes is to be looked at."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows: tuple[VersionRow, ...] = ()
+        self._unchanged: float | None = None
+        self._widest = 0
+
+    @property
+    def row_count(self) -> int:
+        return len(self._rows) + (self._unchanged is not None)
+
+    @property
+    def row(self) -> VersionRow | None:
+        """The version under the cursor."""
+        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
+
+    def watch_stage(self, before: BisectStage, stage: BisectStage) -> None:
+        if before.view is not stage.view:
+            self._show(stage)
+        if before.view is not stage.view or before.at != stage.at:
+            self.post_message(self.Moved(self))
+
+    def _show(self, stage: BisectStage) -> None:
+        self._rows, self._unchanged = stage.view.rows, stage.view.unchanged
+        names = [cell_len(format.one_line(row.name)) for row in self._rows]
+        if self._unchanged is not None:
+            names.append(len(UNCHANGED))
+        self._widest = min(max(names, default=0), MOST_NAME)
+        self.rows_changed()
+        named = named_at(stage.view)
+        if named is not None:
+            self.cursor = named
+
+    @override
+    def draw_head(self, line: int, width: int) -> Text:
+        del line
+        version = "fix from" if self.stage.view.kind == "prefix" else "version"
+        cells = (
+            fit(version, self._room(width)), fit("bad", BAD, right=True), fit("interval", RATE),
+            "first bad?",
+        )  # fmt: skip
+        return Text(" " * (MARK + 1) + "  ".join(cells))
+
+    @override
+    def draw(self, index: int, width: int) -> Text:
+        if index == len(self._rows):
+            return self._draw_unchanged(width)
+        row = self._rows[index]
+        ink = self._ink(row)
+        line = Text.assemble(
+            (f" {fit(_mark(row), MARK)}", ink),
+            (fit(format.one_line(row.name), self._room(width)), ink),
+            "  ",
+            fit(f"{row.hits}/{row.bad.n}" if row.bad.n else format.UNKNOWN, BAD, right=True),
+            (f"  {fit(interval(row.bad) if row.bad.n else '', RATE)}  ", self._quiet),
+        )
+        self._append_likely(line, row.likely, width)
+        if row.next:
+            line.append(f"next ×{row.next}  ", self.ink("next"))
+        line.append(" · ".join(_beside(row)), self._quiet)
+        line.truncate(width, overflow="ellipsis")
+        return line
+
+    def _draw_unchanged(self, width: int) -> Text:
+        name = fit(UNCHANGED, self._room(width))
+        line = Text.assemble(" " * (MARK + 1), (name, self._quiet), " " * (BAD + RATE + 6))
+        self._append_likely(line, self._unchanged, width)
+        return line
+
+    def _append_likely(self, line: Text, likely: float | None, width: int) -> None:
+        """The posterior as a figure and a bar."""
+        room = WIDE if width >= ROOMY else NARROW
+        said = "" if likely is None else f"{likely:.2f}"
+        shown = likely is not None and likely >= SEEN
+        line.append(fit(said, LIKELY, right=True) + " ")
+        bar = format.bar(likely or 0.0, room) if shown else ""
+        line.append(fit(bar, room) + "  ", self.ink("bar"))
+
+    @property
+    def _quiet(self) -> Style:
+        return self.ink("quiet")
+
+    def _ink(self, row: VersionRow) -> Style | str:
+        name = "named" if row.among else "misfit" if row.misfit else ""
+        return self.ink(name) if name else ""
+
+    def _room(self, width: int) -> int:
+        """Cells of a version's name: a third of the line at most."""
+        return min(max(self._widest, len("version")), width // 3)
+
+    def action_choose(self) -> None:
+        self.post_message(self.Chosen())
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
+            self.action_choose()
+
+
+def named_at(view: BisectView) -> int | None:
+    """Where the first named version stands, None where none is."""
+    return next((at for at, row in enumerate(view.rows) if row.among), None)
+
+
+def _mark(row: VersionRow) -> str:
+    return "▸" if row.among else "?" if row.misfit else ""
+
+
+def _beside(row: VersionRow) -> list[str]:
+    said = [f"{row.censored} not judged"] if row.censored else []
+    return [*said, format.one_line(row.note)] if row.note else said
+
+
+class BisectHead(FewLines):
+    """The sentence in bold, what it does not say, the notices, what counts as bad."""
+
+    INKS = {
+        "title": "$quiet",
+        "first": "bold",
+        "trouble": "bold $bad",
+        "notice": "$warning",
+        "bounds": "$quiet",
+    }
+
+    stage: reactive[BisectStage] = reactive(EMPTY, layout=True)
+
+    @override
+    def lines(self, width: int) -> list[Text]:
+        stage, said = self.stage, partial(keyed, self.screen)
+        first, *more = map(said, stage.lines)
+        bounds = said(" ".join(stage.bounds))
+        lines = [
+            ("title", folded(stage.title, width)[:1]),
+            ("first" if stage.trouble is None else "trouble", folded(first, width)),
+            *(("", folded(each, width)) for each in more),
+            ("bounds", folded(bounds, width) if bounds else []),
+            ("notice", noticed(map(said, stage.notices), width)),
+            ("bounds", self._bad(width)),
+        ]
+        return self.inked(lines)
+
+    def _bad(self, width: int) -> list[str]:
+        """What counts as bad; once that was read, in a low terminal, on one line."""
+        if not self.stage.bad:
+            return []
+        low = self.stage.at != "ready" and self.app.size.height < TALL
+        return [fit(self.stage.bad, width).rstrip()] if low else folded(self.stage.bad, width)
+
+
+FOOT_WIDE = 100
+"""Cells from which on the bar is a long one."""
+
+
+class BisectFoot(Inked):
+    """Progress or figures."""
+
+    ALLOW_SELECT = False
+    INKS = {"done": "$primary", "left": "$line", "figures": "$quiet"}
+
+    stage: reactive[BisectStage] = reactive(EMPTY)
+
+    def render(self) -> Text:
+        stage, view = self.stage, self.stage.view
+        if not stage.running:
+            first = packed(_figures(view), self._width)[:1]
+            return Text("".join(first), self.ink("figures"))
+        outlook = stage.prospect.outlook if stage.prospect is not None else None
+        about = max(outlook.samples if outlook is not None else 0, view.samples, 1)
+        room = BAR if self._width >= FOOT_WIDE else BAR // 2
+        full = round(room * view.samples / about)
+        line = Text.assemble(
+            ("━" * full, self.ink("done")),
+            ("─" * (room - full), self.ink("left")),
+            f"  {view.samples} of about {format.count(about, 'answer')}",
+            f" · {_spent(view)}{_allowed(stage.wanted.limits)}",
+        )
+        ends = stops(self.screen, "bisect.stop", stopping=stage.at == "stopping")
+        return spread(line, Text(ends), self._width)
+
+    @property
+    def _width(self) -> int:
+        return self.content_size.width
+
+
+def _figures(view: BisectView) -> Iterator[str]:
+    """Who was asked, how often, for how much; what it rests on."""
+    where = f" at {format.one_line(view.server)}" if view.server else ""
+    if view.model:
+        yield f"{format.one_line(view.model)}{where}"
+    if view.samples:
+        checks = f" + {view.checks} to check it" if view.checks else ""
+        yield f"{format.count(view.samples, 'answer')}{checks}"
+        yield _spent(view)
+    if view.fidelity is not None:
+        yield format.fidelity(view.fidelity, view.fidelity_reasons)
+
+
+def _spent(view: BisectView) -> str:
+    usd = format.usd(view.spent_usd, complete=view.spent_complete)
+    return f"{view.asked} asked, {view.kept} kept, {usd} spent"
+
+
+def _allowed(limits: Limits) -> str:
+    """What may be spent in all."""
+    if limits.usd is not None:
+        return f" of {format.usd(limits.usd)}"
+    return f" of {format.count(limits.calls, 'call')}" if limits.calls is not None else ""
+
+
+BLANK = Block(text="")
+
+
+def bisect_page(stage: BisectStage, row: VersionRow | None) -> Document:
+    """The page of the version under the cursor (None: that nothing changed): while it runs, first
+    what is asked and why; then, and before, what the version changes."""
+    asked = tuple(_asked(stage.view.rounds, latest_first=stage.running))
+    parts = tuple(_parts(stage))
+    changes = tuple(_changes(stage, row)) if stage.view.rows else ()
+    pages = (asked, changes) if stage.running else (changes, parts, asked, tuple(_digest(stage)))
+    items: list[Item] = []
+    for page in filter(None, pages):
+        items += [BLANK, *page] if items else page
+    return tuple(items)
+
+
+def _changes(stage: BisectStage, row: VersionRow | None) -> Iterator[Item]:
+    if row is None:
+        words = "how likely it is that the last version is no worse than the first"
+        yield Block(text=words, style="quiet")
+        return
+    if stage.view.kind == "prefix":
+        yield Block(text=f"the fix is tried from {format.one_line(row.name)} on", style="quiet")
+        return
+    diff = stage.diff_of(row)
+    if diff:
+        yield Block(text=_heading(diff), style="head")
+        yield from diff_page([line for line in diff if not line.startswith(("--- ", "+++ "))])
+    elif row.likely is None and stage.view.rows[0] is row:
+        yield Block(text="the first: the others are held against it", style="quiet")
+    else:
+        words = "its text is not at hand: ‹bisect.choose› names the versions again"
+        yield Keyed(text=words, style="quiet")
+
+
+def _heading(diff: Sequence[str]) -> str:
+    """`v4 → v5`, of the first two lines of a diff."""
+    names = [line[4:] for line in diff if line.startswith(("--- ", "+++ "))][:2]
+    return " → ".join(map(format.one_line, names))
+
+
+def _parts(stage: BisectStage) -> Iterator[Item]:
+    if stage.view.parts:
+        yield Block(text="is it enough alone?", style="role")
+        yield from (Block(text=format.one_line(part)) for part in stage.view.parts)
+
+
+def _asked(rounds: Sequence[RoundLine], *, latest_first: bool) -> Iterator[Item]:
+    """The rounds, with their reason where it is another one."""
+    if not rounds:
+        return
+    if latest_first:
+        yield Block(text="asked now", style="role")
+        yield _round(rounds[-1])
+        if rounds[:-1]:
+            yield Block(text="asked before", style="role")
+            yield from map(_round, reversed(rounds[:-1]))
+        return
+    yield Block(text="asked, and why", style="role")
+    yield from map(_round, rounds)
+
+
+def _round(line: RoundLine) -> Block:
+    return Block(text=format.one_line(line.versions), aside=format.one_line(line.why))
+
+
+def _digest(stage: BisectStage) -> Iterator[Item]:
+    if stage.view.digest is not None and not stage.running:
+        yield Block(text=f"digest {stage.view.digest}", style="quiet")

@@ -1,0 +1,285 @@
+"""`arc bisect TRACE --steps`: the step where belief left the world, and the test of it.
+
+A part of `arc bisect`: that command puts `steps_options` on itself, and where `--steps` is given
+makes a `StepsWanted` of its options (`steps_wanted`) and calls `bisect_steps`:
+
+    if options["steps"]:
+        wanted = steps_wanted(trace, options, fix=fix, samples=k, expect=expect, …)
+        return bisect_steps(store, wanted, as_json=as_json, only_estimate=only_estimate)
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, get_args
+
+import click
+from msgspec import structs
+from rich.console import Console
+from rich.text import Text
+
+from arc_tui.cli import (
+    console,
+    foreseen,
+    limits,
+    print_json,
+    print_table,
+    refuse_keyless,
+    said_before,
+    with_database,
+)
+from arc_tui.features.bisect_steps.plan import (
+    SAMPLES,
+    OracleName,
+    RunsOutlook,
+    StepsOutlook,
+    StepsWanted,
+    outlook,
+)
+from arc_tui.features.bisect_steps.run import bisecting_steps
+from arc_tui.features.bisect_steps.view import (
+    EMPTY,
+    SourceRow,
+    StepRow,
+    StepsView,
+    TrialView,
+    p_words,
+)
+from arc_tui.ui import format
+from replay.edit.changes import Edit
+from replay.errors import ArcError
+from replay.locked.estimate import Estimate
+from replay.statistics import Rate
+from replay.store.handle import Store
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_WIDTH = 72
+
+_OPTIONS = (
+    click.option(
+        "--steps", is_flag=True, help="Find the step where belief left the world, not a version."
+    ),
+    click.option(
+        "--oracle",
+        type=click.Choice(get_args(OracleName)),
+        default="contradiction",
+        help="Who says so: the rules (free), the model when asked, a judge of each step, or runs"
+        " that go on with --fix.",
+    ),
+    click.option("--ask", metavar="QUESTION", help="A fact to ask the model about; with --world."),
+    click.option(
+        "--world", metavar="VALUE|STEP:PATH", help="What it really is, or where it was shown."
+    ),
+    click.option(
+        "--validate", is_flag=True, help="Test the step: k answers with the fix and k without."
+    ),
+)
+NAMES = ("steps", "oracle", "ask", "world", "validate")
+
+
+def steps_options(command: F) -> F:
+    """`--steps` and what goes with it alone, as the `NAMES`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def steps_wanted(
+    trace: str,
+    options: dict[str, Any],
+    *,
+    fix: Edit | None = None,
+    samples: int | None = None,
+    expect: str | None = None,
+    allow_stale: bool = False,
+    judge: str | None = None,
+    most: int | None = None,
+) -> StepsWanted:
+    """What a command's options ask for: those of `NAMES` and of `live_options`.
+
+    `fix`, `samples`, `expect`, `allow_stale`, `judge` and `most` are what `arc bisect` shares among
+    its ways. Raises UsageError for what does not go together.
+    """
+    oracle: OracleName = options["oracle"]
+    if (options["ask"] is None) != (options["world"] is None):
+        raise click.UsageError("--ask and --world go together: a question and its true answer")
+    if options["ask"] is not None and oracle != "belief":
+        raise click.UsageError("--ask needs --oracle belief: only a model answers questions")
+    if oracle == "savable" and (fix is None or expect is None):
+        raise click.UsageError(
+            "--oracle savable needs --fix EDIT and --expect 'tool=…': what a saved run does"
+        )
+    if expect is not None and oracle != "savable":
+        raise click.UsageError("--expect says what a saved run does: it needs --oracle savable")
+    if allow_stale and oracle != "savable":
+        raise click.UsageError("--allow-stale is of runs that go on: it needs --oracle savable")
+    if judge is not None and oracle != "judge":
+        raise click.UsageError("--judge needs --oracle judge")
+    if fix is not None and oracle != "savable" and not options["validate"]:
+        raise click.UsageError("--fix is tried by --validate")
+    return StepsWanted(
+        trace=trace,
+        oracle=oracle,
+        ask=options["ask"],
+        world=options["world"],
+        fix=fix,
+        validate=options["validate"],
+        samples=samples or SAMPLES,
+        expect=expect,
+        allow_stale=allow_stale,
+        judge=judge,
+        model=options["model"],
+        live=options["live"],
+        limits=limits(options),
+        most=most,
+    )
+
+
+def bisect_steps(
+    store: Store, wanted: StepsWanted, *, as_json: bool = False, only_estimate: bool = False
+) -> int:
+    """Find the step and print it. Exit code 0: a step was found; 1: none was.
+
+    What was known before a model declined, or an answer was missing, is printed all the same.
+    """
+    if wanted.live and not only_estimate:
+        quiet = structs.replace(wanted, live=False)
+        refuse_keyless(lambda: list(bisecting_steps(store, quiet)))
+    if said_before(
+        lambda: outlook(store, wanted),
+        lambda found: "\n".join(_foreseen(found)),
+        only=only_estimate,
+        live=wanted.live,
+        as_json=as_json,
+    ):
+        return 0
+    views: list[StepsView] = []
+    try:
+        _drain(bisecting_steps(store, wanted), views)
+    except ArcError:  # the answers until then are worth their place on the screen
+        if views and any(row.asked for row in views[-1].rows):
+            _show(views[-1], as_json=as_json)
+        raise
+    view = views[-1] if views else EMPTY
+    _show(view, as_json=as_json)
+    return 0 if view.named else 1
+
+
+def _drain(work: Iterator[StepsView], views: list[StepsView]) -> None:
+    """Run to the end with a status line where stderr is a terminal."""
+    out = console(err=True)
+    with out.status("asking") as status:
+        for view in work:
+            views[:] = [view]
+            done = sum(row.asked for row in view.rows)
+            usd = format.usd(view.spent_usd, complete=view.spent_complete)
+            status.update(f"{done} of {format.count(len(view.rows), 'step')}, spent {usd}")
+
+
+def _foreseen(found: StepsOutlook) -> Iterator[str]:
+    """What is about to be asked of a server, and about what."""
+    yield from (f"asked about {format.one_line(fact)}" for fact in found.facts)
+    said = foreseen(structs.replace(found.estimate, most_calls=0, most_usd=None))
+    up_to = "" if found.runs is None else "up to "
+    calls = format.count(found.test_calls, "call")
+    test = f"; {up_to}{calls} more for the test" if found.test_calls else ""
+    yield f"{said if found.runs is None else _runs_foreseen(found.runs, found.estimate)}{test}"
+
+
+def _runs_foreseen(runs: RunsOutlook, about: Estimate) -> str:
+    """Of runs that go on: how often they ask nobody knows, what the recorded steps asked is."""
+    price = "price unknown" if about.usd is None else f"about {format.usd(about.usd)}"
+    return (
+        f"about {runs.steps} of {format.count(runs.of, 'step')}, {format.count(runs.each, 'run')}"
+        f" from each, of at most {format.count(runs.most_calls, 'call')}; going as the recorded"
+        f" steps went they ask about {format.count(about.calls, 'call')},"
+        f" {format.tokens(about.input_tokens)} tokens in, {price}"
+    )
+
+
+def _show(view: StepsView, *, as_json: bool) -> None:
+    if view.next:
+        view = structs.replace(view, next=with_database(view.next))
+    if as_json:
+        print_json(view)
+    else:
+        print_steps(console(), view)
+
+
+def print_steps(out: Console, view: StepsView) -> None:
+    """The sentence, what speaks against it, a row a step, the sources, the test, what is next."""
+    out.print(Text(format.plain(view.sentence), "bold"), soft_wrap=True)
+    for notice in view.notices:
+        out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
+    out.print()
+    print_table(out, ["", "step", "message", "did", "found"], list(map(_cells, view.rows)))
+    if view.facts:
+        out.print(Text("\nasked about", "bold"))
+        for fact in view.facts:
+            out.print(Text(f"  {format.one_line(fact)}"), soft_wrap=True)
+    if view.sources:
+        heading = "\nwhat the judge says" if view.about == "judge" else "\nbelief against world"
+        out.print(Text(heading, "bold"))
+        for source in _sources(view.sources):
+            out.print(Text(source), soft_wrap=True)
+    if view.fix is not None:
+        out.print(Text(f"\nfix {view.fix.name!r}", "bold"))
+        for change in view.fix.changes:
+            out.print(Text(f"  {format.one_line(change)}"), soft_wrap=True)
+    if view.trial is not None:
+        out.print()
+        for line in _trial(view.trial):
+            out.print(line, soft_wrap=True)
+    out.print()
+    for words in _footer(view):
+        out.print(Text(format.plain(words), "dim"), soft_wrap=True)
+
+
+def _cells(row: StepRow) -> list[Text | str]:
+    mark = "◆" if row.decisive else {True: "✗", False: "✓", None: "?"}[row.bad] if row.asked else ""
+    style = "bold" if row.decisive else "dim" if not row.asked else ""
+    phrase = row.phrase or ("nothing against it" if row.asked and row.bad is False else "")
+    message = format.UNKNOWN if row.message is None else str(row.message)
+    shown = (format.cut(format.one_line(each), _WIDTH) for each in (row.did, phrase))
+    return [Text(cell, style) for cell in (mark, str(row.step), message, *shown)]
+
+
+def _sources(sources: tuple[SourceRow, ...]) -> Iterator[str]:
+    """Each source as role, words and place, the words in one column."""
+    roles = max(len(each.role) for each in sources)
+    for each in sources:
+        message = f", message {each.message}" if each.message is not None else ""
+        where = f"{each.where}{message}"
+        yield f"  {each.role:<{roles}}  {format.one_line(each.text)}  [{where}]"
+
+
+def _trial(trial: TrialView) -> Iterator[Text]:
+    style = {"validated": "bold green", "refuted": "bold red"}.get(trial.status, "bold")
+    yield Text(format.plain(trial.sentence), style)
+    for name, arm, lost in (
+        ("control", trial.control, trial.control_lost),
+        ("with the fix", trial.fixed, trial.fixed_lost),
+    ):
+        censored = f", {lost} censored" if lost else ""
+        yield Text(f"  {name}: {trial.bad} {_rate(arm)}{censored}", "dim")
+    yield Text(f"  by {trial.by}; Fisher's exact test, two-sided, {p_words(trial.p)}", "dim")
+
+
+def _rate(given: Rate) -> str:
+    if given.value is None:
+        return "in no answer that can be judged"
+    return f"{round(given.value * given.n)}/{given.n} ({given.low:.2f}–{given.high:.2f})"
+
+
+def _footer(view: StepsView) -> Iterator[str]:
+    who = f" · model {view.model}" if view.model is not None else ""
+    way = "every step" if view.scanned else "by halves, with spots"
+    known = f" · fidelity there {view.fidelity.value}" if view.fidelity is not None else ""
+    yield f"oracle {view.oracle}{who} · {way}{known}"
+    if view.model is not None:
+        spent = format.usd(view.spent_usd, complete=view.spent_complete)
+        yield f"{view.asked} asked, {view.kept} kept · spent {spent}"
+    if view.next:
+        yield f"next: {shlex.join(view.next)}"

@@ -1,0 +1,348 @@
+"""What `arc bisect --steps` will ask, of whom, and how a step that was found is tested.
+
+What will finding the step, and testing it, ask? Said before the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, structs
+
+from arc_tui.experiments.models import Everyone
+from arc_tui.experiments.request import JUDGE, ending, judge_of
+from replay import kept
+from replay.bisection.rounds import Wish
+from replay.bisection.scan import locate
+from replay.bisection.trials import Trials
+from replay.bisection.versions import Version
+from replay.budget import Budget, Limits
+from replay.detector import Detector
+from replay.edit.changes import Edit
+from replay.errors import BadEdit, ModelRefused
+from replay.free import run as free
+from replay.free.recorded_results import Terms
+from replay.locked.estimate import Estimate, estimate
+from replay.locked.row import Models, fixed
+from replay.models.cached import Cached
+from replay.models.choose import DEMO, choose, default_name
+from replay.plan import plans
+from replay.store import read
+from replay.store.handle import Store
+from replay.store.rows import trace_row
+from replay.trace import NO_TOOLS, Trace
+from taxonomy.detectors import RuleDetector
+from taxonomy.expectations import JudgeDetector
+from taxonomy.first_contradiction import facts
+from taxonomy.first_contradiction.contradictions import (
+    Contradiction,
+    ContradictionDetector,
+    contradictions,
+)
+from taxonomy.first_contradiction.detector import Answer, StepDetector
+from taxonomy.first_contradiction.judged import JudgeScoreDetector
+from taxonomy.first_contradiction.question import (
+    NOTHING,
+    BeliefDetector,
+    DemoBeliefs,
+    estimate_cost,
+    shown_words,
+)
+from taxonomy.first_contradiction.recoverable import (
+    Arm,
+    RecoverableDetector,
+    Trial,
+    arm,
+    fix_of,
+    reproached,
+    telling,
+    told_at,
+)
+from taxonomy.rules.context import RuleContext
+
+OracleName: TypeAlias = Literal["contradiction", "belief", "judge", "savable"]
+
+SAMPLES = 8
+"""Samples of each arm of a test, and runs from a step, unless the user says otherwise."""
+
+NO_FACT = "no observation of this run shows a fact that a later step hangs on"
+
+
+class StepsWanted(Struct, frozen=True, kw_only=True):
+    """What to look for. `model` None is the trace's own; live calls need `live` and a limit.
+
+    `ask` and `world` name one fact, what it is and its value (`STEP:PATH` of a result, or as
+    written); without them facts are chosen by rule. `fix` None is made from what was found;
+    `savable` needs one, and `expect`, what a saved run does; it answers reads of another moment
+    where `allow_stale`. `judge` names who judges; None is the demo judge for the demo model.
+    `samples` are those of the test, and of runs from a step; `most` limits the steps asked.
+    """
+
+    trace: str
+    oracle: OracleName = "contradiction"
+    ask: str | None = None
+    world: str | None = None
+    fix: Edit | None = None
+    validate: bool = False
+    samples: int = SAMPLES
+    expect: str | None = None
+    allow_stale: bool = False
+    judge: str | None = None
+    model: str | None = None
+    live: bool = False
+    limits: Limits = Limits()
+    most: int | None = None
+
+
+class StepPlan:
+    """A search for the step made ready. `oracle` answers by step; for it `asker` is asked, and for
+    the test `model` (None: nobody is). Both may be one; `everyone` is all of them.
+
+    Nothing is asked here. Raises as `bisecting_steps.bisecting_steps` does before it asks.
+    """
+
+    def __init__(self, store: Store, wanted: StepsWanted) -> None:
+        self.wanted = wanted
+        self.trace: Trace = read.load(store, trace_row(store, wanted.trace).trace)
+        budget = Budget(wanted.limits)
+        self.model = _model(store, wanted, self.trace, budget)
+        self._judge = self._judged_by(store, budget)
+        self.everyone = Everyone(self.model, self._judge)
+        self._scores = read.scores(store, self.trace.id)
+        self.oracle: StepDetector = self._oracle(store)
+
+    @property
+    def asker(self) -> Cached | None:
+        """Who is asked to find the step."""
+        match self.wanted.oracle:
+            case "contradiction":
+                return None
+            case "judge":
+                return self._judge
+            case _:
+                return self.model
+
+    def fix_for(self, found: Answer) -> Edit:
+        """The user's fix, else one made of what was found."""
+        if self.wanted.fix is not None:
+            return self.wanted.fix
+        if isinstance(self.oracle, ContradictionDetector):
+            return fix_of(self.trace, self._contradiction(found.step))
+        if isinstance(self.oracle, JudgeScoreDetector):
+            return told_at(self.trace, found.step, reproached(found))
+        shown = [each for each in found.evidence if each.role != "believes"]
+        return told_at(self.trace, found.step, telling(shown))
+
+    def tried(self, step: int, fix: Edit) -> Trial:
+        """The fix at the step against control, as the oracle sees it."""
+        control, with_fix = self._arms(step, fix)
+        return Trial(step=step, by=self.oracle.name, fix=fix, control=control, fixed=with_fix)
+
+    def lacks_tools(self, found: Answer | None) -> bool:
+        """Must tools be attached before the step that was found, or any, can be asked?"""
+        if found is None:
+            refused = any(NO_TOOLS in why for why in self.oracle.unasked.values())
+            return refused and not self.oracle.steps
+        model = self.model.name if self.model is not None else ""
+        planned = plans(self.trace, None, model, {found.step})
+        return any(plan.refusal is not None and NO_TOOLS in plan.refusal for plan in planned)
+
+    def who(self) -> tuple[str, ...]:
+        """The options that name who is asked, and allow it."""
+        recorded = default_name(self.trace)
+        name = self.wanted.model or recorded
+        named = ("--model", name or "NAME") if self.wanted.model or name is None else ()
+        local = name == DEMO and self._judge is None
+        return named if local else (*named, "--live", "--budget", "1")
+
+    # --- the oracles
+
+    def _oracle(self, store: Store) -> StepDetector:
+        wanted = self.wanted
+        if wanted.oracle == "contradiction":
+            return ContradictionDetector(self.trace)
+        if wanted.oracle == "judge":
+            scores, most = self._scores, wanted.most
+            return JudgeScoreDetector(self.trace, self._judge, scores=scores, most=most)
+        assert self.model is not None
+        if wanted.oracle == "belief":
+            return BeliefDetector(self.trace, self._facts(), self.model)
+        if wanted.fix is None or wanted.expect is None:
+            raise BadEdit(
+                "what saves a run, and how a saved one is known, must be said",
+                "--fix EDIT --expect 'tool=…', what a saved run does",
+            )
+        known = kept.stubs_of_trace(store, self.trace.id)
+        return RecoverableDetector(
+            self.trace,
+            wanted.fix,
+            ending(self.trace, wanted.expect),
+            self.model,
+            wanted.samples,
+            Terms(stubs=known, allow_stale=wanted.allow_stale),
+        )
+
+    def _judged_by(self, store: Store, budget: Budget) -> Cached | None:
+        wanted = self.wanted
+        if wanted.oracle != "judge":
+            return None
+        model = wanted.model or default_name(self.trace) or ""
+        return judge_of(store, JUDGE, wanted.judge, model, live=wanted.live, budget=budget)
+
+    def _facts(self) -> Sequence[facts.Fact]:
+        case = RuleContext(self.trace)
+        if self.wanted.ask is not None and self.wanted.world is not None:
+            return [facts.fact_named(case, self.wanted.ask, self.wanted.world)]
+        found = facts.chosen(case, contradictions(self.trace))
+        if not found:
+            raise ModelRefused(NO_FACT, "--ask QUESTION --world VALUE names one")
+        return found
+
+    def _contradiction(self, step: int) -> Contradiction:
+        assert isinstance(self.oracle, ContradictionDetector)
+        return next(each for each in self.oracle.found if each.step == step)
+
+    # --- the test
+
+    def _arms(self, step: int, fix: Edit) -> tuple[Arm, Arm]:
+        samples = self.wanted.samples
+        if isinstance(self.oracle, BeliefDetector):
+            return self.oracle.trial(step, fix, samples)
+        if isinstance(self.oracle, RecoverableDetector):
+            return self.oracle.trial(step, samples)
+        return self._answered(step, fix, self._of_answers(step))
+
+    def _of_answers(self, step: int) -> Detector:
+        """What tells whether another answer at the step shows the failure."""
+        if isinstance(self.oracle, JudgeScoreDetector):
+            recorded = self.oracle.at(step).bad
+            return JudgeDetector(
+                self.trace, step, self._judge, scores=self._scores, recorded=recorded
+            )
+        return RuleDetector(self.trace, self._contradiction(step).finding)
+
+    def _answered(self, step: int, fix: Edit, oracle: Detector) -> tuple[Arm, Arm]:
+        """The one step asked again: how many answers of each arm show the failure."""
+        assert self.model is not None
+        arms = (Version(name="as recorded", edit=None), Version(name=fix.name, edit=fix))
+        trials = Trials(self.trace, oracle, self.model, arms)
+        control, fixed = (
+            [Wish(version, sample) for sample in range(self.wanted.samples)] for version in (0, 1)
+        )
+        ends = [trials.asks([wishes[0]])[0].sent for wishes in (control, fixed)]
+        if ends[0].asks_as(ends[1]):
+            raise BadEdit(f"the fix changes nothing at step {step}", "it must be said before it")
+        shown = trials.outcomes([*control, *fixed])
+        return arm(shown[: len(control)]), arm(shown[len(control) :])
+
+
+def _model(store: Store, wanted: StepsWanted, trace: Trace, budget: Budget) -> Cached | None:
+    """The model that is asked, None where it is not. Raises ModelRefused where nobody is named."""
+    if wanted.oracle in ("contradiction", "judge") and not wanted.validate:
+        return None
+    edited = wanted.fix.model if wanted.fix is not None and wanted.oracle == "savable" else None
+    name = wanted.model or edited or default_name(trace)
+    if name == DEMO and wanted.oracle == "belief":
+        return Cached(store, DEMO, DemoBeliefs(), source=DEMO)
+    return choose(name, store, live=wanted.live, budget=budget)
+
+
+class RunsOutlook(Struct, frozen=True, kw_only=True):
+    """Of runs that go on: `each` from every step that is asked, about `steps` of `of`. A run asks
+    at most `most_calls` answers; how many it will, nobody knows."""
+
+    steps: int
+    of: int
+    each: int
+    most_calls: int
+
+
+class StepsOutlook(Struct, frozen=True, kw_only=True):
+    """What is to be asked before the first call: for the steps, and `test_calls` for the test, if a
+    step is found. `facts` are those a belief is asked about.
+
+    Where runs go on, `runs` says how many, the estimate is of runs that go as the recorded steps
+    went, all asked afresh, and `test_calls` is the most it can be.
+    """
+
+    estimate: Estimate
+    test_calls: int
+    facts: tuple[str, ...]
+    runs: RunsOutlook | None = None
+
+
+def outlook(store: Store, wanted: StepsWanted) -> StepsOutlook:
+    """What `bisecting_steps` with the same wish would ask. Asks nothing.
+
+    Raises as `bisecting_steps` does before it asks.
+    """
+    return outlook_of(StepPlan(store, structs.replace(wanted, live=False)))
+
+
+def outlook_of(plan: StepPlan) -> StepsOutlook:
+    """What the search that was made ready would ask."""
+    answers = 2 * plan.wanted.samples if plan.wanted.validate else 0
+    match plan.oracle:
+        case BeliefDetector() as beliefs:
+            found, facts = estimate_cost(plan.trace, beliefs), shown_words(beliefs.facts)
+            return StepsOutlook(estimate=found, test_calls=answers, facts=facts)
+        case JudgeScoreDetector() as judged:
+            judges = answers if judged.judge is not None else 0
+            return StepsOutlook(estimate=judged.foreseen(), test_calls=answers + judges, facts=())
+        case RecoverableDetector() as savable:
+            return _of_runs(plan, savable)
+        case _:
+            return StepsOutlook(estimate=NOTHING, test_calls=answers, facts=())
+
+
+def _of_runs(plan: StepPlan, oracle: RecoverableDetector) -> StepsOutlook:
+    wanted, name = plan.wanted, oracle.model.name
+    road = free.recorded_actions(plan.trace, wanted.fix, name, None)
+    limit = free.limit_of(road, None)
+    of, runs = len(oracle.steps), wanted.samples
+    steps = min(of, _asked(of) if wanted.most is None else wanted.most)
+    return StepsOutlook(
+        estimate=structs.replace(
+            _half(_one_run(plan, name, {each.step.index for each in road}), steps * runs, name),
+            most_calls=min(of, wanted.most or of) * runs * limit,
+        ),
+        test_calls=2 * runs * limit if wanted.validate else 0,
+        facts=(),
+        runs=RunsOutlook(steps=steps, of=of, each=runs, most_calls=limit),
+    )
+
+
+def _asked(steps: int) -> int:
+    """How many steps a search by halves asks, the mean over the places of the boundary."""
+    counts = []
+    for boundary in range(steps + 1):
+        asking, count = locate(range(steps), monotone=True), 0
+        try:
+            step = next(asking)
+            while True:
+                count += 1
+                step = asking.send(step >= boundary)
+        except StopIteration:
+            counts.append(count)
+    return round(sum(counts) / len(counts))
+
+
+def _one_run(plan: StepPlan, name: str, steps: set[int]) -> Estimate:
+    """All the recorded steps once, nothing of it stored."""
+    with Store.open(":memory:") as empty:
+        one = Models.one(Cached(empty, name))
+        return estimate(plan.trace, None, one, sampling=fixed(1), steps=steps)
+
+
+def _half(whole: Estimate, runs: int, name: str) -> Estimate:
+    """So many runs, of which a mean one has half of the recorded steps ahead."""
+    usd = 0.0 if name == DEMO else whole.usd
+    return Estimate(
+        calls=whole.calls * runs // 2,
+        stored=0,
+        input_tokens=whole.input_tokens * runs // 2,
+        output_tokens=whole.output_tokens * runs // 2,
+        by_size=whole.by_size * runs // 2,
+        usd=None if usd is None else usd * runs / 2,
+    )

@@ -1,0 +1,340 @@
+"""What the steps screen says beside the sentences of `bisect_steps_words`: before anything is
+asked, of the test, and what to do next, by the keys of the screen.
+
+What would finding the step, and testing it, ask of a model? Said before anything is asked.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, structs
+
+from arc_tui.experiments.estimate import asking_price
+from arc_tui.experiments.request import cost
+from arc_tui.features.bisect_steps.plan import RunsOutlook, StepPlan, StepsWanted, outlook_of
+from arc_tui.features.bisect_steps.view import StepsView, build_steps
+from arc_tui.ui import format
+from replay.bisection.scan import Located
+from replay.errors import ArcError
+from replay.locked.estimate import Estimate, estimate
+from replay.locked.row import Models, fixed
+from replay.models import protocol
+from replay.models.choose import DEMO, label
+from replay.plan import plans
+from replay.statistics import Rate
+from replay.store.handle import Store
+from taxonomy.first_contradiction.judged import JudgeScoreDetector
+from taxonomy.first_contradiction.question import BeliefDetector
+from taxonomy.first_contradiction.recoverable import RecoverableDetector
+
+HYPOTHESIS = "What an oracle says is a hypothesis until it is tested."
+
+READ_OFF = "Read off the recording, every step: to find it nobody was asked."
+"""Stands in the last line of the screen anyway."""
+
+ORACLES = {
+    "contradiction": "what the rules hold against what was shown; nobody is asked",
+    "belief": "what the model believes at each step, asked and held against what was shown",
+    "judge": "what a judge says of each step; the judge is asked",
+    "savable": "from which step on a fix no longer saves the run, which goes on with it",
+}
+"""What each oracle goes by; one that is not here says so by its name alone."""
+
+_KEYS = (
+    ("--ask QUESTION --world VALUE", "‹steps.fact›"),
+    ("--fix EDIT", "‹steps.fix›"),
+    ("--expect", "‹steps.expect›"),
+    ("`arc attach`", "‹steps.attach›"),
+    ("--judge NAME", "‹steps.judge›"),
+    ("--judge demo", "‹steps.judge›, demo"),
+    ("--model", "‹steps.model›"),
+    ("--validate", "‹steps.validate›"),
+    ("--allow-stale", "‹steps.stale›"),
+    ("more of them (--most) go on from here", "ask again"),
+    ("(-k)", "(‹steps.samples›)"),
+)
+
+
+def by_keys(said: str) -> str:
+    """Words of a command, its options as the keys that do the same here."""
+    for option, key in _KEYS:
+        said = said.replace(option, key)
+    return said
+
+
+def ended(message: str) -> str:
+    """A message of an error as a sentence."""
+    said = format.one_line(message)
+    return f"{said[:1].upper()}{said[1:]}".rstrip(".") + "."
+
+
+# --- before
+
+
+def lacking(wanted: StepsWanted) -> str:
+    """What must be said before runs can go on."""
+    needs = [
+        words
+        for given, words in (
+            (wanted.fix, "‹steps.fix› chooses the fix"),
+            (wanted.expect, "‹steps.expect› says what a saved run does"),
+        )
+        if given is None
+    ]
+    return f"Whether a fix saves the run is tried by letting it go on: {', '.join(needs)}."
+
+
+def before(found: Prospect) -> str:
+    """What a search would ask, of whom, and for how much."""
+    bill, steps = found.bill, format.count(found.steps, "step")
+    if not found.steps:
+        return "No step can be asked; why stands beside each."
+    whom = _whom(bill)
+    assert bill.estimate is not None
+    calls = format.count(bill.estimate.calls, "call")
+    if bill.runs is not None:
+        runs = format.count(bill.runs.each, "run")
+        return (
+            f"‹steps.run› lets {whom} go on with the fix, {runs} from each of about"
+            f" {bill.runs.steps} of {steps}: about {calls}, at most {format.number(bill.most)}"
+            f"{_price(bill)}."
+        )
+    if bill.model is None:
+        return "The rules judge each step; nobody is asked."
+    facts = format.count(len(found.view.facts), "fact")
+    about = f"about {facts} at {steps}" if found.view.facts else f"at {steps}"
+    return f"‹steps.run› asks {whom}, {about}: {calls}{_stored(bill)}{_price(bill)}."
+
+
+def _whom(bill: Bill) -> str:
+    return format.one_line(label(bill.model)) if bill.model is not None else "nobody"
+
+
+def _stored(bill: Bill) -> str:
+    stored = bill.estimate.stored if bill.estimate is not None else 0
+    return f", {format.number(stored)} more answered already" if stored else ""
+
+
+def _price(bill: Bill) -> str:
+    """What it costs, and that of the judge is no part of it."""
+    if bill.judge is not None:
+        return f", and {format.one_line(label(bill.judge))} judges each: a limit is asked for first"
+    if bill.local:
+        return ", free"
+    price = cost(bill.estimate) if bill.estimate is not None else "what they cost nobody knows"
+    return f", {price}, within a limit asked for first"
+
+
+def price(bill: Bill) -> str:
+    """What is to be said before the first live call. Raises ModelRefused for no server."""
+    whom = format.one_line(bill.model)
+    if bill.estimate is not None:
+        judged = format.one_line(bill.judge)
+        most = format.count(bill.most, "answer")
+        also = f"\n{judged} judges each of at most {most}; that comes on top." if judged else ""
+        return f"{asking_price((whom,), bill.estimate)}{also}"
+    return (
+        f"At most {format.count(bill.most, 'call')} to {whom}; how many, and what they cost, nobody"
+        f" knows before the runs have gone on.\n"
+        f"They go to {protocol.address(protocol.server_url())}."
+        " Answers are kept and never paid for twice."
+    )
+
+
+# --- the test
+
+
+def testing(found: TrialProspect) -> str:
+    """What testing the step would ask, or why it cannot be tested."""
+    bill = found.bill
+    if bill.refused is not None:
+        return f"It cannot be tested: {by_keys(format.one_line(bill.refused))}."
+    runs = bill.estimate is None
+    calls = bill.most if bill.estimate is None else bill.estimate.calls
+    extent = f"{'at most ' if runs else ''}{format.count(calls, 'call')}{_stored(bill)}"
+    each = f"{format.number(found.samples)}{' runs' if runs else ''}"
+    return (
+        f"‹steps.validate› tests it: {each} as recorded, {each} with the fix · {_whom(bill)},"
+        f" {extent}{_price(bill)}"
+    )
+
+
+def after_trial(view: StepsView) -> str:
+    """Where to go from a test."""
+    assert view.trial is not None
+    assert view.fix is not None
+    fix = format.one_line(view.fix.name)
+    match view.trial.status:
+        case "validated":
+            return (
+                f"The fix is kept as {fix!r}: ‹trace.replay:r› on the run, then"
+                " ‹replay.stored:o›, asks every step with it."
+            )
+        case "refuted":
+            return (
+                "‹steps.fix› tries another fix there;"
+                " ‹steps.oracle› lets another oracle name the step."
+            )
+        case _ if view.trial.control.n and view.trial.fixed.n:
+            return "‹steps.samples› asks more often; ‹steps.fix› tries another fix."
+        case _:
+            return "‹steps.fix› tries another fix; ‹steps.oracle› goes by another oracle."
+
+
+def elsewhere(wanted: StepsWanted) -> str:
+    """What to try where no step was found."""
+    if wanted.oracle == "contradiction":
+        return (
+            "‹steps.oracle› asks the model what it believes at each step;"
+            " ‹steps.fact› names the fact to ask about."
+        )
+    if wanted.oracle == "belief":
+        return "‹steps.fact› asks about another fact; ‹steps.oracle› goes by another oracle."
+    other = "‹steps.oracle› goes by another oracle."
+    if wanted.oracle == "savable" and not wanted.allow_stale:
+        return f"‹steps.stale› lets what was read at another moment answer; {other}"
+    return other
+
+
+def rate_words(given: Rate, lost: int) -> str:
+    """One arm of a test: its share with its interval, and how many could not be judged."""
+    censored = f", {lost} censored" if lost else ""
+    if given.value is None:
+        return f"no answer that can be judged{censored}"
+    share = f"{round(given.value * given.n)}/{given.n}"
+    return f"{share} ({given.low:.2f}–{given.high:.2f}){censored}"
+
+
+def spent(view: StepsView) -> str:
+    """What was asked and what it cost."""
+    usd = format.usd(view.spent_usd, complete=view.spent_complete)
+    return f"{view.asked} asked, {view.kept} kept, {usd} spent"
+
+
+def figures(view: StepsView) -> str:
+    """Who was asked and what it took, of how many steps, and how the one found is known."""
+    there = f"fidelity {view.fidelity.value}" if view.fidelity is not None else ""
+    way = "every step" if view.scanned else "by halves, with spots"
+    asked = (view.model, spent(view)) if view.model is not None else ("nobody asked",)
+    said = (*asked, way, there)
+    return " · ".join(format.one_line(each) for each in said if each)
+
+
+NOT_YET = Located(status="budget", first_bad=None, among=(), asked=(), scanned=False)
+
+
+class Bill(Struct, frozen=True, kw_only=True):
+    """What asking comes to: of whom (None: of nobody), and how often.
+
+    `estimate` is None where nobody knows beforehand; at most `most` calls are made. Of `runs` that
+    go on it is what they would ask going as the recorded steps went. A `judge` is asked about each
+    answer on top of it, None where no model judges. `refused` is why it cannot be asked.
+    """
+
+    model: str | None
+    most: int
+    estimate: Estimate | None
+    runs: RunsOutlook | None = None
+    judge: str | None = None
+    refused: str | None = None
+
+    @property
+    def local(self) -> bool:
+        """Is it asked on this machine, for free?"""
+        return {self.model, self.judge} <= {None, DEMO}
+
+    @property
+    def settled(self) -> bool:
+        """Is nobody to be asked, or everything answered already?"""
+        known = self.estimate
+        answered = known is not None and not known.calls and known.stored > 0
+        return self.model is None or answered
+
+
+class Prospect(Struct, frozen=True, eq=False, kw_only=True):
+    """A search before it: its rows with why some cannot be asked, and its bill.
+
+    `steps` is how many can be asked; the facts that are asked about stand in the view.
+    """
+
+    wanted: StepsWanted
+    view: StepsView
+    steps: int
+    bill: Bill
+
+
+class TrialProspect(Struct, frozen=True, kw_only=True):
+    """The test of a step that was found: with `samples` answers, or runs, of each arm."""
+
+    step: int
+    samples: int
+    bill: Bill
+
+
+def build_prospect(store: Store, wanted: StepsWanted) -> Prospect:
+    """The prospect of a search. Asks nothing. Raises as `bisecting_steps` does before it asks."""
+    wanted = structs.replace(wanted, validate=False, live=False)
+    plan = StepPlan(store, wanted)
+    seen = outlook_of(plan)
+    oracle, asker, fix = plan.oracle, plan.asker, wanted.fix
+    bill = Bill(
+        model=None if asker is None else asker.name,
+        most=max(seen.estimate.calls, seen.estimate.most_calls),
+        estimate=seen.estimate,
+        runs=seen.runs,
+    )
+    return Prospect(
+        wanted=wanted,
+        view=build_steps(
+            plan.trace,
+            oracle,
+            {},
+            NOT_YET,
+            None,
+            facts=seen.facts,
+            fix=fix,
+            about=wanted.oracle,
+            going=True,
+        ),
+        steps=len(oracle.steps),
+        bill=bill,
+    )
+
+
+def build_trial(store: Store, wanted: StepsWanted, step: int) -> TrialProspect:
+    """What testing a step that was found would ask: why it cannot be is said, not raised."""
+    wanted = structs.replace(wanted, validate=True, live=False)
+    try:
+        bill = _trial_bill(StepPlan(store, wanted), step)
+    except ArcError as error:
+        bill = Bill(model=wanted.model, most=0, estimate=None, refused=str(error))
+    return TrialProspect(step=step, samples=wanted.samples, bill=bill)
+
+
+def _trial_bill(plan: StepPlan, step: int) -> Bill:
+    """A request of either arm a sample, or whole runs."""
+    oracle, model, samples = plan.oracle, plan.model, plan.wanted.samples
+    assert model is not None
+    if isinstance(oracle, RecoverableDetector):
+        return Bill(model=model.name, most=2 * oracle.calls, estimate=None)
+    (planned,) = plans(plan.trace, None, model.name, {step})
+    if planned.refusal is not None:
+        return Bill(model=model.name, most=0, estimate=None, refused=planned.refusal)
+    fix = plan.fix_for(oracle.at(step))
+    asked = estimate(plan.trace, fix, Models.one(model), sampling=fixed(samples), steps={step})
+    if isinstance(oracle, BeliefDetector):
+        asked = _beliefs(oracle, step, asked, samples)
+    judge = oracle.judge.name if isinstance(oracle, JudgeScoreDetector) and oracle.judge else None
+    return Bill(model=model.name, most=2 * samples, estimate=asked, judge=judge)
+
+
+def _beliefs(oracle: BeliefDetector, step: int, replayed: Estimate, samples: int) -> Estimate:
+    """A belief is asked with the request of a replay and a question after it, which is short: what
+    a replay costs. Control is known by what is stored, the other arm only once it is asked."""
+    sent = oracle.sent(step)
+    stored = sum(oracle.model.stored(sent, sample) for sample in range(1, samples + 1))
+    calls = 2 * samples - stored
+    share = calls / replayed.calls if replayed.calls else None
+    usd = None if share is None or replayed.usd is None else share * replayed.usd
+    return structs.replace(
+        replayed, calls=calls, stored=stored, by_size=calls, usd=usd, most_calls=0, most_usd=None
+    )

@@ -1,0 +1,318 @@
+"""The steps of a run, a row each: what it did, and what the oracle says of it.
+
+The first lines of the search for a step: where belief left the world, and what stands
+against
+it.
+
+The last line of the search for a step: how far it is, then what it went by and what it took.
+
+A step of the search in full: what contradicts what, the fix and its test, what it did. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import get_args
+
+from msgspec import structs
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.features.bisect_steps.plan import OracleName
+from arc_tui.features.bisect_steps.state import EMPTY, StepsStage
+from arc_tui.features.bisect_steps.text import figures, rate_words, spent
+from arc_tui.features.bisect_steps.view import (
+    FixView,
+    SourceRow,
+    StepRow,
+    StepsView,
+    TrialView,
+    p_words,
+)
+from arc_tui.features.replay.widgets import BAR
+from arc_tui.features.trace.pages import observations_page, response_page
+from arc_tui.ui import format
+from arc_tui.ui.document import INDENT, Block, Document, Item, Keyed, Placed
+from arc_tui.ui.format import fit, spread
+from arc_tui.ui.key_names import keyed, stops
+from arc_tui.ui.list import RowList
+from arc_tui.ui.styles import FewLines, Inked, folded, noticed
+from arc_tui.views import trace as traces
+from arc_tui.views.step import StepView
+from replay.budget import Limits
+
+MARK, STEP, MESSAGE, GAP = 1, 4, 7, "  "
+AGREES = "nothing against it"
+
+
+class StepsList(RowList):
+    """Every step with the oracle's word; enter opens the run there."""
+
+    HELP = "the steps"
+    HEAD = 1
+    INKS = {"decisive": "bold $warning", "bad": "$bad", "open": "$secondary", "quiet": "$quiet"}
+
+    BINDINGS = [
+        Binding("enter", "open", "open", id="steps.open",
+                tooltip="Open the run at the step under the cursor"),
+    ]  # fmt: skip
+
+    stage: reactive[StepsStage] = reactive(EMPTY, repaint=False)
+
+    class Opened(Message):
+        """The run is to be opened at a step."""
+
+        def __init__(self, trace: str, step: int) -> None:
+            super().__init__()
+            self.trace = trace
+            self.step = step
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._widest = 0
+
+    @property
+    def rows(self) -> tuple[StepRow, ...]:
+        return self.stage.view.rows
+
+    @property
+    def row(self) -> StepRow | None:
+        """The row under the cursor."""
+        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
+
+    @property
+    @override
+    def row_count(self) -> int:
+        return len(self.rows)
+
+    def watch_stage(self, before: StepsStage, stage: StepsStage) -> None:
+        if before.view is stage.view:
+            return
+        phrases = (cell_len(_phrase(row)) for row in stage.view.rows)
+        self._widest = max(phrases, default=0)
+        self.rows_changed()
+
+    def go_to(self, step: int) -> None:
+        """Put the cursor on a step. The rows are the steps, in their order."""
+        self.cursor = step
+
+    @override
+    def draw_head(self, line: int, width: int) -> Text:
+        del line
+        places = (fit("step", STEP, right=True), fit("message", MESSAGE, right=True))
+        cells = (fit("", MARK), *places, fit("did", self._room(width)), "the oracle's word")
+        return Text(f" {GAP.join(cells)}")
+
+    @override
+    def draw(self, index: int, width: int) -> Text:
+        row = self.rows[index]
+        message = format.UNKNOWN if row.message is None else str(row.message)
+        places = (fit(str(row.step), STEP, right=True), fit(message, MESSAGE, right=True))
+        line = Text.assemble(
+            " ",
+            (_mark(row), self.ink(_ink(row))),
+            (f"{GAP}{GAP.join(places)}{GAP}", self.ink("quiet")),
+            fit(format.one_line(row.did), self._room(width)) + GAP,
+        )
+        said = fit(_phrase(row), width - line.cell_len).rstrip()
+        return line.append(said, self.ink(_ink(row)))
+
+    def _room(self, width: int) -> int:
+        """Cells of what a step did: half of the line, and what the oracle's words leave."""
+        places = 1 + MARK + STEP + MESSAGE + 4 * len(GAP)
+        left = max(width - places, 0)
+        return max(left // 2, left - max(self._widest, len("the oracle's word")))
+
+    def action_open(self) -> None:
+        row = self.row
+        if row is not None:
+            self.post_message(self.Opened(self.stage.wanted.trace, row.step))
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
+            self.action_open()
+
+
+def _mark(row: StepRow) -> str:
+    if row.decisive:
+        return "◆"
+    return {True: "✗", False: "✓", None: "?"}[row.bad] if row.asked else " "
+
+
+def _phrase(row: StepRow) -> str:
+    agrees = AGREES if row.asked and row.bad is False else ""
+    return format.one_line(row.phrase) or agrees
+
+
+def _ink(row: StepRow) -> str:
+    if row.decisive:
+        return "decisive"
+    if row.bad is None:
+        return "open" if row.asked else "quiet"
+    return "bad" if row.bad else "quiet"
+
+
+class StepsHead(FewLines):
+    """The run and the oracles, the sentence in bold, the test of it, the notices, what to do."""
+
+    INKS = {
+        "title": "$quiet",
+        "oracle": "bold $primary",
+        "sentence": "bold",
+        "trouble": "bold $bad",
+        "validated": "bold $good",
+        "refuted": "bold $bad",
+        "inconclusive": "bold",
+        "notice": "$warning",
+        "doing": "$primary",
+    }
+
+    stage: reactive[StepsStage] = reactive(EMPTY, layout=True)
+
+    @override
+    def lines(self, width: int) -> list[Text]:
+        stage, said = self.stage, partial(keyed, self.screen)
+        first, *more = map(said, stage.lines)
+        trial = stage.view.trial
+        parts = [
+            ("sentence" if stage.trouble is None else "trouble", folded(first, width)),
+            *((trial.status if trial is not None else "", folded(each, width)) for each in more),
+            ("notice", noticed(map(said, stage.notices), width)),
+            ("doing", folded(said(stage.doing), width) if stage.doing else []),
+        ]
+        return [self._title(width), *self.inked(parts)]
+
+    def _title(self, width: int) -> Text:
+        """The run, and the oracles with the one that is asked marked."""
+        oracles = Text(" ").join(
+            Text(f"[{name}]", self.ink("oracle"))
+            if name == self.stage.wanted.oracle
+            else Text(name, self.ink("title"))
+            for name in get_args(OracleName)
+        )
+        title = Text(self.stage.title, self.ink("title"))
+        title.truncate(max(width - oracles.cell_len - 2, 0), overflow="ellipsis")
+        return spread(title, oracles, width)
+
+
+class StepsFoot(Inked):
+    """Progress or figures."""
+
+    ALLOW_SELECT = False
+    INKS = {"done": "$primary", "left": "$line", "figures": "$quiet"}
+
+    stage: reactive[StepsStage] = reactive(EMPTY)
+
+    def render(self) -> Text:
+        stage, width = self.stage, self.content_size.width
+        if stage.running:
+            ends = stops(self.screen, "steps.stop", stopping=stage.at == "stopping")
+            return spread(self._progress(), Text(ends), width)
+        said = figures(stage.view) if any(row.asked for row in stage.view.rows) else ""
+        return spread(Text(said, self.ink("figures")), Text(), width)
+
+    def _progress(self) -> Text:
+        view = self.stage.view
+        done, total = sum(row.asked for row in view.rows), len(view.rows)
+        full = round(BAR * done / total) if total else 0
+        allowed = _allowed(self.stage.wanted.limits)
+        return Text.assemble(
+            ("━" * full, self.ink("done")),
+            ("─" * (BAR - full), self.ink("left")),
+            f"  {done} of {format.count(total, 'step')} · {spent(view)}{allowed}",
+        )
+
+
+def _allowed(limits: Limits) -> str:
+    """What may be spent in all."""
+    if limits.usd is not None:
+        return f" of {format.usd(limits.usd)}"
+    return f" of {format.count(limits.calls, 'call')}" if limits.calls is not None else ""
+
+
+BLANK = Block(text="")
+NOT_ASKED = "not asked"
+"""What a row says that could be asked, and was not yet."""
+
+
+def steps_page(view: StepsView, row: StepRow | None, detail: StepView | None) -> Document:
+    """What speaks against the step, then what it did; `detail` None where that is not read yet."""
+    if row is None:
+        return ()
+    parts = [tuple(_against(row))]
+    if row.decisive and view.trial is not None:
+        parts.append(tuple(_trial(view.trial)))
+    if row.decisive and view.fix is not None:
+        parts.append(tuple(_fix(view.fix, tried=view.trial is not None)))
+    if view.facts:
+        parts.append(tuple(_facts(view.facts)))
+    if detail is not None:
+        parts.append(tuple(_did(detail)))
+    return tuple(item for part in parts if part for item in (*part, BLANK))[:-1]
+
+
+def _against(row: StepRow) -> Iterator[Item]:
+    """The things that contradict each other, each with its place; else the oracle's word."""
+    if row.sources:
+        yield Block(text="belief against world", style="candidate" if row.decisive else "error")
+        for place, each in enumerate(row.sources):
+            yield _source(each, row.step, f"source {row.step} {place}")
+    elif row.phrase and row.asked:
+        yield Block(text=format.plain(row.phrase), style="role")
+    elif not row.asked and row.phrase != NOT_ASKED:
+        yield Block(text=f"not asked: {format.plain(row.phrase)}", style="quiet")
+
+
+def _source(each: SourceRow, here: int, key: str) -> Placed:
+    message = f", message {each.message}" if each.message is not None else ""
+    return Placed(
+        text=format.plain(each.text),
+        label=format.one_line(each.role),
+        aside=format.one_line(f"{each.where}{message}"),
+        goes=each.step if each.step != here else None,
+        indent=INDENT,
+        key=key,
+    )
+
+
+def _trial(trial: TrialView) -> Iterator[Item]:
+    """Both arms of the test with their intervals."""
+    style = {"validated": "good", "refuted": "error"}.get(trial.status, "role")
+    by = format.one_line(f"by {trial.by}; Fisher's exact test, two-sided, {p_words(trial.p)}")
+    yield Block(text=trial.status, style=style, aside=by)
+    for name, arm, lost in (
+        ("control", trial.control, trial.control_lost),
+        ("with the fix", trial.fixed, trial.fixed_lost),
+    ):
+        bad = f"{trial.bad} " if arm.n else ""
+        yield Block(text=f"{bad}{rate_words(arm, lost)}", label=name, indent=INDENT)
+
+
+def _fix(fix: FixView, *, tried: bool) -> Iterator[Item]:
+    name = "the fix that was tried" if tried else "the fix that ‹steps.validate› tries"
+    yield Keyed(text=name, style="role", aside=format.one_line(fix.name))
+    for change in fix.changes:
+        yield Block(text=format.plain(change), indent=INDENT)
+
+
+def _facts(facts: tuple[str, ...]) -> Iterator[Item]:
+    yield Block(text="asked about", style="role")
+    for fact in facts:
+        yield Block(text=format.plain(fact), indent=INDENT)
+
+
+def _did(detail: StepView) -> Iterator[Item]:
+    """What the step said; then its calls, each with what came back where that was recorded."""
+    yield Block(text="what it did", style="role")
+    response, came = detail.response, detail.observations
+    if response is not None and came and (response.text or response.thinking):
+        detail = structs.replace(detail, response=structs.replace(response, calls=()))
+    yield from response_page(traces.EMPTY_TRACE, detail)
+    if came:
+        yield from observations_page(traces.EMPTY_TRACE, detail)

@@ -1,0 +1,447 @@
+"""`arc calibrate`, `arc label`: how right the judgements are, and what a person says of a step.
+
+A calibration, a noise table and an audit sample as commands print them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import click
+from msgspec import structs
+from rich.console import Console
+from rich.text import Text
+
+from arc_tui.cli import (
+    console,
+    db_option,
+    diagnose_new,
+    json_option,
+    open_store,
+    print_json,
+    print_table,
+)
+from arc_tui.features.calibration.drift import (
+    DriftView,
+    build_drift,
+    drift_tables,
+    unchecked,
+    unchecked_line,
+)
+from arc_tui.features.calibration.judge_approval import keep_verdicts
+from arc_tui.features.calibration.tables import Table, noise_tables
+from arc_tui.features.calibration.trust_tables import part_tables
+from arc_tui.features.calibration.view import (
+    TITLES,
+    AuditView,
+    CalibrationView,
+    Part,
+    build_audit,
+    build_calibration,
+    labels_of,
+)
+from arc_tui.importing import diagnose_one
+from arc_tui.places import author
+from arc_tui.ui import format
+from replay.errors import ArcError, no_step
+from replay.store.handle import Store, now_ns
+from replay.store.rows import step_rows, trace_row
+from taxonomy.calibration.disagreement import SHARE, Disagreement
+from taxonomy.calibration.labels import (
+    SCALE_HINT,
+    UNIT_SCALE,
+    Scale,
+    Unusable,
+    item_named,
+    item_names,
+    keep_file_scores,
+    place,
+    read_labels,
+)
+from taxonomy.calibration.noise import Cell, noise_table
+from taxonomy.judgements.scores import HumanScore, give, last_opinion, opinion, take_back
+
+
+@click.command()
+@click.option(
+    "--labels",
+    type=click.Path(dir_okay=False, path_type=Path),
+    multiple=True,
+    help="A label file, again for another; without it, what people said here.",
+)
+@click.option("--drift", is_flag=True, help="What changed with a judge's model, rubric, template.")
+@click.option("--noise", is_flag=True, help="How noise and length blur the shape of a run.")
+@click.option("--audit", is_flag=True, help="The runs to look at again: a sample nobody chose.")
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=SHARE,
+    show_default=True,
+    help="The share of runs in the audit sample.",
+)
+@json_option
+@db_option
+def calibrate(
+    labels: tuple[Path, ...],
+    drift: bool,
+    noise: bool,
+    audit: bool,
+    share: float,
+    as_json: bool,
+    db: Path | None,
+) -> int:
+    """Hold rules, judge and localiser against labels, beside blind baselines.
+
+    Without --labels the labels are what people said here: tags, runs found clean, scores, rubric
+    items. Labels made by a rule are shown apart, as conformance. Exit code 1: no label points at a
+    run of the database; with --drift, no judge has scored anything.
+    """
+    if sum((bool(labels) or drift, noise, audit)) > 1:
+        raise click.UsageError("--labels (with --drift), --noise and --audit: ask one")
+    if noise:
+        cells = list(noise_table())
+        print_json(cells) if as_json else print_noise(console(), cells)
+        return 0
+    with open_store(db) as store:
+        if audit:
+            chosen = build_audit(store, share)
+            print_json(chosen) if as_json else print_audit(console(), chosen)
+            return 0 if chosen.rows else 1
+        if drift:
+            source, said, _ = labels_of(store, labels)
+            moved = build_drift(store, source, said, now_ns())
+            print_json(moved) if as_json else print_drift(console(), moved)
+            return 0 if moved.sets else 1
+        view = _calibrated(store, labels)
+    print_json(view) if as_json else print_calibration(console(), view)
+    return 0 if view.parts else 1
+
+
+def _calibrated(store: Store, labels: tuple[Path, ...]) -> CalibrationView:
+    """The view, with what the rules say today; verdicts that people's labels decide are kept."""
+    diagnose_new(store)
+    now = now_ns()
+    view = build_calibration(store, labels, now)
+    keep_verdicts(store, view, now)
+    return structs.replace(view, unchecked=unchecked(store, now))
+
+
+ANSWERS = {"yes": True, "no": False, "?": None}
+
+
+def _answers(given: tuple[str, ...]) -> dict[str, bool | None]:
+    """`NAME=yes` as the item's name and what was said, None to take an answer back."""
+    found: dict[str, bool | None] = {}
+    for text in given:
+        word, mark, answer = text.rpartition("=")
+        name = item_named(word)
+        if not mark or answer.strip().lower() not in ANSWERS:
+            raise click.UsageError(f"--item {text}: write NAME=yes, NAME=no or NAME=?")
+        if name is None:
+            raise click.UsageError(
+                f"--item {text}: no rubric item {word!r}; {', '.join(item_names())}"
+            )
+        found[name] = ANSWERS[answer.strip().lower()]
+    return found
+
+
+@click.command()
+@click.argument("trace", required=False)
+@click.argument("step", type=int, required=False)
+@click.argument("score", type=click.FloatRange(0, 1), required=False)
+@click.option(
+    "--item",
+    "items",
+    multiple=True,
+    metavar="NAME=yes|no|?",
+    help="Did a rubric item hold? Repeatable; ? takes the answer back.",
+)
+@click.option("--note", help="A sentence to keep with it.")
+@click.option(
+    "--from",
+    "files",
+    type=click.Path(dir_okay=False, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Bring in others' scores of steps: JSON Lines as `arc calibrate --labels` takes them.",
+)
+@click.option("--by", metavar="NAME", help="With --from: the scores of this name alone.")
+@click.option(
+    "--scale",
+    metavar="WORST..BEST",
+    help="With --from: the scale of its scores, such as -1..1 or 1..5.  [default: 0..1]",
+)
+@click.option("--remove", is_flag=True, help="Take back what you said of the step.")
+@click.option("--undo", is_flag=True, help="Take back what you said last, of whichever step.")
+@db_option
+def label(
+    trace: str | None,
+    step: int | None,
+    score: float | None,
+    items: tuple[str, ...],
+    note: str | None,
+    files: tuple[Path, ...],
+    by: str | None,
+    scale: str | None,
+    remove: bool,
+    undo: bool,
+    db: Path | None,
+) -> int:
+    """Score a step from 0 to 1, for `arc calibrate` to hold the judge against.
+
+    0–.2 not achieved · .3–.5 partial · .6–.8 achieved with caveats · .9–1 fully, verifiably.
+
+    --item says whether a rubric item held, with a score or without: tool choice, arguments
+    grounded, result read, state re-verified, ended well; of the rules' own, call fits and nothing
+    repeated.
+
+    --from brings in scores that a judge or a person gave elsewhere (--remove takes them back).
+    They are used as they are: a run's first score below the middle of the scale is its first break
+    candidate, and a run scored throughout without one has none.
+    """
+    if files:
+        if trace is not None or items or note or undo:
+            raise click.UsageError("--from stands alone, with --by, --scale and --remove")
+        with open_store(db) as store:
+            _label_from(store, files, by, _scale(scale), remove=remove)
+        return 0
+    if by or scale:
+        raise click.UsageError("--by and --scale go with --from FILE")
+    if undo:
+        if trace is not None or items or note or remove:
+            raise click.UsageError("--undo stands alone")
+        with open_store(db) as store:
+            return _undo(store)
+    if trace is None or step is None:
+        raise click.UsageError("which TRACE and which STEP?")
+    if remove == (score is not None or bool(items)):
+        raise click.UsageError("give a SCORE from 0 to 1, an --item, or --remove alone")
+    answers = _answers(items)
+    with open_store(db) as store:
+        row = trace_row(store, trace)
+        rows = step_rows(store, row.trace)
+        if not 0 <= step < len(rows):
+            raise no_step(step, len(rows))
+        before = opinion(store, row.trace, step, author())
+        if before is None:
+            before = HumanScore(trace=row.trace, span=rows[step].span, step=step, by=author())
+        said = _revised(before, score, answers, note)
+        if remove or said.empty:
+            removed = take_back(store, row.trace, step, author())
+            diagnose_one(store, row.trace)
+            return 0 if removed else 1
+        give(store, said)
+        diagnose_one(store, row.trace)
+    click.echo(f"{row.trace[:8]} step {step}: {_told(said)}")
+    return 0
+
+
+def _scale(text: str | None) -> Scale:
+    """`1..5`: the worst and the best score."""
+    if text is None:
+        return UNIT_SCALE
+    worst, _, best = text.partition("..")
+    try:
+        found = Scale(worst=float(worst), best=float(best))
+    except ValueError:
+        found = Scale(worst=0.0, best=0.0)
+    if found.worst == found.best or not math.isfinite(found.best - found.worst):
+        raise click.UsageError(f"--scale {text}: write WORST..BEST, such as -1..1")
+    return found
+
+
+def _label_from(
+    store: Store, files: tuple[Path, ...], by: str | None, scale: Scale, *, remove: bool
+) -> None:
+    """Bring in the scores of files, or take them back, and look anew at the runs they are of."""
+    labels, lost = read_labels(*files, scale=scale)
+    off = next((each for each in lost if each.off_scale), None)
+    if off is not None:  # then the other scores are on another scale too
+        raise ArcError(f"{off.file or files[0]}: line {off.line} {off.why}", SCALE_HINT)
+    unnamed = files[0].name
+    scored = [each for each in labels if each.score is not None and each.at is not None]
+    names = dict.fromkeys(each.by or unnamed for each in scored)
+    if by is not None and by not in names:
+        raise ArcError(f"no score by '{by}': the scores are by {', '.join(names) or 'nobody'}")
+    placed, unplaced = place(store, [each for each in scored if by in (None, each.by or unnamed)])
+    brought = keep_file_scores(store, placed, unnamed=unnamed, remove=remove)
+    lost = (*lost, *unplaced)
+    if not brought:
+        why = f": line {lost[0].line} {lost[0].why}" if lost else ""
+        raise ArcError(
+            f"{', '.join(map(str, files))}: no score of a step of this database{why}",
+            'a score is {"trace": …, "at": {"step": 3}, "score": 0.5, "by": …}',
+        )
+    diagnose_new(store)
+    for each in brought:
+        steps = format.count(sum(map(len, each.steps.values())), "step")
+        runs = format.count(len(each.steps), "run")
+        done = "taken back" if remove else "scored"
+        click.echo(f"{format.one_line(each.by)}: {steps} of {runs} {done}")
+    if len(brought) > 1:
+        click.echo(
+            "of several scores of a step that are trusted alike the middle one counts;"
+            " --by NAME brings those of one name",
+            err=True,
+        )
+    if lost:
+        first = f"line {lost[0].line} {lost[0].why}"
+        click.echo(f"{format.count(len(lost), 'label')} left out: {first}", err=True)
+
+
+def _undo(store: Store) -> int:
+    """Take back all that this person said of the step they spoke of last."""
+    last = last_opinion(store, author())
+    if last is None:
+        click.echo(f"{format.one_line(author())} has said nothing of a step", err=True)
+        return 1
+    take_back(store, last.trace, last.step, last.by)
+    diagnose_one(store, last.trace)
+    click.echo(f"{last.trace[:8]} step {last.step}: {_told(last)}: taken back")
+    return 0
+
+
+def _revised(
+    before: HumanScore,
+    score: float | None,
+    answers: Mapping[str, bool | None],
+    note: str | None,
+) -> HumanScore:
+    """An opinion with what is said now. A new score takes the old one's note away."""
+    items = {**before.items, **answers}
+    kept = before.note if score is None else None
+    return structs.replace(
+        before,
+        value=before.value if score is None else score,
+        items={name: held for name, held in items.items() if held is not None},
+        note=note or kept,
+    )
+
+
+def _told(said: HumanScore) -> str:
+    score = [] if said.value is None else [format.score(said.value)]
+    return " · ".join(
+        (*score, *(f"{name} {'yes' if held else 'no'}" for name, held in said.items.items()))
+    )
+
+
+WORST = 5
+"""Disagreements of each kind that are printed, and labels of no use; `--json` has all."""
+
+
+def print_calibration(out: Console, view: CalibrationView) -> None:
+    """What was read, then for each kind of label the tables and the worst disagreements."""
+    used = f"{view.placed} of {format.count(view.read, 'label')} point at a run of this database"
+    out.print(Text(f"{format.one_line(view.source)}: {used}"), soft_wrap=True)
+    _print_unusable(out, view.unusable)
+    for each in view.unchecked:
+        out.print(Text(format.one_line(unchecked_line(each)), "yellow"), soft_wrap=True)
+    for part in view.parts:
+        _print_part(out, part)
+
+
+def _print_unusable(out: Console, unusable: Sequence[Unusable]) -> None:
+    for each in unusable[:WORST]:
+        line = None if each.line is None else f"line {each.line}:"
+        said = " ".join(filter(None, ("left out:", each.file, line, each.trace, each.why)))
+        out.print(Text(format.one_line(said), "yellow"), soft_wrap=True)
+    _more(out, len(unusable) - WORST)
+
+
+def _print_part(out: Console, part: Part) -> None:
+    figures = part.figures
+    counts = f"{format.count(figures.labels, 'label')} on {format.count(figures.runs, 'run')}"
+    strengths = ", ".join(f"{count} {name}" for name, count in part.strengths.items())
+    said = f"{TITLES[figures.made_by]}: {counts}{f' ({strengths})' if strengths else ''}"
+    out.print()
+    out.print(Text(format.one_line(said), "bold"), soft_wrap=True)
+    if part.prompted:
+        out.print(Text(prompted_line(part), "yellow"), soft_wrap=True)
+    print_tables(out, part_tables(part))
+    _print_worst(out, part.disagreements)
+
+
+def prompted_line(part: Part) -> str:
+    """What tags are worth that were given after the rules' word was seen."""
+    return (
+        f"{part.prompted} of {format.count(part.placed_here, 'tag')} and runs found clean were"
+        " given beside the rules' suggestions, which makes the rules look better than they are;"
+        " a blind pass does not"
+    )
+
+
+def print_tables(out: Console, found: Iterable[Table]) -> None:
+    """Each under its title, its notes below it."""
+    for table in found:
+        out.print()
+        out.print(Text(table.title, "bold"), soft_wrap=True)
+        if table.rows:
+            print_table(out, table.columns, [list(row) for row in table.rows])
+        for note in table.notes:
+            out.print(Text(format.one_line(note), "dim"), soft_wrap=True)
+
+
+def _print_worst(out: Console, found: Sequence[Disagreement]) -> None:
+    for about, own in groupby(found, key=lambda each: each.about):
+        each_kind = list(own)
+        out.print()
+        out.print(Text(f"worst disagreements, {about}: {len(each_kind)}", "bold"))
+        print_table(
+            out,
+            ["id", "step", "labelled", "found", "label by", "note"],
+            [_cells(each) for each in each_kind[:WORST]],
+        )
+        _more(out, len(each_kind) - WORST)
+
+
+def _cells(each: Disagreement) -> list[Text | str]:
+    strength = f" ({each.strength})" if each.strength and each.strength != each.by else ""
+    return [
+        each.trace[:8],
+        format.UNKNOWN if each.step is None else str(each.step),
+        format.one_line(each.labelled),
+        format.cut(format.one_line(each.found), 60),
+        format.one_line(f"{each.by or format.UNKNOWN}{strength}"),
+        format.cut(format.one_line(each.note), 60),
+    ]
+
+
+def _more(out: Console, count: int) -> None:
+    if count > 0:
+        out.print(Text(f"… {format.number(count)} more (--json has all)", "dim"))
+
+
+def print_noise(out: Console, cells: Sequence[Cell]) -> None:
+    """Both rules, by noise and length."""
+    print_tables(out, noise_tables(cells))
+
+
+def print_drift(out: Console, view: DriftView) -> None:
+    """The sets and how each stands, then every two of one mode."""
+    counted = f"{format.count(len(view.sets), 'set')} of judges' scores"
+    said = f"{counted}, and {format.one_line(view.source)}: {format.count(view.labels, 'step')}"
+    out.print(Text(f"{said} that people scored or answered items of", "bold"), soft_wrap=True)
+    print_tables(out, drift_tables(view))
+
+
+def print_audit(out: Console, view: AuditView) -> None:
+    """The sample, and whether somebody has looked already."""
+    counts = f"{len(view.rows)} of {format.count(view.runs, 'run')}"
+    said = f"to look at again: {counts} (about {view.share:.0%}, drawn by a digest of the id)"
+    out.print(Text(said, "bold"), soft_wrap=True)
+    if view.rows:
+        rows = [
+            [
+                row.trace[:8],
+                format.one_line(row.task),
+                format.one_line(row.trial),
+                format.cut(format.one_line(row.title), 60),
+                row.outcome,
+                format.one_line(", ".join(row.seen_by)) or format.UNKNOWN,
+            ]
+            for row in view.rows
+        ]
+        print_table(out, ["id", "task", "trial", "title", "outcome", "said something"], rows)

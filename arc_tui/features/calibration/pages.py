@@ -1,0 +1,382 @@
+"""Pages of a calibration: where it broke, which class, and what the figures mean. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from arc_tui.features.calibration import raters
+from arc_tui.features.calibration.tables import counted, estimate, hit_cells, share, short
+from arc_tui.features.calibration.tables_drawn import (
+    BLANK,
+    Column,
+    KeyedWords,
+    Line,
+    beside,
+    folded_table,
+    shown,
+    table,
+    title,
+)
+from arc_tui.features.calibration.text import (
+    LABEL_LINES,
+    MAKE_CLASSES,
+    MAKE_DECISIVE,
+    NO_LABELS,
+    meanings,
+)
+from arc_tui.features.calibration.view import CalibrationStage, PartDrawn
+from arc_tui.ui import format
+from arc_tui.ui.format import fit
+from taxonomy.calibration.disagreement import NOTHING
+from taxonomy.calibration.labels import Unusable
+from taxonomy.calibration.noise import Cell
+from taxonomy.calibration.report import BAD, Calibration, ClassTable
+from taxonomy.judge.kept_scores import parsed
+from taxonomy.metrics.agreement import Bin, Confusion, Reliability
+
+TRACK = 25
+"""Cells from 0 to 1."""
+
+VAGUE = 0.5
+"""An interval wider than this says nothing."""
+
+LABELS = ("n", "exact", "±1", "±3", "±5", "top 3", "mean off")
+"""The rows of the table, as `hit_cells` gives them."""
+
+LABEL, CELL, GAP = 9, 15, 2
+
+
+class Guesser(NamedTuple):
+    """Who names steps, in a word and another, its cells under `LABELS`, how often it abstained."""
+
+    kind: str
+    name: str
+    cells: tuple[str, ...]
+    abstained: str = ""
+
+
+def break_page(figures: Calibration, width: int) -> list[Line]:
+    """The page, or what would make one."""
+    confidence = list(reliability("candidate", figures.candidates)) if figures.decisive else []
+    if figures.findings.bins:
+        confidence += [*([BLANK] if confidence else []), *reliability("finding", figures.findings)]
+    if not figures.decisive:
+        return [*folded_table(MAKE_DECISIVE, width), *([BLANK] if confidence else []), *confidence]
+    return beside(list(_localisation(figures, width)), confidence, width)
+
+
+def _localisation(figures: Calibration, width: int) -> Iterator[Line]:
+    """A column a guesser, so that the figures to compare stand side by side."""
+    runs = format.count(figures.decisive, "run")
+    yield title(f"where it broke · {runs} whose labels name the step")
+    for place, each in enumerate(blocks(list(guessers(figures)), width)):
+        if place:
+            yield BLANK
+        yield from _block(each)
+    room = min(width, 4 * (CELL + GAP) + LABEL)
+    yield from folded_table("blind: the best there is, chosen in hindsight on these labels", room)
+    if any(each.abstained.value for each in figures.localisation):
+        yield from folded_table(
+            "abstaining is a miss and has no distance; `answered` leaves it out", room
+        )
+
+
+def guessers(figures: Calibration) -> Iterator[Guesser]:
+    """Ours, the two blind ones, then everyone else who names steps."""
+    ours, *others = figures.localisation
+    yield Guesser(ours.name, "", hit_cells(ours.over_all), share(ours.abstained))
+    if ours.over_all.exact.n != ours.over_answered.exact.n > 0:
+        yield Guesser(ours.name, "answered", hit_cells(ours.over_answered))
+    known = figures.baselines
+    if known is not None:
+        yield Guesser("blind", f"step {known.step}", hit_cells(known.constant))
+        yield Guesser("blind", f"place {short(known.position)}", hit_cells(known.relative))
+    for each in others:
+        kind, name = _words(each.name)
+        yield Guesser(kind, name, hit_cells(each.over_all), share(each.abstained))
+
+
+def _words(name: str) -> tuple[str, str]:
+    """A guesser's name over two lines; of a first bad score, whose."""
+    kind, _, by = name.partition(" · ")
+    judge = parsed(by)
+    if judge is not None:
+        return format.one_line(judge.model), f"{judge.mode} < {short(BAD)}"
+    if by:
+        return format.one_line(by), f"score < {short(BAD)}"
+    first, _, rest = kind.partition(" ")
+    return first, rest
+
+
+def blocks(found: Sequence[Guesser], width: int) -> list[list[Guesser]]:
+    """As many guessers side by side as a width holds; ours leads every block."""
+    each = max(1, min((width - LABEL) // (CELL + GAP), 7) - 1)
+    ours, others = found[0], found[1:]
+    return [[ours, *others[at : at + each]] for at in range(0, max(len(others), 1), each)]
+
+
+def _block(found: Sequence[Guesser]) -> Iterator[Line]:
+    yield _row("", [each.kind for each in found], "quiet")
+    if any(each.name for each in found):
+        yield _row("", [each.name for each in found], "quiet")
+    for at, label in enumerate(LABELS):
+        yield _row(label, [each.cells[at] for each in found])
+    yield _row("abstained", [each.abstained or format.UNKNOWN for each in found])
+
+
+def _row(label: str, cells: Sequence[str], ink: str = "") -> Line:
+    """Ours is the first of the cells, and strong."""
+    gap = " " * GAP
+    words = [(f"{gap}{fit(cell, CELL)}", ink or ("" if place else "strong"))
+             for place, cell in enumerate(cells)]  # fmt: skip
+    return ((f"{label:<{LABEL}}", "quiet"), *words)
+
+
+# --- as sure as right?
+
+
+def reliability(what: str, found: Reliability) -> Iterator[Line]:
+    """A line a bin of stated confidence: where it was, and where the truth lies."""
+    yield title(f"is a {what} as often right as it says?")
+    if not found.bins:
+        silent = format.count(found.silent, what)
+        yield ((f"{silent} without a confidence: nothing to compare", "quiet"),)
+        return
+    head = f"{'said':<6}0{'.5':^{TRACK - 2}}1  {'was right':<21}"
+    yield ((head, "quiet"),)
+    for each in found.bins:
+        yield from _bin(each)
+    silent = f" · {found.silent} said nothing" if found.silent else ""
+    yield ((f"◇ said  ● was right  ─ its interval · off by {short(found.error)}{silent}", "quiet"),)
+
+
+def _bin(each: Bin) -> Iterator[Line]:
+    verdict, ink = _verdict(each)
+    yield (
+        (f"{short(each.stated):<6}", "strong"),
+        (track(each), ""),
+        (f"  {counted(each.right):<21}", ""),
+        (f"  {verdict}", ink),
+    )
+
+
+def _verdict(each: Bin) -> tuple[str, str]:
+    if each.right.high - each.right.low > VAGUE:
+        return "too few to tell", "quiet"
+    if each.honest:
+        return "holds", "good"
+    return ("too sure", "bad") if each.stated > each.right.high else ("too shy", "warn")
+
+
+def track(each: Bin) -> str:
+    """What was said and what was right on one axis from 0 to 1."""
+    cells = ["·"] * TRACK
+    low, high = _at(each.right.low), _at(each.right.high)
+    cells[low : high + 1] = "─" * (high + 1 - low)
+    said, right = _at(each.stated), _at(each.right.value or 0.0)
+    cells[said] = "◇"
+    cells[right] = "◈" if said == right else "●"
+    return "".join(cells)
+
+
+def _at(value: float) -> int:
+    return round(value * (TRACK - 1))
+
+
+COLUMNS = (
+    Column(title="", ink="strong"),
+    Column(title="n", right=True, spare=1),
+    Column(title="found", right=True, spare=2),
+    Column(title="both", right=True, spare=4),
+    Column(title="precision"),
+    Column(title="recall"),
+    Column(title="F1"),
+    Column(title="κ", spare=3),
+    Column(title="true negatives", spare=5),
+)
+
+
+def classes_page(
+    stage: CalibrationStage, drawn: PartDrawn, width: int, keyed: KeyedWords
+) -> list[Line]:
+    """The page, or what would make one; then how well people agree, which no rule can beat."""
+    lines = _found(drawn, width, keyed)
+    for each in raters.tables(stage.people):
+        lines += [BLANK, *shown(each, width)]
+    return lines
+
+
+def _found(drawn: PartDrawn, width: int, keyed: KeyedWords) -> list[Line]:
+    if drawn.part.taken_for is None:
+        return folded_table(keyed(MAKE_CLASSES), width)
+    first, *others = drawn.part.figures.classes
+    matrix = list(_taken_for(drawn.part.taken_for, first.n, width))
+    lines = beside(list(_table(first, width)), matrix, width)
+    for each in others:
+        lines += [BLANK, *_table(each, width)]
+    return lines
+
+
+def _table(found: ClassTable, width: int) -> Iterator[Line]:
+    many = format.count(found.n, found.per)
+    yield title(f"which class, per {found.per} · by {found.source} · {many}")
+    rows = [
+        (
+            each.name,
+            str(each.tp + each.fn),
+            str(each.tp + each.fp),
+            str(each.tp),
+            share(each.precision),
+            share(each.recall),
+            share(each.f1),
+            estimate(each.kappa),
+            share(each.specificity),
+        )
+        for each in found.rows
+        if each.f1.n
+    ]
+    room = min(width, 110)
+    if rows:
+        yield from table(COLUMNS, rows, room)
+        labelled, all_ = found.macro_labelled, found.macro_all
+        macro = (
+            f"n: labelled so; macro-F1 {short(labelled.value)} over the {labelled.classes} labelled"
+        )
+        if all_.classes != labelled.classes:
+            macro += f", {short(all_.value)} over the {all_.classes} labelled or found"
+        yield from folded_table(macro, room)
+    silent = [each.name for each in found.rows if not each.f1.n]
+    if silent:
+        yield from folded_table(f"neither labelled nor found: {', '.join(silent)}", room)
+
+
+def _taken_for(found: Confusion, runs: int, width: int) -> Iterator[Line]:
+    room = min(width, 78)
+    yield title("what the labels say (down) and what the rules find (across)")
+    yield from matrix(found)
+    many = format.count(runs, "run")
+    yield from folded_table(
+        f"{many}; one with several classes counts in several cells. [ ] both the same; "
+        f"{NOTHING}: nothing left on that side.",
+        room,
+    )
+
+
+def matrix(found: Confusion, names: Sequence[str] = ()) -> list[Line]:
+    """A table of counts, the diagonal in brackets, a word a line in its head; `names` are shorter
+    ones for its columns."""
+    heads = [name.split(" ") for name in names or found.columns]
+    tall = max(len(words) for words in heads)
+    heads = [[""] * (tall - len(words)) + words for words in heads]
+    cells = [[_cell(row, at, each) for at, each in enumerate(counts)]
+             for row, counts in enumerate(found.counts)]  # fmt: skip
+    wide = [
+        max(cell_len(each) for each in (*words, *(row[at] for row in cells)))
+        for at, words in enumerate(heads)
+    ]
+    label = max(map(cell_len, found.rows))
+    lines: list[Line] = [
+        ((" " * label + _spread([words[at] for words in heads], wide), "quiet"),)
+        for at in range(tall)
+    ]
+    for row, name in enumerate(found.rows):
+        inks = [_ink(row, at, count) for at, count in enumerate(found.counts[row])]
+        lines.append((
+            (f"{name:<{label}}", "strong"),
+            *((f"  {cell:>{wide[at]}}", inks[at]) for at, cell in enumerate(cells[row])),
+        ))  # fmt: skip
+    return lines
+
+
+def _spread(words: Sequence[str], wide: Sequence[int]) -> str:
+    return "".join(f"  {word:>{cells}}" for word, cells in zip(words, wide, strict=True))
+
+
+def _cell(row: int, column: int, count: int) -> str:
+    if row == column:
+        return f"[{count}]"
+    return f"{count} " if count else "· "
+
+
+def _ink(row: int, column: int, count: int) -> str:
+    if not count:
+        return "faint"
+    return "good" if row == column else ""
+
+
+NOTES_LABEL = 16
+SHARE = 10
+
+READ = 100
+"""Cells of a line that is still easy to read."""
+
+
+def notes_page(stage: CalibrationStage, width: int, keyed: KeyedWords) -> list[Line]:
+    """Labels that did not count, the noise where it was counted, then the meanings."""
+    room = min(width, READ)
+    lines = unusable_lines(stage, room)
+    lines += noise_lines(stage.noise) if stage.noise else []
+    lines += [title("what the figures mean, and when to distrust them")]
+    for figure, words in meanings():
+        lines += folded_table(keyed(words), room, "", figure, NOTES_LABEL)
+    return lines
+
+
+def noise_lines(cells: Sequence[Cell]) -> Iterator[Line]:
+    """A table a rule: noise down, length across, the share of shapes told rightly."""
+    for rule, own in groupby(cells, key=lambda cell: cell.rule):
+        found = list(own)
+        lengths = tuple(dict.fromkeys(cell.steps for cell in found))
+        at = {(cell.sigma, cell.steps): cell.right for cell in found}
+        yield title(f"shape by the {rule} rule: how often it is told rightly")
+        head = "".join(f"{f'{steps} steps':>{SHARE}}" for steps in lengths)
+        yield ((f"{'noise σ':<{SHARE}}{head}", "quiet"),)
+        for sigma in dict.fromkeys(cell.sigma for cell in found):
+            shares = (short(at[sigma, steps].value) for steps in lengths)
+            yield (
+                (f"{short(sigma):<{SHARE}}", "strong"),
+                ("".join(f"{said:>{SHARE}}" for said in shares), ""),
+            )
+        yield BLANK
+    runs = {cell.right.n for cell in cells}
+    wide = max((cell.right.high - cell.right.low) / 2 for cell in cells)
+    many = " or ".join(map(str, sorted(runs)))
+    said = f"{many} made runs a figure, ± {short(wide)} at most; arc calibrate --noise has all"
+    yield ((said, "quiet"),)
+    yield BLANK
+
+
+def missing_page(stage: CalibrationStage, width: int, keyed: KeyedWords) -> list[Line]:
+    """What stands everywhere while no label points at a run."""
+    lines = unusable_lines(stage, min(width, READ))
+    if stage.view.read:
+        hint = (
+            "arc import PATH brings the runs in; ‹calibration.labels› reads another file of labels"
+        )
+        return [*lines, *folded_table(keyed(hint), width, "")]
+    tag, labels = keyed("‹trace.tag:t› in a run"), keyed("‹calibration.labels›")
+    said = NO_LABELS.format(tag=tag, labels=labels) + LABEL_LINES
+    return [((line, ""),) for line in said.split("\n")]
+
+
+def unusable_lines(stage: CalibrationStage, width: int) -> list[Line]:
+    """Each label that did not count and why; none where all did."""
+    found = stage.view.unusable
+    if not found:
+        return []
+    lines = [title(f"left out · {format.count(len(found), 'label')}")]
+    for each in sorted(found, key=lambda each: each.line or 0):
+        lines += folded_table(_why(each), width, "", _line(each), NOTES_LABEL)
+    return [*lines, BLANK]
+
+
+def _why(each: Unusable) -> str:
+    return format.one_line(" ".join(filter(None, (each.trace, each.why))))
+
+
+def _line(each: Unusable) -> str:
+    return "kept here" if each.line is None else f"line {each.line}"

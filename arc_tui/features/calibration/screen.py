@@ -1,0 +1,323 @@
+"""The calibration screen: how right the judgements are, held against labels.
+
+A sentence for a person in a hurry, then pages: where runs broke, which class, which score, where
+labels and findings part, what the figures mean. People's labels and a rule's are never in one
+figure: one part is in front at a time. Looking keeps nothing; a verdict on a judge is kept when a
+person says so, as `arc calibrate` does.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import get_args
+
+from msgspec import structs
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
+from textual.worker import get_current_worker
+
+from arc_tui import importing
+from arc_tui.features.calibration.judge_approval import Kept, keep_verdicts
+from arc_tui.features.calibration.pages import break_page, classes_page, missing_page, notes_page
+from arc_tui.features.calibration.score_pages import scores_page
+from arc_tui.features.calibration.tables_drawn import Line
+from arc_tui.features.calibration.text import ALL_AGREE, basis, sentence
+from arc_tui.features.calibration.view import EMPTY as NO_FIGURES
+from arc_tui.features.calibration.view import (
+    KEPT,
+    STAGE_EMPTY,
+    CalibrationStage,
+    PartDrawn,
+    build_stage,
+)
+from arc_tui.features.calibration.widgets import (
+    BREAK,
+    CLASSES,
+    NOTES,
+    PAGES,
+    SCORES,
+    WORST,
+    CalibrationHead,
+    CalibrationPage,
+    CalibrationTabs,
+    CalibrationWorst,
+    in_full,
+)
+from arc_tui.ui import format
+from arc_tui.ui.dialogs import AskBox, Option
+from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.key_names import keyed
+from arc_tui.ui.list import RowList
+from arc_tui.ui.screen import ArcScreen
+from replay.errors import ArcError
+from replay.store.handle import Store, now_ns
+from taxonomy.calibration.disagreement import About
+from taxonomy.calibration.noise import Cell, noise_table
+
+KINDS = ("all", *get_args(About))
+"""What the list of disagreements shows."""
+
+READING = "holding the judgements against the labels …"
+
+
+class CalibrationScreen(ArcScreen):
+    """Judgements against labels, a page a question."""
+
+    CSS_PATH = "calibration.tcss"
+    HELP = "calibration"
+
+    BINDINGS = [
+        Binding("tab", "turn(1)", "next page", id="calibration.next",
+                tooltip="Show the next page"),
+        Binding("shift+tab", "turn(-1)", "page before", id="calibration.before", show=False,
+                tooltip="Show the page before"),
+        *(Binding(str(place), f"page({place - 1})", name.lower(), id=f"calibration.page_{place}",
+                  show=False, tooltip=f"Show the page “{name}”")
+          for place, name in enumerate(PAGES, 1)),
+        Binding("l", "part", "whose labels", id="calibration.part",
+                tooltip="Hold against people's labels, or against a rule's"),
+        Binding("s", "source", "whose scores", id="calibration.source",
+                tooltip="Show the scores of another judge, or of the rules"),
+        Binding("a", "kind", "about", id="calibration.kind",
+                tooltip="List what is about the break, the class, the score, or all"),
+        Binding("o", "labels", "label file", id="calibration.labels",
+                tooltip="Read the labels of a file, or those that people gave here"),
+        Binding("w", "keep", "keep verdict", id="calibration.keep",
+                tooltip="Keep for 30 days which scores may be trusted, by these labels"),
+        Binding("n", "noise", "noise", id="calibration.noise", show=False,
+                tooltip="Count how noise and length blur the shape of a run"),
+        Binding("r", "refresh", "refresh", id="calibration.refresh", show=False,
+                tooltip="Read labels and judgements again"),
+        Binding("y", "copy", "copy", id="calibration.copy", show=False,
+                tooltip="Copy the page as text"),
+        Binding("escape", "back", "back", id="calibration.back",
+                tooltip="Back to where you came from"),
+    ]  # fmt: skip
+
+    stage: reactive[CalibrationStage] = reactive(STAGE_EMPTY, repaint=False)
+    tab: reactive[int] = reactive(BREAK, repaint=False)
+    kind: reactive[str] = reactive(KINDS[0], repaint=False)
+    chosen_part: reactive[int] = reactive(0, repaint=False)
+    chosen_source: reactive[int] = reactive(0, repaint=False)
+
+    head = query_one(CalibrationHead)
+    tabs = query_one(CalibrationTabs)
+    page = query_one("#figures", CalibrationPage)
+    worst = query_one(CalibrationWorst)
+    note = query_one("#note", CalibrationPage)
+
+    class Loaded(Message):
+        """The judgements were held against the labels."""
+
+        def __init__(self, stage: CalibrationStage) -> None:
+            super().__init__()
+            self.stage = stage
+
+    class NoiseCounted(Message):
+        """Runs of known shape were made and classified."""
+
+        def __init__(self, cells: tuple[Cell, ...]) -> None:
+            super().__init__()
+            self.cells = cells
+
+    class VerdictsKept(Message):
+        """What these labels say of trust holds from now on."""
+
+        def __init__(self, kept: Kept) -> None:
+            super().__init__()
+            self.kept = kept
+
+    def __init__(self, path: Path, labels: Path | None = None) -> None:
+        """`labels` None: what people said in the database."""
+        super().__init__(path)
+        self._labels = labels
+
+    def compose(self) -> ComposeResult:
+        yield CalibrationHead()
+        yield CalibrationTabs().data_bind(CalibrationScreen.tab)
+        yield CalibrationPage(id="figures")
+        with Vertical(id="apart"):
+            yield CalibrationWorst(id="worst")
+            yield CalibrationPage(id="note")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.head.sentence = READING
+        self.note.can_focus = False
+        self.load(self._labels)
+
+    # --- the figures
+
+    def load(self, labels: Path | None) -> None:
+        """Read labels and hold the judgements against them."""
+        self.ask(partial(_held_against, labels=labels), self.Loaded, group="calibrate")
+
+    def on_calibration_screen_loaded(self, event: Loaded) -> None:
+        self._labels = event.stage.labels
+        self.stage = structs.replace(event.stage, noise=self.stage.noise)
+
+    def tell(self, error: ArcError) -> None:
+        """Where nothing was read yet, what went wrong stands in the sentence's place too."""
+        super().tell(error)
+        if self.stage is STAGE_EMPTY:
+            self.stage = CalibrationStage(view=NO_FIGURES, parts=(), trouble=error.message)
+
+    @property
+    def drawn(self) -> PartDrawn | None:
+        """The part in front, None where no label points at a run."""
+        parts = self.stage.parts
+        return parts[self.chosen_part % len(parts)] if parts else None
+
+    # --- what is shown
+
+    def watch_stage(self) -> None:
+        self._show()
+
+    def watch_tab(self) -> None:
+        self._show()
+
+    def watch_kind(self) -> None:
+        self._show()
+
+    def watch_chosen_part(self) -> None:
+        self._show()
+
+    def watch_chosen_source(self) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        if not self.is_mounted or self.stage is STAGE_EMPTY:
+            return
+        drawn = self.drawn
+        self.head.sentence = keyed(self, sentence(self.stage, drawn))
+        self.head.basis = keyed(self, basis(self.stage, drawn))
+        self.tabs.worst = len(drawn.worst) if drawn is not None else 0
+        listed = self.tab == WORST and drawn is not None
+        self.set_class(listed, "-listed")
+        if listed and drawn is not None:
+            self._list(drawn)
+        else:
+            self.page.drawing = self._drawing
+        (self.worst if listed else self.page).focus()
+        self.refresh_bindings()
+
+    def _drawing(self, width: int, height: int) -> list[Line]:
+        """The lines of the page in front."""
+        drawn, said = self.drawn, partial(keyed, self)
+        if drawn is None and self.tab != NOTES:
+            return missing_page(self.stage, width, said)
+        match self.tab:
+            case tab if tab == NOTES or drawn is None:
+                return notes_page(self.stage, width, said)
+            case tab if tab == CLASSES:
+                return classes_page(self.stage, drawn, width, said)
+            case tab if tab == SCORES:
+                return scores_page(self.stage, drawn, self.chosen_source, width, height, said)
+            case _:
+                return break_page(drawn.part.figures, width)
+
+    def _list(self, drawn: PartDrawn) -> None:
+        wanted = self.kind
+        self.worst.rows = tuple(
+            each for each in drawn.worst if wanted in (KINDS[0], each.said.about)
+        )
+        about = "" if wanted == KINDS[0] else f", {wanted}"
+        self.worst.border_title = f"worst first{about}: {len(self.worst.rows)}"
+        self.worst.nothing = ALL_AGREE if not drawn.worst else f"none about the {wanted}"
+
+    def on_row_list_moved(self, event: RowList.Moved) -> None:
+        if event.rows is self.worst:
+            row = self.worst.row
+            self.note.drawing = lambda width, _: in_full(row, width)
+
+    def on_calibration_tabs_picked(self, event: CalibrationTabs.Picked) -> None:
+        self.tab = event.tab
+
+    # --- keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        del parameters
+        drawn = self.drawn
+        match action:
+            case "part":
+                return len(self.stage.parts) > 1
+            case "source":
+                return self.tab == SCORES and drawn is not None and len(drawn.scorers) > 1
+            case "kind":
+                return self.tab == WORST and drawn is not None
+            case "keep":
+                of_people = drawn is not None and drawn.made_by == "people"
+                return self.tab == SCORES and of_people and bool(drawn and drawn.scorers)
+            case "noise":
+                return self.tab == NOTES and not self.stage.noise
+            case _:
+                return True
+
+    def action_turn(self, pages: int) -> None:
+        self.tab = (self.tab + pages) % len(PAGES)
+
+    def action_page(self, tab: int) -> None:
+        self.tab = tab
+
+    def action_part(self) -> None:
+        self.chosen_part = (self.chosen_part + 1) % len(self.stage.parts)
+
+    def action_source(self) -> None:
+        drawn = self.drawn
+        if drawn is not None:
+            self.chosen_source = (self.chosen_source + 1) % len(drawn.scorers)
+
+    def action_kind(self) -> None:
+        self.kind = KINDS[(KINDS.index(self.kind) + 1) % len(KINDS)]
+
+    def action_labels(self) -> None:
+        choices = [Option(KEPT, "what people said in this database")]
+        hint = "or the path of a label file (JSON Lines)"
+        self.app.push_screen(AskBox("which labels?", hint=hint, choices=choices), self._take)
+
+    def _take(self, answer: str | None) -> None:
+        if answer is not None:
+            self.load(None if answer == KEPT else Path(answer).expanduser())
+
+    def action_keep(self) -> None:
+        view = self.stage.view
+        self.ask(lambda store: keep_verdicts(store, view, now_ns()), self.VerdictsKept,
+                 group="keep")  # fmt: skip
+
+    def on_calibration_screen_verdicts_kept(self, event: VerdictsKept) -> None:
+        verdicts = format.count(event.kept.verdicts, "verdict")
+        again = format.count(len(event.kept.again), "run")
+        self.say(f"{verdicts} kept for 30 days; the rules looked at {again} again")
+        self.load(self._labels)
+
+    def action_noise(self) -> None:
+        self.say("counting; the page shows it in a moment")
+        self.ask(lambda _: tuple(noise_table()), self.NoiseCounted, group="noise")
+
+    def on_calibration_screen_noise_counted(self, event: NoiseCounted) -> None:
+        self.stage = structs.replace(self.stage, noise=event.cells)
+
+    def action_refresh(self) -> None:
+        self.load(self._labels)
+
+    def action_copy(self) -> None:
+        text = self.page.text
+        self.app.copy_to_clipboard(text)
+        self.say(f"{PAGES[self.tab]} copied as text, {len(text)} characters")
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+
+def _held_against(store: Store, labels: Path | None) -> CalibrationStage:
+    """The stage, with what the rules say today."""
+    worker = get_current_worker()
+    for _ in importing.diagnose_new(store):
+        if worker.is_cancelled:
+            return STAGE_EMPTY
+    return build_stage(store, labels, now_ns())

@@ -1,0 +1,222 @@
+"""Calibration as tables of text: the same cells for the screen, the command and the README."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from msgspec import Struct
+
+from arc_tui.ui import format
+from replay.statistics import Rate
+from taxonomy.calibration.disagreement import NOTHING
+from taxonomy.calibration.localisation import Hits
+from taxonomy.calibration.noise import Cell
+from taxonomy.calibration.report import Calibration, ClassTable
+from taxonomy.metrics.agreement import Confusion, Estimate, Reliability
+
+HITS = ("n", "exact", "±1", "±3", "±5", "top 3", "mean distance")
+
+IN_HINDSIGHT = (
+    "best constant step and best relative position: the best possible in hindsight, each figure"
+    " fitted to these labels"
+)
+ALL_RUNS = "an abstention is a miss over all runs and has no distance; `answered` leaves it out"
+SEVERAL_CELLS = f"a run with several classes counts in several cells; {NOTHING}: nothing left there"
+EVERY_CLASS = "the labels of a run are taken to name every class it shows"
+ONLY_JUDGES = "used all the same: only a judge has to pass"
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    """A head and its rows, and what has to be known to read them."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def short(value: float | None) -> str:
+    """A figure between -1 and 1: `.26`, `-.10`, `1.00`."""
+    if value is None:
+        return format.UNKNOWN
+    text = f"{value:.2f}"
+    text = "0.00" if text == "-0.00" else text
+    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+
+
+def signed(value: float) -> str:
+    """A difference: `+.05`, `-.10`, `.00`."""
+    text = short(value)
+    return f"+{text}" if value >= 0.005 else text
+
+
+def share(rate: Rate) -> str:
+    """A rate whose n stands beside it: `.26 (.19–.34)`."""
+    if rate.value is None:
+        return format.UNKNOWN
+    return f"{short(rate.value)} ({short(rate.low)}–{short(rate.high)})"
+
+
+def counted(rate: Rate) -> str:
+    """A rate with its counts: `12/18 .67 (.44–.84)`."""
+    if rate.value is None:
+        return format.UNKNOWN
+    return f"{round(rate.value * rate.n)}/{rate.n} {share(rate)}"
+
+
+def estimate(found: Estimate) -> str:
+    """A coefficient with its interval: `.81 (.60–.92)`."""
+    if found.value is None:
+        return format.UNKNOWN
+    return f"{short(found.value)} ({short(found.low)}–{short(found.high)})"
+
+
+def tables(figures: Calibration) -> Iterator[Table]:
+    """Every table of where runs broke and which class they show."""
+    if figures.decisive:
+        yield localisation_table(figures)
+        yield reliability_table("candidate", figures.candidates)
+    for found in figures.classes:
+        yield class_table(found)
+    if figures.classes and figures.findings.bins:
+        yield reliability_table("finding", figures.findings)
+
+
+# --- where it broke
+
+
+def localisation_table(figures: Calibration) -> Table:
+    """A row a guesser, over all runs and over the answered, and the two baselines."""
+    rows: list[tuple[str, ...]] = []
+    for each in figures.localisation:
+        rows.append((each.name, *hit_cells(each.over_all), counted(each.abstained)))
+        if each.over_all.exact.n != each.over_answered.exact.n > 0:
+            rows.append((f"{each.name}, answered", *hit_cells(each.over_answered), ""))
+    known = figures.baselines
+    if known is not None:
+        constant, relative = f"best constant step ({known.step})", "best relative position"
+        rows.append((constant, *hit_cells(known.constant), ""))
+        rows.append((f"{relative} ({short(known.position)})", *hit_cells(known.relative), ""))
+    return Table(
+        title=f"where it broke: {format.count(figures.decisive, 'run')} with a decisive step",
+        columns=("", *HITS, "abstained"),
+        rows=tuple(rows),
+        notes=(IN_HINDSIGHT, ALL_RUNS),
+    )
+
+
+def hit_cells(hits: Hits) -> tuple[str, ...]:
+    """The cells under `HITS`."""
+    rates = (hits.exact, hits.within_1, hits.within_3, hits.within_5, hits.top_3)
+    far = format.UNKNOWN if hits.mean_distance is None else f"{hits.mean_distance:.1f}"
+    return (str(hits.exact.n), *map(share, rates), far)
+
+
+def reliability_table(what: str, found: Reliability) -> Table:
+    """Stated confidence against how often it held."""
+    title = f"confidence of a {what}"
+    silent = f"{format.count(found.silent, what)} without a confidence"
+    if not found.bins:
+        return Table(title=title, columns=(), rows=(), notes=(f"{silent}: nothing to compare",))
+    rows = tuple(
+        (
+            f"{short(each.low)}–{short(each.high)}",
+            short(each.stated),
+            counted(each.right),
+            "yes" if each.honest else "no",
+        )
+        for each in found.bins
+    )
+    off = f"mean distance of stated and right {short(found.error)}"
+    notes = (off, silent) if found.silent else (off,)
+    return Table(
+        title=title,
+        columns=("stated", "mean", "right", "mean within the interval"),
+        rows=rows,
+        notes=notes,
+    )
+
+
+# --- classes
+
+
+def class_table(found: ClassTable) -> Table:
+    """A row a class that was labelled or found."""
+    rows = tuple(
+        (
+            each.name,
+            str(each.tp + each.fn),
+            str(each.tp + each.fp),
+            counted(each.precision),
+            counted(each.recall),
+            counted(each.specificity),
+            share(each.f1),
+            estimate(each.kappa),
+        )
+        for each in found.rows
+        if each.f1.n
+    )
+    silent = [each.name for each in found.rows if not each.f1.n]
+    macro = (
+        f"macro-F1 {short(found.macro_labelled.value)} over the {found.macro_labelled.classes}"
+        f" labelled, {short(found.macro_all.value)} over the {found.macro_all.classes} labelled or"
+        " found"
+    )
+    neither = (f"neither labelled nor found: {', '.join(silent)}",) if silent else ()
+    return Table(
+        title=f"which class, by {found.source}, per {found.per}: "
+        f"{format.count(found.n, found.per)}",
+        columns=("", "labelled", "found", "precision", "recall (TPR)", "TNR", "F1", "κ"),
+        rows=rows,
+        notes=(macro, *neither, EVERY_CLASS),
+    )
+
+
+def confusion_table(title: str, found: Confusion, notes: tuple[str, ...] = ()) -> Table:
+    """A count a pair of words, a dot for none."""
+    rows = zip(found.rows, found.counts, strict=True)
+    return Table(
+        title=title,
+        columns=("", *found.columns),
+        rows=tuple((name, *(str(count or "·") for count in counts)) for name, counts in rows),
+        notes=notes,
+    )
+
+
+def noise_tables(cells: Sequence[Cell]) -> Iterator[Table]:
+    """A table a rule: by noise and length the share right, unclear and wrong; then confusion."""
+    for rule, own in groupby(cells, key=lambda cell: cell.rule):
+        found = list(own)
+        yield Table(
+            title=f"shape by the {rule} rule: made runs of each shape, by noise and length",
+            columns=("σ", "steps", "right", "unclear", "wrong"),
+            rows=tuple(
+                (
+                    short(cell.sigma),
+                    str(cell.steps),
+                    counted(cell.right),
+                    counted(cell.unclear),
+                    counted(cell.wrong),
+                )
+                for cell in found
+            ),
+        )
+        yield _confusion(rule, found)
+
+
+def _confusion(rule: str, cells: Sequence[Cell]) -> Table:
+    """Every cell of a rule together: the true shape down, what was said across."""
+    first = cells[0].confusion
+    sums = [
+        [sum(cell.confusion.counts[row][column] for cell in cells)
+         for column in range(len(first.columns))]
+        for row in range(len(first.rows))
+    ]  # fmt: skip
+    return Table(
+        title=f"true shape (down) and what the {rule} rule says, all of them together",
+        columns=("", *first.columns),
+        rows=tuple(
+            (name, *map(str, counts)) for name, counts in zip(first.rows, sums, strict=True)
+        ),
+    )

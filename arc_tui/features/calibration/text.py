@@ -1,0 +1,204 @@
+"""The words of the calibration screen: its first sentence, what is missing, what to distrust."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from arc_tui.features.calibration.drift import stands
+from arc_tui.features.calibration.tables import ONLY_JUDGES, estimate, share, short
+from arc_tui.features.calibration.view import TITLES, CalibrationStage, PartDrawn, Scorer
+from arc_tui.ui import format
+from taxonomy.calibration.judge_approval import LEAST_R, counts_by_item
+from taxonomy.calibration.labelled import MEANT
+from taxonomy.calibration.report import Calibration
+
+NO_LABELS = """Nobody has said yet what is right.
+
+{tag:<21}  tags a step with its class: that is a label
+arc label TRACE 3 0.4  scores step 3, to hold a judge against
+{labels:<21}  reads a file of labels, a line each:
+"""
+LABEL_LINES = """
+  {"trace": "run-17", "at": {"step": 3}, "decisive": true, "by": "mei"}
+  {"trace": "run-17", "class": ["loop"], "by": "mei"}
+  {"trace": "run-18", "class": [], "by": "mei"}
+
+arc calibrate --labels FILE prints what this screen shows (--json: all)"""
+
+MAKE_DECISIVE = (
+    'No label names the step where a run broke. A line of a label file does: {"trace": …,'
+    ' "at": {"step": 3}, "decisive": true}. A tag alone says what went wrong, not where.'
+)
+MAKE_CLASSES = (
+    'No label names a class. ‹trace.tag:t› in a run tags a step; a label file has "class": […].'
+)
+MAKE_SCORES = (
+    "No step has a score of a person's and another one. arc label TRACE STEP SCORE gives yours,"
+    " --item NAME=yes answers a rubric item; arc score TRACE asks a judge; rules score by"
+    " themselves."
+)
+ALL_AGREE = "Labels and findings part nowhere."
+
+
+def sentence(stage: CalibrationStage, drawn: PartDrawn | None) -> str:
+    """What a person in a hurry needs of one part, or what is missing where there is none."""
+    if drawn is None:
+        return _nothing(stage)
+    figures = drawn.part.figures
+    said = " ".join((*_broke(figures), *_scores(drawn), *_classes(figures)))
+    if not said:
+        counted = format.count(figures.labels, "label")
+        said = f"{counted} here, and none of a break, a class or a score: nothing to compare."
+    lead = "" if drawn.made_by == "people" else "Conformance to a rule's labels, not accuracy. "
+    return lead + said
+
+
+def _nothing(stage: CalibrationStage) -> str:
+    if stage.trouble:
+        return stage.trouble
+    if not stage.view.read:
+        return "No labels yet: nobody knows how right the judgements are."
+    name = format.one_line(stage.view.source)
+    return f"None of the {format.count(stage.view.read, 'label')} of {name} points at a run here."
+
+
+def _broke(figures: Calibration) -> Iterator[str]:
+    ours = next((each for each in figures.localisation if each.name == "candidates"), None)
+    known = figures.baselines
+    if ours is None or known is None:
+        return
+    hits = ours.over_all
+    exact = max(known.constant.exact.value or 0.0, known.relative.exact.value or 0.0)
+    near = max(known.constant.within_3.value or 0.0, known.relative.within_3.value or 0.0)
+    right = round((hits.exact.value or 0.0) * hits.exact.n)
+    yield (
+        f"The first candidate is the very step in {right} of {hits.exact.n} labelled runs,"
+        f" {share(hits.exact)}, within 3 steps in {short(hits.within_3.value)}; the best blind"
+        f" guess does {short(exact)} and {short(near)}."
+    )
+
+
+def _classes(figures: Calibration) -> Iterator[str]:
+    for each in figures.classes:
+        if each.source == "rule" and each.per == "run" and each.macro_labelled.classes:
+            macro = each.macro_labelled
+            classes = format.count(macro.classes, "labelled class", "labelled classes")
+            runs = format.count(each.n, "run")
+            yield f"Rules: macro-F1 {short(macro.value)} over {classes}, {runs}."
+
+
+def _scores(drawn: PartDrawn) -> Iterator[str]:
+    """Every judge; whoever else scored where no judge did."""
+    judges = [each for each in drawn.scorers if each.source == "judge"]
+    for each in judges or drawn.scorers[:1]:
+        name = format.one_line(each.name[:1].upper() + each.name[1:])
+        facts = [_follows(each), _items(each), _trusted(each)]
+        yield f"{name}: {', '.join(filter(None, facts))}."
+
+
+def _follows(scorer: Scorer) -> str:
+    if not scorer.agreements:
+        return ""
+    r = scorer.agreements[0].r
+    return f"r {estimate(r)}" if r.value is not None else f"r unknown on {r.n}"
+
+
+def _items(scorer: Scorer) -> str:
+    if not scorer.item_gates:
+        return ""
+    passed = sum(each.passed for each in scorer.item_gates)
+    return f"{passed} of {format.count(len(scorer.item_gates), 'rubric item')} through"
+
+
+def _trusted(scorer: Scorer) -> str:
+    """Whether a judge's scores count by themselves; of rules' nobody asks."""
+    if scorer.trust is None:
+        return ""
+    if scorer.trust.state == "trusted" or scorer.trust.state == "expired":
+        return stands(scorer.trust)
+    return "passes: ‹calibration.keep› trusts it" if may_pass(scorer) else "not to be trusted"
+
+
+def may_pass(scorer: Scorer) -> bool:
+    """Do these labels let a judge's scores, or some of its items, through?"""
+    of_scores = scorer.gate is not None and (
+        scorer.gate.passed or any(each.passed for each in scorer.gate.categories)
+    )
+    return of_scores or any(each.passed for each in scorer.item_gates)
+
+
+def trust_lines(scorer: Scorer) -> Iterator[str]:
+    """How a judge stands, and what these labels say of that."""
+    if scorer.trust is None:
+        yield ONLY_JUDGES
+        return
+    yield f"stands: {stands(scorer.trust)}"
+    gate = scorer.gate
+    if gate is None or counts_by_item(scorer.by):
+        return
+    passed = [each.category for each in gate.categories if each.passed]
+    if gate.passed:
+        yield "these labels let it through: ‹calibration.keep› trusts it for 30 days"
+    elif passed:
+        tasks = ", ".join(map(format.one_line, passed))
+        missing = "; ".join(gate.missing)
+        let = f"these labels let it through on {tasks}"
+        yield f"{let}: ‹calibration.keep› trusts it there. {missing}"
+    else:
+        yield f"these labels do not let it through: {'; '.join(gate.missing)}"
+
+
+def basis(stage: CalibrationStage, drawn: PartDrawn | None) -> str:
+    """What the sentence rests on: whose labels, how many, and how the other part is reached."""
+    view = stage.view
+    if drawn is None:
+        return ""
+    figures = drawn.part.figures
+    counts = f"{format.count(figures.labels, 'label')} on {format.count(figures.runs, 'run')}"
+    facts = [f"{format.one_line(view.source)}: {counts}"]
+    facts += [f"{count} {format.one_line(name)}" for name, count in drawn.part.strengths.items()]
+    if drawn.part.prompted:
+        facts.append(f"{drawn.part.prompted} given beside suggestions")
+    if view.unusable:
+        facts.append(f"{len(view.unusable)} left out")
+    facts.append("by people" if drawn.made_by == "people" else "by a rule")
+    if len(stage.parts) > 1:
+        other = "a rule's" if drawn.made_by == "people" else "people's"
+        facts.append(f"‹calibration.part› shows {other}")
+    return " · ".join(facts)
+
+
+# --- what the figures mean
+
+
+def meanings() -> tuple[tuple[str, str], ...]:
+    """When to distrust which figure: (the figure, what is to be known of it)."""
+    return (
+        ("(.35–.52)", "the 95 % interval: two figures whose intervals overlap much may be equal. "
+         "Under about 20 labels an interval is wider than most differences."),
+        ("blind", "one step number, or one relative place, for every run: the best there is, "
+         "chosen in hindsight on these labels. A localiser that is not above it adds nothing."),
+        ("abstained", "no candidate was named: a miss in every figure but the answered ones."),
+        ("confidence", "as often right as stated is what it promises; one bin off says little, "
+         "all on one side says too sure or too shy."),
+        ("precision", "of what was found, how much was labelled: low means false alarms. A "
+         "class counts as found from a confidence of "
+         f"{short(MEANT)} on."),
+        ("recall", "of what was labelled, how much was found: low means blind spots. The labels "
+         "of a run are taken to name every class it shows."),
+        ("r, ρ", "do both rise together? r by distance, ρ by rank. A high r may hide a shift: see "
+         f"bias. A judge is trusted from r {short(LEAST_R)} on, for 30 days or until its model, "
+         "rubric or prompt changes."),
+        ("κ", "agreement beyond chance, over the four bands of the scale: 0 is chance, 1 is all. "
+         "Where nearly all labels are of one word it is low though most agree."),
+        ("TPR, TNR", "of what people call done, how much the other does; of what they do not, how "
+         "much it also does not. A judge that says yes to everything has TNR 0."),
+        ("bias", "mean of theirs − people's: above 0 it is milder than people."),
+        ("shape", "noisy scores and short runs blur it: ‹calibration.noise› counts by how much, in "
+         "seconds."),
+        ("strong, weak", "how sure the maker of a label was; each counts like any other."),
+        ("beside suggestions", "a tag given after the rules' word was seen makes the rules look "
+         "better than they are; one given blind does not."),
+        ("a rule's labels", f"{TITLES['rule'].partition(';')[0]}: agreement with them shows that "
+         "two programs agree, not that either is right."),
+    )  # fmt: skip

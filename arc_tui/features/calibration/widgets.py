@@ -1,0 +1,264 @@
+"""The first lines of a calibration: what it came to, what that rests on, the pages.
+
+A page of figures: lines made for the size there is, scrolled without a cursor.
+
+Where labels and findings part: a list, worst first, each a key away from its run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.features.calibration.tables_drawn import Line, folded_table, text
+from arc_tui.features.calibration.view import Apart
+from arc_tui.ui import format
+from arc_tui.ui.format import fit
+from arc_tui.ui.key_names import key_of
+from arc_tui.ui.list import RowList
+from arc_tui.ui.styles import FewLines, Inked, folded
+
+PAGES = ("Break point", "Classes", "Scores", "Disagreements", "What it means")
+BREAK, CLASSES, SCORES, WORST, NOTES = range(len(PAGES))
+
+
+class CalibrationHead(FewLines):
+    """The sentence in bold, what it rests on under it."""
+
+    INKS = {"sentence": "bold", "basis": "$quiet"}
+
+    sentence: reactive[str] = reactive("", layout=True)
+    basis: reactive[str] = reactive("", layout=True)
+
+    @override
+    def lines(self, width: int) -> list[Text]:
+        bold = self.ink("sentence")
+        quiet = self.ink("basis")
+        lines = [Text(line, bold) for line in folded(self.sentence, width)]
+        if self.basis:
+            lines.append(Text(fit(self.basis, width), quiet))
+        return lines
+
+
+class CalibrationTabs(Inked):
+    """The names of the pages with their digits on one line, the one in front marked."""
+
+    ALLOW_SELECT = False
+    INKS = {"tab": "$quiet", "front": "bold $primary"}
+
+    tab: reactive[int] = reactive(0)
+    worst: reactive[int] = reactive(0)
+    """How many disagreements there are."""
+
+    class Picked(Message):
+        """A tab was clicked."""
+
+        def __init__(self, tab: int) -> None:
+            super().__init__()
+            self.tab = tab
+
+    def render(self) -> Text:
+        front = self.ink("front")
+        behind = self.ink("tab")
+        line = Text()
+        for index, _, shown in self._tabs():
+            line.append(shown, front if index == self.tab else behind)
+        return line
+
+    def _tabs(self) -> Iterator[tuple[int, int, str]]:
+        """(index, column, text) of each tab."""
+        at = 0
+        for index, name in enumerate(PAGES):
+            many = f" {self.worst}" if index == WORST and self.worst else ""
+            key = key_of(self.screen, f"calibration.page_{index + 1}")
+            words = f"{key} {name}{many}"
+            shown = f"[{words}]" if index == self.tab else f" {words} "
+            yield index, at, shown
+            at += len(shown)
+
+    def on_click(self, event: events.Click) -> None:
+        for index, at, shown in self._tabs():
+            if at <= event.x - self.gutter.left < at + len(shown):
+                self.post_message(self.Picked(index))
+
+
+Drawing = Callable[[int, int], list[Line]]
+"""The lines of a page for a width and a height in cells."""
+
+
+class CalibrationPage(RowList):
+    """Draws what it is given, anew for every size."""
+
+    HELP = "a page of figures"
+    INKS = {
+        "title": "bold $primary",
+        "quiet": "$quiet",
+        "faint": "$faint",
+        "strong": "bold",
+        "good": "$good",
+        "warn": "$warning",
+        "bad": "bold $bad",
+    }
+
+    drawing: reactive[Drawing | None] = reactive(None, repaint=False, always_update=True)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._lines: list[Line] = []
+
+    @property
+    def row_count(self) -> int:
+        return len(self._lines)
+
+    @property
+    def has_cursor(self) -> bool:
+        return False
+
+    @property
+    def text(self) -> str:
+        """All of it as plain text."""
+        return "\n".join(map(text, self._lines))
+
+    def watch_drawing(self) -> None:
+        self.rows_changed()
+        self.scroll_to(y=0, animate=False)
+
+    def rows_changed(self) -> None:
+        drawing, width = self.drawing, self.row_width
+        self._lines = drawing(width, self.page_rows) if drawing is not None and width > 0 else []
+        super().rows_changed()
+
+    @override
+    def draw(self, index: int, width: int) -> Text:
+        line = Text()
+        for words, ink in self._lines[index]:
+            line.append(words, self.ink(ink) if ink else None)
+        line.truncate(width, overflow="ellipsis")
+        return line
+
+    def show_cursor(self) -> None:
+        """There is none."""
+
+    def action_move(self, rows: int) -> None:
+        self.scroll_to(y=self.scroll_offset.y + rows, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        self.action_move(pages * max(self.page_rows - 1, 1))
+
+    def action_first(self) -> None:
+        self.scroll_to(y=0, animate=False)
+
+    def action_last(self) -> None:
+        self.scroll_to(y=self.row_count, animate=False)
+
+
+ABOUT = 6
+STEP = 4
+OFF = 5
+MOST_RUN, MOST_LABELLED = 28, 24
+GAP = "  "
+LABEL = 10
+
+
+class CalibrationWorst(RowList):
+    """Disagreements, one a line, under a head that names the columns."""
+
+    HELP = "the disagreements"
+    HEAD = 1
+    INKS = {"about": "$primary", "quiet": "$quiet"}
+
+    BINDINGS = [
+        Binding("enter", "open", "open", id="calibration.open",
+                tooltip="Open this run at this step"),
+    ]  # fmt: skip
+
+    rows: reactive[tuple[Apart, ...]] = reactive((), repaint=False)
+
+    class Opened(Message):
+        """A run is to be looked at; `step` None: nobody said which one."""
+
+        def __init__(self, trace: str, step: int | None) -> None:
+            super().__init__()
+            self.trace = trace
+            self.step = step
+
+    @property
+    def row_count(self) -> int:
+        return len(self.rows)
+
+    @property
+    def row(self) -> Apart | None:
+        """The one under the cursor."""
+        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
+
+    def watch_rows(self) -> None:
+        self.cursor = 0
+        self.rows_changed()
+        self.post_message(self.Moved(self))
+
+    def draw_head(self, line: int, width: int) -> Text:
+        del line
+        return self._line("about", "run", "step", "labelled", "found", "off", width)
+
+    def draw(self, index: int, width: int) -> Text:
+        said, run = self.rows[index].said, self.rows[index].run
+        step = format.UNKNOWN if said.step is None else str(said.step)
+        labelled, found = format.one_line(said.labelled), format.one_line(said.found)
+        return self._line(said.about, format.one_line(run), step, labelled, found, off(said.off),
+                          width)  # fmt: skip
+
+    def _line(
+        self, about: str, run: str, step: str, labelled: str, found: str, far: str, width: int
+    ) -> Text:
+        spare = width - ABOUT - STEP - OFF - 5 * len(GAP)
+        wide_run, wide_labelled = min(MOST_RUN, spare // 3), min(MOST_LABELLED, spare // 4)
+        rest = spare - wide_run - wide_labelled
+        quiet = self.ink("quiet")
+        return Text.assemble(
+            (fit(about, ABOUT) + GAP, self.ink("about")),
+            fit(run, wide_run) + GAP,
+            (fit(step, STEP, right=True) + GAP, quiet),
+            fit(labelled, wide_labelled) + GAP,
+            fit(found, rest) + GAP,
+            (fit(far, OFF, right=True), quiet),
+        )
+
+    def action_open(self) -> None:
+        row = self.row
+        if row is not None:
+            self.post_message(self.Opened(row.said.trace, row.said.step))
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
+            self.action_open()
+
+
+def off(distance: float | None) -> str:
+    """How far apart: whole steps, or the difference of two scores."""
+    if distance is None:
+        return format.UNKNOWN
+    return f"{distance:.0f}" if distance == int(distance) else f"{distance:.2f}"
+
+
+def in_full(apart: Apart | None, width: int) -> list[Line]:
+    """All that is known of one disagreement."""
+    if apart is None:
+        return []
+    said = apart.said
+    step = "" if said.step is None else f" · step {said.step}"
+    strength = f" ({said.strength})" if said.strength and said.strength != said.by else ""
+    by = format.one_line(f"{said.by or 'nobody named'}{strength}")
+    lines = folded_table(format.one_line(apart.run) + step, width, "strong", "run", LABEL)
+    lines += folded_table(
+        f"{format.one_line(said.labelled)} · by {by}", width, "", "labelled", LABEL
+    )
+    lines += folded_table(format.one_line(said.found), width, "", "found", LABEL)
+    if said.note:
+        lines += folded_table(format.one_line(said.note), width, "", "note", LABEL)
+    return lines

@@ -1,0 +1,250 @@
+"""The compare screen: two runs, or a run and a replay of one, beside each other by what each step
+did.
+
+The list owns the place: what is shown in full follows its cursor, read in a worker. Whoever comes
+without another run is asked for one first: the other trials of the task, then the replays.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
+
+from arc_tui.features.compare.pair import (
+    EMPTY,
+    PairView,
+    build_pair,
+    compare_markdown,
+    pair_markdown,
+    prompts_pair,
+)
+from arc_tui.features.compare.sides import NONE, Siblings, build_siblings
+from arc_tui.features.compare.view import CompareRow, CompareView, build_compare, place
+from arc_tui.features.compare.widgets import CompareHead, CompareList, pair_page
+from arc_tui.ui.dialogs import AskBox, Option
+from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.list import RowList
+from arc_tui.ui.page import Page
+from arc_tui.ui.screen import ArcScreen
+
+LOOKING = "looking for what this run can be compared with"
+READING = "reading both and laying them side by side"
+
+
+class CompareScreen(ArcScreen):
+    """A at the left, B at the right."""
+
+    CSS_PATH = "compare.tcss"
+    HELP = "two runs compared"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
+
+    BINDINGS = [
+        Binding("a", "open('a')", "open A", id="compare.open_a",
+                tooltip="Open this step of A in its run"),
+        Binding("b", "open('b')", "open B", id="compare.open_b",
+                tooltip="Open this step of B in its run"),
+        Binding("f", "fold", "fold", id="compare.fold",
+                tooltip="Show the steps that are the same too, or fold them again"),
+        Binding("o", "other", "other run", id="compare.other",
+                tooltip="Compare with another trial of the task, a replay, or a run you name"),
+        Binding("tab,shift+tab", "pane", "in full", id="compare.pane",
+                tooltip="Between the rows and the one in full, word by word"),
+        Binding("y", "copy", "copy", id="compare.copy",
+                tooltip="Copy the comparison as Markdown, or the row where that is in front"),
+        Binding("escape", "back", "back", id="compare.back",
+                tooltip="Back to the rows, then to where you came from"),
+    ]  # fmt: skip
+
+    view: reactive[CompareView | None] = reactive(None, repaint=False)
+    pair: reactive[PairView] = reactive(EMPTY, repaint=False)
+    every: reactive[bool] = reactive(False, repaint=False)
+
+    head = query_one(CompareHead)
+    rows = query_one(CompareList)
+    page = query_one("#pair", Page)
+
+    class Loaded(Message):
+        """Both were read."""
+
+        def __init__(self, view: CompareView) -> None:
+            super().__init__()
+            self.view = view
+
+    class PairRead(Message):
+        """A row was read in full."""
+
+        def __init__(self, pair: PairView) -> None:
+            super().__init__()
+            self.pair = pair
+
+    class SiblingsFound(Message):
+        """What the run can be compared with was looked for."""
+
+        def __init__(self, siblings: Siblings) -> None:
+            super().__init__()
+            self.siblings = siblings
+
+    class Opened(Message):
+        """A step of one of the runs is to be shown."""
+
+        def __init__(self, trace: str, step: int) -> None:
+            super().__init__()
+            self.trace = trace
+            self.step = step
+
+    def __init__(self, path: Path, a: str, b: str | None = None) -> None:
+        """`b` None asks a person for it."""
+        super().__init__(path)
+        self.a = a
+        self.b = b
+
+    def compose(self) -> ComposeResult:
+        yield CompareHead().data_bind(CompareScreen.view)
+        with Vertical(id="compared"):
+            yield CompareList(id="rows").data_bind(CompareScreen.view, CompareScreen.every)
+            yield Page(id="pair")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.rows.focus()
+        if self.b is None:
+            self.action_other()
+        else:
+            self._compare(self.b)
+
+    def _compare(self, b: str) -> None:
+        self.b = b
+        self._wait(READING)
+        a = self.a
+        self.ask(lambda store: build_compare(store, a, b), self.Loaded, group="compare")
+
+    def on_compare_screen_loaded(self, event: Loaded) -> None:
+        self.view = event.view
+        self.refresh_bindings()
+
+    def _wait(self, words: str) -> None:
+        self.head.waiting = f"{words} · {self.key_of('compare.back')} leaves"
+
+    # --- with whom
+
+    def action_other(self) -> None:
+        """Offer what it can be compared with, once that is known."""
+        if self.view is None:
+            self._wait(LOOKING)
+        looking = self.ask(
+            lambda store: build_siblings(store, self.a), self.SiblingsFound, group="siblings"
+        )
+        self.hold_keys(looking)
+
+    def on_compare_screen_siblings_found(self, event: SiblingsFound) -> None:
+        if not self.is_current:
+            return
+        found = event.siblings
+        box = AskBox(
+            f"compare {found.called} with",
+            "" if found.choices else NONE.format(mark=self.key_of("runs.mark", "m")),
+            hint="or a run by its id, its task/trial, or a replay by its digest",
+            choices=[Option(each.name, each.about, each.called) for each in found.choices],
+        )
+        self.app.push_screen(box, self._named)
+
+    def _named(self, name: str | None) -> None:
+        if name is not None:
+            self._compare(name)
+        elif self.view is None:
+            self.dismiss()
+
+    # --- a row in full
+
+    def on_row_list_moved(self, event: RowList.Moved) -> None:
+        view, line = self.view, self.rows.line
+        if event.rows is not self.rows or view is None or line is None:
+            return
+        if line.kind == "prompts":
+            self.pair = prompts_pair(view.prompts)
+        elif line.kind == "row":
+            row = view.rows[line.first]
+            if row is not self.pair.row:
+                self.ask(lambda store: build_pair(store, view, row), self.PairRead, group="pair")
+
+    def on_compare_screen_pair_read(self, event: PairRead) -> None:
+        if event.pair.row is self.rows.row:
+            self.pair = event.pair
+
+    def watch_pair(self, pair: PairView) -> None:
+        if pair is not EMPTY:
+            title = "what they were told" if pair.row is None else place(pair.row)
+            self.page.border_title = Text(title)
+            self.page.document = pair_page(pair)
+
+    # --- what can be done
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        del parameters
+        if action in {"open", "fold", "copy", "pane"}:
+            return self.view is not None or None
+        return True
+
+    def on_compare_list_chosen(self, event: CompareList.Chosen) -> None:
+        row = event.row
+        if row is None:
+            self.page.focus()
+        elif row.a is None or row.b is None:
+            self.action_open("a" if row.b is None else "b")
+        elif self.rows.side != "both":
+            self.action_open(self.rows.side)
+        else:
+            choices = [Option("a", row.did_a, f"A step {row.a}"),
+                       Option("b", row.did_b, f"B step {row.b}")]  # fmt: skip
+            self.app.push_screen(AskBox("open which?", choices=choices), self._opened)
+
+    def _opened(self, side: str | None) -> None:
+        if side is not None:
+            self.action_open(side)
+
+    def action_open(self, side: str) -> None:
+        view, row = self.view, self.rows.row
+        if view is None or row is None:
+            self.say("no step stands here")
+            return
+        who, step = (view.a, row.a) if side == "a" else (view.b, row.b)
+        if step is None:
+            self.say(f"{side.upper()} has no step here")
+        elif not self._recorded(row, side):
+            self.say("this answer of a free replay stands in no run")
+        else:
+            self.post_message(self.Opened(who.trace, step))
+
+    def _recorded(self, row: CompareRow, side: str) -> bool:
+        """Is the step one of a recorded run?"""
+        assert self.view is not None
+        who, step = (self.view.a, row.a) if side == "a" else (self.view.b, row.b)
+        return who.kind != "free" or (step is not None and step < who.start)
+
+    def action_fold(self) -> None:
+        self.every = not self.every
+
+    def action_pane(self) -> None:
+        (self.rows if self.focused is self.page else self.page).focus()
+
+    def action_copy(self) -> None:
+        if self.view is None:
+            return
+        full = self.focused is self.page
+        text = pair_markdown(self.pair) if full else compare_markdown(self.view)
+        self.app.copy_to_clipboard(text)
+        what = "the row" if full else "the comparison"
+        self.say(f"{what} copied as Markdown, {len(text)} characters")
+
+    def action_back(self) -> None:
+        if self.focused is self.page:
+            self.rows.focus()
+        else:
+            self.dismiss()

@@ -1,0 +1,185 @@
+"""Where did the cost of a run come from, and what of it brought nothing?
+
+A sum of likely waste says how far it can be trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from replay.store import read
+from replay.store.handle import Store
+from replay.store.rows import trace_row
+from replay.trace import Trace
+from taxonomy.metrics.cost import spent
+from taxonomy.stats.routing import Predicate, WhatIf, everything, read_only, short, what_if
+from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, StepCost, Waste, waste
+
+Where = Literal["all", "short", "read-only"]
+"""Which steps a what-if routes to another model."""
+
+SHOWN = 5
+"""Rows of a list that is printed; `--json` has all of it."""
+
+_WHERE: dict[Where, str] = {
+    "all": "every step",
+    "short": "steps with a short answer",
+    "read-only": "steps that only read",
+}
+
+
+class MoneyView(Struct, frozen=True, eq=False, kw_only=True):
+    """What `arc money` says of a trace. `route` None: no what-if was asked for.
+
+    `wasted` is how much of it likely brought nothing; the lists say where.
+    """
+
+    trace: str
+    name: str
+    spending: Spending
+    wasted: Wasted
+    cache_breaks: tuple[CacheBreak, ...]
+    resent: tuple[Resent, ...]
+    loops: tuple[LoopCost, ...]
+    redundant: Redundant
+    route: WhatIf | None = None
+
+    @property
+    def dearest(self) -> tuple[StepCost, ...]:
+        """The steps that cost most, those of unknown cost left out."""
+        priced = [step for step in self.spending.steps if step.cost_usd is not None]
+        return tuple(sorted(priced, key=lambda step: -(step.cost_usd or 0))[:SHOWN])
+
+
+def build_money(
+    store: Store, name: str, route: str | None = None, where: Where = "all"
+) -> MoneyView:
+    """The money of a trace, with what it would cost routed to another model. Raises NotFound."""
+    row = trace_row(store, name)
+    title = " / ".join(filter(None, (row.task, row.trial))) or row.title or row.source_id
+    return money_of(read.load(store, row.trace), title, route, where)
+
+
+def money_of(
+    trace: Trace,
+    name: str,
+    route: str | None = None,
+    where: Where = "all",
+) -> MoneyView:
+    """The money of a trace that is called `name`."""
+    found = waste(trace)
+    return MoneyView(
+        trace=trace.id,
+        name=name,
+        spending=found.spending,
+        wasted=wasted(found),
+        cache_breaks=found.cache_breaks,
+        resent=found.resent,
+        loops=found.loops,
+        redundant=found.redundant,
+        route=None if route is None else _routed(trace, route, where),
+    )
+
+
+def _routed(trace: Trace, model: str, where: Where) -> WhatIf:
+    wanted: dict[Where, Predicate] = {
+        "all": everything,
+        "short": short,
+        "read-only": read_only(trace),
+    }
+    return what_if(trace, model, wanted[where], _WHERE[where])
+
+
+What = Literal["cache breaks", "done again", "re-sent and never used"]
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """One way of wasting: how often, its cost, and its tokens where those were for nothing.
+
+    `cost_usd` None: unknown; `at_most`: no more than that; `counted` False: tokens were reckoned.
+    """
+
+    what: What
+    times: int
+    cost_usd: float | None
+    cost_complete: bool
+    at_most: bool = False
+    tokens: int | None = None
+    counted: bool = True
+
+
+class Wasted(Struct, frozen=True, kw_only=True):
+    """What was likely wasted in all. `cost_usd` sums what is known; None where nothing is.
+
+    `cost_complete` False: some of it is unknown. `at_most`: parts may overlap, or are bounds.
+    """
+
+    parts: tuple[Part, ...]
+    cost_usd: float | None
+    cost_complete: bool
+    at_most: bool
+    tokens: int
+    counted: bool
+
+
+def wasted(found: Waste) -> Wasted:
+    """The parts of some waste that has any, and their sum."""
+    parts = tuple(part for part in _parts(found) if part.times)
+    known = [part.cost_usd for part in parts if part.cost_usd is not None]
+    idle = next((part for part in parts if part.what == "re-sent and never used"), None)
+    return Wasted(
+        parts=parts,
+        cost_usd=sum(known) if known else None,
+        cost_complete=all(part.cost_complete for part in parts),
+        at_most=any(part.at_most for part in parts) or (idle is not None and len(parts) > 1),
+        tokens=sum(part.tokens or 0 for part in parts),
+        counted=all(part.counted for part in parts),
+    )
+
+
+def unused(found: Sequence[Resent]) -> tuple[Resent, ...]:
+    """The observations of which nothing later repeats anything."""
+    return tuple(each for each in found if each.repeated is False)
+
+
+def _parts(found: Waste) -> Iterator[Part]:
+    again = {*found.redundant.steps, *(step for loop in found.loops for step in loop.steps)}
+    breaks = [each for each in found.cache_breaks if each.step not in again]
+    extra = spent(each.extra_usd for each in breaks)
+    yield Part(
+        what="cache breaks",
+        times=len(breaks),
+        cost_usd=extra.cost_usd,
+        cost_complete=extra.cost_complete,
+    )
+    yield _done_again([step for step in found.spending.steps if step.step in again])
+    yield _re_sent(unused(found.resent))
+
+
+def _done_again(steps: Sequence[StepCost]) -> Part:
+    whole = spent(step.cost_usd for step in steps)
+    tokens = [step.input_tokens for step in steps] + [step.output_tokens for step in steps]
+    return Part(
+        what="done again",
+        times=len(steps),
+        cost_usd=whole.cost_usd,
+        cost_complete=whole.cost_complete,
+        tokens=sum(each or 0 for each in tokens) if any(tokens) else None,
+    )
+
+
+def _re_sent(found: Sequence[Resent]) -> Part:
+    whole = spent(each.cost_usd for each in found)
+    known = [each.resent_tokens for each in found if each.resent_tokens is not None]
+    return Part(
+        what="re-sent and never used",
+        times=len(found),
+        cost_usd=whole.cost_usd,
+        cost_complete=whole.cost_complete and all(each.priced == each.resends for each in found),
+        at_most=any(each.at_most for each in found),
+        tokens=sum(known) if known else None,
+        counted=all(each.how == "counted" for each in found),
+    )

@@ -1,0 +1,159 @@
+"""What cost much and what brought nothing, as drawn: a row a line, its cost first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.features.cost.rows import Fact, MoneyRow, MoneyRows, used_count
+from arc_tui.features.cost.text import route_lines, sentence
+from arc_tui.features.replay.widgets import packed
+from arc_tui.ui import format
+from arc_tui.ui.document import INDENT, Block, Document, Item, Placed, value
+from arc_tui.ui.format import fit
+from arc_tui.ui.list import RowList
+from arc_tui.ui.styles import FewLines, folded
+from taxonomy.stats.routing import WhatIf
+
+AMOUNT, KIND, STEP = 10, 11, 4
+
+
+class MoneyList(RowList):
+    """The rows by cost."""
+
+    HELP = "the costs"
+    HEAD = 1
+    INKS = {"waste": "$warning", "quiet": "$quiet"}
+
+    BINDINGS = [
+        Binding("enter", "choose", "go to step", id="money.go",
+                tooltip="Go to the step in the run"),
+    ]  # fmt: skip
+
+    found: reactive[MoneyRows | None] = reactive(None, repaint=False)
+
+    class Chosen(Message):
+        """The step of a row is to be shown in the run."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
+    @property
+    def row_count(self) -> int:
+        return len(self.found.rows) if self.found is not None else 0
+
+    @property
+    def row(self) -> MoneyRow | None:
+        """The one under the cursor."""
+        return self.found.rows[self.cursor] if self.found is not None and self.row_count else None
+
+    def watch_found(self) -> None:
+        self.nothing = "" if self.found is None else "no step has a known size or cost"
+        self.rows_changed()
+        self.post_message(self.Moved(self))
+
+    def draw_head(self, line: int, width: int) -> Text:
+        del line
+        head = f"{fit('cost', AMOUNT, right=True)}  {fit('kind', KIND)}  {fit('step', STEP)}  what"
+        return Text(fit(head, width))
+
+    def draw(self, index: int, width: int) -> Text:
+        assert self.found is not None
+        row = self.found.rows[index]
+        waste = "quiet" if row.kind == "dear step" else "waste"
+        known = row.usd is not None
+        line = Text.assemble(
+            (_amount(row), self.ink("quiet") if not known else ""),
+            "  ",
+            (fit(row.kind, KIND), self.ink(waste)),
+            f"  {row.step:>{STEP}}  ",
+        )
+        return line.append(fit(row.what, width - line.cell_len))
+
+    def action_choose(self) -> None:
+        if self.row is not None:
+            self.post_message(self.Chosen(self.row.step))
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
+            self.action_choose()
+
+
+def _amount(row: MoneyRow) -> str:
+    """The cost, else the tokens; the bounds of a part are said in full beside."""
+    if row.usd is not None:
+        shown = row.amount.split(" for ")[0]
+    else:
+        shown = f"{format.tokens(row.tokens)} tok" if row.tokens else format.UNKNOWN
+    return fit(shown, AMOUNT, right=True)
+
+
+class MoneyHead(FewLines):
+    """The sentence in bold; under it what the run would have cost at another model's price."""
+
+    INKS = {"sentence": "bold", "route": "$primary"}
+
+    found: reactive[MoneyRows | None] = reactive(None, layout=True)
+    route: reactive[WhatIf | None] = reactive(None, layout=True)
+
+    @override
+    def lines(self, width: int) -> list[Text]:
+        if self.found is None:
+            return [Text("reading the run")]
+        bold = self.ink("sentence")
+        quiet = self.ink("route")
+        lines = [Text(line, bold) for line in folded(sentence(self.found.money), width)]
+        if self.route is not None:
+            said = f"at {self.route.model}: {'; '.join(route_lines(self.route))}"
+            lines += [Text(line, quiet) for line in folded(said, width)]
+        return lines
+
+
+class MoneyFoot(FewLines):
+    """Facts that hold for all rows."""
+
+    found: reactive[MoneyRows | None] = reactive(None, layout=True)
+
+    @override
+    def lines(self, width: int) -> list[Text]:
+        said = packed(_facts(self.found), width) if self.found is not None else [""]
+        return [Text(line) for line in said]
+
+
+def _facts(found: MoneyRows) -> Iterator[str]:
+    spent = found.money.spending
+    if not spent.cached:
+        yield "no figures of the cache in the source"
+    elif spent.cached < len(spent.steps):
+        yield f"cache figures of {spent.cached} of {format.count(len(spent.steps), 'step')}"
+    used = used_count(found.money)
+    if used:
+        yield f"{format.number(used)} re-sent and used: not listed"
+    if found.rows:
+        yield "rows overlap: they do not add up"
+
+
+RESULT = 1200
+"""Characters of what a call returned that are shown before it is opened."""
+
+
+def money_page(row: MoneyRow) -> Document:
+    """What cost, and everything known of it."""
+    title = Block(text=f"{row.kind} at step {row.step}", style="head", aside=row.amount)
+    return (title, *(item for place, fact in enumerate(row.facts) for item in _fact(fact, place)))
+
+
+def _fact(fact: Fact, place: int) -> tuple[Item, ...]:
+    label = format.one_line(fact.label)
+    if fact.long and ("\n" in fact.text or len(fact.text) > RESULT):
+        head = Block(text=label, style="role")
+        given = value(fact.text, key=f"money {place}", indent=INDENT)
+        return (head, given)
+    return (Placed(goes=fact.step, text=format.plain(fact.text), label=label),)

@@ -1,0 +1,460 @@
+"""`arc db prune`: runs leave the database by a rule of retention, and their bytes the file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypedDict
+
+import click
+from msgspec import Struct, structs
+from rich.text import Text
+
+from arc_tui.cli import (
+    console,
+    db_option,
+    held_out_option,
+    json_option,
+    open_store,
+    print_json,
+    print_table,
+)
+from arc_tui.ui import format
+from arc_tui.views.runs import run_rows
+from replay.care import prune as prune_care
+from replay.care.prune import (
+    Weight,
+    copies_beside,
+    erase,
+    remove,
+    removing,
+    replayed,
+    unerased,
+    weigh,
+)
+from replay.store.handle import Store, now_ns
+from replay.store.rows import TraceRow, trace_rows
+from taxonomy.held_out import hidden
+from taxonomy.judgements import care
+from taxonomy.judgements.care import JudgementCounts
+from taxonomy.query.values import SPANS_NS, number
+
+_UNITS = {unit: ns for unit, ns in SPANS_NS.items() if unit} | {"w": 7 * 86400e9}
+
+
+class Age(click.ParamType[int]):
+    """`30d`, `12h`, `2w`: nanoseconds."""
+
+    name = "age"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        age = number(str(value), _UNITS)
+        if age is None:
+            self.fail(f"{value!r} is no age: say 30d, 12h or 2w", param, ctx)
+        return int(age)
+
+
+class Share(click.ParamType[float]):
+    """`5%`: a percentage."""
+
+    name = "share"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        share = number(str(value).removesuffix("%"), {"": 1.0})
+        if share is None or share > 100:
+            self.fail(f"{value!r} is no percentage: say 5%", param, ctx)
+        return share
+
+
+@click.command()
+@click.argument("query", nargs=-1)
+@click.option("--older", type=Age(), metavar="AGE", help="Begun longer ago than this: 30d, 12h.")
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="WHAT",
+    help="Leave these: failed, passed, tagged, replayed, or a query. May be repeated.",
+)
+@click.option("--sample", type=Share(), default=0.0, metavar="PERCENT",
+              help="Leave this share of the rest, always the same runs: 5%.")  # fmt: skip
+@click.option(
+    "--even-tagged",
+    is_flag=True,
+    help="Delete also what people said of the runs; else their tags and scores stay.",
+)
+@click.option("--answers", is_flag=True,
+              help="Delete also every stored answer that no kept replay rests on.")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Do it: without this, nothing is changed.")
+@held_out_option
+@json_option
+@db_option
+def prune(
+    query: tuple[str, ...],
+    older: int | None,
+    keep: tuple[str, ...],
+    sample: float,
+    even_tagged: bool,
+    answers: bool,
+    yes: bool,
+    with_held_out: bool,
+    as_json: bool,
+    db: Path | None,
+) -> int:
+    """Delete the runs that QUERY means, as in `arc ls`, and their bytes: a dry run without --yes.
+
+    A run goes with all its recordings, with its replays and their answers and edits. A message that
+    others say too stays. Runs that are live stay, and held-out ones unless --with-held-out. A run
+    whose start is not known is as old as its import. Backups and exports are not touched.
+    """
+    with open_store(db) as store:
+        waits = unerased(store)
+        if not query and older is None:
+            if not (yes and waits):
+                raise click.UsageError("say which runs are to go: QUERY, --older AGE, or both")
+            erase(store)
+            click.echo("an earlier pruning was cut short: what it left is erased now", err=True)
+            return 0
+        wanted = Wanted(
+            query=" ".join(query),
+            before_ns=None if older is None else now_ns() - older,
+            keep=keep,
+            sample=sample,
+            even_people=even_tagged,
+            answers=answers,
+            with_held_out=with_held_out,
+        )
+        view = carry_out(store, wanted) if yes else foresee(store, wanted)
+    if as_json:
+        print_json(view)
+        return 0
+    _print(view)
+    if waits and not yes:
+        click.echo("an earlier pruning was cut short: --yes erases what it left", err=True)
+    return 0
+
+
+def _print(view: PruneView) -> None:
+    out = console()
+    if view.going:
+        rows: list[list[Text | str]] = [
+            [
+                format.outcome_mark(each.outcome),
+                format.cut(format.one_line(each.task or format.UNKNOWN), 40)
+                if each.task is not None
+                else "other tasks",
+                str(each.runs),
+                str(each.recordings),
+                str(each.spans),
+            ]
+            for each in view.going
+        ]
+        print_table(out, ["", "task", "runs", "recordings", "spans"], rows)
+    for line in _lines(view):
+        out.print(line, soft_wrap=True)
+    for line in _warnings(view):
+        click.echo(line, err=True)
+
+
+def _lines(view: PruneView) -> list[str]:
+    weight, said = view.weight, view.said
+    parts = [
+        format.count(view.runs, "run"),
+        format.count(weight.traces, "recording"),
+        format.count(weight.spans, "span"),
+        format.count(weight.messages, "message"),
+    ]
+    beside = {
+        "replay": weight.replays,
+        "answer": weight.answers,
+        "edit": weight.edits,
+        "kept result": weight.results,
+        "unfinished import": weight.unfinished,
+        "suggestion": said.suggestions,
+        "score": said.scores,
+        "diagnosis": said.diagnoses,
+    }
+    plurals = {"diagnosis": "diagnoses"}
+    parts += [format.count(many, name, plurals.get(name)) for name, many in beside.items() if many]
+    verb = "gone" if view.done else "to go"
+    lines = [f"{verb}: {', '.join(parts)}; {size(weight.bytes)} of text"]
+    if view.staying:
+        stays = ", ".join(f"{each.runs} {format.one_line(each.why)}" for each in view.staying)
+        lines.append(f"stays: {stays}")
+    if view.by_import:
+        one = format.count(view.by_import, "run")
+        lines.append(f"{one} of unknown start: as old as the import")
+    if said.people:
+        words = format.count(said.people, "word")
+        stay = "goes" if view.even_people else "stays, without its run (--keep tagged keeps both)"
+        lines.append(f"{words} of people on these runs: {stay}")
+    if view.file_bytes is not None and view.file_bytes_after is not None and view.erased:
+        lines.append(
+            f"the file: {size(view.file_bytes)} → {size(view.file_bytes_after)};"
+            " what was deleted is not in it any more"
+        )
+    return lines
+
+
+def _warnings(view: PruneView) -> list[str]:
+    lines = []
+    if view.weight.other_answers:
+        many = format.count(view.weight.other_answers, "stored answer")
+        lines.append(
+            f"{many} (of judges, tests, searches) cannot be told by run and stay:"
+            " --answers deletes what no kept replay rests on"
+        )
+    if view.copies:
+        shown = ", ".join(format.one_line(each) for each in view.copies)
+        lines.append(f"files beside the database may hold what goes: {shown}")
+    if not view.done:
+        lines.append("nothing was changed: --yes does it")
+    return lines
+
+
+def size(many_bytes: int) -> str:
+    """A size in the largest unit that leaves something before the point."""
+    for limit, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if many_bytes >= limit:
+            return f"{many_bytes / limit:.1f} {unit}"
+    return f"{many_bytes} B"
+
+
+Rows = tuple[TraceRow, ...]
+"""All recordings of a run."""
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which runs are to go: those that the `query` means, begun before a moment.
+
+    `keep` are words or queries: `failed`, `passed`, `tagged` (a person said something of it),
+    `replayed` (something kept is of it), else as in a list. `sample` is the percentage of what
+    would go that stays. With `answers`, stored answers go that no kept replay rests on.
+    """
+
+    query: str = ""
+    before_ns: int | None = None
+    keep: tuple[str, ...] = ()
+    sample: float = 0.0
+    even_people: bool = False
+    answers: bool = False
+    with_held_out: bool = False
+
+
+class _Choice(Struct, frozen=True, kw_only=True):
+    going: tuple[Rows, ...]
+    staying: tuple[Staying, ...]
+
+    @property
+    def keys(self) -> list[str]:
+        return [row.trace for rows in self.going for row in rows]
+
+
+def foresee(store: Store, wanted: Wanted) -> PruneView:
+    """What would go; changes nothing. Raises BadQuery."""
+    choice = _choose(store, wanted)
+    weight = weigh(store, choice.keys, **_asked(wanted))
+    return _view(store, wanted, choice, weight, care.said_of(store, choice.keys))
+
+
+def carry_out(store: Store, wanted: Wanted) -> PruneView:
+    """Remove it, then its bytes; an earlier pruning that was cut short is finished too.
+
+    Raises BadQuery, and StoreBusy where another process is in the way.
+    """
+    before = _size(store)
+    with removing(store) as db:
+        choice = _choose(store, wanted)  # again: what was foreseen may have been tagged since
+        said = care.said_of(store, choice.keys)
+        weight = remove(db, choice.keys, **_asked(wanted))
+        care.forget(store, choice.keys, even_people=wanted.even_people)
+    erased = prune_care.unerased(store)
+    if erased:
+        prune_care.erase(store)
+    view = _view(store, wanted, choice, weight, said)
+    return structs.replace(
+        view, done=True, file_bytes=before, file_bytes_after=_size(store), erased=erased
+    )
+
+
+class _Asked(TypedDict):
+    unfinished_before_ns: int | None
+    answers: bool
+
+
+def _asked(wanted: Wanted) -> _Asked:
+    # Without a limit of age nothing says that an import will not go on.
+    return {"unfinished_before_ns": wanted.before_ns, "answers": wanted.answers}
+
+
+def _view(
+    store: Store, wanted: Wanted, choice: _Choice, weight: Weight, said: care.JudgementCounts
+) -> PruneView:
+    by_import = (all(_start(row) is None for row in rows) for rows in choice.going)
+    return PruneView(
+        done=False,
+        runs=len(choice.going),
+        going=groups(choice.going),
+        staying=choice.staying,
+        by_import=sum(by_import) if wanted.before_ns is not None else 0,
+        weight=weight,
+        said=said,
+        even_people=wanted.even_people,
+        file_bytes=_size(store),
+        copies=tuple(map(str, copies_beside(store.path))),
+    )
+
+
+def _size(store: Store) -> int | None:
+    """Of the file and its log; None in memory."""
+    if store.path is None:
+        return None
+    log = store.path.with_name(store.path.name + "-wal")
+    return store.path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+
+
+# --- which
+
+
+def _choose(store: Store, wanted: Wanted) -> _Choice:
+    meant = {row.run for row in run_rows(store, wanted.query)}
+    runs: dict[str, list[TraceRow]] = {}
+    for row in trace_rows(store, every=True):
+        if row.run in meant:
+            runs.setdefault(row.run, []).append(row)
+    stays = _reasons(store, wanted)
+    counts = dict.fromkeys((why for why, _ in stays), 0)
+    going: list[Rows] = []
+    for rows in map(tuple, runs.values()):
+        why = next((why for why, stay in stays if stay(rows)), None)
+        if why is None:
+            going.append(rows)
+        else:
+            counts[why] += 1
+    return _Choice(
+        going=tuple(going),
+        staying=tuple(Staying(why=why, runs=count) for why, count in counts.items() if count),
+    )
+
+
+Stays = Callable[[Rows], bool]
+
+
+def _reasons(store: Store, wanted: Wanted) -> list[tuple[str, Stays]]:
+    """Why a run stays, the first that holds is the one said."""
+    held = frozenset[str]() if wanted.with_held_out else hidden(store)
+    found: list[tuple[str, Stays]] = [
+        ("live: more of it is expected", lambda rows: any(row.live for row in rows)),
+        ("held out for a test", lambda rows: any(row.task in held for row in rows)),
+    ]
+    limit = wanted.before_ns
+    if limit is not None:
+        found.append(("younger", lambda rows: max(map(_moment, rows)) >= limit))
+    found += [(f"kept: {word}", _kept(store, word)) for word in wanted.keep]
+    if wanted.sample:
+        share = f"in the sample of {wanted.sample:.3g} %"
+        found.append((share, lambda rows: _sampled(rows, wanted.sample)))
+    return found
+
+
+def _kept(store: Store, word: str) -> Stays:
+    """The runs that a word or a query keeps."""
+    match word:
+        case "failed" | "passed":
+            return lambda rows: any(row.outcome == word for row in rows)
+        case "tagged":
+            keys = care.spoken_of(store)
+        case "replayed":
+            keys = replayed(store)
+        case _:
+            keys = frozenset(row.trace for row in run_rows(store, word, every=True))
+    return lambda rows: any(row.trace in keys for row in rows)
+
+
+def _start(row: TraceRow) -> int | None:
+    """When it began, as far as its source had a clock that was set."""
+    return row.start_ns if row.start_ns is not None and row.start_ns > 0 else None
+
+
+def _moment(row: TraceRow) -> int:
+    start = _start(row)
+    return row.imported_ns if start is None else start
+
+
+def _sampled(rows: Rows, percent: float) -> bool:
+    """Is the run of the share that stays? By its id alone: asked again, the same ones are."""
+    digest = hashlib.sha256(b"arc db prune\0" + rows[0].run.encode()).digest()
+    return int.from_bytes(digest[:8]) < percent / 100 * 2**64
+
+
+MOST_GROUPS = 12
+
+
+class Going(Struct, frozen=True, kw_only=True):
+    """The runs of one outcome and task that go, with all their recordings. `task` None: of all
+    the tasks that are not named."""
+
+    outcome: str
+    task: str | None
+    runs: int
+    recordings: int
+    spans: int
+
+
+class Staying(Struct, frozen=True, kw_only=True):
+    """How many runs stay, and why, in words."""
+
+    why: str
+    runs: int
+
+
+class PruneView(Struct, frozen=True, kw_only=True):
+    """A pruning. `done` False: nothing was changed yet.
+
+    `by_import` counts runs among those going whose start is not known, judged by when they were
+    imported. `said` is what is said of them, `even_people` that people's words go too. `copies`
+    are files beside the database that may hold what goes. `erased`: old bytes were taken out of
+    the file.
+    """
+
+    done: bool
+    runs: int
+    going: tuple[Going, ...]
+    staying: tuple[Staying, ...]
+    by_import: int
+    weight: Weight
+    said: JudgementCounts
+    even_people: bool
+    file_bytes: int | None
+    file_bytes_after: int | None = None
+    copies: tuple[str, ...] = ()
+    erased: bool = False
+
+
+def groups(runs: Iterable[tuple[TraceRow, ...]]) -> tuple[Going, ...]:
+    """The recordings of each run, counted by the outcome and task of the preferred one; the
+    largest first, the small ones of an outcome together."""
+    found: dict[tuple[str, str], list[tuple[TraceRow, ...]]] = {}
+    for rows in runs:
+        head = next((row for row in rows if row.preferred), rows[0])
+        found.setdefault((head.outcome, head.task or head.title or ""), []).append(rows)
+    order = sorted(found.items(), key=lambda each: (-len(each[1]), each[0]))
+    shown = [_going(*name, own) for name, own in order[:MOST_GROUPS]]
+    rest: dict[str, list[tuple[TraceRow, ...]]] = {}
+    for (outcome, _), own in order[MOST_GROUPS:]:
+        rest.setdefault(outcome, []).extend(own)
+    return (*shown, *(_going(outcome, None, own) for outcome, own in sorted(rest.items())))
+
+
+def _going(outcome: str, task: str | None, runs: list[tuple[TraceRow, ...]]) -> Going:
+    return Going(
+        outcome=outcome,
+        task=task,
+        runs=len(runs),
+        recordings=sum(map(len, runs)),
+        spans=sum(row.spans for rows in runs for row in rows),
+    )

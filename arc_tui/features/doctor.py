@@ -1,0 +1,315 @@
+"""`arc doctor`: is this machine fit for arc, and does a server behave as replay assumes?
+
+What `arc doctor` says: checks of this machine, and reports of what a server does.
+
+The Markdown of a report, and of what was never tried against the live API, is made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import Struct
+from rich.console import Console
+from rich.text import Text
+
+from arc_tui.cli import (
+    console,
+    db_option,
+    json_option,
+    limits,
+    live_options,
+    print_json,
+    print_table,
+)
+from arc_tui.places import database
+from arc_tui.ui import format
+from arc_tui.ui.terminal import terminal_checks
+from replay.budget import Budget, Limits
+from replay.doctor.checks import Check, database_checks, machine_checks, model_checks
+from replay.doctor.checkup import AS_OF, ASSUMPTIONS, DEFAULT_MODEL, checkup, expected
+from replay.doctor.context import CheckContext
+from replay.doctor.probes import Found
+from replay.doctor.report import Report, Result, keep, kept, report
+from replay.errors import ArcError, ModelRefused, StoreUnusable
+from replay.models import protocol
+from replay.models.choose import DEMO
+from replay.models.wire import require_key
+from taxonomy.judgements.schema import open_ledger
+
+_STYLES = {"ok": "green", "holds": "green", "warn": "yellow", "fail": "red", "fails": "red"}
+
+
+@click.command()
+@live_options
+@click.option("--markdown", "as_markdown", is_flag=True,
+              help="Print the report as Markdown; without --live, the last one.")  # fmt: skip
+@json_option
+@db_option
+def doctor(as_markdown: bool, as_json: bool, db: Path | None, **options: Any) -> int:
+    """Check database, terminal and models; with --live, what replay assumes of a server.
+
+    --live sends about twenty small requests, to claude-haiku-5-5 unless --model names another,
+    and keeps the report. Exit code 0: nothing failed; 1: a check or an assumption did.
+    """
+    path = database(db or click.get_current_context().find_root().obj)
+    checks = () if as_markdown else tuple(_checks(path))
+    made = _examined(path, options) if options["live"] else None
+    view = DoctorView(checks=checks, report=made, kept=_kept(path))
+    if as_json:
+        print_json(view)
+    elif as_markdown:
+        click.echo(markdown(_chosen(view, options["model"])))
+    else:
+        _print(console(), view)
+    return 1 if view.failed else 0
+
+
+def _checks(path: Path) -> Iterator[Check]:
+    yield from database_checks(path, open_ledger)
+    yield from machine_checks()
+    yield from model_checks()
+    yield from terminal_checks(console())
+
+
+def _kept(path: Path) -> tuple[Report, ...]:
+    """The reports in the database; none where it cannot be opened, which its check has said."""
+    if not path.exists():
+        return ()
+    try:
+        with open_ledger(path) as store:
+            return kept(store)
+    except StoreUnusable:
+        return ()
+
+
+def _chosen(view: DoctorView, model: str | None) -> Report:
+    """The report just made, else the last one, of that model where one is named."""
+    known = [view.report] if view.report is not None else view.kept
+    for each in known:
+        if model is None or each.model == _wire_name(model):
+            return each
+    raise ArcError(
+        f"no report of {model or 'any model'} is kept",
+        "`arc doctor --live --budget 0.05` makes one",
+    )
+
+
+# --- live
+
+
+def _examined(path: Path, options: dict[str, Any]) -> Report:
+    """Check a server and keep the report, also of what was found before an interruption."""
+    model = _wire_name(options["model"] or DEFAULT_MODEL)
+    allowed = limits(options)
+    if model == DEMO:
+        raise ModelRefused("the demo model asks no server: there is nothing to check")
+    if not allowed.any:
+        raise ModelRefused(
+            "live calls need a limit", f"--budget 0.05 is enough for {DEFAULT_MODEL}"
+        )
+    require_key(protocol.server_url())
+    out = console(err=True)
+    out.print(_foreseen(model, allowed), style="dim", soft_wrap=True)
+    with open_ledger(path) as store, CheckContext(store, model, Budget(allowed)) as desk:
+        about = desk.about()
+        found: list[Found] = []
+        try:
+            for each in checkup(desk):
+                found.append(each)
+                out.print(Text(f"{OUTCOME_MARKS[each.outcome]} {each.check}", "dim"))
+        finally:
+            made = report(desk, about, found)
+            if made.tried:
+                keep(store, made)
+    return made
+
+
+def _wire_name(model: str) -> str:
+    return model.removeprefix("anthropic/")
+
+
+def _foreseen(model: str, allowed: Limits) -> str:
+    """What is about to be asked of a server, in one line."""
+    plan = expected(model)
+    price = "price unknown"
+    if plan.usd is not None:
+        price = f"about {format.usd(plan.usd)}, at most {format.usd(plan.most_usd)}"
+    limit = "" if allowed.usd is None else f"; the limit is {format.usd(allowed.usd)}"
+    return (
+        f"{model} at {protocol.address(protocol.server_url())}: about {plan.calls} requests,"
+        f" {format.tokens(plan.input_tokens)} tokens in, {price}{limit}"
+    )
+
+
+# --- what is printed
+
+
+def _print(out: Console, view: DoctorView) -> None:
+    _print_checks(out, view.checks)
+    if view.report is not None:
+        out.print()
+        _print_report(out, view.report)
+    else:
+        _print_kept(out, view.kept)
+
+
+def _print_checks(out: Console, checks: tuple[Check, ...]) -> None:
+    rows = [
+        (_mark(HEALTH_MARKS[each.status], each.status), each.area, each.name, _line(each.finding))
+        for each in checks
+    ]
+    print_table(out, ["", "area", "check", "finding"], rows)
+    advised = [each for each in checks if each.advice]
+    for each in advised:
+        out.print(Text(f"{each.area}, {each.name}: {_line(each.advice)}", "yellow"), soft_wrap=True)
+
+
+def _print_report(out: Console, made: Report) -> None:
+    for name, value in circumstances(made):
+        out.print(Text(f"{name}: {_line(value)}"), soft_wrap=True)
+    rows = [
+        (
+            _mark(OUTCOME_MARKS[each.outcome], outcome(each)),
+            each.id,
+            outcome(each),
+            _line(each.says),
+        )
+        for each in made.results
+    ]
+    out.print()
+    print_table(out, ["", "check", "outcome", "assumption"], rows)
+    out.print()
+    for each in made.results:
+        if each.outcome is not None:
+            out.print(Text(f"{each.id}: {_line(each.finding)}", "dim"), soft_wrap=True)
+    for each in made.failed:
+        said = f"{each.id} does not hold: {_line(each.otherwise)}"
+        out.print(Text(said, "yellow"), soft_wrap=True)
+    out.print(Text(summary(made), "bold"), soft_wrap=True)
+
+
+def _print_kept(out: Console, reports: tuple[Report, ...]) -> None:
+    out.print()
+    if not reports:
+        said = "no server was ever checked from here: `arc doctor --live --budget 0.05` does it"
+        out.print(Text(said, "dim"), soft_wrap=True)
+    for each in reports:
+        where = f"{each.model} at {protocol.address(each.server)}"
+        out.print(Text(f"last checked {when(each)}: {where}: {summary(each)}"), soft_wrap=True)
+        for result in each.failed:
+            said = f"  {result.id} does not hold: {_line(result.otherwise)}"
+            out.print(Text(said, "yellow"), soft_wrap=True)
+
+
+def _mark(mark: str, status: str) -> Text:
+    return Text(mark, _STYLES.get(status, ""))
+
+
+def _line(text: str) -> str:
+    return format.one_line(text)
+
+
+HEALTH_MARKS = {"ok": "✓", "warn": "!", "fail": "✗", "unknown": "?"}
+OUTCOME_MARKS = {"holds": "✓", "fails": "✗", "unclear": "?", "not run": "–", None: "·"}
+
+NOT_CHECKED = "not checked"
+
+
+class DoctorView(Struct, frozen=True, eq=False, kw_only=True):
+    """`checks` of this machine; `report` of the check-up just made, None without one.
+
+    `kept` are the last reports of every server and model, the latest first.
+    """
+
+    checks: tuple[Check, ...]
+    report: Report | None
+    kept: tuple[Report, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Does something on this machine not work, or did an assumption just fail?"""
+        broken = any(each.status == "fail" for each in self.checks)
+        return broken or (self.report is not None and bool(self.report.failed))
+
+
+EMPTY = DoctorView(checks=(), report=None, kept=())
+
+
+def when(report: Report) -> str:
+    """The day and minute a report was made."""
+    made = datetime.fromtimestamp(report.checked_ns / 1e9, UTC)
+    return f"{made:%Y-%m-%d %H:%M} UTC"
+
+
+def outcome(result: Result) -> str:
+    return result.outcome or NOT_CHECKED
+
+
+def summary(report: Report) -> str:
+    """How many assumptions hold, and how many do not or could not be told."""
+    counts = {
+        "hold": report.count("holds"),
+        "fail": report.count("fails"),
+        "unclear": report.count("unclear"),
+        "not run": report.count("not run"),
+        NOT_CHECKED: report.count(None),
+    }
+    return " · ".join(f"{word} {count}" for word, count in counts.items() if count)
+
+
+def circumstances(report: Report) -> Iterator[tuple[str, str]]:
+    """Where a report comes from, as (name, value)."""
+    yield "date", when(report)
+    yield "server", protocol.address(report.server)
+    yield "model", _model(report)
+    if report.max_input_tokens is not None:
+        yield "input limit", f"{format.number(report.max_input_tokens)} tokens"
+    yield "client", f"{report.sdk}, API version {report.api}"
+    yield "spent", f"at most {format.usd(report.most_usd)}"
+
+
+def markdown(report: Report) -> str:
+    """A report as Markdown, to be attached to a bug report."""
+    lines = [f"- {name}: {value}" for name, value in circumstances(report)]
+    rows = (
+        (f"`{each.id}`", each.says, outcome(each), each.finding, _consequence(each))
+        for each in report.results
+    )
+    head = ("check", "assumption", "outcome", "seen", "so")
+    return "\n".join([*lines, f"- outcome: {summary(report)}", "", *_table(head, rows)])
+
+
+def never_checked() -> str:
+    """What nobody has checked against the live API, as a sentence with its date and a table."""
+    tried = "`arc doctor --live`"
+    rows = (
+        (each.says, each.otherwise, tried if each.untried is None else each.untried)
+        for each in ASSUMPTIONS
+    )
+    said = (
+        f"As of {AS_OF} none of this has met the live API: it comes from the documents, and is"
+        " tested against a strict local server."
+    )
+    head = ("assumed", "if it is not so", "checked by")
+    return "\n".join([said, "", *_table(head, rows)])
+
+
+def _model(report: Report) -> str:
+    answered = report.answered_by
+    other = f", answered by {answered}" if answered not in {None, report.model} else ""
+    known = f" ({report.lifecycle})" if report.lifecycle else ""
+    return f"{report.model}{known}{other}"
+
+
+def _consequence(result: Result) -> str:
+    return result.otherwise if result.outcome == "fails" else ""
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    for row in (head, tuple("---" for _ in head), *rows):
+        yield f"| {' | '.join(format.one_line(cell).replace('|', chr(92) + '|') for cell in row)} |"

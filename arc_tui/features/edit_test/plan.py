@@ -1,0 +1,266 @@
+"""What `arc try` will ask: on which runs of a class, at which healthy steps.
+
+The runs are those of a query or a list, each once; the control steps come from the same runs
+before
+they broke and from runs that passed under the same prompts.
+
+What would trying an edit ask, of whom, and about what would it cost? Said before any call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from arc_tui.features.edit_test.kept import KeptTry, fresh_range, tried_before
+from arc_tui.features.edit_test.request import Wanted, Whom
+from arc_tui.views.runs import run_rows
+from replay import digests, messages
+from replay.errors import ArcError, BadEdit, NotFound
+from replay.locked.estimate import Estimate, estimate, total_estimate
+from replay.plan import Plan, plans
+from replay.store import read
+from replay.store.handle import Store
+from replay.trace import Trace
+from taxonomy.edit_test import Break, LeftOut, Spot, break_of, drawn, healthy_steps, words_on
+from taxonomy.held_out import hidden
+from taxonomy.judgements.diagnoses import diagnosis
+from taxonomy.query.listing import RunRow
+
+HELD_OUT = "of a held-out task"
+NO_MODEL = "which model answered was not recorded; --model names one"
+UNTOUCHED = "the edit changes nothing in the request at its break"
+
+_REASONS = 3
+_LOOK = '`arc ls` and `arc pareto` list them; a class of two words is quoted: class:"wrong tool"'
+
+
+class Case(Struct, frozen=True, eq=False, kw_only=True):
+    """A run to try the edit on: where it broke, and what is asked there.
+
+    `asks` are the requests of both arms in one word: runs that ask the same are one question.
+    `group` is what its answers are alike in: its task, else that word.
+    """
+
+    row: RunRow
+    broke: Break
+    asks: str
+
+    @property
+    def group(self) -> str:
+        return self.row.task or self.asks
+
+
+class Control(Struct, frozen=True, eq=False, kw_only=True):
+    """A step that went well, of a run that passed or has not broken yet."""
+
+    row: RunRow
+    spot: Spot
+
+    @property
+    def group(self) -> str:
+        return self.row.task or self.spot.asks
+
+
+class Tryout(Struct, frozen=True, eq=False, kw_only=True):
+    """What is asked, and of which runs nothing is: they were `left_out`, or the edit or the model
+    is `not_applicable` to them."""
+
+    cases: tuple[Case, ...]
+    controls: tuple[Control, ...]
+    left_out: tuple[LeftOut, ...]
+    not_applicable: tuple[LeftOut, ...]
+
+
+def tryout(store: Store, wanted: Wanted, whom: Whom) -> Tryout:
+    """The plan. Asks nothing, and is the same whenever the database is.
+
+    Raises NotFound where no run is meant, BadEdit where the edit applies to none, ModelRefused
+    where nobody may be asked.
+    """
+    return _Planning(store, wanted, whom).tryout()
+
+
+def newest_prompt(store: Store, plan: Tryout) -> str:
+    """The system prompt at the break of the run that began last, "" where none was recorded."""
+    case = max(plan.cases, key=lambda case: (case.row.start_ns or 0, case.row.imported_ns))
+    system = read.load(store, case.broke.trace).steps[case.broke.step].ask.request.system
+    return messages.text(system) if system is not None else ""
+
+
+def by_trace(spots: Sequence[Spot]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The steps of each trace, in their order."""
+    steps: dict[str, set[int]] = {}
+    for spot in spots:
+        steps.setdefault(spot.trace, set()).add(spot.step)
+    for trace, found in steps.items():
+        yield trace, tuple(sorted(found))
+
+
+class _Planning:
+    """The choice under way."""
+
+    def __init__(self, store: Store, wanted: Wanted, whom: Whom) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._whom = whom
+        self._words = words_on(store)
+        self._hidden = frozenset() if wanted.with_held_out else hidden(store)
+        self._left_out: list[LeftOut] = []
+        self._not_applicable: list[LeftOut] = []
+
+    def tryout(self) -> Tryout:
+        rows, edit = self._rows(), self._wanted.edit
+        if not rows:
+            raise NotFound("run that matches", self._wanted.query, hint=_LOOK)
+        cases = list(self._cases(rows))
+        if not cases:
+            raise self._none(len(rows))
+        return Tryout(
+            cases=tuple(sorted(cases, key=lambda case: _place(case.row))),
+            controls=tuple(sorted(self._controls(cases), key=_control_place)) if edit else (),
+            left_out=tuple(self._left_out),
+            not_applicable=tuple(self._not_applicable),
+        )
+
+    def _none(self, runs: int) -> ArcError:
+        """Why nothing can be tried: the reasons of most."""
+        whys = Counter(left.why for left in (*self._not_applicable, *self._left_out))
+        said = "; ".join(f"in {count} {why}" for why, count in whys.most_common(_REASONS))
+        if len(whys) == 1:
+            said = next(iter(whys))
+        return BadEdit(f"the edit cannot be tried on any of {runs} runs: {said}")
+
+    # --- the runs
+
+    def _rows(self) -> Sequence[RunRow]:
+        """The runs that are meant, as lists show them."""
+        traces = self._wanted.traces
+        if traces is None:
+            return run_rows(self._store, self._wanted.query)
+        every = run_rows(self._store, every=True)
+        runs = {row.run for row in every if row.trace in traces}
+        return [row for row in every if row.preferred and row.run in runs]
+
+    def _cases(self, rows: Iterable[RunRow]) -> Iterator[Case]:
+        for row in rows:
+            if row.task in self._hidden:
+                self._left_out.append(LeftOut(trace=row.trace, why=HELD_OUT))
+                continue
+            said = self._words.get(row.trace, ())
+            broke = break_of(row.trace, row.outcome, said, diagnosis(self._store, row.trace))
+            if isinstance(broke, LeftOut):
+                self._left_out.append(broke)
+                continue
+            asks = self._asks(broke)
+            if isinstance(asks, LeftOut):
+                self._not_applicable.append(asks)
+            else:
+                yield Case(row=row, broke=broke, asks=asks)
+
+    def _asks(self, broke: Break) -> str | LeftOut:
+        """What is asked at a break, or why nothing can be."""
+        try:
+            spots, why = self._planned(broke.trace, lambda _: {broke.step})
+        except BadEdit as error:
+            said = error.message.removeprefix(f"step {broke.step}: ")
+            return LeftOut(trace=broke.trace, why=said)
+        return spots[0].asks if spots else LeftOut(trace=broke.trace, why=why)
+
+    # --- the control steps
+
+    def _controls(self, cases: Sequence[Case]) -> Iterator[Control]:
+        rows = {case.broke.trace: case.row for case in cases}
+        before = {case.broke.trace: case.broke.step for case in cases}
+        alike = {_setting(case.row) for case in cases}
+        for row in run_rows(self._store):
+            if row.outcome == "passed" and _setting(row) in alike and row.task not in self._hidden:
+                rows[row.trace] = row
+        most = self._wanted.controls
+        for spot in drawn(rows, lambda key: self._healthy(key, before.get(key)), most):
+            yield Control(row=rows[spot.trace], spot=spot)
+
+    def _healthy(self, key: str, before: int | None) -> Sequence[Spot]:
+        said = diagnosis(self._store, key)
+        found = said.findings if said else ()
+        try:
+            return self._planned(key, lambda trace: set(healthy_steps(trace, found, before)))[0]
+        except BadEdit:
+            return ()
+
+    def _planned(
+        self, key: str, steps_of: Callable[[Trace], set[int]]
+    ) -> tuple[Sequence[Spot], str]:
+        """The steps at which both arms can be asked and differ, and why some were not taken."""
+        trace = read.load(self._store, key)
+        models = self._whom.of(trace)
+        if models is None:
+            return (), NO_MODEL
+        wanted = steps_of(trace)
+        if not wanted:
+            return (), ""
+        control, edited = models
+        made = plans(trace, self._wanted.edit, control.name, wanted, edited_model=edited.name)
+        whys = [why for each in made if (why := self._why_not(each)) is not None]
+        spots = [_spot(key, each) for each in made if self._why_not(each) is None]
+        return spots, whys[0] if whys else f"there is no step {min(wanted)}"
+
+    def _why_not(self, plan: Plan) -> str | None:
+        """Why a step is not asked in both arms, None where it is."""
+        refused = plan.refusal or plan.edited_refusal
+        if refused is not None or self._wanted.edit is None:
+            return refused
+        return UNTOUCHED if plan.edited.sent.asks_as(plan.control.sent) else None
+
+
+def _spot(trace: str, plan: Plan) -> Spot:
+    asks = digests.digest("asks", plan.control.sent.key(0), plan.edited.sent.key(0))
+    return Spot(trace, plan.step.index, asks)
+
+
+def _setting(row: RunRow) -> tuple[str | None, ...]:
+    """What makes a passed run one that the edit is meant for too: the prompt it ran under."""
+    return (row.prompt,) if row.prompt else (None, row.format, row.agent)
+
+
+def _place(row: RunRow) -> tuple[bool, str, str, str]:
+    """By task and trial; what has none last."""
+    return row.task is None, row.task or "", row.trial or "", row.trace
+
+
+def _control_place(control: Control) -> tuple[tuple[bool, str, str, str], int]:
+    return _place(control.row), control.spot.step
+
+
+class Foreseen(NamedTuple):
+    """The plan, the models it asks, what that would cost; and `before`, the latest finished try of
+    the same edit on the same runs by the same models."""
+
+    plan: Tryout
+    models: tuple[str, ...]
+    estimate: Estimate
+    before: KeptTry | None
+
+
+def foreseen(store: Store, wanted: Wanted) -> Foreseen:
+    """What trying would ask. Asks nothing. Raises as `plan.tryout` does."""
+    whom = Whom(store, wanted, live=False)
+    plan = tryout(store, wanted, whom)
+    estimate = total_estimate(_estimates(store, wanted, plan, whom))
+    models = tuple(model.name for model in whom.all)
+    return Foreseen(plan, models, estimate, tried_before(store, wanted, plan, models))
+
+
+def _estimates(store: Store, wanted: Wanted, plan: Tryout, whom: Whom) -> Iterator[Estimate]:
+    """What each run would ask, a question that two of them ask once."""
+    sampling = wanted.sampling(fresh_range(store, plan, whom) if wanted.resample else 0)
+    questions = {case.asks: Spot(case.broke.trace, case.broke.step, "") for case in plan.cases}
+    controls = [control.spot for control in plan.controls]
+    for key, steps in by_trace((*questions.values(), *controls)):
+        trace = read.load(store, key)
+        models = whom.of(trace)
+        if models is not None:
+            yield estimate(trace, wanted.edit, models, sampling=sampling, steps=steps)

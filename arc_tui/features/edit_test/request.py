@@ -1,0 +1,110 @@
+"""What a person wants tried: which edit on which runs, how often, and of whom it is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from replay.budget import Budget, Limits
+from replay.compare.rules import PLAIN, Rules
+from replay.edit.changes import Edit
+from replay.edit.files import from_files
+from replay.errors import BadEdit, NotFound
+from replay.locked.row import Models, Sampling, Schedule
+from replay.models.cached import Cached
+from replay.models.choose import choose, default_name
+from replay.store import edits
+from replay.store.handle import Store
+from replay.trace import Trace
+
+SAMPLES = 5
+CONTROLS = 40
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What to try on what. `traces` are runs by their ids, which `query` then only names; None are
+    those of the query. `edit` None only looks which runs that is.
+
+    `model` None is each trace's own; live calls need `live` and a limit, which holds for all of
+    it together. `controls` healthy steps at most are asked beside the runs; `rules` say which
+    arguments of their calls count. `resample` asks everything afresh, beside what is kept.
+    """
+
+    edit: Edit | None
+    query: str = ""
+    traces: tuple[str, ...] | None = None
+    samples: int = SAMPLES
+    controls: int = CONTROLS
+    schedule: Schedule = "cheap"
+    resample: bool = False
+    model: str | None = None
+    live: bool = False
+    limits: Limits = Limits()
+    rules: Rules = PLAIN
+    with_held_out: bool = False
+
+    def sampling(self, range: int) -> Sampling:
+        """How often each request is asked, of which range of samples."""
+        return Sampling(levels=(self.samples,), range=range, schedule=self.schedule)
+
+
+def edit_named(store: Store, word: str) -> Edit:
+    """The edit a person means: a file with a system prompt, a TOML file with changes, or the name
+    of one that is kept. Raises BadEdit and NotFound."""
+    file = Path(word).expanduser()
+    if file.is_file():
+        toml = file.suffix == ".toml"
+        edit = from_files(None, [file]) if toml else from_files(file, [])
+        assert edit is not None
+        return edit
+    try:
+        return edits.find(store, word)
+    except NotFound as none:
+        if file.suffix in (".toml", ".md", ".txt"):
+            raise BadEdit(f"no file {word!r}, and no edit of that name is kept") from none
+        raise
+
+
+class Whom:
+    """The models that are asked, each once, under one budget."""
+
+    def __init__(self, store: Store, wanted: Wanted, *, live: bool) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._live = live
+        self._budget = Budget(wanted.limits)
+        self._known: dict[str, Cached] = {}
+        self._stopped = False
+
+    @property
+    def all(self) -> tuple[Cached, ...]:
+        return tuple({id(model): model for model in list(self._known.values())}.values())
+
+    def close(self) -> None:
+        """Close their connections. From the thread that asked."""
+        for model in self.all:
+            model.close()
+
+    def stop(self) -> None:
+        """Cancel what is in flight; whoever waits for it gets Stopped. From any thread."""
+        self._stopped = True
+        for model in self.all:
+            model.stop()
+
+    def of(self, trace: Trace) -> Models | None:
+        """Who is asked in each arm, None where nobody is named. Raises ModelRefused."""
+        name = self._wanted.model or default_name(trace)
+        if name is None:
+            return None
+        edit = self._wanted.edit
+        other = edit.model if edit is not None else None
+        return Models(self._named(name), self._named(other or name))
+
+    def _named(self, name: str) -> Cached:
+        if name not in self._known:
+            made = choose(name, self._store, live=self._live, budget=self._budget)
+            self._known[name] = next((e for e in self.all if e.name == made.name), made)
+            if self._stopped:
+                made.stop()
+        return self._known[name]

@@ -1,0 +1,138 @@
+"""An edit tried on a class, from its options to its views: `arc try` drains them, the screen's
+worker posts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import closing
+from itertools import chain
+
+from msgspec import structs
+
+from arc_tui.features.edit_test.kept import digest_of, fresh_range, keep, take_range
+from arc_tui.features.edit_test.plan import Case, Tryout, by_trace, tryout
+from arc_tui.features.edit_test.request import Wanted, Whom
+from arc_tui.features.edit_test.view import Spent, TryView, build_try
+from arc_tui.features.replay.run import BETWEEN_VIEWS_S
+from replay.detector import Detector
+from replay.errors import BadEdit, OfflineMiss, Stopped
+from replay.locked.run import Lane, replay_all
+from replay.locked.tally import StepResult
+from replay.store import edits, read
+from replay.store.handle import Store
+from replay.trace import Trace
+from taxonomy.edit_test import detector_of
+from taxonomy.judgements.diagnoses import diagnosis
+
+
+def trying(
+    store: Store, wanted: Wanted, *, hold: Callable[[Whom], object] | None = None
+) -> Generator[TryView]:
+    """Ask both arms at the break of every run, then at the healthy steps, several runs at a time;
+    yields the view whenever more is known, the first with nothing asked, the last with its digest.
+
+    What was answered is kept: closed and run again, it asks only what is missing. What a finished
+    try came to is remembered, and holds the same whatever was answered first. Where a model
+    declines altogether, the last view says so. `hold` is given who is asked, for another thread to
+    stop. Raises BadEdit where there is no edit, as `tryout` does, OfflineMiss naming the run, and
+    Stopped.
+    """
+    if wanted.edit is None:
+        raise BadEdit("there is no edit to try")
+    wanted = structs.replace(wanted, edit=edits.save(store, wanted.edit))
+    whom = Whom(store, wanted, live=wanted.live)
+    with closing(whom):
+        if hold is not None:
+            hold(whom)
+        plan = tryout(store, wanted, whom)
+        work = _Work(store, wanted, plan, whom)
+        yield work.view()
+        yield from work.views()
+
+
+class _Work:
+    """An edit being tried: what is in so far."""
+
+    def __init__(self, store: Store, wanted: Wanted, plan: Tryout, whom: Whom) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._plan = plan
+        self._whom = whom
+        self._range = fresh_range(store, plan, whom) if wanted.resample else 0
+        self._results: dict[tuple[str, int], StepResult] = {}
+        self._ended: str | None = None
+
+    def views(self) -> Iterator[TryView]:
+        shown = time.monotonic()
+        try:
+            for key, result in self._asked():
+                self._results[key, result.step] = result
+                if time.monotonic() - shown >= BETWEEN_VIEWS_S:
+                    yield self.view()
+                    shown = time.monotonic()
+        except (Stopped, OfflineMiss):
+            yield self.view()
+            raise
+        view = self.view()
+        if self._ended is None:
+            view = structs.replace(view, digest=self._digest(view.spent))
+            keep(self._store, self._wanted, self._plan, view)
+            take_range(self._store, self._plan, self._whom, self._range)
+        yield view
+
+    def view(self) -> TryView:
+        who = self._whom.all
+        spent = Spent(
+            models=tuple(dict.fromkeys(model.name for model in who)),
+            servers=tuple(dict.fromkeys(model.server for model in who)),
+            asked=sum(model.asks for model in who),
+            kept=sum(model.hits for model in who),
+            usd=sum(model.usd for model in who),
+            complete=all(model.usd_complete for model in who),
+        )
+        return build_try(
+            self._wanted, self._plan, self._results, spent, self._ended, range=self._range
+        )
+
+    def _digest(self, spent: Spent) -> str:
+        return digest_of(self._wanted, spent, self._range, self._results)
+
+    def _asked(self) -> Iterator[tuple[str, StepResult]]:
+        """The breaks, then the healthy steps: what a limit cuts short tells of the breaks."""
+        batch = self._wanted.schedule == "batch"
+        breaks, controls = self._breaks(), self._controls()
+        for lanes in [chain(breaks, controls)] if batch else [breaks, controls]:
+            if self._ended is not None:
+                return
+            for trace, result in replay_all(lanes, batch=batch):
+                if result.ended is None:
+                    yield trace.id, result
+                else:  # what it lacks is asked when this is run again
+                    self._ended = result.ended
+
+    def _breaks(self) -> Iterator[Lane]:
+        for case in self._plan.cases:
+            trace = read.load(self._store, case.broke.trace)
+            yield self._lane(trace, (case.broke.step,), self._oracle(trace, case))
+
+    def _oracle(self, trace: Trace, case: Case) -> Detector | None:
+        said = diagnosis(self._store, trace.id)
+        return detector_of(trace, said.findings if said else (), case.broke)
+
+    def _controls(self) -> Iterator[Lane]:
+        for key, steps in by_trace([control.spot for control in self._plan.controls]):
+            yield self._lane(read.load(self._store, key), steps)
+
+    def _lane(self, trace: Trace, steps: Collection[int], oracle: Detector | None = None) -> Lane:
+        models = self._whom.of(trace)
+        assert models is not None, "a run whose model is not known is not applicable"
+        return Lane(
+            trace,
+            self._wanted.edit,
+            models,
+            sampling=self._wanted.sampling(self._range),
+            steps=steps,
+            rules=self._wanted.rules,
+            oracle=oracle,
+        )

@@ -1,0 +1,263 @@
+"""The try screen: an edit on every run behind a bar, at the step where each broke, and at healthy
+steps beside them.
+
+The stage is all that is drawn. Nothing is asked before a person says so, and of a server only
+under a limit given for that one try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
+
+from arc_tui.experiments.estimate import asking_price
+from arc_tui.experiments.runner import Ended, Going, Moved
+from arc_tui.features.edit_test.request import Wanted, edit_named
+from arc_tui.features.edit_test.run import trying
+from arc_tui.features.edit_test.state import EMPTY, Prospect, TryStage, build_prospect
+from arc_tui.features.edit_test.view import TryView
+from arc_tui.features.edit_test.widgets import TryFoot, TryHead, TryList
+from arc_tui.ui import format
+from arc_tui.ui.dialogs import AskBox, Option, allowed
+from arc_tui.ui.editor import edited
+from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.screen import ArcScreen
+from replay.edit.changes import Edit, SetSystem, describe
+from replay.errors import ArcError, OfflineMiss
+from replay.models.choose import DEMO
+from replay.store.edits import KeptEdit, listed, short
+
+
+class TryScreen(ArcScreen):
+    """One edit tried on the runs behind a bar."""
+
+    CSS_PATH = "screen.tcss"
+    HELP = "a tried edit"
+
+    BINDINGS = [
+        Binding("r,f5", "run", "ask the model", id="try.run",
+                tooltip="Ask the model at every break and at the healthy steps, both arms"),
+        Binding("x", "stop", "stop", id="try.stop",
+                tooltip="Ask nothing more; what was answered is kept"),
+        Binding("e,f7", "choose", "choose edit", id="try.choose",
+                tooltip="Take a kept edit, or a file with a system prompt or changes"),
+        Binding("E,f4", "editor", "$EDITOR", id="try.editor",
+                tooltip="Edit the newest run's system prompt in your own editor"),
+        Binding("s,f6", "samples", "samples", id="try.samples",
+                tooltip="Choose how often each request is asked"),
+        Binding("c", "controls", "healthy steps", id="try.controls",
+                tooltip="Choose how many healthy steps are asked beside the runs"),
+        Binding("m,f3", "model", "model", id="try.model",
+                tooltip="Choose the model to ask"),
+        Binding("escape", "back", "back", id="try.back",
+                tooltip="Stop what runs, else back to where you came from"),
+    ]  # fmt: skip
+
+    stage: reactive[TryStage] = reactive(EMPTY, repaint=False)
+
+    rows = query_one(TryList)
+
+    class Foreseen(Message):
+        """Which runs and steps it reaches, and what asking would come to."""
+
+        def __init__(self, prospect: Prospect) -> None:
+            super().__init__()
+            self.prospect = prospect
+
+    class EditsListed(Message):
+        """The kept edits were read."""
+
+        def __init__(self, kept: tuple[KeptEdit, ...]) -> None:
+            super().__init__()
+            self.kept = kept
+
+    class EditFound(Message):
+        """The edit that was named."""
+
+        def __init__(self, edit: Edit) -> None:
+            super().__init__()
+            self.edit = edit
+
+    def __init__(
+        self, path: Path, label: str, traces: Sequence[str], edit: Edit | None = None
+    ) -> None:
+        """`label` says what the runs have in common."""
+        super().__init__(path)
+        self._wanted = Wanted(edit=edit, query=label, traces=tuple(traces))
+        self._going: Going[TryView] | None = None
+        self._missed = False
+
+    def compose(self) -> ComposeResult:
+        yield TryHead().data_bind(TryScreen.stage)
+        yield TryList(id="tried").data_bind(TryScreen.stage)
+        yield TryFoot().data_bind(TryScreen.stage)
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.rows.focus()
+        self._wish()
+
+    def on_unmount(self) -> None:
+        if self._going is not None:
+            self._going.stop()
+
+    def _move(self, **changes: Any) -> None:
+        """The stage with some of it changed."""
+        self.stage = structs.replace(self.stage, **changes)
+
+    # --- what is wanted
+
+    def _wish(self, **changes: Any) -> None:
+        """Want something else, and see what it would ask."""
+        self._wanted = wanted = structs.replace(self._wanted, **changes)
+        self.stage = TryStage(wanted=wanted)
+        self.ask(lambda store: build_prospect(store, wanted), self.Foreseen, group="prospect")
+
+    def on_try_screen_foreseen(self, event: Foreseen) -> None:
+        self._move(at="ready", prospect=event.prospect, view=event.prospect.shown, trouble=None)
+
+    def tell(self, error: ArcError) -> None:
+        """What goes wrong stands where the rates would."""
+        if isinstance(error, OfflineMiss):
+            self._missed = True
+            hint = "ask again (‹try.run›), and say what it may cost"
+            error = OfflineMiss(error.message, hint)
+        self._move(at="failed", trouble=error)
+
+    def action_choose(self) -> None:
+        self.ask(lambda store: tuple(listed(store)), self.EditsListed, group="edits")
+
+    def on_try_screen_edits_listed(self, event: EditsListed) -> None:
+        hint = "or a file: a system prompt (.md, .txt) or changes (.toml)"
+        box = AskBox("which edit?", hint=hint, choices=[*map(_option, event.kept)])
+        self.app.push_screen(box, self._take)
+
+    def _take(self, word: str | None) -> None:
+        if word is not None:
+            self.ask(lambda store: edit_named(store, word), self.EditFound, group="edits")
+
+    def on_try_screen_edit_found(self, event: EditFound) -> None:
+        self._wish(edit=event.edit)
+
+    def action_editor(self) -> None:
+        prospect = self.stage.prospect
+        if prospect is None:
+            return
+        try:
+            text = edited(self.app, prospect.prompt)
+        except ArcError as error:
+            self.tell(error)
+            return
+        if text != prospect.prompt:
+            edit = Edit(name="", changes=(SetSystem(text),))
+            self._wish(edit=structs.replace(edit, name=f"prompt {short(edit.digest)}"))
+
+    def action_model(self) -> None:
+        choices = [Option(DEMO, "rule-based, on this machine, free")]
+        box = AskBox("which model?", hint="or another model's name", choices=choices)
+        self.app.push_screen(box, lambda name: self._wish(model=name) if name else None)
+
+    def action_samples(self) -> None:
+        words = f"{format.count(self._wanted.samples, 'sample')} of each request now"
+        box = AskBox("how many samples of each request?", words, hint="a number, as 5")
+        self.app.push_screen(box, lambda said: self._count("samples", said))
+
+    def action_controls(self) -> None:
+        words = f"at most {format.count(self._wanted.controls, 'healthy step')} now"
+        box = AskBox("how many healthy steps?", words, hint="a number, as 40")
+        self.app.push_screen(box, lambda said: self._count("controls", said))
+
+    def _count(self, what: str, said: str | None) -> None:
+        """A number of samples from 1, or of healthy steps from 0."""
+        if said is None:
+            return
+        if said.isdecimal() and (int(said) or what == "controls"):
+            self._wish(**{what: min(int(said), 100 if what == "samples" else 1000)})
+        else:
+            self.say(f"{said!r} is no number of {what}", severity="error")
+
+    # --- asking
+
+    def action_run(self) -> None:
+        """Ask, after what it may cost was asked of the person."""
+        if self._wanted.edit is None:
+            self.action_choose()
+        elif not self.stage.running and self.stage.prospect is not None:
+            self.run_worker(self._submit(), group="submit", exclusive=True, exit_on_error=False)
+
+    async def _submit(self) -> None:
+        prospect = self.stage.prospect
+        assert prospect is not None
+        estimate, wanted = prospect.estimate, self._wanted
+        live = not self.stage.local and estimate is not None
+        if live and estimate is not None and (estimate.calls or self._missed):
+            self._missed = False
+            limits = await allowed(self.app, asking_price(prospect.models, estimate))
+            if limits is not None:
+                wanted = structs.replace(wanted, live=True, limits=limits)
+        self._start(wanted)
+
+    def _start(self, wanted: Wanted) -> None:
+        prospect = self.stage.prospect
+        assert prospect is not None
+        view = prospect.view if self.stage.at == "ready" else self.stage.view
+        self._move(at="asking", wanted=wanted, view=view, trouble=None)
+        self._going = Going(
+            self,
+            lambda store, hold: trying(store, wanted, hold=hold),
+            group="try",
+            cut_short=lambda view: view.ended is not None,
+        )
+
+    def on_moved(self, event: Moved[TryView]) -> None:
+        self._move(view=event.view)
+
+    def on_ended(self, event: Ended) -> None:
+        self._going = None
+        if event.trouble is not None:
+            self.tell(event.trouble)
+        else:
+            self._move(at="stopped" if event.stopped else "done")
+
+    def action_stop(self) -> None:
+        if self._going is not None:
+            self._going.stop()
+            self._move(at="stopping")
+
+    # --- around it
+
+    def watch_stage(self, before: TryStage, stage: TryStage) -> None:
+        if before.at != stage.at:
+            self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        del parameters
+        match action:
+            case "stop":
+                return self.stage.running
+            case "run" | "choose" | "model" | "samples" | "controls":
+                return not self.stage.running
+            case "editor":
+                return not self.stage.running and self.stage.prospect is not None
+            case _:
+                return True
+
+    def action_back(self) -> None:
+        if self.stage.at == "asking":
+            self.action_stop()
+        else:
+            self.dismiss()
+
+
+def _option(kept: KeptEdit) -> Option:
+    """A kept edit by its digest, which no other has, shown by its name."""
+    words = f"{'; '.join(map(describe, kept.changes))} · {kept.short}"
+    return Option(kept.digest, format.one_line(words), format.cut(format.one_line(kept.name), 40))

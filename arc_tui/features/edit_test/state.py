@@ -1,0 +1,146 @@
+"""Where a try of an edit stands, as one value, and what the screen says of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from arc_tui.experiments.request import cost, is_local
+from arc_tui.features.edit_test import view as views
+from arc_tui.features.edit_test.kept import KeptTry
+from arc_tui.features.edit_test.plan import foreseen, newest_prompt
+from arc_tui.features.edit_test.request import Wanted
+from arc_tui.features.edit_test.text import basis, extent, headline, moment, notices, sentence
+from arc_tui.features.edit_test.view import TryView, build_try
+from arc_tui.ui import format
+from replay.errors import ArcError
+from replay.locked.estimate import Estimate
+from replay.models.choose import label
+from replay.store.handle import Store
+
+NO_EDIT = (
+    "Nothing is tried yet: ‹try.choose› chooses an edit or a file with a prompt,"
+    " ‹try.editor› writes one."
+)
+
+
+class Prospect(Struct, frozen=True, eq=False, kw_only=True):
+    """What is wanted, the runs and steps it reaches, and what asking them would come to.
+
+    `estimate` is None before there is an edit. `prompt` is the newest run's, to start an edit from.
+    `before` is what the same edit came to on the same runs, where that was tried.
+    """
+
+    wanted: Wanted
+    view: TryView
+    models: tuple[str, ...]
+    prompt: str
+    estimate: Estimate | None = None
+    before: KeptTry | None = None
+
+    @property
+    def shown(self) -> TryView:
+        """What is known without asking: what was tried before, else what would be."""
+        return self.view if self.before is None else self.before.view
+
+
+def build_prospect(store: Store, wanted: Wanted) -> Prospect:
+    """The prospect of a try. Asks nothing. Raises as `plan.tryout` does."""
+    plan, models, estimate, before = foreseen(store, wanted)
+    return Prospect(
+        wanted=wanted,
+        view=build_try(wanted, plan),
+        models=models,
+        prompt=newest_prompt(store, plan),
+        estimate=estimate if wanted.edit is not None else None,
+        before=before,
+    )
+
+
+class TryStage(Struct, frozen=True, eq=False, kw_only=True):
+    """A wish, what it would ask, what was asked so far, and how that ended.
+
+    `trouble` is why it goes no further, None where nothing is wrong.
+    """
+
+    wanted: Wanted
+    at: Literal["loading", "ready", "asking", "stopping", "stopped", "failed", "done"] = "loading"
+    prospect: Prospect | None = None
+    view: TryView = views.EMPTY
+    trouble: ArcError | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.at in ("asking", "stopping")
+
+    @property
+    def local(self) -> bool:
+        """Is all of it asked on this machine, for free?"""
+        return self.prospect is not None and is_local(self.prospect.models)
+
+    @property
+    def title(self) -> str:
+        """The edit and what it is tried on."""
+        edit = self.wanted.edit
+        named = format.one_line(edit.name) if edit is not None else "an edit"
+        return f"try {named} on {format.one_line(self.wanted.query)}"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is to be said first: the rates, then what they mean."""
+        if self.trouble is not None:
+            kept = "What was answered is kept." if self.view.done else ""
+            return (f"{_ended(self.trouble.message)} {kept}".rstrip(),)
+        if self.at == "loading":
+            return ("Looking which runs and steps that is.",)
+        if self.at == "ready":
+            return (*self._tried_before, self._said_before)
+        if self.running:
+            so_far = f"So far: {headline(self.view)}" if self.view.done else ""
+            return (so_far or "Asking the first run.",)
+        stopped = "Stopped; what was answered is kept." if self.at == "stopped" else ""
+        if not self.view.done:
+            return (stopped or "No step was asked.",)
+        return f"{stopped} {headline(self.view)}".lstrip(), sentence(self.view)
+
+    @property
+    def _tried_before(self) -> tuple[str, ...]:
+        """What is kept of the same try, with its day."""
+        if self.prospect is None or self.prospect.before is None:
+            return ()
+        before = self.prospect.before
+        when = f"Tried {moment(before.ran_ns)}"
+        return f"{when}: {headline(before.view)}", sentence(before.view)
+
+    @property
+    def _said_before(self) -> str:
+        if self.prospect is None or self.prospect.estimate is None:
+            return NO_EDIT
+        estimate, models = self.prospect.estimate, self.prospect.models
+        whom = ", ".join(format.one_line(label(name)) for name in models)
+        what = f"‹try.run› asks {whom}: {extent(self.prospect.view, estimate)}"
+        if not estimate.calls:
+            return f"{what}."
+        limited = f"{cost(estimate)}, within a limit asked for first"
+        return f"{what}, {'free' if self.local else limited}."
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What stands against it."""
+        said = notices(self.view)
+        hint = self.trouble.hint if self.trouble is not None else ""
+        return (format.one_line(hint), *said) if hint else said
+
+    @property
+    def basis(self) -> tuple[str, ...]:
+        """By which rules the rates are counted, where there are some."""
+        return basis(self.view) if self.view.done and not self.running else ()
+
+
+EMPTY = TryStage(wanted=Wanted(edit=None))
+
+
+def _ended(words: str) -> str:
+    """A message of an error as a sentence."""
+    return f"{words[:1].upper()}{words[1:]}".rstrip(".") + "."

@@ -1,0 +1,333 @@
+"""An edit tried on a class of runs: what became of each break, what of the healthy steps.
+
+A run at its break and a step that went well, as rows of a tried edit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
+
+from arc_tui.features.edit_test.request import Wanted
+from arc_tui.ui import format
+from replay.locked.tally import BreakTest, Counts, Reply, StepResult
+from replay.statistics import ALPHA, Clustered, Table, clustered, stratified
+from taxonomy.edit_test import Effect, LeftOut, Ruling, held, judged
+from taxonomy.query.listing import RunRow
+
+if TYPE_CHECKING:
+    from arc_tui.features.edit_test.plan import Case, Control, Tryout
+
+
+class Share(Struct, frozen=True, kw_only=True):
+    """So many answers of an arm, of those that can be told."""
+
+    hits: int
+    n: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.hits}/{self.n}"
+
+
+class TriedRun(Struct, frozen=True, kw_only=True):
+    """A run at its break: how many answers of each arm still show the failure, by whose word;
+    `unjudged` ones are in neither count.
+
+    `by` says why this is its break. `ruling` None: not asked yet; `why`, where nothing can be
+    said, says why, and `lacks` why there are fewer answers than were wanted. `did` is what the
+    edited arm mostly does there. `like` is another run that asks the very same: together they are
+    one question.
+    """
+
+    trace: str
+    run: str
+    task: str | None
+    step: int
+    by: str
+    ruling: Ruling | None = None
+    oracle: str | None = None
+    control: Share | None = None
+    edited: Share | None = None
+    unjudged: int = 0
+    recorded: str = ""
+    did: str = ""
+    why: str = ""
+    lacks: str | None = None
+    like: str | None = None
+
+
+class TriedStep(Struct, frozen=True, kw_only=True):
+    """A step that went well: how many answers of each arm depart from what was recorded.
+
+    `passed` tells a step of a run that passed from one before a break. `flawed` answers of the
+    edited arm are wrong whatever was meant. `effect` None: not asked yet.
+    """
+
+    trace: str
+    run: str
+    task: str | None
+    step: int
+    passed: bool
+    effect: Effect | None = None
+    control: Share | None = None
+    edited: Share | None = None
+    flawed: int = 0
+    recorded: str = ""
+    did: str = ""
+    why: str = ""
+    lacks: str | None = None
+
+
+def run_row(case: Case, result: StepResult | None, like: str | None) -> TriedRun:
+    """A run as far as it is known; `like` names an earlier one that asks the same."""
+    row, broke = case.row, case.broke
+    known = TriedRun(
+        trace=broke.trace, run=run_name(row), task=row.task, step=broke.step, by=broke.by, like=like
+    )
+    if result is None:
+        return known
+    found = judged(result)
+    test = found.test
+    return TriedRun(
+        trace=known.trace,
+        run=known.run,
+        task=known.task,
+        step=known.step,
+        by=known.by,
+        ruling=found.ruling,
+        oracle=test.oracle if test is not None else None,
+        control=Share(hits=test.control, n=test.control_n) if test is not None else None,
+        edited=Share(hits=test.edited, n=test.edited_n) if test is not None else None,
+        unjudged=_unjudged(result, test),
+        recorded=result.recorded.phrase,
+        did=_mostly(result.edited),
+        why=found.why,
+        lacks=result.lacks,
+        like=like,
+    )
+
+
+def step_row(control: Control, result: StepResult | None) -> TriedStep:
+    """A step that went well as far as it is known."""
+    row, spot = control.row, control.spot
+    known = TriedStep(
+        trace=spot.trace,
+        run=run_name(row),
+        task=row.task,
+        step=spot.step,
+        passed=row.outcome == "passed",
+    )
+    if result is None:
+        return known
+    found = held(result)
+    return TriedStep(
+        trace=known.trace,
+        run=known.run,
+        task=known.task,
+        step=known.step,
+        passed=known.passed,
+        effect=found.effect,
+        control=_departs(found.control),
+        edited=_departs(found.edited),
+        flawed=found.flawed,
+        recorded=result.recorded.phrase,
+        did=_mostly(result.edited),
+        why=found.why,
+        lacks=result.lacks,
+    )
+
+
+def table(row: TriedRun | TriedStep) -> Table | None:
+    """The counts of a row, edited against control; None without answers of both."""
+    if row.control is None or row.edited is None or not row.control.n or not row.edited.n:
+        return None
+    return Table(row.edited.hits, row.edited.n, row.control.hits, row.control.n)
+
+
+def run_name(row: RunRow) -> str:
+    """What a run is called: its task and trial, else its title, else where it is from."""
+    if row.task:
+        return " · ".join(filter(None, map(format.one_line, (row.task, row.trial))))
+    return format.one_line(row.title or row.source_id) or row.trace[:8]
+
+
+def _unjudged(result: StepResult, test: BreakTest | None) -> int:
+    """Answers of either arm of which the oracle cannot tell."""
+    judged_n = test.control_n + test.edited_n if test is not None else 0
+    return len(result.control) + len(result.edited) - judged_n
+
+
+def _departs(counts: Counts) -> Share:
+    return Share(hits=counts.departs, n=counts.decided)
+
+
+def _mostly(replies: Sequence[Reply]) -> str:
+    """What most answers do, the first of equals."""
+    did = Counter(reply.action.phrase for reply in replies)
+    return did.most_common(1)[0][0] if did else ""
+
+
+Results: TypeAlias = Mapping[tuple[str, int], StepResult]
+"""What is in so far, by trace and step."""
+
+
+class Left(Struct, frozen=True, kw_only=True):
+    """Runs on which nothing was tried, by the reason."""
+
+    why: str
+    traces: tuple[str, ...]
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """What was asked so far, of whom and where, and what it cost."""
+
+    models: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    asked: int = 0
+    kept: int = 0
+    usd: float = 0.0
+    complete: bool = True
+
+
+class TryView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything the try screen draws and `arc try` prints.
+
+    `fixed` and `broke` are shares of the runs and of the steps of which something can be said;
+    their intervals mind that runs of one task are alike. `control` and `edited` count the answers
+    that still show the failure, each question once, and `p` is how often chance alone sets the
+    arms so far apart; `step_p` is that of the departures at the healthy steps. `done` of `total`
+    steps are in; `ended` says why no more will be, where it was cut short. `rules` are those of the
+    user by which actions were compared. `range` numbers rounds of samples, 0 the first; `digest`
+    is over all evidence of a finished try, whatever was answered first.
+    """
+
+    query: str
+    edit: str | None
+    samples: int
+    runs: tuple[TriedRun, ...]
+    steps: tuple[TriedStep, ...]
+    left_out: tuple[Left, ...]
+    not_applicable: tuple[Left, ...]
+    fixed: Clustered
+    broke: Clustered
+    control: Share
+    edited: Share
+    p: float
+    step_p: float
+    done: int
+    total: int
+    spent: Spent = Spent()
+    ended: str | None = None
+    rules: tuple[str, ...] = ()
+    range: int = 0
+    digest: str | None = None
+
+    @property
+    def fixes(self) -> bool:
+        """Was something fixed, beyond chance?"""
+        rarer = self.edited.hits * self.control.n < self.control.hits * self.edited.n
+        return self.fixed.hits > 0 and rarer and self.p <= ALPHA
+
+
+NOTHING = clustered(())
+NO_RESULTS: Results = {}
+
+EMPTY = TryView(
+    query="",
+    edit=None,
+    samples=0,
+    runs=(),
+    steps=(),
+    left_out=(),
+    not_applicable=(),
+    fixed=NOTHING,
+    broke=NOTHING,
+    control=Share(hits=0, n=0),
+    edited=Share(hits=0, n=0),
+    p=1.0,
+    step_p=1.0,
+    done=0,
+    total=0,
+)
+
+
+def build_try(
+    wanted: Wanted,
+    plan: Tryout,
+    results: Results = NO_RESULTS,
+    spent: Spent = EMPTY.spent,
+    ended: str | None = None,
+    *,
+    range: int = 0,
+) -> TryView:
+    """The view of a plan as far as its steps are in."""
+    runs = _runs(plan, results)
+    steps = [
+        step_row(each, results.get((each.spot.trace, each.spot.step))) for each in plan.controls
+    ]
+    groups = [case.group for case in plan.cases]
+    step_groups = [control.group for control in plan.controls]
+    questions = [row for row in runs if row.like is None]
+    tables = [found for found in map(table, questions) if found is not None]
+    return TryView(
+        query=wanted.query,
+        edit=wanted.edit.name if wanted.edit is not None else None,
+        samples=wanted.samples,
+        runs=tuple(runs),
+        steps=tuple(steps),
+        left_out=_by_reason(plan.left_out),
+        not_applicable=_by_reason(plan.not_applicable),
+        fixed=clustered(
+            (group, row.ruling == "fixed")
+            for group, row in zip(groups, runs, strict=True)
+            if row.ruling in ("fixed", "not fixed")
+        ),
+        broke=clustered(
+            (group, row.effect == "broke")
+            for group, row in zip(step_groups, steps, strict=True)
+            if row.effect in ("broke", "held")
+        ),
+        control=_control(tables),
+        edited=_edited(tables),
+        p=stratified(tables),
+        step_p=stratified(found for found in map(table, steps) if found is not None),
+        done=sum(row.ruling is not None for row in runs)
+        + sum(row.effect is not None for row in steps),
+        total=len(runs) + len(steps),
+        spent=spent,
+        ended=ended,
+        rules=wanted.rules.lines,
+        range=range,
+    )
+
+
+def _runs(plan: Tryout, results: Results) -> list[TriedRun]:
+    """The runs, those that ask what another one asks after it, with its name."""
+    first: dict[str, str] = {}
+    rows = []
+    for case in plan.cases:
+        row = run_row(case, results.get((case.broke.trace, case.broke.step)), first.get(case.asks))
+        first.setdefault(case.asks, row.run)
+        rows.append(row)
+    return rows
+
+
+def _by_reason(left: Iterable[LeftOut]) -> tuple[Left, ...]:
+    """The reason of most runs first."""
+    traces: dict[str, list[str]] = {}
+    for each in left:
+        traces.setdefault(each.why, []).append(each.trace)
+    ordered = sorted(traces.items(), key=lambda item: -len(item[1]))
+    return tuple(Left(why=why, traces=tuple(found)) for why, found in ordered)
+
+
+def _edited(tables: Sequence[Table]) -> Share:
+    return Share(hits=sum(t.hits for t in tables), n=sum(t.n for t in tables))
+
+
+def _control(tables: Sequence[Table]) -> Share:
+    return Share(hits=sum(t.other_hits for t in tables), n=sum(t.other_n for t in tables))

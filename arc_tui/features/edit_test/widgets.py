@@ -1,0 +1,236 @@
+"""The runs an edit is tried on, then the healthy steps: a row each, with both arms.
+
+The first lines of a tried edit: the rates, what they mean, and what stands against them.
+
+The last line of a tried edit: how far it is, then who was asked and what that cost.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TypeAlias
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.features.edit_test.state import EMPTY, TryStage
+from arc_tui.features.edit_test.text import (
+    COUNTED_AT_STEPS,
+    arms,
+    counted_at_breaks,
+    mark,
+    said,
+    spent,
+    whom,
+)
+from arc_tui.features.edit_test.view import TriedRun, TriedStep
+from arc_tui.features.replay.widgets import BAR
+from arc_tui.ui import format
+from arc_tui.ui.format import fit, spread
+from arc_tui.ui.key_names import keyed, stops
+from arc_tui.ui.list import RowList
+from arc_tui.ui.styles import TALL, FewLines, Inked, folded, noticed
+
+Row: TypeAlias = TriedRun | TriedStep
+
+MARK, STEP, ARM = 13, 4, 7
+MOST_RUN = 28
+WIDE = 100
+"""Cells from which on what was recorded has a place beside what the edit does."""
+
+
+class TryList(RowList):
+    """Runs by task, under a heading the healthy steps; enter opens one where it is asked."""
+
+    HELP = "the runs tried"
+    HEAD = 1
+    INKS = {
+        "good": "bold $good",
+        "bad": "bold $bad",
+        "open": "$secondary",
+        "quiet": "$quiet",
+        "heading": "$quiet",
+    }
+
+    BINDINGS = [
+        Binding("enter", "open", "open", id="try.open",
+                tooltip="Open the run under the cursor at the step that is asked"),
+    ]  # fmt: skip
+
+    stage: reactive[TryStage] = reactive(EMPTY, repaint=False)
+
+    class Opened(Message):
+        """A run is to be opened at a step."""
+
+        def __init__(self, trace: str, step: int) -> None:
+            super().__init__()
+            self.trace = trace
+            self.step = step
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows: tuple[Row | str, ...] = ()
+        self._widest = 0
+
+    @property
+    def row(self) -> Row | None:
+        """The row under the cursor."""
+        row = self._rows[self.cursor] if self.cursor < len(self._rows) else ""
+        return None if isinstance(row, str) else row
+
+    @property
+    def row_count(self) -> int:
+        return len(self._rows)
+
+    def watch_stage(self, before: TryStage, stage: TryStage) -> None:
+        if before.view is stage.view:
+            return
+        runs, steps = stage.view.runs, stage.view.steps
+        rows: list[Row | str] = []
+        if runs:
+            rows += [f"at the break: {counted_at_breaks(stage.view)}", *runs]
+        if steps:
+            rows += [f"at healthy steps: {COUNTED_AT_STEPS}", *steps]
+        self._rows = tuple(rows)
+        names = [*(row.run for row in runs), *(row.run for row in steps)]
+        self._widest = min(max(map(cell_len, names), default=0), MOST_RUN)
+        self.rows_changed()
+
+    @override
+    def validate_cursor(self, cursor: int) -> int:
+        """The heading is no place to stand on: the cursor goes past it."""
+        at = super().validate_cursor(cursor)
+        if at < len(self._rows) and isinstance(self._rows[at], str):
+            at += -1 if 0 < at < self.cursor else 1
+        return at
+
+    @override
+    def draw_head(self, line: int, width: int) -> Text:
+        del line
+        cells = (fit("", MARK), fit("run", self._room(width)), fit("step", STEP, right=True))
+        arms_ = (fit("control", ARM, right=True), fit("edited", ARM, right=True))
+        return Text(" " + "  ".join((*cells, *arms_, "the edit mostly")))
+
+    @override
+    def draw(self, index: int, width: int) -> Text:
+        row = self._rows[index]
+        if isinstance(row, str):
+            return Text(fit(f" {row}", width).rstrip(), self.ink("heading"))
+        control, edited = arms(row)
+        line = Text.assemble(
+            " ",
+            (fit(mark(row), MARK), self.ink(_ink(row))),
+            f"  {fit(row.run, self._room(width))}  ",
+            (f"{row.step:>{STEP}}", self.ink("quiet")),
+            f"  {control:>{ARM}}  {edited:>{ARM}}  ",
+        )
+        style = self.ink("quiet") if row.why else ""
+        return line.append(_did(row, width - line.cell_len, wide=width >= WIDE).rstrip(), style)
+
+    def _room(self, width: int) -> int:
+        """Cells of what a run is called: a quarter of the line at most."""
+        return min(self._widest, width // 4)
+
+    def action_open(self) -> None:
+        row = self.row
+        if row is not None:
+            self.post_message(self.Opened(row.trace, row.step))
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
+            self.action_open()
+
+
+def _ink(row: Row) -> str:
+    match row.ruling if isinstance(row, TriedRun) else row.effect:
+        case "fixed":
+            return "good"
+        case "not fixed" | "broke":
+            return "bad"
+        case "unknown":
+            return "open"
+        case _:
+            return "quiet"
+
+
+def _did(row: Row, room: int, *, wide: bool) -> str:
+    """What the edit does there, after what was recorded where that is something else."""
+    told = said(row) or _whence(row)
+    recorded = format.one_line(row.recorded)
+    if not wide or row.why or not row.did or recorded == told:
+        return fit(told, room)
+    before = fit(recorded, min(cell_len(recorded), (room - 3) // 2))
+    return f"{before} → {fit(told, room - cell_len(before) - 3)}"
+
+
+def _whence(row: Row) -> str:
+    """Why it is asked there, before it was."""
+    if isinstance(row, TriedRun):
+        return format.one_line(row.by)
+    return "of a run that passed" if row.passed else "before the break"
+
+
+class TryHead(FewLines):
+    """The first line in bold, the sentence, the notices; in a tall terminal, the rules too."""
+
+    INKS = {
+        "title": "$quiet",
+        "first": "bold",
+        "trouble": "bold $bad",
+        "notice": "$warning",
+        "basis": "$quiet",
+    }
+
+    stage: reactive[TryStage] = reactive(EMPTY, layout=True)
+
+    @override
+    def lines(self, width: int) -> list[Text]:
+        stage, said = self.stage, partial(keyed, self.screen)
+        first, *more = map(said, stage.lines)
+        troubled = stage.trouble is not None
+        basis = stage.basis if self.app.size.height >= TALL else ()
+        lines = [
+            ("title", folded(stage.title, width)),
+            ("trouble" if troubled else "first", folded(first, width)),
+            *(("", folded(each, width)) for each in more),
+            ("notice", noticed(map(said, stage.notices), width)),
+            *(("basis", folded(each, width)) for each in basis),
+        ]
+        return self.inked(lines)
+
+
+class TryFoot(Inked):
+    """Progress or figures."""
+
+    ALLOW_SELECT = False
+    INKS = {"done": "$primary", "left": "$line", "figures": "$quiet"}
+
+    stage: reactive[TryStage] = reactive(EMPTY)
+
+    def render(self) -> Text:
+        stage, view = self.stage, self.stage.view
+        if not stage.running:
+            figures = " · ".join(filter(None, (whom(view), spent(view)))) if view.done else ""
+            return spread(Text(figures, self.ink("figures")), Text(""), self.content_size.width)
+        full = round(BAR * view.done / view.total) if view.total else 0
+        allowed = _allowed(stage)
+        line = Text.assemble(
+            ("━" * full, self.ink("done")),
+            ("─" * (BAR - full), self.ink("left")),
+            f"  {view.done} of {format.count(view.total, 'step')} · {spent(view)}{allowed}",
+        )
+        ends = stops(self.screen, "try.stop", stopping=stage.at == "stopping")
+        return spread(line, Text(ends), self.content_size.width)
+
+
+def _allowed(stage: TryStage) -> str:
+    """What may be spent in all."""
+    limits = stage.wanted.limits
+    if limits.usd is not None:
+        return f" of {format.usd(limits.usd)}"
+    return f" of {format.count(limits.calls, 'call')}" if limits.calls is not None else ""

@@ -1,0 +1,222 @@
+"""`arc inject`: an error put into a run on purpose; does the agent mend it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from arc_tui.cli import (
+    console,
+    db_option,
+    foreseen,
+    json_option,
+    limits,
+    live_options,
+    open_store,
+    print_json,
+    print_table,
+    refuse_unanswered,
+    said_before,
+)
+from arc_tui.features.error_injection.run import Wanted, estimated, injecting
+from arc_tui.features.error_injection.view import EMPTY, InjectRow, InjectView
+from arc_tui.features.replay.command import named_edit
+from arc_tui.ui import format
+from replay.error_injection.values import Kind
+from replay.errors import ArcError
+from taxonomy.stats.recovery import Injection
+
+_KINDS = [kind for kind in get_args(Kind) if kind != "yours"]
+_WIDTH = 64
+
+
+@click.command()
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE…")
+@click.option(
+    "--at",
+    type=click.IntRange(min=0),
+    metavar="STEP",
+    help="The step that gets the error; else 2 or 3, the third or the fourth.",
+)
+@click.option(
+    "--kind",
+    type=click.Choice(_KINDS),
+    default="observation",
+    help="A value of a result changed, a call with an argument changed, or an error as result.",
+)
+@click.option(
+    "--edit",
+    "change",
+    metavar="FILE|NAME",
+    help="Your own error: an edit with one set_observation.",
+)
+@click.option("-k", "samples", type=click.IntRange(1, 100), default=1, help="Samples of an error.")
+@click.option(
+    "--export",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the errors as JSON lines for `arc stats --injections`.",
+)
+@live_options
+@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
+@json_option
+@db_option
+def inject(
+    traces: tuple[str, ...],
+    at: int | None,
+    kind: Kind,
+    change: str | None,
+    samples: int,
+    export: Path | None,
+    only_estimate: bool,
+    as_json: bool,
+    db: Path | None,
+    **options: Any,
+) -> int:
+    """Put an error into each run and let the agent go on for two answers. Runs no tool.
+
+    Corrected: it looks again, or says what is so, and does not act on the error. Exit code 0: it
+    can be told of an error; 1: of none.
+    """
+    if change is not None and at is not None:
+        raise click.UsageError("--edit names its own step: leave --at out")
+    with open_store(db) as store:
+        wanted = Wanted(
+            traces=traces,
+            kind=kind,
+            at=at,
+            edit=named_edit(store, None, (change,)) if change is not None else None,
+            samples=samples,
+            model=options["model"],
+            live=options["live"],
+            limits=limits(options),
+        )
+        if said_before(
+            lambda: estimated(store, wanted),
+            foreseen,
+            only=only_estimate,
+            live=wanted.live,
+            as_json=as_json,
+        ):
+            return 0
+        views = [EMPTY]
+        try:
+            _drain(injecting(store, wanted), views)
+        except ArcError:  # what is known until then is worth its place on the screen
+            if views[0].rows:
+                _show(views[0], as_json=as_json)
+            raise
+    view = views[0]
+    _show(view, as_json=as_json)
+    if export is not None:
+        _export(view, export)
+    tried = any(row.tried for row in view.rows)
+    refuse_unanswered(wanted=tried, answers=view.asked + view.kept)
+    return 0 if view.recovery.n else 1
+
+
+def _drain(work: Iterator[InjectView], views: list[InjectView]) -> None:
+    """Run to the end, the last view in `views`, with a status line where stderr is a terminal."""
+    out = console(err=True)
+    with out.status("asking") as status:
+        for view in work:
+            views[0] = view
+            done = len(view.rows) + len(view.left_out)
+            usd = format.usd(view.spent_usd, complete=view.spent_complete)
+            status.update(f"run {done} of {view.total}, {view.asked} asked, {usd}")
+
+
+def _export(view: InjectView, file: Path) -> None:
+    """A line for each sample that can be told; the others have no place in the form."""
+    told = [
+        Injection(run=row.trace, step=row.step, corrected_after=each.after)
+        for row in view.rows
+        for each in row.tried
+        if each.outcome != "unknown"
+    ]
+    try:
+        file.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in told))
+    except OSError as error:
+        why = f"{file}: cannot be written: {error.strerror}"
+        raise ArcError(why, "name a place that can be") from error
+    unknown = sum(len(row.tried) for row in view.rows) - len(told)
+    left = f"; {unknown} that cannot be told left out" if unknown else ""
+    click.echo(
+        f"wrote {format.count(len(told), 'error')} to {format.one_line(str(file))}{left}", err=True
+    )
+
+
+def _show(view: InjectView, *, as_json: bool) -> None:
+    if as_json:
+        print_json(view)
+    else:
+        _print(console(), view)
+
+
+def _print(out: Console, view: InjectView) -> None:
+    """The sentence, what a reader must know of it, a row an error, what it rests on."""
+    out.print(Text(format.plain(view.sentence), "bold"), soft_wrap=True)
+    for notice in view.notices:
+        out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
+    if view.rows:
+        out.print()
+        head = ["run", "task", "step", "put in", "", "decided by"]
+        print_table(out, head, [_cells(row) for row in view.rows])
+    for left in view.left_out:
+        name = format.one_line(left.task or left.trace[:8])
+        said = f"no error in {name} ({left.trace[:8]}): {left.why}"
+        out.print(Text(format.plain(said), "yellow"), soft_wrap=True)
+    out.print()
+    for line in _footer(view):
+        out.print(Text(format.plain(line), "dim"), soft_wrap=True)
+
+
+def _cells(row: InjectRow) -> list[Text | str]:
+    return [
+        row.trace[:8],
+        format.one_line(row.task or format.UNKNOWN),
+        str(row.step),
+        format.cut(format.one_line(row.what), _WIDTH),
+        _outcome(row),
+        format.cut(format.one_line(row.tried[0].because if row.tried else ""), _WIDTH),
+    ]
+
+
+_MARKS = {
+    "corrected": ("✓ corrected", "green"),
+    "acted": ("✗ acted on it", "red"),
+    "carried": ("✗ carried on", "red"),
+    "unknown": ("? unknown", "yellow"),
+}
+
+
+def _outcome(row: InjectRow) -> Text:
+    if len(row.tried) == 1:
+        (one,) = row.tried
+        said, style = _MARKS[one.outcome]
+        return Text(f"{said} at +{one.after}" if one.after is not None else said, style)
+    if not row.decided:
+        return (
+            Text(_MARKS["unknown"][0], "yellow")
+            if row.tried
+            else Text(f"{format.UNKNOWN} not asked")
+        )
+    return Text(f"{row.corrected}/{row.decided} corrected", "green" if row.corrected else "red")
+
+
+def _footer(view: InjectView) -> Iterator[str]:
+    spent = format.usd(view.spent_usd, complete=view.spent_complete)
+    if view.models:
+        yield (
+            f"answered by {', '.join(view.models)} · {format.count(view.k, 'sample')} an error ·"
+            f" {view.asked} asked, {view.kept} kept · spent {spent}"
+        )
+    if any(row.tried for row in view.rows):
+        yield "kept for the recovery rate of `arc stats`; --json shows what the agent was shown"
+    elif view.rows:
+        yield "--json shows what the agent would be shown"

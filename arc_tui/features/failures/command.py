@@ -1,0 +1,306 @@
+"""`arc pareto`: how often each class of failure happens, whose it is, and whether it gets
+rarer.
+
+The tables of `arc pareto`: runs behind a bar, weeks, before and after, who agrees with whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from arc_tui.cli import (
+    console,
+    db_option,
+    held_out_option,
+    json_option,
+    open_judged,
+    print_json,
+    print_table,
+    say_apart,
+)
+from arc_tui.config import read_owners
+from arc_tui.features.calibration.tables import counted, short
+from arc_tui.ui import format
+from arc_tui.views.failures import (
+    NOT_AGENTS,
+    WHO,
+    Asked,
+    BarRow,
+    FailuresView,
+    Labelled,
+    agreement,
+    agreements,
+    build_failures,
+    card,
+    owner,
+    rows_named,
+    told,
+)
+from arc_tui.views.runs import chosen
+from replay.store.handle import Store
+from taxonomy.failures import BYS, UNTAGGED, Bar, By, Differ, Pareto, RunBehind, SourcesAgree
+from taxonomy.failures import pareto as count_failures
+from taxonomy.metrics.change import Change
+from taxonomy.query.filter import Filter
+from taxonomy.query.listing import held_out_note
+from taxonomy.stats.trend import BeforeAfter, Trend, Week, before_after, trend
+
+BAR = 40
+"""Cells of the longest bar."""
+
+
+@click.command()
+@click.argument("query", nargs=-1)
+@click.option("--by", type=click.Choice(BYS), help="Split by; `week` is a table.")
+@click.option("--every", is_flag=True, help="Count each class a run shows, not the first.")
+@click.option(
+    "--runs",
+    metavar="CLASS",
+    help="The runs behind a bar: a class, its letter, a label, or `untagged`.",
+)
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Each class before that day (UTC) and since, and whether it changed.",
+)
+@click.option("--agreement", is_flag=True, help="Where person, judge and rule name the same class.")
+@held_out_option
+@json_option
+@db_option
+def pareto(
+    query: tuple[str, ...],
+    by: str | None,
+    every: bool,
+    runs: str | None,
+    since: datetime | None,
+    agreement: bool,
+    with_held_out: bool,
+    as_json: bool,
+    db: Path | None,
+) -> int:
+    """How many failed runs show each class, and whose it is. ▒ is suggested, █ tagged by a person.
+
+    Of the runs that QUERY means, as in `arc ls`. Owners stand under [owners] in config.toml (a
+    class, `other / …` or `fault:harness` = a name), and at the goals of a task.
+    """
+    asked = Asked(
+        by=cast("By | None", by),
+        every=every,
+        with_held_out=with_held_out,
+        query=" ".join(query),
+    )
+    _one_question(asked, runs, since, agreement)
+    with open_judged(db) as store:
+        held = held_out_note(store, shown=with_held_out)
+        say_apart(held)
+        of = _Of(without=held.hidden, chosen=chosen(store, asked.query))
+        if since is not None:
+            return _since(store, since, of, as_json)
+        if agreement:
+            return _agreement(store, of, as_json)
+        if runs is not None:
+            return _runs(store, asked, runs, as_json)
+        if by == "week":
+            return _weeks(store, of, as_json)
+        return _bars(store, asked, of, as_json)
+
+
+class _Of(NamedTuple):
+    """The runs that are counted."""
+
+    without: frozenset[str]
+    chosen: Filter
+
+
+def _one_question(asked: Asked, runs: str | None, since: datetime | None, agreement: bool) -> None:
+    """Refuses options that ask for two different tables."""
+    alone = {"--since": since is not None, "--agreement": agreement}
+    beside = {"--runs": runs is not None, "--by": asked.by is not None, "--every": asked.every}
+    given = [name for name, there in (alone | beside).items() if there]
+    if any(alone.values()) and len(given) > 1:
+        raise click.UsageError(f"{given[0]} and {given[1]} ask for two tables; one at a time")
+    if asked.by == "week" and asked.every and runs is None:
+        raise click.UsageError("--by week counts each run once; leave --every out")
+
+
+def _bars(store: Store, asked: Asked, of: _Of, as_json: bool) -> int:
+    counted = count_failures(
+        store,
+        by=asked.by,
+        every=asked.every,
+        owners=read_owners(),
+        without=of.without,
+        chosen=of.chosen,
+    )
+    if as_json:
+        print_json(counted)
+    else:
+        for line in pareto_lines(counted, BAR):
+            console().print(line, soft_wrap=True)
+    return 0 if counted.failed else 1
+
+
+def pareto_lines(counted: Pareto, width: int) -> list[Text]:
+    """The Pareto as lines of text, bars at most `width` wide, owners after them."""
+    most = max([bar.count for bar in counted.all_bars] + [counted.untagged, 1])
+    label = max([len(format.one_line(bar.label)) for bar in counted.all_bars] + [len(UNTAGGED)])
+    end = width + 1 + len(str(most))
+    lines = [_bar_line(bar, most, width, label, end) for bar in counted.bars]
+    if counted.apart:
+        lines.append(Text(NOT_AGENTS, "dim"))
+        lines += [_bar_line(bar, most, width, label, end) for bar in counted.apart]
+    rest = "░" * len(format.bar(counted.untagged / most, width))
+    lines.append(Text(f"{UNTAGGED:<{label}}  ").append(rest, "dim").append(f" {counted.untagged}"))
+    unknown = f", {counted.unknown} of unknown outcome left out" if counted.unknown else ""
+    lines.append(Text(f"{format.count(counted.failed, 'failed run')}{unknown}", "dim"))
+    return lines
+
+
+def _bar_line(bar: Bar, most: int, width: int, label: int, end: int) -> Text:
+    whole = len(format.bar(bar.count / most, width))
+    tagged = min(len(format.bar(bar.tagged / most, width)), whole)
+    drawn = f"{'█' * tagged}{'▒' * (whole - tagged)} {bar.count}"
+    return Text(f"{format.one_line(bar.label):<{label}}  {drawn:<{end}}  {owner(bar)}".rstrip())
+
+
+def _runs(store: Store, asked: Asked, name: str, as_json: bool) -> int:
+    view = build_failures(store, asked, read_owners())
+    rows = rows_named(view, name)
+    if as_json:
+        print_json([run for row in rows for run in row.runs])
+    elif rows:
+        print_runs(console(), view, rows)
+    else:
+        click.echo(f"no failed run shows {name!r}", err=True)
+    return 0 if rows else 1
+
+
+def _weeks(store: Store, of: _Of, as_json: bool) -> int:
+    found = trend(store, without=of.without, chosen=of.chosen)
+    if as_json:
+        print_json(found)
+    else:
+        print_trend(console(), found)
+    return 0 if found.classes else 1
+
+
+def _since(store: Store, since: datetime, of: _Of, as_json: bool) -> int:
+    found = before_after(store, since.date(), without=of.without, chosen=of.chosen)
+    if as_json:
+        print_json(found)
+    else:
+        print_before_after(console(), found)
+    return 0 if found.before and found.after else 1
+
+
+def _agreement(store: Store, of: _Of, as_json: bool) -> int:
+    found = agreements(store, of.without, of.chosen)
+    if as_json:
+        print_json(found)
+    else:
+        print_agreement(console(), found)
+    return 0 if any(pair.same.n for pair in found) else 1
+
+
+LABEL = 16
+
+SHOWN = 5
+"""Runs named for one pair of classes; `--json` names all of them."""
+
+WEEKS = "of each week's runs the failed ones; of these the share of each class"
+OF_ALL = (
+    "shares are of all runs of known outcome, intervals Wilson's at 95 %; p is Fisher's, read for"
+    " all classes together (Holm)"
+)
+CLUSTERED = "runs of one task are counted as independent: where they are not, less is certain"
+
+
+def print_runs(out: Console, view: FailuresView, rows: Sequence[BarRow]) -> None:
+    """Each bar explained, then the runs behind it."""
+    for place, row in enumerate(rows):
+        if place:
+            out.print()
+        out.print(Text(format.one_line(row.label), "bold"), soft_wrap=True)
+        print_labelled(out, card(view, row))
+        out.print()
+        columns = ["", "id", "run", "step", "by", "owner", "why"]
+        print_table(out, columns, [_run(view, run) for run in row.runs])
+
+
+def print_labelled(out: Console, lines: Sequence[Labelled]) -> None:
+    for label, words in lines:
+        out.print(Text.assemble((f"{label:<{LABEL}}", "dim"), words), soft_wrap=True)
+
+
+def _run(view: FailuresView, run: RunBehind) -> list[Text | str]:
+    return [
+        "█" if run.accepted else "░" if run.source is None else "▒",
+        run.trace[:8],
+        view.name(run),
+        format.UNKNOWN if run.step is None else str(run.step),
+        told(run),
+        format.one_line(run.owner) or format.UNKNOWN,
+        format.one_line(run.why) or format.UNKNOWN,
+    ]
+
+
+def print_trend(out: Console, found: Trend) -> None:
+    """A row a week, a column a class."""
+    columns = ["week", "failed", *(format.one_line(label) for label in found.classes)]
+    print_table(out, columns, [_week(week) for week in found.weeks])
+    out.print(Text(f"{WEEKS}; {CLUSTERED}", "dim"), soft_wrap=True)
+
+
+def _week(week: Week) -> list[Text | str]:
+    shares = [
+        f"{each.runs} {short(each.rate.value)}" if each.runs else format.UNKNOWN
+        for each in week.classes
+    ]
+    return [week.week, counted(week.failed), *shares]
+
+
+def print_before_after(out: Console, found: BeforeAfter) -> None:
+    """A row a class: its share before and after, and what that shows."""
+    columns = ["", f"before {found.since}", "since", "p", ""]
+    print_table(out, columns, [_change(each) for each in (found.failed, *found.classes)])
+    undated = format.count(found.undated, "run")
+    left_out = [f"{undated} without a time left out"] if found.undated else []
+    out.print(Text("; ".join([OF_ALL, CLUSTERED, *left_out]), "dim"), soft_wrap=True)
+
+
+def _change(change: Change) -> list[Text | str]:
+    style = "bold" if change.beyond_chance else "dim"
+    return [
+        format.one_line(change.name),
+        counted(change.before),
+        counted(change.since),
+        "" if change.p is None else _p(change.p),
+        Text(change.reading or "", style),
+    ]
+
+
+def _p(value: float) -> str:
+    return "< .001" if value < 0.001 else f"{value:.3f}".replace("0.", ".", 1)
+
+
+def print_agreement(out: Console, found: Sequence[SourcesAgree]) -> None:
+    """Each pair of sources in words, then how often they said which instead of which."""
+    print_labelled(out, agreement(found))
+    for pair in found:
+        if pair.differ:
+            out.print()
+            columns = [WHO[pair.first], WHO[pair.second], "runs", ""]
+            print_table(out, columns, [_differ(each) for each in pair.differ])
+
+
+def _differ(each: Differ) -> list[Text | str]:
+    return [each.first.value, each.second.value, str(len(each.traces)),
+            " ".join(trace[:8] for trace in each.traces[:SHOWN])]  # fmt: skip

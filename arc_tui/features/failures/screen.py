@@ -1,0 +1,233 @@
+"""The failures screen: a bar a class with its owner, and the runs behind the bar under the cursor.
+
+The bars own the place: what a class is and its runs follow their cursor. Counting is done in a
+worker, again whenever the screen comes back into view, because tags may have been given meanwhile.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import structs
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Container, Vertical
+from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
+
+from arc_tui.config import read_owners
+from arc_tui.features.failures.widgets import FailureBars, FailureCard, FailureRuns
+from arc_tui.ui import format
+from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.list import RowList
+from arc_tui.ui.screen import ArcScreen
+from arc_tui.ui.styles import Headline
+from arc_tui.views.failures import (
+    EMPTY,
+    Asked,
+    BarRow,
+    FailuresView,
+    agreement,
+    build_failures,
+    card,
+    chosen_bar,
+    sentence,
+)
+from arc_tui.views.runs import apart_words
+from taxonomy.failures import BYS, By
+
+SPLIT = Binding.Group("split", compact=True)
+
+NO_FAILURES = "no failed runs here"
+
+WHAT_NOW = """a run counts as failed where its source or its check says so
+
+{back:<15}   goes back: {queue} there walks the ✓! runs
+arc import PATH   reads more runs; a result.json or a
+                  reward.txt beside one says how it ended"""
+
+MARKS = "failed runs: █ tagged ▒ suggested ░ not named"
+
+SPLITS: tuple[By | None, ...] = (None, *BYS)
+
+
+class FailuresScreen(ArcScreen):
+    """Why the runs of a database fail."""
+
+    CSS_PATH = "failures.tcss"
+    HELP = "failures"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+
+    BINDINGS = [
+        Binding("b", "split(1)", "split", id="failures.split", group=SPLIT,
+                tooltip="Split the bars by tool, model, variant, task, week, owner, or not at all"),
+        Binding("B", "split(-1)", "split back", id="failures.split_back", group=SPLIT,
+                tooltip="Split the bars as before"),
+        Binding("E", "every", "every class", id="failures.every",
+                tooltip="Count every class a run shows, or each run once by its first"),
+        Binding("H", "held_out", "held out", id="failures.held_out",
+                tooltip="Count the runs of held-out tasks too, or leave them out again"),
+        Binding("f", "list", "list them", id="failures.list",
+                tooltip="Show just the runs behind this bar in the list of runs"),
+        Binding("e", "try", "try an edit", id="failures.try",
+                tooltip="Try an edit on every run behind this bar, and on healthy steps"),
+        Binding("a", "agreement", "who agrees", id="failures.agreement",
+                tooltip="Show or hide where person, judge and rule name the same class"),
+        Binding("r", "refresh", "refresh", id="failures.refresh",
+                tooltip="Read the database and the owners again"),
+        Binding("tab,shift+tab", "pane", "other pane", id="failures.pane",
+                tooltip="Between the bars and the runs behind one"),
+        Binding("escape", "back", "back", id="failures.back",
+                tooltip="Back to the bars, then to where you came from"),
+    ]  # fmt: skip
+
+    view: reactive[FailuresView] = reactive(EMPTY, repaint=False)
+
+    bars = query_one(FailureBars)
+    runs = query_one(FailureRuns)
+
+    class Loaded(Message):
+        """The failures were counted."""
+
+        def __init__(self, view: FailuresView) -> None:
+            super().__init__()
+            self.view = view
+
+    class RunsWanted(Message):
+        """The runs behind a bar are to be listed, by the ids of their traces."""
+
+        def __init__(self, label: str, traces: tuple[str, ...]) -> None:
+            super().__init__()
+            self.label = label
+            self.traces = traces
+
+    class TryWanted(Message):
+        """An edit is to be tried on the runs behind a bar."""
+
+        def __init__(self, label: str, traces: tuple[str, ...]) -> None:
+            super().__init__()
+            self.label = label
+            self.traces = traces
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._asked = Asked()
+
+    def compose(self) -> ComposeResult:
+        yield Headline(id="head")
+        with Container(id="failures"):
+            with Vertical(id="classes"):
+                yield FailureBars(id="bars")
+                yield FailureCard(id="agreement")
+            with Vertical(id="behind"):
+                yield FailureCard(id="card")
+                yield FailureRuns(id="runs").data_bind(FailuresScreen.view)
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.bars.border_title = MARKS
+        self.query_one("#agreement").border_title = "who agrees with whom"
+        self.add_class("-no-bar")
+        self.bars.focus()
+        self.load()
+
+    def on_screen_resume(self) -> None:
+        if self.view is not EMPTY:
+            self.load()
+
+    def load(self) -> None:
+        """Count as it is asked now."""
+        asked = self._asked
+        self.ask(
+            lambda store: build_failures(store, asked, read_owners()), self.Loaded, group="load"
+        )
+
+    def on_failures_screen_loaded(self, event: Loaded) -> None:
+        self.view = event.view
+
+    def watch_view(self, view: FailuresView) -> None:
+        if not self.is_mounted:
+            return
+        head = self.query_one("#head", Headline)
+        shows = self.key_of("failures.held_out")
+        held = f"{apart_words(view.apart)} ({shows})" if view.apart.runs else ""
+        how = ", ".join(filter(None, [chosen_bar(view), held]))
+        head.left = Text.assemble((f" failures {how}", "bold"), f"  {sentence(view)}")
+        head.right = Text(f"{format.one_line(view.database)} ")
+        self.query_one("#agreement", FailureCard).said = agreement(view.agreement)
+        back, queue = self.key_of("failures.back"), self.key_of("runs.queue", "T")
+        self.bars.nothing = "" if view is EMPTY else NO_FAILURES
+        self.runs.nothing = (
+            "" if view is EMPTY or view.rows else WHAT_NOW.format(back=back, queue=queue)
+        )
+        self.bars.bars = view.rows
+        self.refresh_bindings()
+
+    def on_row_list_moved(self, event: RowList.Moved) -> None:
+        if event.rows is self.bars:
+            self._show(self.bars.bar)
+
+    def _show(self, bar: BarRow | None) -> None:
+        """The bar under the cursor, and the runs behind it."""
+        self.runs.bar = bar
+        self.set_class(bar is None, "-no-bar")
+        label = format.one_line(bar.label) if bar is not None else ""
+        self.query_one("#card").border_title = Text(label)
+        self.query_one("#card", FailureCard).said = card(self.view, bar) if bar is not None else ()
+        count = format.count(bar.count, "run") if bar is not None else ""
+        self.runs.border_title = f"{count} behind it" if bar is not None else ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        del parameters
+        if action == "held_out":
+            return bool(self.view.apart.runs)
+        return bool(self.view.rows) if action in {"list", "pane", "try"} else True
+
+    def action_split(self, by: int) -> None:
+        at = SPLITS.index(self._asked.by)
+        self._count(structs.replace(self._asked, by=SPLITS[(at + by) % len(SPLITS)]))
+
+    def action_every(self) -> None:
+        self._count(structs.replace(self._asked, every=not self._asked.every))
+
+    def action_held_out(self) -> None:
+        shown = not self._asked.with_held_out
+        self._count(structs.replace(self._asked, with_held_out=shown))
+
+    def _count(self, asked: Asked) -> None:
+        self._asked = asked
+        self.load()
+
+    def action_refresh(self) -> None:
+        self.load()
+
+    def action_agreement(self) -> None:
+        """It hides in a narrow terminal until it is asked for, else the other way."""
+        self.toggle_class("-toggled")
+
+    def action_list(self) -> None:
+        self._ask_for(self.RunsWanted)
+
+    def action_try(self) -> None:
+        self._ask_for(self.TryWanted)
+
+    def _ask_for(self, wanted: type[RunsWanted | TryWanted]) -> None:
+        """Ask for something to be done with the runs behind the bar."""
+        bar = self.bars.bar
+        if bar is not None:
+            traces = tuple(dict.fromkeys(run.preferred for run in bar.runs))
+            self.post_message(wanted(bar.label, traces))
+
+    def on_failure_bars_chosen(self) -> None:
+        self.runs.focus()
+
+    def action_pane(self) -> None:
+        (self.bars if self.focused is self.runs else self.runs).focus()
+
+    def action_back(self) -> None:
+        if self.focused is self.runs:
+            self.bars.focus()
+        else:
+            self.dismiss()

@@ -1,0 +1,256 @@
+"""The Pareto as a list, what a class is, and the runs behind the bar under the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.ui import format
+from arc_tui.ui.format import fit, wrap
+from arc_tui.ui.list import RowList
+from arc_tui.ui.styles import Inked
+from arc_tui.views.failures import EMPTY, BarRow, FailuresView, Labelled, owner, told
+from taxonomy.failures import RunBehind
+
+OWNER = 14
+"""The widest owner; a longer one is cut with `…`."""
+LEAST = 12
+"""Cells that labels and bars keep in a narrow list."""
+
+
+class FailureBars(RowList):
+    """Full blocks are tagged by a person, hatched ones suggested, dotted ones nobody named."""
+
+    HELP = "the classes of failure"
+    INKS = {
+        "tagged": "$primary",
+        "suggested": "$primary",
+        "apart": "$secondary",
+        "quiet": "$quiet",
+        "owner": "$secondary",
+    }
+
+    BINDINGS = [
+        Binding("enter", "choose", "its runs", id="failures.choose",
+                tooltip="Go to the runs behind the bar under the cursor"),
+    ]  # fmt: skip
+
+    bars: reactive[tuple[BarRow, ...]] = reactive((), repaint=False)
+
+    class Chosen(Message):
+        """The runs behind the bar under the cursor are wanted."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._label = self._owner = self._digits = 0
+        self._most = 1
+
+    @property
+    def row_count(self) -> int:
+        return len(self.bars)
+
+    @property
+    def bar(self) -> BarRow | None:
+        """The bar under the cursor, None where there is none."""
+        return self.bars[self.cursor] if self.cursor < len(self.bars) else None
+
+    def watch_bars(self, old: tuple[BarRow, ...], new: tuple[BarRow, ...]) -> None:
+        """Keep the cursor on its label where that is still there, else go to the top."""
+        at = old[self.cursor].label if self.cursor < len(old) else ""
+        self._label = max((cell_len(_label(row)) for row in new if row.count), default=0)
+        self._owner = max((cell_len(_owner(row)) for row in new), default=0)
+        self._most = max((row.count for row in new), default=1)
+        self._digits = len(str(self._most))
+        self.rows_changed()
+        self.cursor = next((i for i, row in enumerate(new) if row.label == at), 0)
+        self.post_message(self.Moved(self))
+
+    @override
+    def validate_cursor(self, cursor: int) -> int:
+        """The heading of a part is no place to stand on: the cursor goes past it."""
+        at = super().validate_cursor(cursor)
+        if at < len(self.bars) and self.bars[at].of == "heading":
+            at += -1 if 0 < at < self.cursor else 1
+        return at
+
+    @override
+    def draw(self, index: int, width: int) -> Text:
+        row = self.bars[index]
+        if row.of == "heading":
+            return Text(f" {row.label}", self.ink("quiet"))
+        owners = min(self._owner, OWNER)
+        left = width - self._digits - owners - (7 if owners else 5)
+        label = min(self._label, max(left - LEAST, LEAST))
+        room = max(left - label, 1)
+        whole = len(format.bar(row.count / self._most, room))
+        line = Text(f" {fit(_label(row), label)}  ")
+        if row.of == "untagged":
+            line.append("░" * whole, self.ink("quiet"))
+        else:
+            tagged = min(len(format.bar(row.tagged / self._most, room)), whole)
+            strong = "apart" if row.of == "apart" else "tagged"
+            line.append("█" * tagged, self.ink(strong))
+            line.append("▒" * (whole - tagged), self.ink("suggested"))
+        line.append(f"{' ' * (room - whole)} {row.count:>{self._digits}}")
+        return line.append(f"  {fit(_owner(row), owners)}", self.ink("owner"))
+
+    def action_choose(self) -> None:
+        self.post_message(self.Chosen())
+
+
+def _label(row: BarRow) -> str:
+    return format.one_line(row.label)
+
+
+def _owner(row: BarRow) -> str:
+    return owner(row.bar) if row.bar is not None else ""
+
+
+CARD_LEAST = 10
+"""Cells that the labels take at least."""
+
+
+class FailureCard(Inked):
+    """Labels in a column of their own, what they label wrapped beside it."""
+
+    ALLOW_SELECT = False
+    INKS = {"label": "$quiet"}
+
+    said: reactive[tuple[Labelled, ...]] = reactive((), layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        del container, viewport
+        return len(list(self._lines(width)))
+
+    def render(self) -> Text:
+        return Text("\n").join(self._lines(self.content_size.width))
+
+    def _lines(self, width: int) -> Iterator[Text]:
+        column = max([len(label) for label, _ in self.said] + [CARD_LEAST]) + 2
+        quiet = self.ink("label")
+        for label, words in self.said:
+            text = format.plain(words)
+            for place, (start, end) in enumerate(wrap(text, width - column)):
+                head = fit("" if place else label, column)
+                yield Text.assemble((head, quiet), text[start:end])
+
+
+MOST = {"run": 26, "step": 5, "by": 18, "owner": 14}
+"""The columns before the last and their widest cells; a longer text is cut with `…`."""
+MEASURED = 500
+ROOM = 64
+"""In a narrower list only the mark says whose word it is, and only the bar whose run."""
+
+
+class FailureRuns(RowList):
+    """Failed runs, one a line: `█` tagged, `▒` suggested, `░` a hint that counts nowhere."""
+
+    HELP = "the runs behind a bar"
+    HEAD = 1
+    INKS = {"tagged": "$primary", "suggested": "$primary", "quiet": "$quiet"}
+
+    BINDINGS = [
+        Binding("enter", "open", "open", id="failures.open",
+                tooltip="Open the run under the cursor at the step it is counted for"),
+    ]  # fmt: skip
+
+    view: reactive[FailuresView] = reactive(EMPTY, repaint=False)
+    bar: reactive[BarRow | None] = reactive(None, repaint=False)
+
+    class Opened(Message):
+        """A run is to be opened, at a step where one is named."""
+
+        def __init__(self, trace: str, step: int | None) -> None:
+            super().__init__()
+            self.trace = trace
+            self.step = step
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._widths: dict[str, int] = {}
+
+    @property
+    def runs(self) -> tuple[RunBehind, ...]:
+        return self.bar.runs if self.bar is not None else ()
+
+    @property
+    def row_count(self) -> int:
+        return len(self.runs)
+
+    @property
+    def has_cursor(self) -> bool:
+        return self.has_focus
+
+    def watch_bar(self, old: BarRow | None, new: BarRow | None) -> None:
+        """Another bar begins at its first run; the same one, read again, stays where it was."""
+        self._widths = self._measured()
+        self.rows_changed()
+        if old is None or new is None or old.label != new.label:
+            self.cursor = 0
+            self.scroll_to(y=0, animate=False)
+
+    def on_focus(self) -> None:
+        self.refresh_row(self.cursor)
+
+    def on_blur(self) -> None:
+        self.refresh_row(self.cursor)
+
+    def _measured(self) -> dict[str, int]:
+        """The columns before the last one with their widths; owners only where there are several.
+
+        Runs far down are not looked at: a longer text there is cut.
+        """
+        several = self.bar is not None and self.bar.bar is not None and self.bar.bar.owners > 1
+        cells = [self._cells(run) for run in self.runs[:MEASURED]]
+        return {
+            name: min(max([cell_len(name), *(cell_len(each[name]) for each in cells)]), most)
+            for name, most in MOST.items()
+            if several or name != "owner"
+        }
+
+    def _cells(self, run: RunBehind) -> dict[str, str]:
+        """The texts of a run by column."""
+        return {
+            "run": self.view.name(run),
+            "step": format.number(run.step),
+            "by": told(run),
+            "owner": format.one_line(run.owner) or format.UNKNOWN,
+            "why": format.one_line(run.why) or format.UNKNOWN,
+        }
+
+    @override
+    def draw_head(self, line: int, width: int) -> Text:
+        return self._line(Text("   "), {name: name for name in (*MOST, "why")}, width)
+
+    @override
+    def draw(self, index: int, width: int) -> Text:
+        run = self.runs[index]
+        style = "tagged" if run.accepted else "suggested" if run.source else "quiet"
+        mark = "█" if run.accepted else "▒" if run.source else "░"
+        start = Text.assemble((f" {mark} ", self.ink(style)))
+        return self._line(start, self._cells(run), width)
+
+    def _line(self, line: Text, cells: dict[str, str], width: int) -> Text:
+        quiet = self.ink("quiet")
+        for name, room in self._widths.items():
+            if width >= ROOM or name in ("run", "step"):
+                text = fit(cells[name], room, right=name == "step")
+                line.append(text + "  ", quiet if name in ("by", "owner") else "")
+        return line.append(fit(cells["why"], width - line.cell_len).rstrip())
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
+            self.action_open()
+
+    def action_open(self) -> None:
+        if self.cursor < len(self.runs):
+            run = self.runs[self.cursor]
+            self.post_message(self.Opened(run.trace, run.step))

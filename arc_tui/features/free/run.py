@@ -1,0 +1,175 @@
+"""A free run from its options to its views: `arc replay --free` drains them, the screen's worker
+posts. No tool is run: what a call gets is recorded text, or a text the user wrote."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping
+
+from msgspec import Struct, field, structs
+
+from arc_tui.features.free.view import FreeView, Spent, free_view
+from arc_tui.features.replay.run import BETWEEN_VIEWS_S, break_and_notice
+from replay import kept as replays
+from replay import kept as stubs
+from replay.budget import Budget, Limits
+from replay.compare.rules import PLAIN, Rules
+from replay.edit.changes import Edit
+from replay.free import run as free
+from replay.free.recorded_results import Terms
+from replay.free.result import FreeCore, FreeRun
+from replay.free.stub import Stub
+from replay.kept import stubs_of_trace
+from replay.locked.estimate import Estimate, estimate
+from replay.locked.row import LOOK, Models
+from replay.models.cached import Cached
+from replay.models.choose import choose, default_name
+from replay.store import edits, read
+from replay.store.handle import Store
+from replay.store.rows import step_rows, trace_row
+from replay.trace import Effect, Trace
+
+
+class FreeWanted(Struct, frozen=True, kw_only=True):
+    """What to run on. `model` None is the edit's, else the trace's own; live calls need `live` and
+    a limit, which holds for all `samples` together.
+
+    `start` None is the first step of the thread. `stubs` are kept with the trace; those it has are
+    used in any case. `effects` says of tools by name whether they read or write. `max_steps` None
+    is twice the recorded steps ahead and five.
+    """
+
+    trace: str
+    edit: Edit | None = None
+    model: str | None = None
+    live: bool = False
+    limits: Limits = Limits()
+    start: int | None = None
+    samples: int = 1
+    stubs: tuple[Stub, ...] = ()
+    allow_stale: bool = False
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+    max_steps: int | None = None
+    rules: Rules = PLAIN
+
+
+def freeing(
+    store: Store, wanted: FreeWanted, *, hold: Callable[[Cached], object] | None = None
+) -> Generator[FreeView]:
+    """Run on, `samples` times; yields the view of a run whenever more of it is known.
+
+    The last view of each run has its `stop`, and a digest unless it stopped at something that
+    says nothing of the run. What was answered is kept: run again, it asks only what is new. `hold`
+    is given the model, for another thread to stop.
+
+    Raises NotFound for the trace or the step, BadEdit, ModelRefused and OfflineMiss with
+    sentences, and Stopped.
+    """
+    trace = read.load(store, trace_row(store, wanted.trace).trace)
+    edit = edits.save(store, wanted.edit) if wanted.edit is not None else None
+    for stub in wanted.stubs:
+        stubs.put(store, trace.id, stub, source="file")
+    with actor(store, wanted, trace) as model:
+        if hold is not None:
+            hold(model)
+        course = _Course(store, trace, edit, model, wanted)
+        for sample in range(wanted.samples):
+            yield from course.run(sample)
+
+
+def actor(store: Store, wanted: FreeWanted, trace: Trace) -> Cached:
+    """Who acts. Raises ModelRefused where nobody is named, or live calls have no limit."""
+    edited = wanted.edit.model if wanted.edit is not None else None
+    name = wanted.model or edited or default_name(trace)
+    return choose(name, store, live=wanted.live, budget=Budget(wanted.limits))
+
+
+def kept_run(store: Store, digest: str) -> tuple[FreeCore, Terms]:
+    """What a kept run came to, and the terms it had: the stubs are those of its trace by now.
+
+    Raises NotFound where there is none.
+    """
+    core = replays.find(store, digest, FreeCore)
+    known = stubs_of_trace(store, core.trace)
+    return core, Terms(stubs=known, allow_stale=core.allow_stale, effects=core.yours)
+
+
+class Outlook(Struct, frozen=True, kw_only=True):
+    """What a free run of a server's model may come to. How often it will ask nobody knows: at most
+    `most` times a run; `as_recorded` is what its recorded steps would ask and cost, all afresh."""
+
+    model: str
+    most: int
+    as_recorded: Estimate
+
+
+def outlook(store: Store, wanted: FreeWanted) -> Outlook:
+    """What to say before the first live call. Asks nothing.
+
+    Raises as `freeing` does before it asks.
+    """
+    trace = read.load(store, trace_row(store, wanted.trace).trace)
+    name = actor(store, structs.replace(wanted, live=False), trace).name
+    road = free.recorded_actions(trace, wanted.edit, name, wanted.start)
+    steps = {plan.step.index for plan in road}
+    with Store.open(":memory:") as empty:
+        model = Cached(empty, name)
+        found = estimate(trace, None, Models(model, model), sampling=LOOK, steps=steps)
+    return Outlook(model=name, most=free.limit_of(road, wanted.max_steps), as_recorded=found)
+
+
+class _Course:
+    """The runs of one wish, and what their views share."""
+
+    def __init__(
+        self, store: Store, trace: Trace, edit: Edit | None, model: Cached, wanted: FreeWanted
+    ) -> None:
+        self._store = store
+        self._trace = trace
+        self._edit = edit
+        self._model = model
+        self._wanted = wanted
+        self._terms = Terms(
+            stubs=stubs_of_trace(store, trace.id),
+            allow_stale=wanted.allow_stale,
+            effects=wanted.effects,
+        )
+        self._notice = break_and_notice(store, trace.id)[1]
+        self._masked = {row.step: row.masked for row in step_rows(store, trace.id) if row.masked}
+
+    def run(self, sample: int) -> Generator[FreeView]:
+        before = _spent(self._model)
+        going = free.run(
+            self._trace,
+            self._edit,
+            self._model,
+            self._terms,
+            start=self._wanted.start,
+            sample=sample,
+            max_steps=self._wanted.max_steps,
+            rules=self._wanted.rules,
+        )
+        shown = 0.0
+        for made in going:
+            if made.stop is not None:
+                view = self._view(made, before)
+                kept = None if made.stop.passing else replays.keep(self._store, made.core())
+                yield structs.replace(view, digest=kept)
+            elif time.monotonic() - shown >= BETWEEN_VIEWS_S:
+                yield self._view(made, before)
+                shown = time.monotonic()
+
+    def _view(self, made: FreeRun, before: Spent) -> FreeView:
+        return free_view(
+            made,
+            self._trace,
+            edit=self._edit.name if self._edit is not None else None,
+            spent=_spent(self._model).since(before),
+            masked=self._masked,
+            notice=self._notice,
+            stubs=self._terms.stubs,
+        )
+
+
+def _spent(model: Cached) -> Spent:
+    return Spent(asked=model.asks, kept=model.hits, usd=model.usd, complete=model.usd_complete)

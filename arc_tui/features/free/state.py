@@ -1,0 +1,124 @@
+"""Where a free run stands, as one value, and what the screen says of it in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from arc_tui.features.free import view as free
+from arc_tui.features.free.run import FreeWanted, Outlook
+from arc_tui.features.free.text import LOOK
+from arc_tui.features.free.view import FreeView, Missed, Spent
+from arc_tui.ui import format
+from replay.budget import Limits
+from replay.errors import ArcError
+from replay.models import protocol
+
+
+class FreeStage(Struct, frozen=True, eq=False, kw_only=True):
+    """What is run, how far it is, and how that ended.
+
+    `trouble` is why it goes no further, None where nothing is wrong.
+    """
+
+    at: Literal["asking", "stopping", "stopped", "failed", "done"] = "asking"
+    wanted: FreeWanted = FreeWanted(trace="")
+    view: FreeView = free.EMPTY
+    trouble: ArcError | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.at in ("asking", "stopping")
+
+    @property
+    def missed(self) -> Missed | None:
+        """The call that a stub can be written of now."""
+        return None if self.running else self.view.missed
+
+    @property
+    def can_allow_stale(self) -> bool:
+        """Would allowing stale answers, or no longer doing so, change anything?"""
+        return not self.running and (self.wanted.allow_stale or self.view.status == "stale")
+
+    @property
+    def sentence(self) -> str:
+        """What is to be said first."""
+        if self.trouble is not None and not self.running:
+            said = self.trouble.message
+            return f"{said[:1].upper()}{said[1:]}".rstrip(".") + "."
+        if self.at == "stopped":
+            said = self.view.sentence if self.view.rows else ""
+            return f"Stopped; what was answered is kept. {said}".rstrip()
+        if self.running or self.view.stop is None:
+            return self.view.sentence or "Asking the first answer."
+        return f"{self.view.sentence} {LOOK}"
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What stands against it, and what is allowed that is not by itself."""
+        return tuple(self._notices())
+
+    def _notices(self) -> Iterator[str]:
+        if self.trouble is not None and self.trouble.hint and not self.running:
+            yield self.trouble.hint
+        if self.wanted.allow_stale:
+            yield "Answers of another moment are allowed (‹free.stale› takes that back)."
+        yield from self.view.notices
+
+
+EMPTY = FreeStage()
+
+
+def next_steps(stage: FreeStage) -> Iterator[str]:
+    """What a person can do about a run that is over, by its keys."""
+    stop = stage.view.stop
+    if stop is None:
+        return
+    if stage.view.missed is not None:
+        yield "‹free.stub› writes what it would have got, in a stub; the run goes on at once"
+    elif stop.missed:
+        yield "no stub answers this: the recorded road has this call, and the edit forbids it"
+    if stop.status == "stale":
+        yield "‹free.stale› takes what was recorded at another moment, marked as stale"
+    if stop.passing:
+        yield "‹free.run› runs again, and asks what that may cost"
+    match stop.status:
+        case "finished" if stage.view.left is None:
+            yield (
+                "‹free.model› lets another model act;"
+                " the replay screen (‹trace.edit:e› on a run) tries an edit"
+            )
+        case "user":
+            yield "what the user would have said to this, only a new run of the agent tells"
+        case "cap":
+            yield "arc replay --free --max-steps N lets it go further"
+        case "cut" | "refused" if not stop.passing:
+            yield "‹free.run› comes to the same: the answer is kept; another edit may go further"
+        case _:
+            pass
+    yield "one run is a look: arc replay --free -k 5 makes five"
+
+
+def price(outlook: Outlook) -> str:
+    """What is to be said before the first live call. Raises ModelRefused for no server."""
+    found = outlook.as_recorded
+    money = "no price is known for it" if found.usd is None else f"about {format.usd(found.usd)}"
+    return (
+        f"{format.one_line(outlook.model)} has not answered all of this yet. How often it will be"
+        f" asked nobody knows: at most {format.count(outlook.most, 'time')}. The recording, asked"
+        f" again from here, is {format.count(found.calls, 'call')},"
+        f" {format.tokens(found.input_tokens)} tokens in,"
+        f" {format.tokens(found.output_tokens)} out: {money}.\n"
+        f"They go to {protocol.address(protocol.server_url())}. Answers are kept and never paid for"
+        " twice."
+    )
+
+
+def left_of(limits: Limits, spent: Spent) -> Limits | None:
+    """What is left of a limit in money or calls, None where that is nothing."""
+    usd = None if limits.usd is None else limits.usd - spent.usd
+    calls = None if limits.calls is None else limits.calls - spent.asked
+    gone = any(each is not None and each <= 0 for each in (usd, calls))
+    return None if gone or not limits.any else Limits(usd=usd, calls=calls)

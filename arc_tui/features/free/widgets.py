@@ -1,0 +1,416 @@
+"""The path of a free run: an answer a row, what its calls got, and why it is over.
+
+The first lines of a free run: what it came to as a sentence, and what is to be known of it.
+
+The last lines of a free run: how far it is while it runs, then its figures; in any case,
+what
+it cannot say.
+
+An answer of a free run in full, and why a run is over, as documents. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import msgspec
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.features.free.state import EMPTY, FreeStage, next_steps
+from arc_tui.features.free.text import BY, RANKS, UNCHECKED
+from arc_tui.features.free.view import (
+    MARKS,
+    FreeRow,
+    FreeStop,
+    FreeView,
+    Got,
+    Missed,
+    NearCall,
+    did_words,
+    got_words,
+)
+from arc_tui.features.replay.widgets import DIGITS, packed
+from arc_tui.ui import format
+from arc_tui.ui.document import INDENT, Block, Document, Fold, Item, Keyed, value
+from arc_tui.ui.format import fit, spread
+from arc_tui.ui.key_names import keyed, stops
+from arc_tui.ui.list import RowList
+from arc_tui.ui.styles import FewLines, folded, noticed
+from replay.action import Act
+from replay.free.result import Status
+
+MARK = 9
+STEP = 5
+GAP = 2
+MOST_GOT = 26
+"""Cells that what was answered takes at most."""
+
+GOT = "was answered"
+STOPPED, ENDED = "■ stopped", "● ended"
+
+
+class FreePath(RowList):
+    """The answers of a run; where it is over, a last row that says why."""
+
+    HELP = "the path"
+    HEAD = 1
+    INKS = {
+        "same": "$quiet",
+        "left": "bold $warning",
+        "unclear": "bold $secondary",
+        "own": "$primary",
+        "stopped": "bold $bad",
+        "ended": "bold $good",
+        "number": "$quiet",
+        "quiet": "$quiet",
+        "unanswered": "$bad",
+    }
+
+    BINDINGS = [
+        Binding("enter", "choose", "in full", id="free.full", tooltip="Show this answer in full"),
+    ]  # fmt: skip
+
+    stage: reactive[FreeStage] = reactive(EMPTY, repaint=False)
+
+    class Chosen(Message):
+        """The row under the cursor is to be read in full."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.border_title = "what it did"
+        self._got_width = 0
+
+    @property
+    def view(self) -> FreeView:
+        return self.stage.view
+
+    @property
+    def row_count(self) -> int:
+        return len(self.view.rows) + (self.view.stop is not None)
+
+    @property
+    def row(self) -> FreeRow | None:
+        """The answer under the cursor, None on the last row of a run that is over."""
+        rows = self.view.rows
+        return rows[self.cursor] if self.cursor < len(rows) else None
+
+    def watch_stage(self, before: FreeStage, stage: FreeStage) -> None:
+        """Follow the run: to its newest answer, and to why it is over."""
+        if before.view is stage.view:
+            return
+        self._got_width = min(_widest(stage.view), MOST_GOT)
+        self.rows_changed()
+        self.cursor = self.row_count - 1
+        self.post_message(self.Moved(self))
+
+    def draw_head(self, line: int, width: int) -> Text:
+        del line
+        did = self._did_width(width)
+        got = GOT if self._got_width else ""
+        return Text(f"{' ' * MARK} {fit('step', STEP)}{fit('did', did)}{' ' * GAP}{got}")
+
+    def draw(self, index: int, width: int) -> Text:
+        rows, stop = self.view.rows, self.view.stop
+        if index < len(rows):
+            return self._draw_row(rows[index], width)
+        return self._draw_stop(stop, width) if stop is not None else Text()
+
+    def _draw_row(self, row: FreeRow, width: int) -> Text:
+        step = str(row.step) if row.step is not None else format.UNKNOWN
+        got = _got(row)
+        unanswered = any(each.text is None for each in row.got)
+        return Text.assemble(
+            (fit(MARKS[row.mark], MARK), self.ink(row.mark)),
+            (f" {step:>3}  ", self.ink("number")),
+            fit(did_words(row), self._did_width(width)) + " " * GAP,
+            (
+                fit(got, self._got_width),
+                self.ink("unanswered" if unanswered else "quiet"),
+            ),
+        )
+
+    def _draw_stop(self, stop: FreeStop, width: int) -> Text:
+        ended = stop.status == "finished"
+        mark, ink = (ENDED, "ended") if ended else (STOPPED, "stopped")
+        return Text.assemble(
+            (fit(mark, MARK), self.ink(ink)),
+            " " * (STEP + 1),
+            fit(format.one_line(stop.sentence), width - MARK - STEP - 1),
+        )
+
+    def _did_width(self, width: int) -> int:
+        return max(width - MARK - STEP - 1 - GAP - self._got_width, 8)
+
+    def action_choose(self) -> None:
+        self.post_message(self.Chosen())
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
+            self.action_choose()
+
+
+def _got(row: FreeRow) -> str:
+    """What all calls of an answer got: of several that got the same, how many."""
+    said = [_rank(each, row.step) for each in row.got]
+    if len(set(said)) <= 1:
+        times = f"{len(said)} × " if len(said) > 1 else ""
+        return f"{times}{said[0]}" if said else ""
+    return " + ".join(said)
+
+
+def _rank(got: Got, here: int | None) -> str:
+    """The rank of what a call got, and the step it is from where that is another one."""
+    if got.text is None:
+        return got_words(got)
+    place = f" of {got.step}" if got.step not in (None, here) else ""
+    return f"{got.rank}{place}{', error' if got.is_error else ''}"
+
+
+def _widest(view: FreeView) -> int:
+    """Cells of what was answered, 0 where nothing was called."""
+    widest = max((cell_len(_got(row)) for row in view.rows), default=0)
+    return max(widest, len(GOT)) if widest else 0
+
+
+class FreeHead(FewLines):
+    """The sentence in bold, the notices under it."""
+
+    INKS = {"sentence": "bold", "trouble": "bold $bad", "notice": "$warning"}
+
+    stage: reactive[FreeStage] = reactive(EMPTY, layout=True)
+
+    @override
+    def lines(self, width: int) -> list[Text]:
+        troubled = self.stage.trouble is not None and not self.stage.running
+        sentence = "trouble" if troubled else "sentence"
+        said = partial(keyed, self.screen)
+        lines = [
+            (sentence, folded(said(self.stage.sentence), width)),
+            ("notice", noticed(map(said, self.stage.notices), width)),
+        ]
+        return self.inked(lines)
+
+
+class FreeFoot(FewLines):
+    """Progress or figures, and the sentence that stands under every free run."""
+
+    INKS = {"figures": "$quiet", "unchecked": "italic $quiet"}
+
+    stage: reactive[FreeStage] = reactive(EMPTY, layout=True)
+
+    @override
+    def lines(self, width: int) -> list[Text]:
+        figures = self.ink("figures")
+        unchecked = self.ink("unchecked")
+        if self.stage.running:
+            ends = stops(self.screen, "free.back", stopping=self.stage.at == "stopping")
+            lines = [spread(Text(progress(self.stage)), Text(ends), width)]
+        else:
+            lines = [Text(line, figures) for line in packed(_figures(self.stage), width)]
+        return [*lines, Text(UNCHECKED, unchecked)]
+
+
+def progress(stage: FreeStage) -> str:
+    """How far a run is."""
+    view = stage.view
+    if not view.limit:
+        return "starting"
+    return f"{len(view.rows)} of at most {format.count(view.limit, 'answer')} · {_spent(stage)}"
+
+
+def _figures(stage: FreeStage) -> Iterator[str]:
+    """What it was answered with, the model, fidelity at worst, calls, money, digest."""
+    view = stage.view
+    if view.ranks:
+        yield ", ".join(f"{number} {rank}" for rank, number in view.ranks.items())
+    if view.model:
+        yield f"{format.one_line(view.model)}{_place(view)}"
+    if view.edit is not None:
+        yield f"edit {format.cut(format.one_line(view.edit), 40)}"
+    if view.fidelity is not None:
+        masked = f", {view.masked} masked" if view.masked else ""
+        yield f"fidelity {view.fidelity.value}{masked}"
+    if view.rows:
+        yield _spent(stage)
+    if view.digest is not None:
+        algorithm, _, digits = view.digest.rpartition(":")
+        yield f"{algorithm}:{digits[:DIGITS]}"
+
+
+def _spent(stage: FreeStage) -> str:
+    spent, limits = stage.view.spent, stage.wanted.limits
+    asked = f"{spent.asked}" if limits.calls is None else f"{spent.asked} of {limits.calls}"
+    allowed = "" if limits.usd is None else f" of {format.usd(limits.usd)}"
+    money = format.usd(spent.usd, complete=spent.complete)
+    return f"{asked} asked, {spent.kept} kept, {money}{allowed} spent"
+
+
+def _place(view: FreeView) -> str:
+    return f" at {format.one_line(view.server)}" if view.server else ""
+
+
+BLANK = Block(text="")
+NEAR = 400
+"""Characters of a near call's result shown before the rest is folded away."""
+
+_MARK_STYLES = {"same": "role", "left": "candidate", "unclear": "candidate", "own": "role"}
+_PLACES = {
+    "same": "as recorded",
+    "left": "",
+    "unclear": "",
+    "own": "beyond the recording: its conversation is its own from here",
+}
+_TITLES: dict[Status, str] = {
+    "finished": "● ended its turn",
+    "user": "■ stopped before the user's next words",
+    "miss": "■ stopped at a miss",
+    "stale": "■ stopped: only a stale answer is left",
+    "masked": "■ stopped at a masked value",
+    "cut": "■ stopped at an answer that is not whole",
+    "refused": "■ stopped at a request that was refused",
+    "cap": "■ stopped at its limit of answers",
+    "going": "it goes on",
+}
+
+
+def row_page(row: FreeRow) -> Document:
+    """Where it stands, what it said and called, what each call got, what was recorded there."""
+    return tuple(_row(row))
+
+
+def stop_page(stage: FreeStage) -> Document:
+    """Why the run is over, the nearest recorded calls, and what to do next."""
+    return tuple(_stop(stage))
+
+
+def document_text(document: Document) -> str:
+    """A page as plain text, nothing of it folded away."""
+    return "".join(f"{line.rstrip()}\n" for line in _lines(document))
+
+
+def _lines(document: Sequence[Item]) -> Iterator[str]:
+    for item in document:
+        if isinstance(item, Fold):
+            yield from _lines(item.inside())
+            continue
+        label = f"{item.label}: " if item.label else ""
+        aside = f"   {item.aside}" if item.aside else ""
+        for line in f"{label}{item.text}{aside}".split("\n"):
+            yield f"{item.mark}{' ' * item.indent}{line}"
+
+
+# --- an answer
+
+
+def _row(row: FreeRow) -> Iterator[Item]:
+    why = format.one_line(row.why) or _PLACES[row.mark]
+    yield Block(text=MARKS[row.mark], style=_MARK_STYLES[row.mark], aside=why)
+    for flaw in row.flaws:
+        yield Block(text=format.plain(flaw), label="flaw", style="error")
+    yield BLANK
+    if row.text:
+        yield value(row.text, key="said")
+    if not row.got:
+        for place, call in enumerate(row.calls):
+            yield from _call(call, f"call {place}")
+    if not row.text and not row.calls:
+        yield Block(text=format.plain(row.phrase), style="quiet", indent=INDENT)
+    for number, got in enumerate(row.got):
+        if number or row.text:
+            yield BLANK
+        yield from _pages_got(got, number)
+    if row.recorded and row.mark != "same":
+        yield BLANK
+        yield Block(text="recorded there", style="role")
+        if row.recorded_text:
+            yield value(row.recorded_text, key="recorded")
+        for number, call in enumerate(row.recorded_calls):
+            yield from _call(call, f"recorded {number}")
+    yield BLANK
+    yield from _trust(row)
+
+
+def _pages_got(got: Got, number: int) -> Iterator[Item]:
+    """A call, what it got, and how that is known."""
+    yield from _call(got.call, f"call {number}")
+    style = "error" if got.text is None else "role" if got.rank in ("exact", "edited") else "head"
+    yield Block(
+        text=f"→ {got_words(got)}",
+        style=style,
+        indent=INDENT,
+        aside=RANKS[got.rank] if got.text is not None else format.one_line(got.why),
+    )
+    if got.text is not None:
+        error = "error" if got.is_error else ""
+        yield value(got.text or "(an empty text)", key=f"got {number}", indent=4, style=error)
+    if got.guesses:
+        tools = ", ".join(map(format.one_line, got.guesses))
+        yield Block(text=f"guessed: read-only by name alone: {tools}", style="quiet", indent=4)
+    if got.effect != "read" or got.by != "annotated":
+        does = {"read": "reads", "write": "writes", "unknown": "may write"}[got.effect]
+        tool = format.one_line(got.call.tool)
+        yield Block(text=f"{tool} {does} ({BY[got.by]})", style="quiet", indent=4)
+
+
+def _call(call: Act, key: str, indent: int = INDENT) -> Iterator[Item]:
+    yield Block(text=format.one_line(call.tool), style="head", indent=indent)
+    yield value(_arguments(call), key=key, indent=indent + INDENT)
+
+
+def _arguments(call: Act) -> str:
+    return call.raw if call.raw is not None else msgspec.json.encode(call.arguments).decode()
+
+
+def _trust(row: FreeRow) -> Iterator[Item]:
+    aside = "; ".join(map(format.one_line, row.reasons))
+    yield Block(text=row.fidelity.value, label="fidelity", style="quiet", aside=aside)
+    for loss in row.losses:
+        yield Block(text=format.plain(loss), label="lost", style="quiet")
+
+
+# --- the end
+
+
+def _stop(stage: FreeStage) -> Iterator[Item]:
+    stop = stage.view.stop
+    if stop is None:
+        return
+    style = "role" if stop.status == "finished" else "candidate"
+    can = "‹free.stub› writes what it would have got" if stage.view.missed is not None else ""
+    yield Keyed(text=_TITLES[stop.status], style=style, aside=can)
+    if not stop.missed:
+        yield Block(text=format.plain(stop.sentence), indent=INDENT)
+    for number, missed in enumerate(stop.missed):
+        yield BLANK
+        yield from _missed(missed, number)
+    yield BLANK
+    yield Block(text="what next", style="role")
+    for said in next_steps(stage):
+        yield Keyed(text=f"› {said}", indent=INDENT, style="quiet")
+
+
+def _missed(missed: Missed, number: int) -> Iterator[Item]:
+    yield Block(text="nothing answers", style="error", aside=format.one_line(missed.why))
+    yield from _call(missed.call, f"missed {number}")
+    if not missed.near:
+        yield Block(text="the recording holds no call that was answered", style="quiet")
+        return
+    yield Block(text="nearest recorded calls", style="role")
+    for place, near in enumerate(missed.near):
+        yield from _near(near, f"near {number} {place}")
+
+
+def _near(near: NearCall, key: str) -> Iterator[Item]:
+    differs = format.one_line(near.differs)
+    yield Block(text=f"step {near.step}", style="head", indent=INDENT, aside=differs)
+    yield Block(text=format.one_line(near.phrase), style="quiet", indent=2 * INDENT)
+    text = format.plain(near.text) or "(an empty text)"
+    style = "error" if near.is_error else ""
+    yield Block(text=text, style=style, indent=2 * INDENT, key=key, shown=NEAR)

@@ -1,0 +1,202 @@
+"""What the keys do here: made from the live bindings, so it cannot say anything else.
+
+What the keys are about: which of them stand together in the help. Pure.
+
+A screen has thirty keys; a person looks for one by what they want. The table goes by what a
+key
+does, which is the same word on every screen; what is not in it stands under `REST`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import ActiveBinding, Binding
+from textual.containers import Vertical
+from textual.getters import query_one
+from textual.screen import ModalScreen
+
+from arc_tui.ui.dialogs import PromptLine
+from arc_tui.ui.format import wrap
+from arc_tui.ui.key_names import key_of, keyed
+from arc_tui.ui.list import TextRows
+
+MARKS = (
+    ("✗  ✓  ·", "a run that failed, passed, or whose outcome is not known"),
+    ("✓!", "passed, but something went wrong on the way"),
+    ("◆", "a step that may be where the run broke"),
+    ("'", "a step that you marked; ‹trace.marked:apostrophe› goes to it"),
+    ("┃", "a step where samples show that the arms differ, beyond chance"),
+    ("╎", "a step after the edited agent left the road: it would not have been here"),
+    ("×3", "three steps in a row that made the same call; ‹tree.fold:space› unfolds them"),
+    ("█  ▒", "tagged by a person, suggested by a rule"),
+    ("–", "not known; never guessed, never counted as zero"),
+)
+
+KEYS = 16
+"""Cells of the keys before what they do."""
+
+
+class Entry(NamedTuple):
+    """Keys, or a mark, and what is said of them; a heading where there are none."""
+
+    keys: str
+    words: str
+
+    def said(self, place: str) -> str:
+        """What is looked through."""
+        return f"{place} {self.keys} {self.words}".lower()
+
+    def lines(self, width: int) -> Iterator[Text]:
+        """All of it, on as many lines as it takes."""
+        if not self.keys:
+            yield Text(f" {self.words}", "italic")
+            return
+        left = f"  {self.keys:<{KEYS}}"
+        for start, end in wrap(self.words, width - len(left)):
+            yield Text.assemble((left, "bold"), self.words[start:end])
+            left = " " * len(left)
+
+
+class HelpScreen(ModalScreen[None]):
+    """The keys of the screen below, by where they work and what they are about, and what the marks
+    mean; words find some of them."""
+
+    CSS_PATH = "screen.tcss"
+    HELP = "help"
+
+    BINDINGS = [
+        Binding("slash", "find", "find", id="help.find", key_display="/",
+                tooltip="Show only the keys that these words are said of"),
+        Binding("escape,question_mark,q,f1", "leave", "close", id="help.leave",
+                key_display="escape ? q f1", tooltip="Back to where you were"),
+    ]  # fmt: skip
+
+    rows = query_one(TextRows)
+    prompt = query_one(PromptLine)
+
+    def __init__(self, bindings: Iterable[ActiveBinding]) -> None:
+        super().__init__()
+        self._bindings_here = tuple(bindings)
+        self._words = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="help"):
+            yield TextRows()
+            yield PromptLine("find ", "words of what a key does")
+
+    def on_mount(self) -> None:
+        box = self.query_one("#help")
+        box.border_title = "keys here"
+        self.rows.focus()
+        find, leave = key_of(self, "help.find"), key_of(self, "help.leave")
+        box.border_subtitle = Text(f"{find} find   {leave} close")
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show)
+
+    def on_prompt_line_changed(self, event: PromptLine.Changed) -> None:
+        self._words = event.words
+        self._show()
+
+    def on_prompt_line_closed(self, event: PromptLine.Closed) -> None:
+        self._words = event.words
+        self._show()
+        self.rows.focus()
+
+    def _show(self) -> None:
+        self.rows.nothing = f"no key here says {self._words!r}"
+        self.rows.lines = tuple(self._lines(self._words.lower().split()))
+
+    def _lines(self, words: list[str]) -> Iterator[Text]:
+        """A section under its heading, as far as its entries say all the words, in any letters."""
+        for place, entries in self._sections():
+            kept = [
+                entry
+                for entry in entries
+                if not words or (entry.keys and all(each in entry.said(place) for each in words))
+            ]
+            if kept:
+                yield Text(place, "bold")
+                for entry in kept:
+                    yield from entry.lines(self.rows.row_width)
+                yield Text()
+
+    def _sections(self) -> Iterator[tuple[str, list[Entry]]]:
+        by_place: dict[str, dict[str, list[Binding]]] = {}
+        for active in self._bindings_here:
+            binding = active.binding
+            if binding.id is not None:
+                actions = by_place.setdefault(active.node.HELP or "everywhere", {})
+                actions.setdefault(binding.action, []).append(binding)
+        for place, actions in by_place.items():
+            yield place, list(self._of_place(actions))
+        yield "marks", [Entry(mark, keyed(self, meaning)) for mark, meaning in MARKS]
+
+    def _of_place(self, actions: dict[str, list[Binding]]) -> Iterator[Entry]:
+        for subject, of in grouped(list(actions.items())):
+            if subject:
+                yield Entry("", subject)
+            yield from map(self._entry, of)
+
+    def _entry(self, bindings: list[Binding]) -> Entry:
+        by_length = sorted(bindings, key=lambda binding: len(binding.key))
+        keys = dict.fromkeys(map(self.app.get_key_display, by_length))
+        return Entry("  ".join(keys), bindings[0].tooltip)
+
+    def action_find(self) -> None:
+        self.prompt.open()
+
+    def action_leave(self) -> None:
+        self.dismiss()
+
+
+SUBJECTS: dict[str, frozenset[str]] = {
+    "go": frozenset(
+        "step candidate error found move page first last turn tab pane look jump peer sibling mark"
+        " go_mark follow list walk skip back leave cancel open choose controls".split()
+    ),
+    "see": frozenset(
+        "find filter failed sort columns panel held_out zoom whose fold unfold diff whole every"
+        " split kind part source agreement signs noise refresh axis prefix origins".split()
+    ),
+    "other screens": frozenset(
+        "failures calibration money compare here settings command_palette help tour".split()
+    ),
+    "judge": frozenset(
+        "tag undo repeat clear queue turn_blind pick accept fault note keep labels".split()
+    ),
+    "try": frozenset(
+        "edit replay bisect bisect_steps probes free try run run_chosen stop samples model stored"
+        " change attach stub expect oracle judge fact validate stale forget from_here most words"
+        " summary take controls".split()
+    ),
+    "take along": frozenset("copy copy_value copy_command pager editor export".split()),
+}
+"""Actions by what they are about, in the order of the help."""
+
+REST = "more"
+
+FEW = 7
+"""A place with no more than so many keys needs no headings."""
+
+T = TypeVar("T")
+
+
+def subject(action: str) -> str:
+    """What an action, as a binding names it, is about."""
+    name = action.partition("(")[0].rpartition(".")[2]
+    return next((words for words, actions in SUBJECTS.items() if name in actions), REST)
+
+
+def grouped(actions: Sequence[tuple[str, T]]) -> list[tuple[str, list[T]]]:
+    """What belongs to each action, under the heading of its subject; "" where few need none."""
+    if len(actions) <= FEW:
+        return [("", [each for _, each in actions])]
+    found: dict[str, list[T]] = {words: [] for words in (*SUBJECTS, REST)}
+    for action, each in actions:
+        found[subject(action)].append(each)
+    return [(words, of) for words, of in found.items() if of]

@@ -1,0 +1,325 @@
+"""`arc import` and `arc attach`: what comes into the database, and fields that were not
+understood."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import click
+from msgspec import Struct, structs
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from arc_tui import importing
+from arc_tui.cli import console, db_option, json_option, open_store, print_json, print_table
+from arc_tui.importing import FileReport
+from arc_tui.ui.format import count, cut, number, one_line, plain
+from replay.errors import BadTrace
+from replay.formats.otlp import protobuf
+from replay.formats.source import Source, decode
+from replay.store.handle import Store
+from replay.trace import Json
+
+
+@click.command("import")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--format", "format_", help="Skip the guess: read as this format.")
+@click.option("--task-from", help="A regular expression over the path with named groups.")
+@click.option("--replace", is_flag=True, help="Take the new side where a recording conflicts.")
+@click.option("--unknown", is_flag=True, help="List the fields that were not understood.")
+@click.option("--follow", is_flag=True, help="Go on reading what is written there, until ctrl-c.")
+@json_option
+@db_option
+def import_(
+    paths: tuple[Path, ...],
+    format_: str | None,
+    task_from: str | None,
+    replace: bool,
+    unknown: bool,
+    follow: bool,
+    as_json: bool,
+    db: Path | None,
+) -> int:
+    """Read traces from files and folders (`-` is standard input).
+
+    With --follow sessions that grow fill in while they are written, here and in an open app.
+    """
+    if follow:
+        if as_json or unknown or Path("-") in paths:
+            raise click.UsageError(
+                "--follow goes with files and folders, not with --json, --unknown or `-`"
+            )
+        with open_store(db) as store:
+            return _follow(store, paths, format_, task_from, replace)
+    with open_store(db) as store:
+        work = importing.import_paths(
+            store, paths, format=format_, task_from=task_from, replace=replace
+        )
+        report = drain(work)
+    if unknown:
+        _print_unknown(report, as_json)
+    elif as_json:
+        print_json(report)
+    else:
+        _print(report)
+    return report.exit_code
+
+
+def _print_unknown(report: importing.ImportReport, as_json: bool) -> None:
+    """What was not understood, and the files that could not be read at all."""
+
+    for error in report.errors:
+        click.echo(f"arc: {one_line(error)}", err=True)
+    found = spotted(unknown_fields(report.files))
+    print_json(found) if as_json else print_unknown(found)
+
+
+def _follow(
+    store: Store, paths: tuple[Path, ...], format_: str | None, task_from: str | None, replace: bool
+) -> int:
+    """Tell of each trace when it is first read; errors once, however often a file is read."""
+    from arc_tui.features.imports import following
+
+    out, known, said, code = console(), set[str](), set[str](), 0
+    work = following.follow(
+        store, paths, _pausing(), format=format_, task_from=task_from, replace=replace
+    )
+    for report in work:
+        code = max(code, report.exit_code)
+        if report.error is not None and report.error not in said:
+            said.add(report.error)
+            click.echo(f"arc: {one_line(report.error)}", err=True)
+        for trace in report.traces:
+            if trace.id not in known:
+                known.add(trace.id)
+                size = f"{count(trace.steps, 'step')}, {count(trace.spans, 'span')}"
+                out.print(f"{trace.id[:8]}  {plain(report.path)}: {size}", soft_wrap=True)
+    click.echo(f"{count(len(known), 'trace')} followed", err=True)
+    return code
+
+
+def _pausing() -> Callable[[float], bool]:
+    """A wait that ctrl-c ends: what is being read then is read to its end."""
+    ended: list[int] = []
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda number, _: ended.append(number))
+
+    def pause(seconds: float) -> bool:
+        end_s = time.monotonic() + seconds
+        while not ended and time.monotonic() < end_s:
+            time.sleep(min(0.1, seconds))
+        return not ended
+
+    return pause
+
+
+def drain(work: Iterator[importing.Progress | importing.ImportReport]) -> importing.ImportReport:
+    """Run an import to its end with a progress line on stderr where that is a terminal."""
+    out = console(err=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bar(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        for event in work:
+            if isinstance(event, importing.ImportReport):
+                return event
+            name = plain(Path(event.path).name)
+            bar.update(task, description=cut(name, 40), completed=event.done, total=event.total)
+    return importing.ImportReport()
+
+
+def _print(report: importing.ImportReport) -> None:
+    out, err = console(), console(err=True)
+    for file in report.files:
+        if file.traces or file.error is None:
+            out.print(_line(file))
+        for problem in file.problems[:3]:
+            out.print(f"  {problem.where}: {problem.why}", style="dim")
+        if len(file.problems) > 3:
+            out.print(f"  … {len(file.problems) - 3} more (--json lists them)", style="dim")
+        if file.error is not None:
+            err.print(f"arc: {plain(file.error)}", style="red", soft_wrap=True)
+    for error in report.undiagnosed:
+        err.print(f"arc: {plain(error)}", style="red", soft_wrap=True)
+    traces = sum(len(file.traces) for file in report.files)
+    same = sum(file.duplicates for file in report.files)
+    skipped = f", {count(len(report.skipped), 'file')} skipped" if report.skipped else ""
+    known = f", {same} already there" if same else ""
+    out.print(f"{count(traces, 'trace')} from {count(len(report.files), 'file')}{known}{skipped}")
+
+
+def _line(file: importing.FileReport) -> str:
+    parts = [
+        count(len(file.traces), "trace"),
+        count(file.steps, "step"),
+        count(file.spans, "span"),
+    ]
+    if file.duplicates:
+        parts.append(f"{file.duplicates} already there")
+    if file.unknown:
+        parts.append(count(len(file.unknown), "unknown field"))
+    return f"{plain(file.path)}  {file.format}: {', '.join(parts)}"
+
+
+@click.command("attach")
+@click.argument("trace")
+@click.option("--system", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--tools", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--from", "other", help="Take them from another trace.")
+@click.option("--sketch-tools", is_flag=True, help="Derive tools from the calls seen.")
+@db_option
+def attach(
+    trace: str,
+    system: Path | None,
+    tools: Path | None,
+    other: str | None,
+    sketch_tools: bool,
+    db: Path | None,
+) -> int:
+    """Add the system prompt or tools that a source did not record.
+
+    TRACE may be a query: everything `arc ls` lists for it. What was recorded is never overwritten.
+    """
+    from arc_tui.importing import attach_to, supplement
+
+    if not (system or tools or other or sketch_tools):
+        raise click.UsageError(
+            "nothing to attach: give --system, --tools, --from or --sketch-tools"
+        )
+    done = False
+    with open_store(db) as store:
+        for row, added in attach_to(
+            store, trace, supplement(store, system, tools, other), sketch_tools
+        ):
+            done = done or added is not None
+            name = one_line(row.title or row.source_id)
+            click.echo(f"{row.trace[:8]}  {name}: {added or 'nothing lacking that was given'}")
+    return 0 if done else 1
+
+
+class UnknownField(Struct, frozen=True, kw_only=True):
+    """A field (or a kind of record) that a format has no meaning for, as the importer names it:
+    how often it was met, in how many files, the first of these, and where it stands first in that
+    (None where that is not known: the file is no JSON, or went by)."""
+
+    format: str
+    field: str
+    count: int
+    files: int
+    example: str
+    at: str | None = None
+
+
+def unknown_fields(files: Iterable[FileReport]) -> tuple[UnknownField, ...]:
+    """The fields of all files together, by format, the most frequent first."""
+    found: dict[tuple[str, str], UnknownField] = {}
+    for file in files:
+        for field, times in file.unknown.items():
+            key = (file.format or "", field)
+            known = found.get(key) or UnknownField(
+                format=key[0], field=field, count=0, files=0, example=file.path
+            )
+            found[key] = structs.replace(known, count=known.count + times, files=known.files + 1)
+    return tuple(sorted(found.values(), key=lambda each: (each.format, -each.count, each.field)))
+
+
+def spotted(found: tuple[UnknownField, ...]) -> tuple[UnknownField, ...]:
+    """The same with their places, each example looked through once."""
+    fields: dict[str, list[str]] = {}
+    for each in found:
+        fields.setdefault(each.example, []).append(each.field)
+    places = {example: spots(Path(example), names) for example, names in fields.items()}
+    return tuple(structs.replace(each, at=places[each.example].get(each.field)) for each in found)
+
+
+def print_unknown(found: tuple[UnknownField, ...]) -> None:
+    """As a table; how many there are goes to stderr."""
+    if found:
+        rows = [
+            [one_line(each.format), one_line(each.field), number(each.count), number(each.files),
+             one_line(each.example), one_line(each.at)]
+            for each in found
+        ]  # fmt: skip
+        print_table(console(), ["format", "field", "count", "files", "for example", "at"], rows)
+    said = f"{count(len(found), 'field')} not understood" if found else "every field was understood"
+    console(err=True).print(said)
+
+
+MOST_BYTES = 32 * 1024 * 1024
+"""A larger file is not looked through."""
+
+_KINDS = {"type", "kind", "event"}
+_NAMELESS = {"type", "line", "record"}
+"""Last words of what importers say of a record that has no kind (`line without a type`)."""
+
+
+def spots(path: Path, fields: Iterable[str]) -> dict[str, str]:
+    """The place of each field (as its importer names it) that stands in the file: a line and the
+    way to it, or the way alone; in protobuf the byte where it begins. A field that is not found has
+    none.
+    """
+    named = {each: each.rpartition(" ")[2] for each in fields if not _has_no_name(each)}
+    names = set(named.values())
+    found: dict[str, str] = {}
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            return {}
+        source = Source(path)
+        if protobuf.looks_like(source.head.data):
+            return _in_bytes(source.read(), named)
+        for where, value in _values(source):
+            for name, way in _ways(value, names - found.keys()):
+                found[name] = f"{where}: {way}" if where else way
+            if len(found) == len(names):
+                break
+    except (BadTrace, OSError):
+        pass  # what was found before it broke is true all the same
+    return {each: found[name] for each, name in named.items() if name in found}
+
+
+def _in_bytes(data: bytes, named: dict[str, str]) -> dict[str, str]:
+    """The byte at which the key of each attribute begins, after its tag and length."""
+    keys = {field: name.encode() for field, name in named.items()}
+    at = {f: data.find(b"\x0a" + bytes([len(k)]) + k) for f, k in keys.items() if len(k) < 128}
+    return {field: f"byte {start + 2}" for field, start in at.items() if start >= 0}
+
+
+def _has_no_name(field: str) -> bool:
+    *before, last = field.split()
+    return last in _NAMELESS and bool({"no", "without", "empty"} & set(before))
+
+
+def _values(source: Source) -> Iterator[tuple[str, Json]]:
+    """(line, value) of JSON Lines, ("", value) of one document."""
+    for index, (place, line) in enumerate(source.lines()):
+        try:
+            value = decode(line, source.display, "")
+        except BadTrace:
+            if index == 0:  # a document that begins here and ends further down
+                yield "", source.document()
+                return
+            continue
+        yield f"line {place}", value
+
+
+def _ways(value: Json, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(name, way) of each name that is a field or a kind of record in the value."""
+    wanted = set(names)
+    waiting: deque[tuple[str, Json]] = deque([("", value)])
+    while waiting and wanted:
+        way, inner = waiting.popleft()
+        if isinstance(inner, list):
+            waiting.extend((f"{way}[{index}]", each) for index, each in enumerate(inner))
+            continue
+        if not isinstance(inner, dict):
+            continue
+        for key, each in inner.items():
+            below = f"{way}.{key}" if way else key
+            hit = key if key in wanted else each if key in _KINDS else None
+            if isinstance(hit, str) and hit in wanted:
+                wanted.discard(hit)
+                yield hit, below
+            waiting.append((below, each))

@@ -1,0 +1,258 @@
+"""A judgement from its options to its views: `arc score` drains them, a screen's worker posts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+
+from msgspec import Struct, structs
+
+from arc_tui.importing import diagnose_one
+from arc_tui.views.scores import ScoresView, goal_row, mean, score_row, share_of_yes, shown_notices
+from replay.budget import Budget, Limits
+from replay.errors import ArcError, ModelRefused
+from replay.locked.estimate import Estimate
+from replay.models.cached import Cached
+from replay.models.choose import DEMO, choose, label
+from replay.store import read
+from replay.store.handle import Store
+from replay.store.rows import trace_row
+from replay.trace import Trace
+from taxonomy.evidence.reading import Reading
+from taxonomy.findings import Source
+from taxonomy.goals import Goal, Goals, Seen, first_seen, goal_scores, hindsight, weighted
+from taxonomy.judge import kept_scores, requests, run
+from taxonomy.judge.requests import JudgeRequest, Unasked, judge_requests
+from taxonomy.judge.rubrics import RUBRICS, Mode, Rubric
+from taxonomy.judge.run import Judged, estimate_cost, judged
+
+BETWEEN_VIEWS_S = 0.1
+"""Stored answers come faster than anyone reads views of them."""
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What to score. `rubric` None is the one in use for the mode; live calls need a limit.
+
+    `goals_name` is the file the goals are from, as it is remembered with them.
+    """
+
+    traces: tuple[str, ...]
+    model: str | None
+    mode: Mode = "step"
+    samples: int = 1
+    rubric: Rubric | None = None
+    goals: Goals | None = None
+    goals_name: str = ""
+    live: bool = False
+    limits: Limits = Limits()
+
+
+def judging(
+    store: Store, wanted: Wanted, *, hold: Callable[[Cached], object] | None = None
+) -> Generator[ScoresView, None, None]:
+    """Score traces one after another; yields the view of the one in hand whenever more is known.
+
+    Scores are kept as far as they came, also where it ends early; run again it asks only what is
+    missing. An answer that is not stored and may not be asked for is counted in `missing`. `hold`
+    is given the model, for another thread to stop. Raises ModelRefused, NotFound and Stopped.
+    """
+    seen = None if wanted.goals is None else first_seen(store, wanted.goals, wanted.goals_name)
+    traces = [trace_row(store, name).trace for name in wanted.traces]
+    if wanted.model == DEMO:
+        for key in traces:
+            yield _by_rule(store, wanted, seen, key)
+        return
+    with _chosen(store, wanted) as model:
+        if hold is not None:
+            hold(model)
+        for key in traces:
+            yield from _by_model(store, wanted, seen, model, key)
+
+
+def estimated(store: Store, wanted: Wanted) -> Estimate:
+    """What `judging` with the same wish would ask and cost. Asks nothing."""
+    if wanted.model == DEMO:
+        return Estimate(calls=0, stored=0, input_tokens=0, output_tokens=0, usd=0.0)
+    with _chosen(store, structs.replace(wanted, live=False)) as model:
+        asked = [
+            each
+            for name in wanted.traces
+            for each in _asked(store, wanted, model, read.load(store, trace_row(store, name).trace))
+        ]
+        return estimate_cost(asked, model, wanted.samples)
+
+
+def _chosen(store: Store, wanted: Wanted) -> Cached:
+    if not wanted.model:
+        raise ModelRefused(
+            "a judge must be named",
+            "--model NAME, of another family than the agent's; --model demo judges by rule",
+        )
+    return choose(wanted.model, store, live=wanted.live, budget=Budget(wanted.limits))
+
+
+def _asked(
+    store: Store, wanted: Wanted, model: Cached, trace: Trace
+) -> Iterator[JudgeRequest | Unasked]:
+    goals = _goals(wanted, trace)
+    scores = read.scores(store, trace.id)
+    return judge_requests(trace, _rubric(wanted), model.name, goals=goals, scores=scores)
+
+
+def _rubric(wanted: Wanted) -> Rubric:
+    return wanted.rubric or RUBRICS[wanted.mode]
+
+
+def _goals(wanted: Wanted, trace: Trace) -> tuple[Goal, ...]:
+    return () if wanted.goals is None else wanted.goals.of(trace.header)
+
+
+def _by_rule(store: Store, wanted: Wanted, seen: Seen | None, key: str) -> ScoresView:
+    work = _Work(wanted, read.load(store, key), seen, judge=DEMO, rubric=run.VERSION)
+    work.notices = (run.NOTICE,)
+    work.given = list(run.rule_judged(work.trace, work.mode))
+    work.keep(store, "rule")
+    return work.view()
+
+
+def _by_model(
+    store: Store, wanted: Wanted, seen: Seen | None, model: Cached, key: str
+) -> Generator[ScoresView, None, None]:
+    trace = read.load(store, key)
+    work = _Work(wanted, trace, seen, judge=model.name, rubric=_rubric(wanted).version)
+    agents = [step.ask.response.model or step.ask.request.model for step in trace.steps]
+    work.notices = _said(requests.warning(model.name, [name for name in agents if name]))
+    work.meter = _Meter(model)
+    asked = list(_asked(store, wanted, model, trace))
+    work.total = sum(len(each.places) if isinstance(each, JudgeRequest) else 1 for each in asked)
+    shown = 0.0
+    try:
+        for each in judged(asked, model, wanted.samples):
+            work.given.append(each)
+            if time.monotonic() - shown >= BETWEEN_VIEWS_S:
+                yield work.view()
+                shown = time.monotonic()
+    except ArcError:
+        yield work.view()
+        raise
+    finally:
+        work.keep(store, "judge")
+    diagnose_one(store, key)
+    yield work.view()
+
+
+class _Meter:
+    """What a model was asked since this was made."""
+
+    def __init__(self, model: Cached) -> None:
+        self.model = model
+        self._hits, self._asks, self._usd = model.hits, model.asks, model.usd
+
+    @property
+    def kept(self) -> int:
+        return self.model.hits - self._hits
+
+    @property
+    def asked(self) -> int:
+        return self.model.asks - self._asks
+
+    @property
+    def usd(self) -> float:
+        return self.model.usd - self._usd
+
+
+class _Work:
+    """The scores of one trace, as far as they are in."""
+
+    def __init__(
+        self, wanted: Wanted, trace: Trace, seen: Seen | None, *, judge: str, rubric: str
+    ) -> None:
+        self.trace = trace
+        self.mode = _rubric(wanted).mode
+        self.given: list[Judged] = []
+        self.notices: tuple[str, ...] = ()
+        self.total = len(trace.steps)
+        self.meter: _Meter | None = None
+        self._samples = wanted.samples
+        self._goals = _goals(wanted, trace)
+        self._seen = seen
+        self._turns = Reading(trace).turns if self._goals else ()
+        self._set = kept_scores.ScoreSet(
+            mode=self.mode,
+            model=judge,
+            rubric=rubric,
+            goals=wanted.goals.version if wanted.goals is not None and self._goals else None,
+        )
+
+    def keep(self, store: Store, source: Source) -> None:
+        kept_scores.keep(store, self.trace.id, self._set.by, self.given, source)
+
+    def view(self) -> ScoresView:
+        steps = sorted((each for each in self.given if each.step is not None), key=_step)
+        rows = tuple(map(score_row, steps))
+        whole = next((score_row(each) for each in self.given if each.step is None), None)
+        values = {each.step: each.value for each in steps if each.step is not None}
+        reached = goal_scores(self._goals, self._turns, values)
+        meter = self.meter
+        return ScoresView(
+            trace=self.trace.id,
+            judge=label(self._set.model),
+            server=meter.model.server if meter else "",
+            mode=self.mode,
+            rubric=self._set.rubric,
+            by=self._set.by,
+            k=self._samples if meter else 0,
+            rows=rows,
+            overall=whole,
+            mean=mean(rows),
+            yes=share_of_yes(rows),
+            goals=self._set.goals,
+            hindsight=self._hindsight(),
+            goal_rows=tuple(map(goal_row, reached)),
+            weighted=weighted([(each.value, each.goal.weight) for each in reached])
+            if reached
+            else None,
+            notices=(*self.notices, *self._goal_notices(), *self._shown_notices()),
+            done=len(rows),
+            total=self.total,
+            scored=sum(row.value is not None for row in rows),
+            refused=sum(len(each.refused) for each in self._answers()),
+            missing=sum(each.missing for each in self._answers()),
+            asked=meter.asked if meter else 0,
+            kept=meter.kept if meter else 0,
+            spent_usd=meter.usd if meter else 0.0,
+            spent_complete=meter.model.usd_complete if meter else True,
+        )
+
+    def _answers(self) -> Sequence[Judged]:
+        """What each answer was for: in mode `run` one answer is for all steps."""
+        if self.mode != "run":
+            return self.given
+        return [each for each in self.given if each.step is None]
+
+    def _hindsight(self) -> bool | None:
+        if self._seen is None or not self._goals:
+            return None
+        return hindsight(self._seen, self.trace)
+
+    def _goal_notices(self) -> Iterator[str]:
+        if self._seen is None:
+            return
+        if not self._goals:
+            task = self.trace.header.task
+            yield f"no goals are written for its task ({task or 'which has no name'})"
+        elif self._hindsight() is None:
+            yield "the run has no times: whether its goals were set before is not known"
+        elif self._hindsight():
+            yield "hindsight: these goals were first seen after the run"
+
+    def _shown_notices(self) -> Iterator[str]:
+        return shown_notices(self.given, self._samples) if self.meter else iter(())
+
+
+def _said(words: str | None) -> tuple[str, ...]:
+    return (words,) if words else ()
+
+
+def _step(given: Judged) -> int:
+    return -1 if given.step is None else given.step

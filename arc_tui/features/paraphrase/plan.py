@@ -1,0 +1,174 @@
+"""What `arc vary` will ask: of whom, about which step, in which words, and for about how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from arc_tui.features.replay.run import break_and_notice
+from replay.budget import Budget, Limits
+from replay.edit.changes import Edit, SetMessage
+from replay.errors import ModelRefused, no_step
+from replay.locked.estimate import Estimate
+from replay.locked.row import fixed
+from replay.models.cached import Cached
+from replay.models.choose import DEMO, choose, default_name
+from replay.store import read
+from replay.store.handle import Store
+from replay.trace import Trace
+from taxonomy.goals import Goals
+from taxonomy.judge.requests import JudgeRequest, judge_requests
+from taxonomy.judge.rubrics import RUBRICS
+from taxonomy.judge.run import estimate_cost
+from taxonomy.paraphrase_test import model_calls
+from taxonomy.paraphrase_test import model_calls as costs
+from taxonomy.paraphrase_test import paraphrases as framed
+from taxonomy.paraphrase_test.model_calls import steps_to_ask
+from taxonomy.paraphrase_test.paraphrases import Paraphrase, Paraphrases, request_of, tried
+
+RUBRIC = RUBRICS["step"]
+"""What a judge is asked of an answer."""
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What to say in other words. `model` None is the trace's own; live calls need a limit.
+
+    `judge` None judges by rule where the demo model answers. `paraphrases` (from `file`) None
+    asks `writer` for `count` of them (None: the model itself). `step` None is where the run broke,
+    as far as is known; `whole` scores the whole road whatever is known.
+    """
+
+    traces: tuple[str, ...]
+    model: str | None = None
+    judge: str | None = None
+    writer: str | None = None
+    paraphrases: Paraphrases | None = None
+    file: str = ""
+    count: int = 3
+    samples: int = 1
+    message: int | None = None
+    step: int | None = None
+    whole: bool = False
+    goals: Goals | None = None
+    live: bool = False
+    limits: Limits = Limits()
+
+
+class Asked(Struct, frozen=True, eq=False, kw_only=True):
+    """Who is asked: the model, the judge (None: the rules), who writes (None: nobody)."""
+
+    model: Cached
+    judge: Cached | None
+    writer: Cached | None
+
+    @property
+    def all(self) -> tuple[Cached, ...]:
+        """Each of them once."""
+        known = [each for each in (self.model, self.judge, self.writer) if each is not None]
+        return tuple({id(each): each for each in known}.values())
+
+
+def who_is_asked(store: Store, wanted: Wanted, trace: Trace, budget: Budget) -> Asked:
+    """Who is asked, under one budget. Raises ModelRefused where a judge is not named."""
+
+    def named(name: str | None) -> Cached:
+        return choose(name, store, live=wanted.live, budget=budget)
+
+    model = named(wanted.model or default_name(trace))
+    judge = wanted.judge or (DEMO if model.name == DEMO else None)
+    if judge is None:
+        raise ModelRefused(
+            "a judge must be named",
+            "--judge NAME, of another family than the agent's; --judge demo judges by rule",
+        )
+    writer = wanted.writer or model.name
+    unwritten = wanted.paraphrases is None and writer != DEMO
+    return Asked(
+        model=model,
+        judge=None if judge == DEMO else model if judge == model.name else named(judge),
+        writer=(model if writer == model.name else named(writer)) if unwritten else None,
+    )
+
+
+class Task:
+    """One run's task: what was asked, and where it broke.
+
+    Raises NothingAsked where no user asks for anything, NotFound where there is no such step.
+    """
+
+    def __init__(self, store: Store, wanted: Wanted, trace: Trace) -> None:
+        self.wanted = wanted
+        self.trace = trace
+        self.request = request_of(trace, wanted.message)
+        self.broke = self._breaks_at(store)
+
+    def _breaks_at(self, store: Store) -> int | None:
+        """The step to score at: as asked for, else where the run broke; None for all of them."""
+        if self.wanted.step is not None:
+            if not 0 <= self.wanted.step < len(self.trace.steps):
+                raise no_step(self.wanted.step, len(self.trace.steps))
+            return self.wanted.step
+        if self.wanted.whole:
+            return None
+        at, _ = break_and_notice(store, self.trace.id)
+        own = at is not None and self.trace.steps[at].thread == self.request.thread
+        return at if own else None
+
+    def given(self) -> tuple[Paraphrase, ...] | None:
+        """The paraphrases of the file, None without one."""
+        if self.wanted.paraphrases is None:
+            return None
+        return tried(self.request.text, self.wanted.paraphrases.of(self.trace), self.wanted.file)
+
+
+class Plan(Task):
+    """A task with the words to ask it in, and who is asked."""
+
+    def __init__(self, store: Store, wanted: Wanted, trace: Trace, who: Asked) -> None:
+        super().__init__(store, wanted, trace)
+        self.who = who
+        self.steps = steps_to_ask(trace, self.request.thread, self.broke)
+        self.sampling = fixed(wanted.samples)
+        self.goals = wanted.goals.of(trace.header) if wanted.goals is not None else ()
+        self.scores = read.scores(store, trace.id)
+
+    def paraphrases(self) -> tuple[Paraphrase, ...]:
+        """Those of the file, else by rule or asked of a model. Raises OfflineMiss, ModelRefused."""
+        text, count = self.request.text, self.wanted.count
+        given = self.given()
+        if given is not None:
+            return given
+        if self.who.writer is None:
+            return tried(text, framed.framed(text, count), framed.NAME)
+        return model_calls.paraphrases(text, count, self.who.writer)
+
+    def edit(self, name: str, text: str) -> Edit:
+        """The request in other words, as an edit of the run."""
+        task = self.trace.header.task or self.trace.id[:8]
+        return Edit(
+            name=f"{task} in other words {name}",
+            changes=(SetMessage(self.request.message, text),),
+            thread=self.request.thread,
+        )
+
+    def estimates(self) -> Iterator[Estimate]:
+        """What is still to be asked of each."""
+        writer, model, judge = self.who.writer, self.who.model, self.who.judge
+        if writer is not None:
+            yield costs.of_writing(self.request.text, self.wanted.count, writer)
+            texts = framed.framed(self.request.text, self.wanted.count)  # of about their size
+        else:
+            texts = tuple(each.text for each in self.paraphrases() if each.refusal is None)
+        wordings = [self.edit(str(at), text) for at, text in enumerate(texts)]
+        if model.name != DEMO:
+            yield costs.of_answers(self.trace, wordings, model, self.sampling, self.steps)
+        if judge is not None:
+            places = self.steps if self.broke is None else (self.broke,)
+            recorded = judge_requests(
+                self.trace, RUBRIC, judge.name, goals=self.goals, scores=self.scores
+            )
+            there = [
+                e for e in recorded if isinstance(e, JudgeRequest) and e.places[0].step in places
+            ]
+            yield estimate_cost(there, judge, (len(wordings) + 1) * self.wanted.samples)

@@ -1,0 +1,319 @@
+"""`arc probe`: which of two causes is it? One change, asked again, one line in the log.
+
+Probes as text: those that fit a run with their price, and what one came to.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from arc_tui.cli import (
+    console,
+    db_option,
+    foreseen,
+    json_option,
+    limits,
+    live_options,
+    open_store,
+    print_json,
+    print_table,
+    refuse_unanswered,
+    refuse_unfinished,
+    said_before,
+    with_database,
+)
+from arc_tui.experiments.locked_view import ReplayRow
+from arc_tui.features.probes.plan import SAMPLES, Wanted
+from arc_tui.features.probes.run import estimated, offered, probing
+from arc_tui.ui import format
+from arc_tui.views.probe_offers import ProbeOffer, ProbesView, ProbeView
+from replay import written
+from replay.locked.estimate import Estimate
+from replay.locked.row import Schedule
+from replay.models.choose import DEMO, label
+from replay.store.handle import Store
+from taxonomy.probes import result
+from taxonomy.probes.symptoms import BY_NAME
+
+ASK = "ask"
+"""For a summary: the model writes it."""
+
+
+@click.command()
+@click.argument("trace", required=False)
+@click.option("--step", type=click.IntRange(min=0), help="The step that broke; else where it did.")
+@click.option("--probe", type=click.Choice(list(BY_NAME)), help="Run this one; else list them.")
+@click.option("--constraint", metavar="TEXT", help="What would have been right, in your words.")
+@click.option(
+    "--summary",
+    metavar=f"FILE|{ASK}",
+    help="The summary to give, or to be asked of the model; else it is made by rule.",
+)
+@click.option(
+    "-k",
+    "samples",
+    type=click.IntRange(1, 100),
+    default=SAMPLES,
+    help="Samples of each arm at the step that decides.",
+)
+@click.option(
+    "--schedule",
+    type=click.Choice(get_args(Schedule)),
+    default="cheap",
+    help="In turn for the provider's cache, all at once, or as a batch.",
+)
+@click.option("--log", "show_log", is_flag=True, help="Print the probes that were run.")
+@live_options
+@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
+@json_option
+@db_option
+def probe(
+    trace: str | None,
+    step: int | None,
+    probe: str | None,
+    constraint: str | None,
+    summary: str | None,
+    samples: int,
+    schedule: Schedule,
+    show_log: bool,
+    only_estimate: bool,
+    as_json: bool,
+    db: Path | None,
+    **options: Any,
+) -> int:
+    """Tell two causes of a failure apart by one change, asked again. Runs no tool.
+
+    Without --probe it says the symptom, the probes for it and what they cost. Exit code 0: a probe
+    fits, or was decided; 1: none fits, or it is undecided; 2: it was not finished.
+    """
+    with open_store(db) as store:
+        if show_log:
+            return _show_log(store, trace, as_json=as_json)
+        if trace is None:
+            raise click.UsageError("name a TRACE, or --log for the probes that were run")
+        _refuse_strays(probe, constraint, summary, only_estimate=only_estimate)
+        wanted = Wanted(
+            trace=trace,
+            step=step,
+            probe=probe,
+            constraint=constraint,
+            written=_written(summary),
+            file=summary or "",
+            ask_summary=summary == ASK,
+            samples=samples,
+            schedule=schedule,
+            model=options["model"],
+            live=options["live"],
+            limits=limits(options),
+        )
+        if probe is None:
+            listed = offered(store, wanted)
+            if as_json:
+                print_json(listed)
+            else:
+                print_offers(console(), listed)
+            return 0 if listed.ready else 1
+        if said_before(
+            lambda: estimated(store, wanted),
+            foreseen,
+            only=only_estimate,
+            live=wanted.live,
+            as_json=as_json,
+        ):
+            return 0
+        view = _drained(probing(store, wanted))
+    if as_json:
+        print_json(view)
+    else:
+        print_probe(console(), view)
+    refuse_unfinished(view.ended)
+    refuse_unanswered(wanted=True, answers=view.asked + view.kept)
+    return 0 if view.classification is not None else 1
+
+
+def _refuse_strays(
+    probe: str | None, constraint: str | None, summary: str | None, *, only_estimate: bool
+) -> None:
+    """Raises UsageError for a text that the probe has no place for."""
+    if constraint is not None and probe not in (None, "constraint"):
+        raise click.UsageError(f"--constraint is said by the probe constraint, not by {probe}")
+    if summary is not None and probe not in (None, "summary", "midpoint"):
+        raise click.UsageError(f"--summary is given by summary and midpoint, not by {probe}")
+    if only_estimate and probe is None:
+        raise click.UsageError("the list has the estimates; --estimate needs --probe")
+
+
+def _written(given: str | None) -> str | None:
+    if given is None or given == ASK:
+        return None
+    return written.from_file(Path(given))
+
+
+def _drained(work: Iterator[ProbeView]) -> ProbeView:
+    """The probe to its end, with a status line where stderr is a terminal."""
+    out = console(err=True)
+    last: ProbeView | None = None
+    with out.status("asking") as status:
+        for view in work:
+            last = view
+            usd = format.usd(view.spent_usd, complete=view.spent_complete)
+            status.update(f"{view.probe} at step {view.step}, {view.asked} asked, {usd}")
+    assert last is not None
+    return last
+
+
+# --- the log
+
+
+def _show_log(store: Store, trace: str | None, *, as_json: bool) -> int:
+    lines = result.kept(store)
+    if trace is not None:
+        lines = [each for each in lines if trace in (each.task, each.trace[: len(trace)])]
+    if as_json:
+        print_json([_as_json(each) for each in lines])
+    elif lines:
+        click.echo(" | ".join(result.COLUMNS))
+        for each in lines:
+            click.echo(format.one_line(each.line))
+    else:
+        click.echo("no probe was run yet", err=True)
+    return 0 if lines else 1
+
+
+def _as_json(line: result.LogLine) -> dict[str, Any]:
+    """The columns by name, unknown as null, with what they rest on."""
+    return {
+        "date": line.date,
+        "task_id": line.task,
+        "symptom": line.symptom,
+        "assumed": line.assumed,
+        "probe": line.probe,
+        "result": line.result,
+        "classification": line.classification,
+        "intervention": line.intervention,
+        "trace": line.trace,
+        "step": line.step,
+        "model": line.model,
+        "oracle": line.oracle,
+        "control": list(line.control),
+        "edited": list(line.edited),
+        "digest": line.digest,
+        "at_ns": line.at_ns,
+    }
+
+
+_WIDTH = 60
+_LINES = 12
+
+
+# --- which probes
+
+
+def print_offers(out: Console, view: ProbesView) -> None:
+    """The symptom, every probe with its price, and what those that fit would put in."""
+    name = format.one_line(view.task or view.trace[:8])
+    for line in _heading(view, name):
+        out.print(Text(format.plain(line), "bold"), soft_wrap=True)
+    if view.notice is not None:
+        out.print(Text(format.plain(view.notice), "yellow"), soft_wrap=True)
+    if not view.offers:
+        return
+    out.print()
+    head = ["", "probe", "tells apart", "by one change", "calls", "cost"]
+    print_table(out, head, [_offer_cells(each, view) for each in view.offers])
+    out.print()
+    for each in view.offers:
+        if each.fits:
+            _print_offer(out, each)
+    samples = f"{format.count(view.k, 'sample')} an arm"
+    if view.model is None:
+        unknown = f"{samples} · the trace does not say which model answered: --model names one"
+        out.print(Text(f"{unknown}, to run a probe and to know what it costs", "yellow"),
+                  soft_wrap=True)  # fmt: skip
+    else:
+        out.print(Text(f"{samples} · {view.model}", "dim"))
+
+
+def _heading(view: ProbesView, name: str) -> Iterator[str]:
+    if view.unfit is not None:
+        yield f"{name}: {view.unfit}"
+    for noted in view.symptoms:
+        yield f"{name}: {noted.symptom} (step {view.step}): {noted.why}"
+
+
+def _offer_cells(offer: ProbeOffer, view: ProbesView) -> list[Text | str]:
+    mark = "▸" if offer.fits and offer.why_not is None else " "
+    style = "" if offer.fits else "dim"
+    apart = " or ".join(offer.candidates)
+    calls, cost = _price(offer.estimate, local=view.model == label(DEMO))
+    cells = [mark, offer.name, apart, offer.why_not or offer.change, calls, cost]
+    return [Text(format.cut(format.one_line(cell), _WIDTH), style) for cell in cells]
+
+
+def _price(found: Estimate | None, *, local: bool) -> tuple[str, str]:
+    if found is None:
+        return format.UNKNOWN, format.UNKNOWN
+    stored = f" ({found.stored} stored)" if found.stored else ""
+    return f"{found.calls}{stored}", "free" if local else format.usd(found.usd)
+
+
+def _print_offer(out: Console, offer: ProbeOffer) -> None:
+    """What a probe that fits would put in, and the command that runs it."""
+    if offer.why_not is not None:
+        out.print(Text(format.plain(f"{offer.name}: {offer.why_not}"), "yellow"), soft_wrap=True)
+        return
+    out.print(Text(f"{offer.name} puts in ({format.one_line(offer.by)}):", "dim"), soft_wrap=True)
+    _print_text(out, offer.text)
+    out.print(Text(shlex.join(with_database(offer.command))), soft_wrap=True)
+    out.print()
+
+
+def _print_text(out: Console, text: str) -> None:
+    lines = format.plain(text).splitlines()
+    for line in lines[:_LINES]:
+        out.print(Text(f"  {line}"), soft_wrap=True)
+    if len(lines) > _LINES:
+        more = format.count(len(lines) - _LINES, "more line")
+        out.print(Text(f"  … {more} (--json)", "dim"), soft_wrap=True)
+
+
+# --- one probe
+
+
+def print_probe(out: Console, view: ProbeView) -> None:
+    """The sentence, why, what was put in, the steps, the line of the log."""
+    out.print(Text(format.plain(view.sentence), "bold"), soft_wrap=True)
+    if view.classification is not None:
+        out.print(Text(format.plain(view.why)), soft_wrap=True)
+    for notice in view.notices:
+        out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
+    out.print()
+    out.print(Text(f"put in ({format.one_line(view.by)}):", "dim"), soft_wrap=True)
+    _print_text(out, view.text)
+    out.print()
+    print_table(out, ["step", "", "control", "with the probe"], [_step(r) for r in view.rows])
+    out.print()
+    if view.line is not None:
+        out.print(Text(format.plain(view.line.line)), soft_wrap=True)
+    spent = format.usd(view.spent_usd, complete=view.spent_complete)
+    judged = f", judged by {view.test.oracle}" if view.test is not None else ""
+    foot = (
+        f"answered by {view.model}{judged} · {format.count(view.k, 'sample')} an arm at step"
+        f" {view.step} · {view.asked} asked, {view.kept} kept · spent {spent}"
+    )
+    out.print(Text(format.plain(foot), "dim"), soft_wrap=True)
+
+
+def _step(row: ReplayRow) -> list[Text | str]:
+    style = "dim" if row.dimmed else ""
+    control = row.control.mostly.phrase if row.control else row.refused or format.UNKNOWN
+    edited = row.edited.mostly.phrase if row.edited else row.edited_refused or format.UNKNOWN
+    cells = [str(row.step), "◆" if row.at_break else "", control, edited]
+    return [Text(format.cut(format.one_line(cell), _WIDTH), style) for cell in cells]

@@ -1,0 +1,270 @@
+"""Probes of one run, from the options to the views: `arc probe` drains them, a screen posts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+
+from msgspec import structs
+
+from arc_tui.experiments.locked_view import edit_diff, replay_rows
+from arc_tui.features.probes.plan import (
+    Case,
+    Wanted,
+    asked_for,
+    case_of,
+    chosen,
+    command_of,
+    cost_of,
+    known_model,
+    model_of,
+    other_symptom,
+    preset_of,
+    sampling_of,
+    trace_of,
+)
+from arc_tui.features.replay.run import BETWEEN_VIEWS_S
+from arc_tui.views.probe_offers import ProbeOffer, ProbesView, ProbeView, in_order, offer, sentence
+from replay import kept as replays
+from replay.compare.rules import PLAIN
+from replay.errors import BadEdit
+from replay.locked import run as locked
+from replay.locked.estimate import Estimate
+from replay.locked.result import core
+from replay.locked.row import Models
+from replay.locked.tally import StepResult
+from replay.locked.verdict import summary as summed
+from replay.models.cached import Cached
+from replay.models.choose import default_name, label
+from replay.store import edits
+from replay.store.handle import Store
+from replay.store.rows import step_rows
+from taxonomy.detectors import detector_at
+from taxonomy.probes import result as log
+from taxonomy.probes.presets import Preset, Unfit, cut_of
+from taxonomy.probes.result import Decided, LogLine, meaning, outcome
+from taxonomy.probes.symptoms import ProbeEntry, unfit
+
+# --- which probes
+
+
+def offered(store: Store, wanted: Wanted, *, fitting: bool = False) -> ProbesView:
+    """The symptom and the probes with what each would cost; only the `fitting` ones where so asked.
+
+    Asks nothing. Where no model is known, nor is what it would cost. Raises NotFound where there is
+    no such run or step.
+    """
+    trace = trace_of(store, wanted)
+    case, notice = case_of(store, wanted, trace)
+    model, refused = known_model(store, wanted, trace)
+    name = model.name if model is not None else wanted.model or default_name(trace)
+    named = None if name is None else label(name)
+    if case is None:
+        return ProbesView(
+            trace=trace.id,
+            task=trace.header.task,
+            step=None,
+            symptoms=(),
+            unfit="no step is known where it broke (--step N names it)",
+            offers=(),
+            model=named,
+            k=wanted.samples,
+            notice=notice,
+        )
+    probes = in_order(case.noted)
+    if fitting:
+        probes = probes[: len(case.noted)]
+    return ProbesView(
+        trace=case.trace.id,
+        task=case.trace.header.task,
+        step=case.step,
+        symptoms=case.noted,
+        unfit=None if case.noted else unfit(case.said, case.trace, case.step),
+        offers=tuple(_offer(case, probe, wanted, model, refused) for probe in probes),
+        model=named,
+        k=wanted.samples,
+        notice=case.notice,
+        broke=case.broke,
+    )
+
+
+def _offer(
+    case: Case, probe: ProbeEntry, wanted: Wanted, model: Cached | None, refused: str | None
+) -> ProbeOffer:
+    """One probe, with the summary a model would write left open until it is written. `refused`
+    says why no model can be asked."""
+    made = preset_of(case, probe, wanted, None)
+    if refused is not None and not isinstance(made, Unfit):
+        made = Unfit(probe=probe, why=refused)
+    cost = None
+    if not isinstance(made, Unfit) and model is not None:
+        cost = cost_of(case, made, wanted, model)
+    shown = offer(made, case.noted, cost, command_of(case, probe, wanted))
+    if wanted.ask_summary and shown.text and cut_of(probe, case.trace, case.step) is not None:
+        writer = "the model" if model is None else label(model.name)
+        return structs.replace(shown, text="", by=f"{writer} is asked to write it, once")
+    return shown
+
+
+def estimated(store: Store, wanted: Wanted) -> Estimate:
+    """What the probe would ask and cost. Asks nothing. Raises as `probing` does before it asks."""
+    case, probe = chosen(store, wanted)
+    model = model_of(store, structs.replace(wanted, live=False), case.trace)
+    made = preset_of(case, probe, wanted, None)
+    if isinstance(made, Unfit):
+        raise BadEdit(f"probe {probe.name}: {made.why}")
+    return cost_of(case, made, wanted, model)
+
+
+# --- one probe
+
+
+def probing(
+    store: Store, wanted: Wanted, *, hold: Callable[[Cached], object] | None = None
+) -> Generator[ProbeView]:
+    """Run the probe: the view whenever more is known, the last one with the line of the log.
+
+    What was answered is kept: run again, it asks only what is missing. A probe that was cut short
+    leaves no line. `hold` is given the model, for another thread to stop. Raises NotFound, BadEdit
+    where the probe cannot be made of this run, ModelRefused, OfflineMiss and Stopped.
+    """
+    case, probe = chosen(store, wanted)
+    model = model_of(store, wanted, case.trace)
+    with model:
+        if hold is not None:
+            hold(model)
+        written = asked_for(case, probe, wanted, model)
+        made = preset_of(case, probe, wanted, written)
+        if isinstance(made, Unfit):
+            raise BadEdit(f"probe {probe.name}: {made.why}", other_symptom(case, probe))
+        made = structs.replace(made, edit=edits.save(store, made.edit))
+        work = _Work(store, case, made, wanted, model)
+        yield from work.views()
+
+
+class _Work:
+    """A probe under way: what is in so far, as a view."""
+
+    def __init__(
+        self, store: Store, case: Case, made: Preset, wanted: Wanted, model: Cached
+    ) -> None:
+        self._store = store
+        self._case = case
+        self._made = made
+        self._wanted = wanted
+        self._model = model
+        self._results: dict[int, StepResult] = {}
+        self._sampling = sampling_of(made, wanted)
+        self._masked = {
+            row.step: row.masked for row in step_rows(store, case.trace.id) if row.masked
+        }
+        self._diff = edit_diff(case.trace, made.edit, {made.step})
+
+    def views(self) -> Generator[ProbeView]:
+        models = Models.one(self._model)
+        shown = 0.0
+        going = locked.replay(
+            self._case.trace,
+            self._made.edit,
+            models,
+            sampling=self._sampling,
+            steps=self._made.steps,
+            oracle=detector_at(self._case.trace, self._case.said.findings, self._made.step),
+        )
+        for result in going:
+            self._results[result.step] = result
+            if time.monotonic() - shown >= BETWEEN_VIEWS_S:
+                yield self._view()
+                shown = time.monotonic()
+        results = list(self._results.values())
+        ended = next((each.ended for each in results if each.ended is not None), None)
+        if ended is not None:
+            yield self._view(ended=ended)
+            return
+        kept = core(
+            self._case.trace,
+            self._made.edit,
+            models,
+            results,
+            sampling=self._sampling,
+            steps=self._made.steps,
+            rules=PLAIN,
+        )
+        digest = replays.keep(self._store, kept)
+        yield self._view(line=log.keep(self._store, self._line(digest)))
+
+    def _found(self) -> Decided:
+        row = self._results.get(self._made.step)
+        cut = cut_of(self._made.probe, self._case.trace, self._made.step)
+        return outcome(row, self._case.trace, cut)
+
+    def _line(self, digest: str) -> LogLine:
+        probe, found = self._made.probe, self._found()
+        test = found.test
+        means = meaning(probe, found.result)
+        return LogLine(
+            trace=self._case.trace.id,
+            task=self._case.trace.header.task,
+            step=self._made.step,
+            symptom=probe.symptom.value,
+            assumed=self._assumed,
+            probe=probe.name,
+            result=found.result,
+            classification=means.classification if means is not None else None,
+            intervention=means.intervention if means is not None else None,
+            model=self._model.name,
+            oracle=test.oracle if test is not None else "",
+            control=(test.control, test.control_n) if test is not None else (0, 0),
+            edited=(test.edited, test.edited_n) if test is not None else (0, 0),
+            digest=digest,
+        )
+
+    @property
+    def _assumed(self) -> bool:
+        return self._made.probe.symptom not in {each.symptom for each in self._case.noted}
+
+    def _view(self, *, line: LogLine | None = None, ended: str | None = None) -> ProbeView:
+        made, probe = self._made, self._made.probe
+        results = list(self._results.values())
+        verdict = summed(results, made.step, notice=self._case.notice, masked=self._masked)
+        found = self._found()
+        done = line is not None
+        return ProbeView(
+            trace=self._case.trace.id,
+            step=made.step,
+            probe=probe.name,
+            symptom=probe.symptom.value,
+            assumed=self._assumed,
+            candidates=probe.candidates,
+            change=probe.change,
+            text=made.text,
+            by=made.by,
+            diff=self._diff,
+            model=label(self._model.name),
+            sentence=sentence(probe, found, done=done, ended=ended),
+            result=found.result if done else "undecided",
+            why=found.why,
+            test=found.test,
+            p=found.p,
+            likely=found.likely,
+            classification=line.classification if line is not None else None,
+            intervention=line.intervention if line is not None else None,
+            rows=replay_rows(results, verdict, self._masked),
+            notices=(*made.notices, *self._notices(), *verdict.notices),
+            line=line,
+            k=self._wanted.samples,
+            asked=self._model.asks,
+            kept=self._model.hits,
+            spent_usd=self._model.usd,
+            spent_complete=self._model.usd_complete,
+            done=done,
+            ended=ended,
+            digest=line.digest if line is not None else None,
+        )
+
+    def _notices(self) -> Generator[str]:
+        if self._assumed:
+            yield (
+                f"the symptom “{self._made.probe.symptom}” was not seen in this run: the reading"
+                " holds only if you saw it"
+            )

@@ -1,0 +1,105 @@
+"""Where a probe stands, as one value, and what the screen says of it first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from arc_tui.features.probes.plan import Wanted
+from arc_tui.ui import format
+from arc_tui.views.probe_offers import LOCAL, NO_PROBES, ProbeOffer, ProbesView, ProbeView
+from replay.errors import ArcError
+
+
+class ProbeStage(Struct, frozen=True, eq=False, kw_only=True):
+    """The probes of a step, the one that is looked at (`chosen`, by name), and how far one is.
+
+    `trouble` is why it goes no further, None where nothing is wrong.
+    """
+
+    wanted: Wanted
+    at: Literal["loading", "ready", "asking", "stopping", "stopped", "failed", "done"] = "loading"
+    listed: ProbesView = NO_PROBES
+    chosen: str = ""
+    view: ProbeView | None = None
+    trouble: ArcError | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.at in ("asking", "stopping")
+
+    @property
+    def local(self) -> bool:
+        """Is all of it asked on this machine, for free?"""
+        return self.listed.model == LOCAL
+
+    @property
+    def offer(self) -> ProbeOffer | None:
+        """The probe that is looked at."""
+        return self.offered(self.chosen)
+
+    @property
+    def place(self) -> int:
+        """Which of the probes is looked at."""
+        names = [each.name for each in self.listed.offers]
+        return names.index(self.chosen) if self.chosen in names else 0
+
+    def offered(self, name: str) -> ProbeOffer | None:
+        """The probe of that name."""
+        return next((each for each in self.listed.offers if each.name == name), None)
+
+    def can(self, name: str) -> bool:
+        """Can the probe be run now?"""
+        found = self.offered(name)
+        waits = self.running or self.at == "loading"
+        return found is not None and found.why_not is None and not waits
+
+    @property
+    def title(self) -> str:
+        """Which step of which run."""
+        task = f" of {format.one_line(self.listed.task)}" if self.listed.task else ""
+        return f"probe step {self.wanted.step}{task}"
+
+    @property
+    def first(self) -> str:
+        """What is to be said first: how it stands, or how the failure shows."""
+        if self.trouble is not None:
+            return f"{self.trouble.message[:1].upper()}{self.trouble.message[1:]}."
+        if self.at == "stopped" and (self.view is None or self.view.ended is None):
+            return "Stopped: no cause is named. What was answered is kept."
+        if self.at in ("asking", "stopping") and self.view is None:
+            return "Asking."
+        if self.view is not None:
+            return self.view.sentence
+        if self.at == "loading":
+            return "Looking what this step allows."
+        return self._symptom
+
+    @property
+    def _symptom(self) -> str:
+        said = self.listed.symptoms
+        if said:
+            return f"Symptom: {'; '.join(f'{each.symptom} ({each.why})' for each in said)}."
+        why = self.listed.unfit or "no symptom is known"
+        return f"{why[:1].upper()}{why[1:]}."
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What stands against it."""
+        return tuple(self._notices())
+
+    def _notices(self) -> Iterator[str]:
+        if self.trouble is not None and self.trouble.hint:
+            yield self.trouble.hint
+        broke = self.listed.broke
+        if self.view is not None:
+            yield from self.view.notices
+        elif broke is not None and broke != self.wanted.step:
+            yield f"the run is taken to have broken at step {broke}, not here"
+        if self.view is None and self.listed.notice is not None:
+            yield self.listed.notice
+
+
+EMPTY_PROBE = ProbeStage(wanted=Wanted(trace=""))

@@ -1,0 +1,187 @@
+"""The probes by their letters: what each tells apart, what it would ask, what it changes.
+
+The first lines of a probe: how the failure shows, or what a probe came to; then what stands
+against it.
+
+A probe in full as a document: before it is run what it would do, afterwards what it came to.
+Pure.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from functools import partial
+
+from rich.text import Text
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.features.probes.state import EMPTY_PROBE, ProbeStage
+from arc_tui.ui import format
+from arc_tui.ui.document import EMPTY, Block, Document, Item, Keyed
+from arc_tui.ui.format import spread
+from arc_tui.ui.key_names import key_of, keyed
+from arc_tui.ui.styles import KEY_CAP, FewLines, Inked, folded, noticed
+from arc_tui.views.probe_offers import ProbeOffer, ProbeView, arms, between, price, readings, spent
+
+NAME = 12
+"""Cells of a probe's name."""
+
+INDENT = 7
+"""Cells before the second line of a probe."""
+
+WIDE = 90
+"""Cells from which on there is room for the names."""
+
+TALL = 30
+"""Rows of a terminal from which on what a probe changes has a line of its own here."""
+
+
+class ProbeRows(Inked):
+    """The probes of a step: `●` where its symptom was seen; one that cannot be made says why.
+
+    A click looks at one; only its letter runs it.
+    """
+
+    ALLOW_SELECT = False
+    INKS = {
+        "key": KEY_CAP,
+        "off": "$quiet",
+        "name": "bold",
+        "quiet": "$quiet",
+        "chosen": "on $cursor-dim",
+    }
+
+    stage: reactive[ProbeStage] = reactive(EMPTY_PROBE, layout=True)
+
+    class Picked(Message):
+        """A probe is to be looked at."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    @property
+    def _each(self) -> int:
+        """Lines of one probe; what came of one needs the room more."""
+        return 2 if self.app.size.height >= TALL and self.stage.view is None else 1
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        del container, viewport, width
+        return len(self.stage.listed.offers) * self._each
+
+    def render(self) -> Text:
+        return Text("\n").join(self._lines(self.content_size.width))
+
+    def _lines(self, width: int) -> Iterator[Text]:
+        for offer in self.stage.listed.offers:
+            yield self._line(offer, width)
+            if self._each > 1:
+                words = Text(f"{' ' * INDENT}{offer.why_not or offer.change}", self.ink("quiet"))
+                words.truncate(width, overflow="ellipsis")
+                yield words
+
+    def _line(self, offer: ProbeOffer, width: int) -> Text:
+        chosen = offer is self.stage.offer
+        off = offer.why_not is not None
+        style = self.ink("name" if offer.fits and not off else "quiet")
+        named = f"{offer.name:<{NAME}}" if width >= WIDE else ""
+        left = Text.assemble(
+            ("▸" if chosen else " "),
+            (
+                f" {key_of(self.screen, f'probe.{offer.name}', offer.key)} ",
+                self.ink("off" if off else "key"),
+            ),
+            (f" {'●' if offer.fits else '○'} {named}{format.one_line(between(offer))}", style),
+        )
+        right = Text(_aside(offer, self.stage.listed.model), self.ink("quiet"))
+        line = spread(left, right, width)
+        if chosen:
+            line.stylize(self.ink("chosen"))
+        return line
+
+    def on_click(self, event: events.Click) -> None:
+        place = (event.y - self.gutter.top) // self._each
+        offers = self.stage.listed.offers
+        if 0 <= place < len(offers):
+            self.post_message(self.Picked(offers[place].name))
+
+
+def _aside(offer: ProbeOffer, model: str | None) -> str:
+    """What it would cost; where it cannot be made, that."""
+    return price(offer, model) or "cannot be made"
+
+
+class ProbeHead(FewLines):
+    """The sentence in bold, the notices under it."""
+
+    INKS = {"first": "bold", "trouble": "bold $bad", "notice": "$warning"}
+
+    stage: reactive[ProbeStage] = reactive(EMPTY_PROBE, layout=True)
+
+    @override
+    def lines(self, width: int) -> list[Text]:
+        stage, said = self.stage, partial(keyed, self.screen)
+        style = "trouble" if stage.trouble is not None else "first"
+        lines = [
+            (style, folded(said(stage.first), width)),
+            ("notice", noticed(map(said, stage.notices), width)),
+        ]
+        return self.inked(lines)
+
+
+TEXT = 400
+"""Characters of what is put in that are shown before it is opened."""
+
+MORE = "‹probe.samples› asks more often; another probe, or your own words (‹probe.words›), may tell"
+YOUR_WORDS = "‹probe.words› writes it here"
+
+
+def probe_page(stage: ProbeStage) -> Document:
+    """What is to be read of the probe that is looked at, or of the one that was asked."""
+    if stage.view is not None:
+        return tuple(_result(stage.view))
+    return tuple(_offer(stage.offer, stage)) if stage.offer is not None else EMPTY
+
+
+def _offer(offer: ProbeOffer, stage: ProbeStage) -> Iterator[Item]:
+    yield Block(text=offer.change, label=offer.name, style="head")
+    if not offer.fits:
+        unseen = f"{offer.symptom}, which was not seen here: it counts only if you saw it"
+        yield Block(text=unseen, label="symptom", style="candidate")
+    if offer.why_not is not None:
+        aside = YOUR_WORDS if offer.name == "constraint" else ""
+        yield Keyed(text=format.plain(offer.why_not), label="cannot", style="error", aside=aside)
+        return
+    for shown in readings(offer):
+        yield Block(text=shown, label="would mean")
+    yield from _put_in(offer.text, offer.by)
+    k = format.count(stage.listed.k, "sample")
+    whom = format.one_line(stage.listed.model or "a model that you name")
+    yield Block(text=f"{k} with and {k} without, by {whom}", label="asks", style="quiet")
+    yield Block(text=format.one_line(shlex.join(offer.command)), label="command", style="quiet")
+
+
+def _put_in(text: str, by: str) -> Iterator[Item]:
+    """What is put in, and where that comes from."""
+    yield Block(text=format.plain(text), label="puts in", key="put in", shown=TEXT)
+    yield Block(text=format.one_line(by), label="from", style="quiet")
+
+
+def _result(view: ProbeView) -> Iterator[Item]:
+    for arm, shown in arms(view):
+        yield Block(text=shown, label=arm, style="head")
+    if view.done and view.classification is None:
+        yield Keyed(text=MORE, label="then")
+    if view.classification is not None:
+        yield Block(text=format.plain(view.why), label="because")
+    if view.test is not None:
+        yield Block(text=format.one_line(view.test.oracle), label="judged by", style="quiet")
+    yield Block(text=spent(view), label="answered by", style="quiet")
+    if view.line is not None:
+        yield Block(text=format.one_line(view.line.line), label="log", style="quiet")
+    yield from _put_in(view.text, view.by)

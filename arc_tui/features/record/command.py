@@ -1,0 +1,264 @@
+"""`arc record -- CMD`: run a command, and keep what it asks models exactly as it asked.
+
+`arc listen` and `arc hook`: runs as they happen, and how an agent is made to send them.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from arc_tui.cli import console, db_option, unlock
+from arc_tui.extras import require
+from arc_tui.features.record.live import LOOPBACK, PORT
+from arc_tui.places import database
+from arc_tui.ui.format import count, cut, one_line
+
+if TYPE_CHECKING:
+    from arc_tui.features.record.live import Written
+    from arc_tui.features.record.recording import Recorded
+
+
+SHOWN = 5
+"""Runs that are told one by one."""
+
+UNUSED = (
+    "nothing was recorded: the command called no model by ANTHROPIC_BASE_URL or OPENAI_BASE_URL"
+)
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--task", help="What the command is to do; runs of one task are compared.")
+@click.option("--variant", help="Which version of the agent it is.")
+@click.option("--title", help="A title; by default what the user first says.")
+@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label; repeatable.")
+@click.option("--split", is_flag=True, help="Make a run of every conversation.")
+@db_option
+@click.pass_context
+def record(
+    ctx: click.Context,
+    command: tuple[str, ...],
+    task: str | None,
+    variant: str | None,
+    title: str | None,
+    labels: tuple[str, ...],
+    split: bool,
+    db: Path | None,
+) -> int:
+    """Run COMMAND and record its calls of models, exactly.
+
+    It finds a proxy on 127.0.0.1 under ANTHROPIC_BASE_URL and OPENAI_BASE_URL, which passes
+    everything on as it is. `arc` beside it shows the run while it grows. The exit code is the
+    command's.
+
+    Needs the extra `serve`: pip install 'arc-tui[serve]'
+    """
+    import asyncio
+
+    from arc_tui.features.record import recording
+    from replay.formats.source import mended
+    from replay.recorder.recording import About
+    from replay.written import refuse_halves
+
+    require("arc record", "aiohttp", "multidict", "truststore", "yarl")
+    # What the server remarks of a broken connection would land in the command's own output.
+    logging.getLogger("aiohttp").addHandler(logging.NullHandler())
+    refuse_halves(task, variant, title, *labels)
+    about = About(
+        title=title,
+        task=task,
+        variant=variant,
+        labels={"command": mended(shlex.join(command)), **dict(map(_label, labels))},
+    )
+    path = database(db or ctx.find_root().obj)
+    try:
+        done = asyncio.run(recording.record(path, command, about, apart=split))
+    except recording.CannotRun as error:
+        click.echo(f"arc: {one_line(error.message)}", err=True)
+        return error.code
+    _say(done, ["--db", str(path)] if db else [])
+    return done.code
+
+
+def _label(given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not name or not equals:
+        raise click.UsageError(f"--label {given!r} is not NAME=VALUE")
+    return name, value
+
+
+def _say(done: Recorded, where: list[str]) -> None:
+    """What was recorded, on stderr: stdout is the command's."""
+    for written in done.traces[:SHOWN]:
+        title = cut(one_line(written.title or "untitled"), 60)
+        size = count(written.steps, "step")
+        click.echo(f"recorded {written.id[:8]}  {title}: {size}", err=True)
+    if len(done.traces) > SHOWN:
+        click.echo(f"… and {count(len(done.traces) - SHOWN, 'more run')}", err=True)
+    if done.unread:
+        click.echo(f"{count(done.unread, 'call')} could not be read", err=True)
+    if done.trouble is not None:
+        click.echo(f"arc: not everything could be kept: {one_line(done.trouble)}", err=True)
+    if not done.traces:
+        if done.trouble is None and not done.unread:
+            click.echo(UNUSED, err=True)
+        return
+    after = ["arc", "show", done.traces[0].id[:8]] if len(done.traces) == 1 else ["arc", "ls"]
+    click.echo(f"next: {shlex.join([*after, *where])}", err=True)
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True,
+    help="The port on 127.0.0.1; 0 takes a free one.",
+)  # fmt: skip
+@db_option
+@click.pass_context
+def listen(ctx: click.Context, port: int, db: Path | None) -> int:
+    """Receive traces over OTLP/HTTP while agents run, until ctrl-c.
+
+    `arc` beside it shows them as they grow; `arc hook` says how an agent sends there.
+
+    Needs the extra `serve`: pip install 'arc-tui[serve]'
+    """
+    import asyncio
+
+    require("arc listen", "aiohttp")
+    path = database(db or ctx.find_root().obj)
+    unlock(path)
+    heard = _Heard(path)
+    asyncio.run(_listen(path, port, heard))
+    heard.say_end()
+    return 0
+
+
+async def _listen(path: Path, port: int, heard: _Heard) -> None:
+    import asyncio
+
+    from arc_tui.features.record import listening
+
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # where loops know no signals, ctrl-c ends it at once
+            loop.add_signal_handler(each, stop.set)
+    await listening.listen(path, port=port, ready=heard.say_ready, tell=heard.say, stop=stop)
+
+
+class _Heard:
+    """What was received, told as it comes: traces on stdout, the rest on stderr."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._out = console()
+        self._traces: dict[str, Written] = {}
+
+    def say_ready(self, port: int) -> None:
+        click.echo(f"listening on http://{LOOPBACK}:{port}, writing {self._path}", err=True)
+        click.echo(
+            "`arc hook` says how agents send here · `arc` shows them · ctrl-c ends", err=True
+        )
+
+    def say(self, written: Written) -> None:
+        name = cut(one_line(written.title or "untitled"), 60)
+        if written.state == "refused":
+            click.echo(f"arc: {one_line(written.why)}", err=True)
+            return
+        self._traces[written.id] = written
+        size = f"{count(written.steps, 'step')}, {count(written.spans, 'span')}"
+        if written.state == "begun":
+            self._out.print(f"● {written.id[:8]}  {name}", soft_wrap=True)
+        elif written.state == "over":
+            self._out.print(f"✓ {written.id[:8]}  {name}: {size}", soft_wrap=True)
+
+    def say_end(self) -> None:
+        spans = sum(written.spans for written in self._traces.values())
+        click.echo(
+            f"{count(len(self._traces), 'trace')}, {count(spans, 'span')} received", err=True
+        )
+
+
+CLAUDE_CODE = """\
+# Claude Code: in the shell that starts it, or under "env" in its settings.json
+export CLAUDE_CODE_ENABLE_TELEMETRY=1
+export CLAUDE_CODE_ENHANCED_TELEMETRY_BETA=1
+export OTEL_TRACES_EXPORTER=otlp
+export OTEL_LOGS_EXPORTER=otlp
+export OTEL_METRICS_EXPORTER=none
+export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
+export OTEL_EXPORTER_OTLP_ENDPOINT={endpoint}
+export OTEL_LOGS_EXPORT_INTERVAL=1000
+# what was asked, and what tools were given and gave; without these only figures are sent
+export OTEL_LOG_USER_PROMPTS=1
+export OTEL_LOG_TOOL_DETAILS=1
+export OTEL_LOG_TOOL_CONTENT=1
+# a session that runs without telemetry can be followed in its own file:
+#   arc import --follow ~/.claude/projects
+"""
+
+GENERIC = """\
+# any agent with an OpenTelemetry SDK that exports over OTLP
+export OTEL_TRACES_EXPORTER=otlp
+export OTEL_LOGS_EXPORTER=otlp
+export OTEL_METRICS_EXPORTER=none
+export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
+export OTEL_EXPORTER_OTLP_ENDPOINT={endpoint}
+export OTEL_BSP_SCHEDULE_DELAY=1000
+# messages, where the instrumentation follows the GenAI conventions
+export OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true
+"""
+
+PYTHON = """\
+# Python: pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+provider = TracerProvider()
+provider.add_span_processor(
+    BatchSpanProcessor(
+        OTLPSpanExporter(endpoint="{endpoint}/v1/traces"), schedule_delay_millis=1000
+    )
+)
+trace.set_tracer_provider(provider)
+"""
+
+NODE = """\
+// Node: npm install @opentelemetry/sdk-node @opentelemetry/exporter-trace-otlp-proto
+import {{ OTLPTraceExporter }} from '@opentelemetry/exporter-trace-otlp-proto';
+import {{ NodeSDK }} from '@opentelemetry/sdk-node';
+
+const sdk = new NodeSDK({{
+  traceExporter: new OTLPTraceExporter({{ url: '{endpoint}/v1/traces' }}),
+}});
+sdk.start();
+process.on('beforeExit', () => sdk.shutdown());
+"""
+
+HOOKS = {"claude-code": CLAUDE_CODE, "env": GENERIC, "python": PYTHON, "node": NODE}
+"""Settings by the word that asks for them; `{endpoint}` is where `arc listen` listens."""
+
+
+@click.command()
+@click.argument("agent", required=False, type=click.Choice(list(HOOKS)))
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=PORT, show_default=True,
+    help="The port that `arc listen` was given.",
+)  # fmt: skip
+def hook(agent: str | None, port: int) -> int:
+    """Print what makes an agent send its traces to `arc listen`. Nothing is written.
+
+    AGENT chooses one; all are printed otherwise. `eval "$(arc hook claude-code)"` sets it in a
+    shell.
+    """
+    chosen = [agent] if agent is not None else list(HOOKS)
+    endpoint = f"http://{LOOPBACK}:{port}"
+    click.echo("\n".join(HOOKS[each].format(endpoint=endpoint) for each in chosen), nl=False)
+    return 0

@@ -1,0 +1,237 @@
+"""A command run behind a proxy that records what it asks models.
+
+The proxy's thread passes on and overhears; another one writes, never more than half of the time.
+The last of an answer is passed on when its call is committed: a kill of this process takes no call
+that the command has whole.
+The command has the terminal to itself: its input and output are ours, and ctrl-c is its affair.
+Whatever goes wrong with the recording, the command goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+
+from arc_tui.features.record.live import LEAST_PAUSE_S, LOOK_S, Commits, Desk, Written, first_of
+from replay.errors import ArcError
+from replay.models.protocol import OFFICIAL
+from replay.recorder.exchange import RecordedExchange
+from replay.recorder.recording import About, Log
+from replay.store.handle import now_ns
+
+_T = TypeVar("_T")
+
+NOT_FOUND, NOT_ALLOWED, BY_SIGNAL = 127, 126, 128
+"""What shells give for a command that is not there, cannot be run, was ended by a signal."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_PROVIDERS = (
+    ("anthropic", "ANTHROPIC_BASE_URL", OFFICIAL),
+    ("openai", "OPENAI_BASE_URL", "https://api.openai.com/v1"),
+)
+
+
+class Recorded(Struct, frozen=True, kw_only=True):
+    """What came of it: the command's exit code, the traces, how many calls could not be read, and
+    why something could not be kept."""
+
+    code: int
+    traces: tuple[Written, ...] = ()
+    unread: int = 0
+    trouble: str | None = None
+
+
+class CannotRun(ArcError):
+    """The command did not start; `code` is what a shell would give."""
+
+    def __init__(self, command: str, error: OSError) -> None:
+        why = (error.strerror or str(error)).lower()
+        super().__init__(f"{command}: cannot be run: {why}")
+        self.code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_ALLOWED
+
+
+async def record(
+    path: Path, command: Sequence[str], about: About, *, apart: bool = False
+) -> Recorded:
+    """Run a command and record what it asks into a database.
+
+    Raises CannotRun where there is no such command, StoreUnusable where there is no database, and
+    ArcError where a provider's address in the environment is none.
+    """
+    from arc_tui.features.record.proxy import Provider, Proxy
+
+    providers = tuple(
+        Provider(name, variable, os.environ.get(variable) or official)
+        for name, variable, official in _PROVIDERS
+    )
+    heard: list[RecordedExchange] = []
+    commits = Commits()
+
+    def take(each: RecordedExchange) -> Awaitable[bool]:
+        heard.append(each)
+        return commits.awaited()
+
+    with ThreadPoolExecutor(1, thread_name_prefix="arc-desk") as thread:
+        scribe = _Scribe(thread, about, apart=apart)
+        await scribe.open(path)
+        try:
+            async with Proxy(providers, take) as proxy:
+                child = await _begun(command, {**os.environ, **_direct(proxy.environment())})
+                code = await _while_it_runs(child, heard, commits, scribe)
+                with commits.committing():  # for who still waits: a child of the command
+                    await scribe.write(heard)
+            await scribe.write(heard)
+            await scribe.end()
+        finally:
+            await scribe.close()
+    return Recorded(
+        code=code,
+        traces=tuple(scribe.traces.values()),
+        unread=scribe.unread,
+        trouble=scribe.trouble,
+    )
+
+
+def _direct(variables: Mapping[str, str]) -> dict[str, str]:
+    """With them, that what goes to this machine goes there directly."""
+    found = dict(variables)
+    for name in ("NO_PROXY", "no_proxy"):
+        hosts = [each for each in os.environ.get(name, "").split(",") if each]
+        found[name] = ",".join([*hosts, "127.0.0.1", "localhost"])
+    return found
+
+
+async def _begun(
+    command: Sequence[str], environment: Mapping[str, str]
+) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(*command, env=environment)
+    except OSError as error:
+        raise CannotRun(command[0], error) from error
+
+
+async def _while_it_runs(
+    child: asyncio.subprocess.Process,
+    heard: list[RecordedExchange],
+    commits: Commits,
+    scribe: _Scribe,
+) -> int:
+    """Write what is heard until the command ends; its exit code."""
+    ended = asyncio.Event()
+    waiting = asyncio.create_task(child.wait())
+    waiting.add_done_callback(lambda _: ended.set())
+    with _signals_for(child):
+        while not ended.is_set():
+            await first_of(commits.news, ended, seconds=LOOK_S)
+            began_s = time.monotonic()
+            with commits.committing():
+                await scribe.write(heard)
+            took_s = time.monotonic() - began_s
+            await first_of(ended, seconds=max(took_s, LEAST_PAUSE_S))
+        code = await waiting
+    return code if code >= 0 else BY_SIGNAL - code
+
+
+@contextmanager
+def _signals_for(child: asyncio.subprocess.Process) -> Iterator[None]:
+    """What would end us is for the command to decide. A terminal tells ctrl-c to both."""
+    loop = asyncio.get_running_loop()
+
+    def hand_on(number: signal.Signals) -> None:
+        told = number == signal.SIGINT and _has_terminal()
+        if not told and child.returncode is None:
+            child.send_signal(number)
+
+    with suppress(NotImplementedError):  # where loops know no signals, ctrl-c ends us too
+        for each in _SIGNALS:
+            loop.add_signal_handler(each, hand_on, each)
+    try:
+        yield
+    finally:
+        with suppress(NotImplementedError):
+            for each in _SIGNALS:
+                loop.remove_signal_handler(each)
+
+
+def _has_terminal() -> bool:
+    """Are we, and so the command, what a terminal tells of ctrl-c?"""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+class _Scribe:
+    """Writes what is heard, in a thread of its own. Trouble is remembered and nothing is lost by
+    it: at the end everything is written once more."""
+
+    def __init__(self, thread: ThreadPoolExecutor, about: About, *, apart: bool) -> None:
+        self.traces: dict[str, Written] = {}
+        self.trouble: str | None = None
+        self._thread = thread
+        self._log = Log(about, apart=apart)
+        self._desk: Desk | None = None
+
+    @property
+    def unread(self) -> int:
+        return self._log.unread
+
+    async def open(self, path: Path) -> None:
+        self._desk = await self._there(partial(Desk, path))
+
+    async def write(self, heard: list[RecordedExchange]) -> None:
+        """Take what is in the list out of it, and write what it adds."""
+        while heard:
+            await self._there(partial(self._log.add, heard.pop(0)))
+        await self._there(partial(self._guarded, self._write))
+
+    async def end(self) -> None:
+        await self._there(partial(self._guarded, self._end))
+
+    async def close(self) -> None:
+        if self._desk is not None:
+            await self._there(self._desk.close)
+
+    def _there(self, work: Callable[[], _T]) -> Awaitable[_T]:
+        return asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _guarded(self, work: Callable[[Desk], None]) -> None:
+        assert self._desk is not None
+        try:
+            work(self._desk)
+        except (ArcError, sqlite3.Error, OSError) as error:
+            self.trouble = str(error)
+
+    def _write(self, desk: Desk) -> None:
+        for batch in self._log.changed():
+            self._keep(desk.put(batch, over=False))
+        desk.keep_live(now_ns())
+
+    def _end(self, desk: Desk) -> None:
+        self.trouble = None
+        for batch in self._log.every():
+            self._keep(desk.put(batch, over=True))
+
+    def _keep(self, written: Written) -> None:
+        if written.state == "refused":
+            self.trouble = written.why
+        else:
+            self.traces[written.id] = written

@@ -1,0 +1,312 @@
+"""`arc replay`: the model asked again at every recorded step, with and without an edit.
+
+A replay as `arc replay` prints it: the sentence, a row a step, what it rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+from arc_tui.cli import (
+    console,
+    db_option,
+    foreseen,
+    json_option,
+    limits,
+    live_options,
+    open_store,
+    print_json,
+    print_table,
+    refuse_unfinished,
+    said_before,
+)
+from arc_tui.experiments.locked_view import (
+    EMPTY,
+    WIDTH,
+    ReplayRow,
+    ReplayView,
+    arm_cell,
+    mark_words,
+)
+from arc_tui.features.free.command import free_options, free_wanted, refuse_free_options, run_free
+from arc_tui.features.replay.expect_command import (
+    ForBisect,
+    expect_options,
+    refuse_expect_options,
+    run_expect,
+    there,
+)
+from arc_tui.features.replay.expectation import Question
+from arc_tui.features.replay.run import Wanted, break_and_notice, estimated, replaying
+from arc_tui.ui import format
+from replay import kept
+from replay.bisection.share import HALF
+from replay.bundle import BadBundle, write
+from replay.compare.actions import RULES, VERSION
+from replay.compare.rules import rules_from
+from replay.edit.changes import Edit
+from replay.edit.editor import together
+from replay.edit.files import from_files
+from replay.errors import ArcError
+from replay.locked.row import LEVELS, Sampling, Schedule
+from replay.plan import cannot_replay
+from replay.store import edits
+from replay.store.handle import Store
+from replay.store.rows import trace_row
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class Samples(click.ParamType[tuple[int, ...]]):
+    """`auto`, or a number."""
+
+    name = "samples"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        if value == "auto":
+            return LEVELS
+        if not str(value).isdecimal() or not 1 <= int(value) <= 100:
+            self.fail(f"{value!r} is neither a number from 1 to 100 nor auto", param, ctx)
+        return (int(value),)
+
+
+@click.command(cls=ForBisect)
+@click.argument("trace")
+@click.option("--system", type=_FILE, help="A file with the system prompt to try.")
+@click.option(
+    "--edit",
+    "changes",
+    multiple=True,
+    metavar="FILE|NAME",
+    help="A TOML file with changes, or a stored edit by its name; repeatable.",
+)
+@click.option(
+    "-k",
+    "levels",
+    type=Samples(),
+    default="auto",
+    metavar="N|auto",
+    help="Samples of each request; auto asks 3, then 8 and 20 where it is open.",
+)
+@click.option(
+    "--schedule",
+    type=click.Choice(get_args(Schedule)),
+    default="cheap",
+    help="In turn for the provider's cache, all at once, or as a batch.",
+)
+@click.option("--resample", is_flag=True, help="Ask afresh; what is kept stays.")
+@click.option(
+    "--compare",
+    "rules",
+    multiple=True,
+    metavar="PATH=RULE",
+    help="How an argument is compared: `search.query=casefold`; repeatable.",
+)
+@expect_options
+@live_options
+@free_options
+@click.option(
+    "--bundle",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write all of it to this file, for `arc verify --bundle` elsewhere.",
+)
+@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
+@click.option("--rules", "show_rules", is_flag=True, help="Print the rules of comparing in full.")
+@json_option
+@db_option
+def replay(
+    trace: str,
+    system: Path | None,
+    changes: tuple[str, ...],
+    levels: tuple[int, ...],
+    schedule: Schedule,
+    resample: bool,
+    rules: tuple[str, ...],
+    only_estimate: bool,
+    show_rules: bool,
+    bundle: Path | None,
+    as_json: bool,
+    db: Path | None,
+    **options: Any,
+) -> int:
+    """Ask the model again at every recorded step, as recorded and with your edit. Runs no tool.
+
+    Exit code 0: the edit changes no action; 1: it does; 2: it was not finished, or no action
+    changed but not every step was answered. With --free 0: every run finished its turn; 1: one
+    stopped before that; 2: one was not finished. With --expect 0: met; 1: not; 125: nobody can
+    tell; 128: said wrongly: `git bisect run arc replay TRACE --system FILE --expect E`.
+    """
+    if options["expect"] is None:
+        refuse_expect_options(options)
+    else:
+        there(changes)
+    with open_store(db) as store:
+        wanted = Wanted(
+            trace=trace,
+            edit=named_edit(store, system, changes),
+            model=options["model"],
+            live=options["live"],
+            limits=limits(options),
+            sampling=Sampling(levels=levels, schedule=schedule),
+            resample=resample,
+            rules=rules_from(rules),
+        )
+        if options["expect"] is not None:
+            if bundle is not None:
+                raise click.UsageError("--expect asks one question: --bundle holds a whole replay")
+            question = _question(wanted, options)
+            return run_expect(store, question, as_json=as_json, only_estimate=only_estimate)
+        if options["free"]:
+            if only_estimate:
+                raise click.UsageError("how often a free run asks nobody knows beforehand")
+            wish = free_wanted(wanted, options)
+            return run_free(store, wish, as_json=as_json, bundle=bundle)
+        refuse_free_options(options)
+        if said_before(
+            lambda: estimated(store, wanted),
+            foreseen,
+            only=only_estimate,
+            live=wanted.live,
+            as_json=as_json,
+        ):
+            return 0
+        try:
+            view = drained(replaying(store, wanted))
+        except ArcError:
+            _, notice = break_and_notice(store, trace_row(store, trace).trace)
+            if notice is not None:  # what speaks against the edit is worth more than the refusal
+                click.echo(f"arc: {format.one_line(notice)}", err=True)
+            raise
+        if bundle is not None and view.ended is None:
+            bundled(store, view, bundle)
+    if as_json:
+        print_json(view)
+    else:
+        print_replay(console(), view, rules=show_rules)
+    refuse_unfinished(view.ended)
+    if not view.verdict.control.of:  # nothing was asked: neither yes nor no
+        cannot = cannot_replay([reason for row in view.rows for reason in row.reasons])
+        if cannot is not None:
+            raise cannot
+        return 2
+    return 1 if view.differs else 2 if view.unanswered else 0
+
+
+def _question(wanted: Wanted, options: dict[str, Any]) -> Question:
+    """What is expected, of one step or with `--free` of whole runs."""
+    if not options["free"]:
+        refuse_free_options(options)
+    elif options["at"] is not None:
+        raise click.UsageError("a free run begins at --from STEP; --at is one step's")
+    return Question(
+        wanted=wanted,
+        expect=options["expect"],
+        share=options["share"] or HALF,
+        at=options["at"],
+        judge=options["judge"],
+        free=free_wanted(wanted, options) if options["free"] else None,
+    )
+
+
+def named_edit(store: Store, system: Path | None, changes: tuple[str, ...]) -> Edit | None:
+    """The edit that `--system FILE` and every `--edit FILE|NAME` make together, None for none."""
+    parts = [from_files(system, [])]
+    for each in changes:
+        file = Path(each)
+        stored = not file.exists() and file.suffix != ".toml"
+        parts.append(edits.find(store, each) if stored else from_files(None, [file]))
+    return together([part for part in parts if part is not None])
+
+
+def bundled(store: Store, view: ReplayView, file: Path) -> None:
+    """Write a finished replay with all it rests on to a file."""
+    if view.digest is None:
+        raise BadBundle(f"{file} was not written: the replay was cut short", "run it to its end")
+    write(store, kept.find(store, view.digest), file)
+    click.echo(f"wrote {file}; `arc verify --bundle {file}` runs it again", err=True)
+
+
+def drained(work: Iterator[ReplayView]) -> ReplayView:
+    """Run a replay to its end with a progress line on stderr where that is a terminal."""
+    view = EMPTY
+    out = console(err=True)
+    spent = TextColumn("{task.fields[spent]}")
+    columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), spent)
+    with Bar(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
+        task = bar.add_task("", total=None, spent="")
+        for view in work:
+            usd = format.usd(view.spent_usd, complete=view.spent_complete)
+            said = f"{view.asked} asked, {usd}"
+            bar.update(task, completed=view.done, total=view.total, spent=said)
+    return view
+
+
+def print_replay(out: Console, view: ReplayView, *, rules: bool = False) -> None:
+    """The sentence, a row a step, what stands against it, the rules, the digest."""
+    out.print(Text(view.verdict.sentence, "bold"), soft_wrap=True)
+    for notice in view.verdict.notices:
+        out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
+    out.print()
+    print_table(
+        out, ["", "step", "recorded", "control", "edited"], [_cells(row) for row in view.rows]
+    )
+    if any(row.dimmed for row in view.rows):
+        out.print("dim: the edited agent would not have been here; not counted", style="dim")
+    if any(len(arm.answers) > 2 for row in view.rows for arm in (row.control, row.edited) if arm):
+        out.print("+2: other answers, beside the one shown", style="dim")
+    out.print()
+    for line in _footer(view):
+        out.print(Text(format.plain(line), "dim"), soft_wrap=True)
+    if rules:
+        out.print(f"\n{RULES}", soft_wrap=True)
+
+
+def _cells(row: ReplayRow) -> list[Text | str]:
+    style = "dim" if row.dimmed else ""
+    recorded = format.cut(format.one_line(row.recorded), WIDTH) or format.UNKNOWN
+    if row.refused is not None:
+        return [mark_words(row), str(row.step), recorded, _short(row.refused), ""]
+    edited = _short(row.edited_refused) if row.edited_refused else arm_cell(row.edited)
+    at = f"{row.step}{' ◆' if row.at_break else ''}"
+    cells = (mark_words(row), at, recorded, arm_cell(row.control), edited)
+    return [Text(cell, style) for cell in cells]
+
+
+def _short(why: str) -> str:
+    """A refusal in a cell; the notices above the table say all of it."""
+    return format.cut(format.one_line(why), WIDTH)
+
+
+def _footer(view: ReplayView) -> Iterator[str]:
+    verdict = view.verdict
+    if verdict.collateral is not None:
+        each = verdict.collateral
+        unclear = f" · unclear {each.unclear}" if each.unclear else ""
+        yield (
+            f"fixed {each.fixed} · broke {each.broke} · changed {each.changed}"
+            f" · same {each.same}{unclear}"
+        )
+    yield from verdict.basis
+    yield from (f"lost on the way: {loss}" for loss in verdict.losses)
+    weakest = verdict.weakest.value if verdict.weakest else format.UNKNOWN
+    masked = f", {verdict.masked} masked" if verdict.masked else ""
+    server = f" at {view.server}" if view.server else ""
+    yield (
+        f"model {view.model}{server} · fidelity at worst {weakest}{masked}"
+        f" · {view.asked} asked, {view.kept} kept"
+        f" · spent {format.usd(view.spent_usd, complete=view.spent_complete)}"
+    )
+    yield f"compared by rules v{VERSION} (--rules prints them){_and(view.rules)}"
+    yield f"digest {view.digest}" if view.digest is not None else "not finished: no digest"
+
+
+def _and(rules: tuple[str, ...]) -> str:
+    return "".join(f"; {rule}" for rule in rules)

@@ -1,0 +1,190 @@
+"""A step of a replay in full, and the diff of an edit, as documents. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec import structs
+
+from arc_tui.experiments.locked_view import ArmRow, Given, ReplayRow, mark_words
+from arc_tui.ui import format
+from arc_tui.ui.diff import DiffLine, changed_words, diff_lines
+from arc_tui.ui.document import INDENT, Block, Document, Item, value
+from replay.action import Act
+from replay.errors import ArcError
+from replay.locked.tally import BreakTest
+from replay.locked.verdict import percent
+from replay.statistics import ALPHA
+
+BLANK = Block(text="")
+
+
+def step_page(row: ReplayRow, broken: BreakTest | None = None) -> Document:
+    """What the edit did, what was recorded, what each arm answered, how far to trust that.
+
+    `broken` is the test at the break, where the row is that of the break.
+    """
+    return tuple(_step(row, broken))
+
+
+_MARK_STYLES = {"fixed": "good", "broke": "error", "changed": "candidate"}
+
+
+def _step(row: ReplayRow, broken: BreakTest | None) -> Iterator[Item]:
+    found = tuple(_found(row, broken))
+    yield from found
+    if found:
+        yield BLANK
+    yield Block(text="recorded", style="role")
+    yield from _said("recorded", row.recorded_calls, row.recorded_text, row.recorded)
+    if row.refused is not None:
+        yield BLANK
+        yield from _not_asked("not asked", row.refused)
+    for name, arm in (("control", row.control), ("edited", row.edited)):
+        if arm is not None:
+            yield BLANK
+            yield from _arm(name, arm, row)
+    if row.edited_refused is not None:
+        yield BLANK
+        yield from _not_asked("edited  not asked", row.edited_refused)
+    yield BLANK
+    yield from _trust(row)
+
+
+def _found(row: ReplayRow, broken: BreakTest | None) -> Iterator[Item]:
+    """The mark with what the edit does instead, and the tests behind it."""
+    if row.mark is not None and (row.mark != "same" or row.p is not None):
+        why = row.edited.mostly.why if row.edited is not None else ""
+        style = _MARK_STYLES.get(row.mark, "role")
+        yield Block(text=mark_words(row), style=style, aside=format.one_line(why))
+    if row.p is None:
+        return
+    if broken is not None and broken.control_n and broken.edited_n:
+        shown = (
+            f"shows in {broken.edited}/{broken.edited_n} with the edit,"
+            f" in {broken.control}/{broken.control_n} of control"
+        )
+        said = f"{shown} ({format.one_line(broken.oracle)}); {_chance(broken.p)}"
+        yield Block(text=said, label="the failure", style="quiet")
+    yield Block(text=_chance(row.p, row.effect), label="departures", style="quiet")
+
+
+def _chance(p: float, beyond: bool | None = None) -> str:
+    """A p-value in words. Beside other tests it may take more than ALPHA: `beyond` says so."""
+    held = p <= ALPHA if beyond is None else beyond
+    return f"{'beyond chance' if held else 'may be chance'}, p = {p:.2g}"
+
+
+def _not_asked(title: str, why: str) -> Iterator[Item]:
+    yield Block(text=title, style="candidate")
+    yield Block(text=format.plain(why), indent=INDENT)
+
+
+def _arm(name: str, arm: ArmRow, row: ReplayRow) -> Iterator[Item]:
+    """Every different answer of an arm, its words that were not recorded marked; of several
+    samples, how often it departs."""
+    one = arm.counts.asked <= 1
+    style = "candidate" if arm.mostly.same is False else "role"
+    yield Block(
+        text=f"{name:<7}", style=style, aside=_sets_apart(arm.mostly) if one else _rate(arm)
+    )
+    for place, given in enumerate(arm.answers):
+        if not one:
+            times = f"{format.number(given.times)} ×"
+            yield Block(text=times, style="head", indent=INDENT, aside=_sets_apart(given))
+        if not given.same:
+            key = f"{name} {place}"
+            said = _said(key, given.calls, given.text, given.phrase, 1 if one else 2)
+            beside = tuple(_said(key, row.recorded_calls, row.recorded_text, row.recorded))
+            yield from (_beside(item, beside) for item in said)
+
+
+def _rate(arm: ArmRow) -> str:
+    """How often an arm departs, with its interval, and how many samples cannot be told."""
+    found = arm.counts
+    said = f"departs in {found.departs} of {found.decided}: {percent(found.departure)}"
+    others = [
+        f"{format.number(times)} {what}"
+        for times, what in ((found.reworded, "in other words"), (found.unclear, "cannot be told"))
+        if times
+    ]
+    return "; ".join([said, *others])
+
+
+def _sets_apart(given: Given) -> str:
+    """What sets an answer apart from the recording."""
+    why = format.one_line(given.why)
+    return "; ".join(filter(None, ("as recorded", why))) if given.same else why
+
+
+def _said(key: str, calls: Sequence[Act], text: str, phrase: str, depth: int = 1) -> Iterator[Item]:
+    """An answer in full: its words, then its calls with their arguments."""
+    indent = depth * INDENT
+    if text:
+        yield value(text, key=f"{key} text", indent=indent)
+    for place, call in enumerate(calls):
+        yield Block(text=format.one_line(call.tool), style="head", indent=indent)
+        given = call.raw if call.raw is not None else msgspec.json.encode(call.arguments).decode()
+        yield value(given, key=f"{key} call {place}", indent=indent + INDENT)
+    if not text and not calls:
+        yield Block(text=format.plain(phrase), style="quiet", indent=indent)
+
+
+def _beside(item: Item, recorded: Sequence[Item]) -> Item:
+    """A text with the words marked in which it differs from what was recorded in its place."""
+    if not isinstance(item, Block) or not item.key:
+        return item
+    other = next(
+        (each for each in recorded if isinstance(each, Block) and each.key == item.key), None
+    )
+    if other is None:
+        return item
+    return structs.replace(item, strong=changed_words(other.text, item.text)[1])
+
+
+def _trust(row: ReplayRow) -> Iterator[Item]:
+    """Fidelity with its reasons, losses, and whether the edited agent would have been here."""
+    masked = f", {row.masked} masked" if row.masked else ""
+    yield Block(
+        text=f"{row.fidelity.value}{masked}",
+        label="fidelity",
+        style="quiet",
+        aside="; ".join(map(format.one_line, row.reasons)),
+    )
+    for loss in row.losses:
+        yield Block(text=format.plain(loss), label="lost", style="quiet")
+    if row.dimmed:
+        yield Block(
+            text="the edited agent would not have been here: it left the road before",
+            label="dimmed",
+            style="quiet",
+        )
+
+
+_STYLES = {"new": "good", "gone": "error", "place": "role", "same": "quiet"}
+
+
+def diff_page(lines: Sequence[str]) -> Document:
+    """A unified diff, each line as long as it is; or that there is none."""
+    if not lines:
+        return (Block(text="nothing is changed: control alone is asked", style="quiet"),)
+    made = diff_lines([format.plain(line) for line in lines])
+    return tuple(map(_diff_line, (line for line in made if not is_second_name(line))))
+
+
+def is_second_name(line: DiffLine) -> bool:
+    """Is it the name of the changed text, below that of the one it was made from?"""
+    return line.kind == "name" and line.text.startswith("+")
+
+
+def _diff_line(line: DiffLine) -> Block:
+    if line.kind == "name":
+        return Block(text=format.one_line(line.text[4:]), style="head")
+    return Block(text=line.text, style=_STYLES[line.kind], strong=line.words)
+
+
+def trouble_page(error: ArcError) -> Document:
+    """Why there is no diff, and what to do."""
+    said = Block(text=format.plain(error.message), style="error")
+    return (said, Block(text=format.plain(error.hint), style="quiet")) if error.hint else (said,)

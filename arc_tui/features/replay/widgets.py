@@ -1,0 +1,352 @@
+"""The steps of a replay: as recorded, asked again as they were, and asked again with the edit.
+
+The first lines of a replay: its verdict as a sentence, and what stands against it.
+
+The last line of a replay: how far it is while it runs, then what it came to in figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from typing_extensions import override
+
+from arc_tui.experiments.locked_view import (
+    ArmRow,
+    ReplayRow,
+    ReplayView,
+    is_beyond_chance,
+    mark_words,
+    phrase,
+    tally,
+)
+from arc_tui.features.replay.state import EMPTY, Stage
+from arc_tui.ui import format
+from arc_tui.ui.format import fit, spread
+from arc_tui.ui.key_names import keyed, stops
+from arc_tui.ui.list import RowList
+from arc_tui.ui.styles import TALL, FewLines, Inked, folded, noticed
+from replay.budget import Limits
+from replay.locked.tally import BreakTest
+
+MARK = 10
+STEP = 6
+GAP = 2
+LEAST = 7
+"""Cells of an arm's column at least: its title."""
+
+MEASURED = 2000
+"""Rows looked at to choose widths."""
+
+QUIET = ("same", "other words", format.UNKNOWN)
+"""What an arm does where it does nothing else than was recorded."""
+
+DIMMED = "╎"
+"""Stands before a step that comes after the edited arm left the road."""
+
+EFFECT = "┃"
+"""Stands before a step at which the arms differ beyond chance."""
+
+
+class Cell(NamedTuple):
+    """What stands in a column: words, which may be cut, and figures, which may not."""
+
+    words: str
+    figures: str = ""
+
+    @property
+    def width(self) -> int:
+        return cell_len(self.words) + (1 + len(self.figures) if self.figures else 0)
+
+    def fit(self, width: int) -> str:
+        """In exactly so many cells."""
+        if not self.figures or self.width <= width:
+            return fit(f"{self.words} {self.figures}", width)
+        return f"{fit(self.words, width - 1 - len(self.figures))} {self.figures}"
+
+
+class StepDiff(RowList):
+    """One step a line under a head that names the arms."""
+
+    HELP = "the steps"
+    HEAD = 1
+
+    INKS = {
+        "fixed": "$good",
+        "broke": "$bad",
+        "changed": "$warning",
+        "same": "$quiet",
+        "unclear": "$secondary",
+        "refused": "$bad",
+        "break": "bold $warning",
+        "number": "$quiet",
+        "dimmed": "$calm",
+        "quiet": "$quiet",
+    }
+
+    BINDINGS = [
+        Binding("enter", "choose", "in full", id="steps.choose", show=False,
+                tooltip="Go to the step in full"),
+    ]  # fmt: skip
+
+    stage: reactive[Stage] = reactive(EMPTY, repaint=False)
+
+    class Chosen(Message):
+        """The step under the cursor was chosen."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows: tuple[ReplayRow, ...] = ()
+        self._widths = (0, 0, 0)
+
+    @property
+    def row_count(self) -> int:
+        return len(self._rows)
+
+    @property
+    def row(self) -> ReplayRow | None:
+        """The step under the cursor."""
+        return self._rows[self.cursor] if self._rows else None
+
+    @property
+    def broken(self) -> BreakTest | None:
+        """The test at the break, where the cursor is on it."""
+        row = self.row
+        return self.stage.view.verdict.at_break_test if row is not None and row.at_break else None
+
+    def watch_stage(self, before: Stage, stage: Stage) -> None:
+        """Other rows, and with them another one under the cursor."""
+        if stage.draft is before.draft and stage.view.rows is before.view.rows:
+            return
+        self._rows = stage.rows
+        self.border_title = caption(self._rows)
+        self.rows_changed()
+        self.post_message(self.Moved(self))
+
+    def rows_changed(self) -> None:
+        self._widths = widths(self._rows[:MEASURED], self.row_width - MARK - STEP)
+        super().rows_changed()
+
+    def go_to(self, step: int) -> None:
+        """Put the cursor on a step."""
+        found = (place for place, row in enumerate(self._rows) if row.step == step)
+        self.cursor = next(found, self.cursor)
+
+    def draw_head(self, line: int, width: int) -> Text:
+        del line, width
+        titles = zip(("recorded", "control", "edited"), self._widths, strict=True)
+        return Text(" " * MARK + fit("step", STEP) + _joined(fit(*title) for title in titles))
+
+    def draw(self, index: int, width: int) -> Text:
+        del width
+        row = self._rows[index]
+        name = "refused" if row.refused is not None else row.mark or ""
+        ink = self._ink(name, row) + Style(bold=is_beyond_chance(row))
+        edge = DIMMED if row.dimmed else EFFECT if is_beyond_chance(row) else " "
+        line = Text.assemble(
+            (edge, self._ink("number", row) if row.dimmed else ink),
+            (fit(mark_words(row), MARK - 1), ink),
+            (f"{row.step:>{STEP - 3}} ", self._ink("number", row)),
+            ("◆ " if row.at_break else "  ", self._ink("break", row)),
+        )
+        for cell, room in self._cells(row):
+            quiet = cell.words in QUIET
+            line.append(cell.fit(room), self._ink("quiet" if quiet else "", row))
+            line.append(" " * GAP)
+        return line
+
+    def _cells(self, row: ReplayRow) -> Iterable[tuple[Cell, int]]:
+        """The columns of a row with their widths; a refusal takes those of both arms."""
+        if row.refused is None:
+            return zip(shown(row), self._widths, strict=True)
+        recorded, control, edited = self._widths
+        arms = control + GAP + edited
+        why = Cell(format.one_line(row.refused))
+        return (Cell(format.one_line(row.recorded)), recorded), (why, arms)
+
+    def _ink(self, name: str, row: ReplayRow) -> Style:
+        if row.dimmed:
+            return self.ink("dimmed")
+        return self.ink(name) if name else Style.null()
+
+    def action_choose(self) -> None:
+        self.post_message(self.Chosen())
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
+            self.action_choose()
+
+
+def caption(rows: Sequence[ReplayRow]) -> str:
+    """The title, with the meaning of the marks at the edge that are there."""
+    said = ["steps"]
+    if any(is_beyond_chance(row) and not row.dimmed for row in rows):
+        said.append(f"{EFFECT} beyond chance")
+    if any(row.dimmed for row in rows):
+        said.append(f"{DIMMED} the edited agent would not have been here")
+    return " · ".join(said)
+
+
+def shown(row: ReplayRow) -> tuple[Cell, Cell, Cell]:
+    """What each arm does, `same` where that is what was recorded."""
+    recorded = Cell(format.one_line(row.recorded))
+    if row.refused is not None:
+        return recorded, Cell(""), Cell("")
+    return recorded, _arm(row.control), _arm(row.edited, row.edited_refused)
+
+
+def _arm(arm: ArmRow | None, refused: str | None = None) -> Cell:
+    if refused is not None:
+        return Cell(f"not asked: {format.one_line(refused)}")
+    return Cell(phrase(arm), tally(arm))
+
+
+def widths(rows: Sequence[ReplayRow], room: int) -> tuple[int, int, int]:
+    """Columns for recorded, control and edited in `room` cells.
+
+    An arm takes what it needs, edited up to two fifths, control up to half of what that leaves.
+    """
+    _, control, edited = (
+        max((cell.width for cell in cells), default=0)
+        for cells in (zip(*map(shown, rows), strict=True) if rows else ((), (), ()))
+    )
+    room = max(room - 2 * GAP, 0)
+    edited = min(max(edited, LEAST), room * 2 // 5)
+    control = min(max(control, LEAST), (room - edited) // 2)
+    return room - control - edited, control, edited
+
+
+def _joined(cells: Iterable[str]) -> str:
+    return (" " * GAP).join(cells)
+
+
+class ReplayHead(FewLines):
+    """The sentence in bold, what it rests on, the notices under it."""
+
+    INKS = {"sentence": "bold", "trouble": "bold $bad", "basis": "$quiet", "notice": "$warning"}
+
+    stage: reactive[Stage] = reactive(EMPTY, layout=True)
+
+    @override
+    def lines(self, width: int) -> list[Text]:
+        style = "trouble" if self.stage.trouble is not None else "sentence"
+        basis = folded("; ".join(self._basis), width) if self._basis else []
+        said = partial(keyed, self.screen, typing=True)
+        lines = [
+            (style, folded(said(self.stage.sentence), width)),
+            ("basis", basis),
+            ("notice", noticed(map(said, self.stage.notices), width)),
+        ]
+        return self.inked(lines)
+
+    @property
+    def _basis(self) -> tuple[str, ...]:
+        """What the sentence rests on, where there is a place for it."""
+        return self.stage.basis if self.app.size.height >= TALL else ()
+
+
+BAR = 20
+BETWEEN = " · "
+DIGITS = 12
+"""Shown of the digest; `arc replay` prints all of it."""
+
+
+class ReplayFoot(Inked):
+    """Progress or figures; the figures take a second line where one is too short."""
+
+    ALLOW_SELECT = False
+    INKS = {"done": "$primary", "left": "$faint", "figures": "$quiet"}
+
+    stage: reactive[Stage] = reactive(EMPTY, layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        del container, viewport
+        return (
+            1
+            if self.stage.running
+            else max(len(packed(figures(self.stage.view, self.stage.limits), width)), 1)
+        )
+
+    def render(self) -> Text:
+        if self.stage.running:
+            return self._progress()
+        lines = packed(figures(self.stage.view, self.stage.limits), self.content_size.width)
+        return Text("\n".join(lines), self.ink("figures"))
+
+    def _progress(self) -> Text:
+        view = self.stage.view
+        total = view.total or len(self.stage.draft.rows)
+        full = round(BAR * view.done / total) if total else 0
+        line = Text.assemble(
+            ("━" * full, self.ink("done")),
+            ("─" * (BAR - full), self.ink("left")),
+            f"  {_progress(view, total)} · {', '.join(asked(view, self.stage.limits))}",
+        )
+        ends = stops(self.screen, "replay.back", stopping=self.stage.at == "stopping")
+        return spread(line, Text(ends), self.content_size.width)
+
+
+def _progress(view: ReplayView, total: int) -> str:
+    """How many steps are known; once all are, some may still be open."""
+    if view.done == total and total:
+        return "more samples where it is open"
+    return f"{view.done} of {format.count(total, 'step')}"
+
+
+def figures(view: ReplayView, limits: Limits) -> Iterator[str]:
+    """Collateral, the models, fidelity at worst, calls, money, digest: what there is of them."""
+    counted = view.verdict.collateral
+    if counted is not None:
+        yield f"fixed {counted.fixed}"
+        yield f"broke {counted.broke}"
+        yield f"changed {counted.changed}"
+        yield f"same {counted.same}"
+        if counted.unclear:
+            yield f"unclear {counted.unclear}"
+    if view.model:
+        yield f"{format.one_line(view.model)}{_place(view)}"
+    if view.verdict.weakest is not None:
+        masked = f", {view.verdict.masked} masked" if view.verdict.masked else ""
+        yield f"fidelity {view.verdict.weakest.value}{masked}"
+    if view.done:
+        yield ", ".join(asked(view, limits))
+    if view.digest is not None:
+        algorithm, _, digits = view.digest.rpartition(":")
+        yield f"{algorithm}:{digits[:DIGITS]}"
+
+
+def packed(parts: Iterable[str], width: int) -> list[str]:
+    """Parts on as few lines as they need."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and cell_len(lines[-1]) + len(BETWEEN) + cell_len(part) <= width:
+            lines[-1] += BETWEEN + part
+        else:
+            lines.append(part)
+    return lines
+
+
+def _place(view: ReplayView) -> str:
+    """Where it was asked, and who else was."""
+    server = f" at {format.one_line(view.server)}" if view.server else ""
+    other = view.verdict.edited_model
+    return f"{server}, the edit of {format.one_line(other)}" if other is not None else server
+
+
+def asked(view: ReplayView, limits: Limits) -> tuple[str, str, str]:
+    """How many answers were asked for and how many were there, and what was spent, each of what
+    was allowed."""
+    calls = f"{view.asked}" if limits.calls is None else f"{view.asked} of {limits.calls}"
+    spent = format.usd(view.spent_usd, complete=view.spent_complete)
+    allowed = "" if limits.usd is None else f" of {format.usd(limits.usd)}"
+    return f"{calls} asked", f"{view.kept} kept", f"{spent}{allowed} spent"

@@ -1,0 +1,471 @@
+"""The runs screen: every run of the database, why each failed, and how often that happens.
+
+Which runs are listed, in which order: what is typed, and what is pressed.
+
+A run that is marked, and others laid beside it.
+
+The cursor on a run that a query means, as soon as the list has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from msgspec import structs
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal
+from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
+from textual.worker import Worker, WorkerState
+from typing_extensions import override
+
+from arc_tui.features.runs.opening import ImportEnded, Importing, ImportMoved, Opening
+from arc_tui.features.runs.widgets import ImportBar, ParetoPanel, RunTable
+from arc_tui.navigation import Queueing
+from arc_tui.ui.dialogs import PromptLine
+from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.screen import ArcScreen, Watching
+from arc_tui.ui.styles import Headline
+from arc_tui.views.columns import SETS
+from arc_tui.views.runs import (
+    EMPTY,
+    Arrangement,
+    HeldOut,
+    Listed,
+    RunsView,
+    build_runs,
+    counted,
+    first_meant,
+    headline,
+    nothing,
+    title,
+)
+from replay.store.handle import Store
+from taxonomy.judgements.diagnoses import undiagnosed
+from taxonomy.query.language import BadQuery
+from taxonomy.query.listing import RunRow, runs_at
+
+
+class Arranging(ArcScreen):
+    """Actions of the runs screen, which lists what the arrangement says."""
+
+    arrangement: reactive[Arrangement] = reactive(Arrangement(), repaint=False)
+
+    table = query_one(RunTable)
+    prompt = query_one(PromptLine)
+
+    def on_prompt_line_changed(self, event: PromptLine.Changed) -> None:
+        self.arrangement = structs.replace(self.arrangement, words=event.words)
+
+    def on_prompt_line_closed(self, event: PromptLine.Closed) -> None:
+        self.arrangement = structs.replace(self.arrangement, words=event.words)
+        self.table.focus()
+
+    def action_filter(self) -> None:
+        self.prompt.open()
+
+    def action_failed(self) -> None:
+        wanted = self.arrangement
+        self.arrangement = structs.replace(wanted, failed_only=not wanted.failed_only)
+
+    def action_sort(self) -> None:
+        order = self.arrangement.next_order()
+        self.arrangement = structs.replace(self.arrangement, order=order)
+
+
+class Marking(ArcScreen):
+    """Actions of the runs screen."""
+
+    marked: reactive[str] = reactive("", repaint=False)
+    """The run that others are compared with, "" for none."""
+
+    table = query_one(RunTable)
+
+    class Marked(Message):
+        """Another run is marked, or "" none."""
+
+        def __init__(self, trace: str) -> None:
+            super().__init__()
+            self.trace = trace
+
+    class CompareWanted(Message):
+        """The run is to be laid beside another."""
+
+        def __init__(self, trace: str) -> None:
+            super().__init__()
+            self.trace = trace
+
+    def action_mark(self) -> None:
+        self.marked = "" if self.table.at == self.marked else self.table.at
+        self.post_message(self.Marked(self.marked))
+        if self.marked:
+            self.say(f"marked; {self.key_of('runs.compare')} on another run compares the two")
+
+    def action_compare(self) -> None:
+        if self.table.at:
+            self.post_message(self.CompareWanted(self.table.at))
+        else:
+            shown = f"{self.key_of('runs.back')} shows all runs"
+            self.say(f"no run here to compare; {shown}, {self.key_of('runs.here')} opens others")
+
+
+class Seeking(ArcScreen):
+    """A part of the runs screen, which seeks again whenever it has read its runs."""
+
+    _sought: str = ""
+
+    table = query_one(RunTable)
+
+    class Sought(Message):
+        """The run was looked for; `trace` is "" where there is none yet."""
+
+        def __init__(self, trace: str) -> None:
+            super().__init__()
+            self.trace = trace
+
+    def stand_on(self, query: str) -> None:
+        """Put the cursor on the first run that a query means, now or once it was imported."""
+        self._sought = query
+        self.seek()
+
+    def seek(self) -> None:
+        sought = self._sought
+        if sought:
+            self.ask(lambda store: first_meant(store, sought), self.Sought, group="seek")
+
+    def on_seeking_sought(self, event: Sought) -> None:
+        if event.trace and self.table.stand_on(event.trace):
+            self._sought = ""
+
+
+NARROW = 100
+"""Below this many columns the failures hide behind the table."""
+
+
+class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
+    """Runs at the left, failures at the right."""
+
+    CSS_PATH = "screen.tcss"
+    HELP = "runs"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-wide")]
+
+    BINDINGS = [
+        Binding("slash", "filter", "filter", id="runs.filter", key_display="/",
+                tooltip="Show only the runs that a query means: outcome:failed tag:loop cost>0.5"),
+        Binding("f", "failed", "failed only", id="runs.failed",
+                tooltip="Show failed runs only, or all again"),
+        Binding("p", "panel", "panel", id="runs.panel",
+                tooltip="Show or hide how often each class of failure happens"),
+        Binding("P", "failures", "failures", id="runs.failures",
+                tooltip="Why the runs fail, how often, whose it is, and the runs behind each bar"),
+        Binding("T", "queue(False)", "tag queue", id="runs.queue",
+                tooltip="Walk the runs that want a tag of yours"),
+        Binding("h", "queue(True)", "blind", id="runs.blind", show=False,
+                tooltip="Walk runs that others tagged, their tags hidden"),
+        Binding("c", "calibration", "how right", id="runs.calibration",
+                tooltip="How right rules, judge and localiser are, against labels"),
+        Binding("s", "sort", "sort", id="runs.sort",
+                tooltip="Sort by outcome, task, steps, cost, time, or as imported"),
+        Binding("v", "columns", "columns", id="runs.columns",
+                tooltip="Show other columns: why, figures, source"),
+        Binding("m", "mark", "mark", id="runs.mark",
+                tooltip="Mark this run, to compare others with it; again takes the mark off"),
+        Binding("equals_sign", "compare", "compare", id="runs.compare", key_display="=",
+                tooltip="Compare with the marked run, else with another trial or a replay"),
+        Binding("H", "held_out", "held out", id="runs.held_out",
+                tooltip="Show the runs of held-out tasks too, or hide them again"),
+        Binding("o", "here", "open here", id="runs.here",
+                tooltip="Open what is here: sessions of this folder, logs, another path, the demo"),
+        Binding("r", "refresh", "refresh", id="runs.refresh",
+                tooltip="Read the database again"),
+        Binding("escape", "back", "clear", id="runs.back", show=False,
+                tooltip="Stop the import that runs, else show all runs again"),
+    ]  # fmt: skip
+
+    view: reactive[RunsView] = reactive(EMPTY, repaint=False)
+    listed: reactive[Listed] = reactive(EMPTY.listed, repaint=False)
+
+    table = query_one(RunTable)
+    bar = query_one(ImportBar)
+
+    class Loaded(Message):
+        """The runs that are wanted were read, or why they cannot be told."""
+
+        def __init__(self, found: RunsView | BadQuery) -> None:
+            super().__init__()
+            self.found = found
+
+    class RowsRead(Message):
+        """More of a list was read."""
+
+        def __init__(self, listed: Listed, rows: Sequence[RunRow]) -> None:
+            super().__init__()
+            self.listed = listed
+            self.rows = rows
+
+    class Waiting(Message):
+        """Runs wait for the rules to look at them."""
+
+        def __init__(self, traces: Sequence[str]) -> None:
+            super().__init__()
+            self.traces = traces
+
+    class FailuresWanted(Message):
+        """The screen of failures is asked for."""
+
+    class CalibrationWanted(Message):
+        """The screen of calibration is asked for."""
+
+    def __init__(
+        self, path: Path, imports: tuple[Path, ...] = (), columns: str = next(iter(SETS))
+    ) -> None:
+        super().__init__(path)
+        self._columns = columns
+        self._imports = imports
+        self._offered = bool(imports)
+        self._importing: Importing | None = None
+        self._left = False
+        self._loading = False
+        self._stale = False
+        self._with_held_out: HeldOut = False
+
+    def compose(self) -> ComposeResult:
+        yield Headline(id="head")
+        with Horizontal(id="body"):
+            yield RunTable(id="runs").data_bind(RunsScreen.listed, RunsScreen.marked)
+            yield ParetoPanel(id="failures")
+        yield ImportBar()
+        yield PromptLine("filter ", 'outcome:failed tag:loop cost>0.5 "said"')
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.table.border_title = "runs"
+        self.table.columns = self._columns
+        self.bar.display = False
+        self.load()
+
+    def on_changed(self) -> None:
+        """Someone writes runs: those that are live grow."""
+        if self.is_current and self.view is not EMPTY:
+            self.load()
+
+    def on_run_table_opened(self, event: RunTable.Opened) -> None:
+        """Not by a person and by an import at once: the screen is left for the first of the two."""
+        if self._left:
+            event.stop()
+        self._left = True
+
+    def on_screen_resume(self) -> None:
+        """Tags may have been given meanwhile."""
+        self._left = False
+        if self.view is not EMPTY:
+            self.load()
+
+    @property
+    @override
+    def awaits(self) -> bool:
+        coming = self._loading or self._one_may_come
+        return super().awaits or (coming and not self.table.row_count)
+
+    @property
+    @override
+    def expects(self) -> bool:
+        """The run that is imported may be the only one, which is opened: who names it and types
+        on means no other."""
+        return self._one_may_come or "seek" in self._questions
+
+    @property
+    def _one_may_come(self) -> bool:
+        going = self._importing
+        return going is not None and going.asked and self.bar.traces < 2
+
+    def load(self) -> None:
+        """Read the runs; asked while that is under way, once more after it."""
+        self._stale = self._loading
+        if not self._loading:
+            self._read()
+
+    def _read(self) -> Worker[None]:
+        """Read the runs that are wanted now: what is under way for others is dropped."""
+        self._loading, self._stale = True, False
+        wanted, shown, near = self.arrangement, self._with_held_out, self.table.at
+
+        def read(store: Store) -> RunsView | BadQuery:
+            try:
+                return build_runs(store, wanted, with_held_out=shown, near=near)
+            except BadQuery as refused:
+                return refused
+
+        return self.ask(read, self.Loaded, group="load")
+
+    def on_runs_screen_loaded(self, event: Loaded) -> None:
+        self._loading = False
+        if self._stale:
+            self.load()
+        if isinstance(event.found, BadQuery):
+            self._refuse(str(event.found))
+        else:
+            self.prompt.refusal = ""
+            self._show(event.found)
+
+    def _refuse(self, why: str) -> None:
+        """What was listed stays until the words can be read."""
+        self.prompt.refusal = why
+        if not self.prompt.display:
+            self.say(why, severity="warning")
+
+    def _show(self, view: RunsView) -> None:
+        first = self.view is EMPTY
+        self.view, self.listed = view, view.listed
+        if self._with_held_out is None:
+            self._with_held_out = view.apart.shown
+        self.seek()
+        panel = self.query_one(ParetoPanel)
+        panel.pareto = view.pareto
+        panel.border_title = f"failures of {counted(view)}"
+        self.refresh_bindings()
+        if self._imports:
+            self._import()
+        elif first:
+            self.ask(_waiting, self.Waiting, group="waiting")
+        going = self._importing is not None
+        self.table.nothing = (
+            "no runs yet, the import goes on" if going else nothing(view, self.key_of)
+        )
+        self.table.border_title = title(view.wanted)
+        self.query_one("#head", Headline).left = headline(view, self.key_of)
+        if not (view.runs or view.apart.runs or self._offered):
+            self._offered = True
+            self.action_here()
+
+    def on_runs_screen_waiting(self, event: Waiting) -> None:
+        if event.traces and self._importing is None:
+            self._import()
+
+    def on_run_table_neared(self, event: RunTable.Neared) -> None:
+        listed, traces = event.listed, event.traces
+        self.ask(
+            lambda store: runs_at(store, traces),
+            lambda rows: self.RowsRead(listed, rows),
+            group="rows",
+        )
+
+    def on_runs_screen_rows_read(self, event: RowsRead) -> None:
+        if event.listed is self.listed:  # of a list that is not shown any more they may be old
+            self.listed = self.listed.and_rows(event.rows)
+
+    @override
+    def take_in(self, path: Path) -> None:
+        if self._importing is None:
+            self._imports = (path,)
+            self._import()
+        else:
+            self.say("an import is under way")
+
+    def _import(self) -> None:
+        """Start what was asked for with the app, once the database is known to open; the rules
+        look at what waits for them."""
+        self._importing = Importing(self, self.path, self._imports)
+        self._imports = ()
+        self.bar.traces = 0
+        self.bar.display = True
+
+    @override
+    def stopped(self) -> None:
+        self._loading = self._stale = False
+        if self.view is EMPTY:
+            self.table.nothing = f"nothing was read; {self.key_of('runs.refresh')} reads the runs"
+        super().stopped()
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """What failed is no longer under way; the base says why."""
+        if event.state is WorkerState.ERROR and event.worker.group == "load":
+            self._loading = False
+        elif event.state is WorkerState.ERROR and event.worker.group == "import":
+            self._importing = None
+            self.bar.display = False
+
+    def watch_arrangement(self) -> None:
+        if self._loading or self.view is not EMPTY:
+            self.table.sorted_by = self.arrangement.order
+            self.hold_keys(self._read())
+
+    def on_import_moved(self, event: ImportMoved) -> None:
+        bar, now = self.bar, event.progress
+        landed = now.traces != bar.traces and now.path != "diagnosis"
+        bar.done, bar.total, bar.path = now.done, now.total, now.path
+        if now.path != "diagnosis":
+            bar.traces = now.traces
+        if landed:
+            self.load()
+
+    def on_import_ended(self, event: ImportEnded) -> None:
+        self._importing = None
+        self.bar.display = False
+        self.load()
+        for words in event.errors:
+            self.say(words, severity="error")
+        self.say(event.summary)
+        if event.fruitless and self.is_current:
+            self.app.post_message(self.Missed())
+        if event.only is not None and self.is_current:  # else someone went on meanwhile
+            self.post_message(RunTable.Opened(event.only))
+
+    def action_columns(self) -> None:
+        self.table.next_columns()
+
+    def action_panel(self) -> None:
+        """The panel hides in a narrow terminal until it is asked for, else the other way."""
+        self.toggle_class("-toggled")
+
+    def action_failures(self) -> None:
+        self.post_message(self.FailuresWanted())
+
+    def action_calibration(self) -> None:
+        self.post_message(self.CalibrationWanted())
+
+    def show_only(self, kind: str, traces: Collection[str]) -> None:
+        """List just these runs, which `kind` names; escape shows all again.
+
+        Where runs of held-out tasks are among them, all of these are shown from now on.
+        """
+        if not self._with_held_out:
+            self._with_held_out = None
+        wanted = Arrangement(order=self.arrangement.order, only=frozenset(traces), kind=kind)
+        if wanted == self.arrangement:
+            self.load()
+        self.arrangement = wanted
+
+    def show_saying(self, words: str) -> None:
+        """List the runs in which somebody says some words; escape shows all again."""
+        quoted = words.replace("\\", "\\\\").replace('"', '\\"')
+        self.arrangement = Arrangement(order=self.arrangement.order, words=f'"{quoted}"')
+        self.prompt.line.value = self.arrangement.words
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "held_out":
+            return bool(self.view.apart.runs)
+        return super().check_action(action, parameters)
+
+    def action_held_out(self) -> None:
+        self._with_held_out = not self._with_held_out
+        self.load()
+
+    def action_refresh(self) -> None:
+        self.load()
+
+    def action_back(self) -> None:
+        if self._importing is not None:
+            self._importing.stop()
+            self.bar.stopping = True
+        else:
+            self.prompt.line.value = ""
+            self.arrangement = Arrangement(order=self.arrangement.order)
+
+
+def _waiting(store: Store) -> list[str]:
+    """The traces the rules are to look at; none where what they say could not be kept."""
+    return [] if store.read_only else undiagnosed(store)

@@ -1,0 +1,275 @@
+"""The list of runs: a mark, what the run is called, how it ended, and why in one phrase.
+
+It has the names of all runs and the rows of some: it asks for those that come near.
+
+How often each class of failure happens: bars over failed runs, each run counted once.
+
+How far an import is: the file it reads, the traces so far, and how to stop it.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widgets import Static
+from typing_extensions import override
+
+from arc_tui.ui import format
+from arc_tui.ui.format import fit, spread
+from arc_tui.ui.key_names import stops
+from arc_tui.ui.list import RowList
+from arc_tui.ui.styles import Inked
+from arc_tui.views.columns import GAP, SETS, WHY, Layout, layout, mark
+from arc_tui.views.failures import NOT_AGENTS
+from arc_tui.views.runs import EMPTY, Listed
+from taxonomy.failures import UNTAGGED, Bar, Pareto
+
+MARK = 4
+MARKED = "»"
+NOT_READ = "…"
+AHEAD = 100
+"""Rows above and below the visible ones that are asked for before they are seen."""
+
+
+class RunTable(RowList):
+    """Runs, one a line, under a head that names the columns."""
+
+    HELP = "the list of runs"
+    HEAD = 1
+
+    INKS = {
+        "passed": "$good",
+        "warned": "$warning",
+        "failed": "$bad",
+        "unknown": "$quiet",
+        "quiet": "$quiet",
+        "marked": "bold $primary",
+    }
+
+    BINDINGS = [
+        Binding("enter", "open", "open", id="runs.open", tooltip="Open the run under the cursor"),
+    ]  # fmt: skip
+
+    listed: reactive[Listed] = reactive(Listed(), repaint=False)
+    columns: reactive[str] = reactive(next(iter(SETS)), repaint=False)
+    sorted_by: reactive[str] = reactive("")
+    marked: reactive[str] = reactive("")
+    """The run that others are compared with, "" for none."""
+
+    class Opened(Message):
+        """A run was chosen."""
+
+        def __init__(self, trace: str) -> None:
+            super().__init__()
+            self.trace = trace
+
+    class Neared(Message):
+        """Runs of a list come into sight whose rows were not read."""
+
+        def __init__(self, listed: Listed, traces: tuple[str, ...]) -> None:
+            super().__init__()
+            self.listed = listed
+            self.traces = traces
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, RunTable.Neared)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._columns: Layout = layout((), self.columns)
+        self._asked: tuple[str, ...] = ()
+
+    @property
+    def row_count(self) -> int:
+        return len(self.listed.traces)
+
+    @property
+    def at(self) -> str:
+        """The run under the cursor, "" where there is none."""
+        return self._run(self.listed, self.cursor)
+
+    @staticmethod
+    def _run(listed: Listed, index: int) -> str:
+        return listed.traces[index] if index < len(listed.traces) else ""
+
+    def watch_listed(self, old: Listed, new: Listed) -> None:
+        """Keep the cursor on its run where that is still there."""
+        if old.traces is new.traces:  # more of it was read
+            self.refresh()
+            return
+        at = self._run(old, self.cursor)
+        self._asked = ()
+        self._lay_out()
+        if at in new.traces:
+            self.cursor = new.traces.index(at)
+        self._ask_for_rows()
+
+    def watch_columns(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._columns = layout(self.listed.first_page, self.columns)
+        self.rows_changed()
+
+    @override
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._ask_for_rows()
+
+    @override
+    def on_resize(self) -> None:
+        super().on_resize()
+        self._ask_for_rows()
+
+    def _ask_for_rows(self) -> None:
+        """Once for the same rows: a run that is gone has none."""
+        top = self.scroll_offset.y
+        traces = self.listed.missing(top - AHEAD, top + self.page_rows + AHEAD)
+        if traces and traces != self._asked:
+            self._asked = traces
+            self.post_message(self.Neared(self.listed, traces))
+
+    @override
+    def draw_head(self, line: int, width: int) -> Text:
+        text = Text(" " * MARK)
+        for column, title in self._columns.cells(None, width - MARK):
+            chosen = column.title == self.sorted_by
+            text.append(title, "bold underline" if chosen else "").append(" " * GAP)
+        return text
+
+    def draw(self, index: int, width: int) -> Text:
+        row = self.listed.rows.get(self.listed.traces[index])
+        if row is None:
+            return Text(" " * MARK + NOT_READ)
+        warned = "warned" if row.outcome == "passed" and row.warnings else row.outcome
+        text = Text.assemble(
+            (MARKED if row.trace == self.marked else " ", self.ink("marked")),
+            (f"{mark(row):<{MARK - 1}}", self.ink(warned)),
+        )
+        quiet = self.ink("quiet")
+        for column, cell in self._columns.cells(row, width - MARK):
+            strong = (column is WHY and row.outcome == "failed") or column.title == "task"
+            text.append(cell, "" if strong else quiet).append(" " * GAP)
+        return text
+
+    def action_open(self) -> None:
+        if self.at:
+            self.post_message(self.Opened(self.at))
+
+    def stand_on(self, trace: str) -> bool:
+        """Put the cursor on a run; False where it is not listed."""
+        if trace not in self.listed.traces:
+            return False
+        self.cursor = self.listed.traces.index(trace)
+        return True
+
+    def next_columns(self) -> None:
+        """Show the next set of columns."""
+        names = list(SETS)
+        self.columns = names[(names.index(self.columns) + 1) % len(names)]
+
+    def on_click(self, event: events.Click) -> None:
+        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
+            self.action_open()
+
+
+LABEL = 20
+"""The widest label at a usual width of the panel; a longer one is cut with `…`."""
+
+
+class ParetoPanel(VerticalScroll, Inked, can_focus=False):
+    """The Pareto: full blocks for tags, hatched ones for suggestions nobody accepted yet."""
+
+    ALLOW_SELECT = False
+    INKS = {"tagged": "$primary", "suggested": "$primary", "apart": "$secondary", "quiet": "$quiet"}
+
+    pareto: reactive[Pareto] = reactive(EMPTY.pareto, repaint=False)
+
+    def on_mount(self) -> None:
+        self.mount(Static(markup=False))
+        self.border_title = "failures"
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._redraw())
+        self._redraw()
+
+    def watch_pareto(self) -> None:
+        self._redraw()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._redraw()
+
+    def _redraw(self) -> None:
+        for drawn in self.query(Static):
+            drawn.update(Text("\n").join(self.lines(self.scrollable_content_region.width)))
+
+    def lines(self, width: int) -> list[Text]:
+        """The panel's lines at a width."""
+        counted = self.pareto
+        quiet = self.ink("quiet")
+        if not counted.failed:
+            return [Text("no failed runs", quiet)]
+        bars = counted.all_bars
+        most = max([bar.count for bar in bars] + [counted.untagged])
+        label = min(max([len(bar.label) for bar in bars] + [len(UNTAGGED)]), LABEL)
+        room = width - label - len(str(most)) - 3
+        lines = [self._bar(bar, most, label, room, "tagged") for bar in counted.bars]
+        if counted.apart:
+            lines += [Text(), Text(NOT_AGENTS, quiet)]
+            lines += [self._bar(bar, most, label, room, "apart") for bar in counted.apart]
+        if counted.untagged:
+            blocks = "░" * len(format.bar(counted.untagged / most, room))
+            lines.append(_line(UNTAGGED, label, (blocks, quiet), counted.untagged))
+        lines += [Text(), Text("█ tagged  ▒ suggested by a rule", quiet)]
+        if counted.unknown:
+            lines.append(Text(f"{counted.unknown} of unknown outcome left out", quiet))
+        return lines
+
+    def _bar(self, bar: Bar, most: int, label: int, room: int, style: str) -> Text:
+        whole = len(format.bar(bar.count / most, room))
+        tagged = min(len(format.bar(bar.tagged / most, room)), whole)
+        line = _line(bar.label, label, ("█" * tagged, self.ink(style)), None)
+        line.append("▒" * (whole - tagged), self.ink("suggested"))
+        return line.append(f" {bar.count}")
+
+
+def _line(label: str, width: int, blocks: tuple[str, Style], runs: int | None) -> Text:
+    line = Text(fit(format.one_line(label), width) + "  ").append(*blocks)
+    return line if runs is None else line.append(f" {runs}")
+
+
+BAR = 20
+
+
+class ImportBar(Inked):
+    """One line at the foot of the list, there only while an import runs."""
+
+    ALLOW_SELECT = False
+    INKS = {"done": "$primary", "left": "$faint"}
+
+    done: reactive[int] = reactive(0)
+    total: reactive[int] = reactive(0)
+    path: reactive[str] = reactive("")
+    traces: reactive[int] = reactive(0)
+    stopping: reactive[bool] = reactive(False)
+
+    def render(self) -> Text:
+        full = round(BAR * self.done / self.total) if self.total else 0
+        line = Text.assemble(
+            ("━" * full, self.ink("done")),
+            ("━" * (BAR - full), self.ink("left")),
+            f"  {self._what()} · {format.count(self.traces, 'trace')} so far",
+        )
+        ends = stops(self.screen, "runs.back", stopping=self.stopping)
+        return spread(line, Text(ends), self.size.width)
+
+    def _what(self) -> str:
+        if self.path == "diagnosis":
+            return f"looking for breaks, {self.done} of {self.total}"
+        name = format.cut(format.one_line(PurePath(self.path).name or self.path), 40)
+        return f"importing {name}, file {self.done + 1} of {max(self.total, 1)}"

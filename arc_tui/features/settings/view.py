@@ -1,0 +1,144 @@
+"""What a person has set, what holds where they have not, and where each value comes from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from arc_tui.config import BadConfig, Config, config_file, read_config
+from arc_tui.places import author, data_folder, database
+from replay.errors import ModelRefused
+from replay.models import protocol
+
+Origin = Literal["default", "file", "environment", "session"]
+
+SET, NOT_SET = "set", "not set"
+"""All that is said of a value that nobody may see."""
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """A setting with its value as text, and what it is for."""
+
+    name: str
+    value: str
+    origin: Origin
+    means: str
+
+
+class SettingsView(Struct, frozen=True, eq=False, kw_only=True):
+    """The file, whether it is there, and every setting; `trouble` is why the file is not used, in
+    which case the defaults stand here."""
+
+    file: str
+    exists: bool
+    settings: tuple[Setting, ...]
+    trouble: str | None = None
+
+
+EMPTY = SettingsView(file="", exists=False, settings=())
+
+
+def build_settings(file: Path | None = None, theme: str | None = None) -> SettingsView:
+    """Every setting of a file (the usual one unless given) and of the environment.
+
+    `theme` is one that was chosen in the app, for as long as it is open. Whether ids, themes and
+    columns exist is for `arc_tui.settings` to say.
+    """
+    file = file or config_file()
+    trouble = None
+    said: dict[str, dict[str, object]] = {}
+    try:
+        config = read_config(file)
+        if file.exists():
+            said = msgspec.toml.decode(file.read_bytes())
+    except BadConfig as error:
+        config, trouble = Config(), error.message
+    return SettingsView(
+        file=str(file),
+        exists=file.exists(),
+        settings=(*_in_file(config, said, theme), *_around()),
+        trouble=trouble,
+    )
+
+
+APP = {
+    "theme": "the colours of the app",
+    "columns": "the columns of the list of runs when it opens",
+    "mouse": "the mouse works in the app; false leaves it to the terminal",
+}
+REDACT = {
+    "pii": "what tells who somebody is is masked too",
+    "keys": "fields whose text is never kept",
+    "allow": "texts that are no secrets",
+}
+
+
+def _in_file(
+    config: Config, said: Mapping[str, Mapping[str, object]], theme: str | None
+) -> Iterator[Setting]:
+    for name, means in APP.items():
+        value = getattr(config.app, name)
+        origin: Origin = "file" if name in said.get("app", {}) else "default"
+        if name == "theme" and theme is not None:
+            value, origin = theme, "session"
+        yield Setting(name=f"app.{name}", value=_text(value), origin=origin, means=means)
+    for name, keys in config.keymap.items():
+        means = "the keys for it"
+        yield Setting(name=f"keys.{name}", value=keys, origin="file", means=means)
+    for name, owner in config.owners.items():
+        yield Setting(name=f"owners.{name}", value=owner, origin="file", means="whose it is")
+    for name, means in REDACT.items():
+        value = getattr(config.redact, name)
+        origin = "file" if name in said.get("redact", {}) else "default"
+        yield Setting(name=f"redact.{name}", value=_text(value), origin=origin, means=means)
+    for name, pattern in config.redact.patterns.items():
+        means = "what it finds is masked"
+        yield Setting(name=f"redact.patterns.{name}", value=pattern, origin="file", means=means)
+
+
+def _text(value: object) -> str:
+    """As it would stand in the file."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _around() -> Iterator[Setting]:
+    """What the environment says, and what holds where it does not."""
+    for variable, value, means in (
+        ("ARC_DB", str(database(None)), "the database; --db names another"),
+        ("ARC_DATA_DIR", str(data_folder()), "where databases are kept"),
+        ("ARC_CONFIG_DIR", str(config_file().parent), "where the file of settings is"),
+        ("ARC_USER", author(), "who tags and labels are by"),
+        ("VISUAL", "", "the editor, before EDITOR"),
+        ("EDITOR", "vi", "the editor"),
+        ("NO_COLOR", "", "any value: no colour is used"),
+        ("ARC_KILL", "", "a file: when it is there, no model is asked"),
+    ):
+        yield _variable(variable, os.environ.get(variable), value, means)
+    named = _server() if os.environ.get(protocol.SERVER_VARIABLE) else None
+    yield _variable(protocol.SERVER_VARIABLE, named, protocol.OFFICIAL, "where a model is asked")
+    for variable, means in (
+        ("ANTHROPIC_API_KEY", "the key of the model's server"),
+        ("ARC_REDACT_KEY", "what placeholders of secrets are made with"),
+        ("ARC_DB_KEY", "the key of an encrypted database"),
+        ("ARC_DB_KEY_FILE", "a file that holds it"),
+    ):
+        yield _variable(variable, SET if os.environ.get(variable) else None, NOT_SET, means)
+
+
+def _server() -> str:
+    """The address without the password that may stand in it, or why it is none."""
+    try:
+        return protocol.address(protocol.server_url())
+    except ModelRefused as error:
+        return error.message
+
+
+def _variable(name: str, given: str | None, default: str, means: str) -> Setting:
+    if given is None:
+        return Setting(name=name, value=default or NOT_SET, origin="default", means=means)
+    return Setting(name=name, value=given or SET, origin="environment", means=means)

@@ -1,0 +1,300 @@
+"""`arc stats`: how good and how reliable are these runs, and what does a success cost?
+
+`arc stats` as text: a table of figures, a row a group, or what moved since a day.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from msgspec import structs
+from rich.console import Console
+from rich.text import Text
+
+from arc_tui.cli import (
+    console,
+    db_option,
+    held_out_option,
+    json_option,
+    open_judged,
+    print_json,
+    print_table,
+)
+from arc_tui.features.stats.lines import Line, lines
+from arc_tui.features.stats.view import (
+    COMPARE,
+    HEAD,
+    NOT_INDEPENDENT,
+    Ask,
+    CallTimes,
+    Group,
+    StatsView,
+    Trend,
+    build_stats,
+    cells,
+    cheapest,
+    latency_note,
+    latency_rows,
+    shape_table,
+    trend_cells,
+)
+from arc_tui.features.stats.view import LATENCY_HEAD as HEAD_OF_LATENCIES
+from arc_tui.ui import format
+from arc_tui.views.runs import run_rows
+from replay.compare.rules import rules_from
+from replay.store.handle import Store
+from replay.written import called
+from taxonomy import goals as goal_files
+from taxonomy import held_out as holding
+from taxonomy.held_out import hold, strata
+from taxonomy.stats import recovery
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+COLUMNS = {"variant": "variant", "model": "models", "task": "task", "week": "week"}
+"""What `--by` may name, and the column of a run it is."""
+
+
+def _columns(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
+    words = [word.strip() for word in (given or "").split(",") if word.strip()]
+    unknown = [word for word in words if word not in COLUMNS]
+    if unknown:
+        raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(COLUMNS)}")
+    return tuple(COLUMNS[word] for word in dict.fromkeys(words))
+
+
+def _edges(_: click.Context, __: click.Parameter, given: str | None) -> tuple[float, ...]:
+    try:
+        edges = tuple(float(word) for word in (given or "").split(",") if word.strip())
+    except ValueError:
+        edges = (math.nan,)
+    if not all(map(math.isfinite, edges)):
+        raise click.BadParameter(f"{given!r} is no list of lengths such as 5,10,20")
+    return tuple(sorted(set(edges)))
+
+
+@click.command()
+@click.argument("query", nargs=-1)
+@click.option(
+    "--by",
+    callback=_columns,
+    metavar="COLUMNS",
+    help="A row for each variant, model, task or week, or several: `variant,task`.",
+)
+@click.option(
+    "--buckets",
+    callback=_edges,
+    metavar="LENGTHS",
+    help="Upper bounds of the task lengths, `5,10,20`; else quartiles.",
+)
+@click.option(
+    "--compare",
+    "rules",
+    multiple=True,
+    metavar="PATH=RULE",
+    help="How an argument is compared with gold: `*.**=casefold`; repeatable.",
+)
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="Before this day against since.")
+@click.option("--hold-out", is_flag=True, help="Hold out a fifth of the tasks from now on.")
+@click.option("--release", is_flag=True, help="Hold out nothing any more.")
+@held_out_option
+@click.option("--held-out", metavar="QUERY", help="The runs of tasks kept out of tuning.")
+@click.option("--production", metavar="QUERY", help="Runs whose shapes to compare with.")
+@click.option("--goals", "goals_file", type=_FILE, help="A TOML file with goals and their weights.")
+@click.option("--injections", "injected", type=_FILE, help="JSON lines: errors put into runs.")
+@json_option
+@db_option
+def stats(
+    query: tuple[str, ...],
+    by: tuple[str, ...],
+    buckets: tuple[float, ...],
+    rules: tuple[str, ...],
+    since: datetime.datetime | None,
+    hold_out: bool,
+    release: bool,
+    with_held_out: bool,
+    held_out: str | None,
+    production: str | None,
+    goals_file: Path | None,
+    injected: Path | None,
+    as_json: bool,
+    db: Path | None,
+) -> int:
+    """Pass rates, pass^k, tool-call F1, decay with length, and cost, each with n and interval.
+
+    QUERY means runs as in `arc ls`. What cannot be computed says why.
+    """
+    if hold_out and release:
+        raise click.UsageError("--hold-out begins it, --release ends it: give one")
+    ask = Ask(
+        query=" ".join(query),
+        by=by,
+        edges=buckets,
+        rules=rules_from(rules),
+        held_out=held_out,
+        production=production,
+        every=with_held_out,
+        since=since.date() if since is not None else None,
+        injections=recovery.read(injected) if injected is not None else (),
+        goals=goal_files.read(goals_file) if goals_file is not None else None,
+        goals_name=called(goals_file.name) if goals_file is not None else "",
+    )
+    with open_judged(db) as store:
+        if hold_out or release:
+            return _hold(store, ask, release=release, as_json=as_json)
+        view = build_stats(store, ask)
+    if as_json:
+        print_json(_plain(view, ask))
+    elif view.groups:
+        print_stats(console(), view, grouped=bool(ask.by))
+    else:
+        click.echo(_nothing(view, ask), err=True)
+    return 0 if view.groups else 1
+
+
+def _nothing(view: StatsView, ask: Ask) -> str:
+    if view.hidden is not None:
+        return "all of these runs are of held-out tasks; --with-held-out counts them"
+    return f"no run matches {ask.query!r}" if ask.query else "no runs yet"
+
+
+def _hold(store: Store, ask: Ask, *, release: bool, as_json: bool) -> int:
+    """Choose the tasks to hold out, or hold out none, and say which."""
+    if release:
+        holding.release(store)
+        click.echo("no task is held out any more", err=True)
+        return 0
+    rows = run_rows(store, ask.query)
+    found = hold(store, rows)
+    if as_json:
+        print_json(found)
+        return 0 if found.tasks else 1
+    tasks = strata(rows)
+    if not found.tasks:
+        click.echo(f"{format.count(len(tasks), 'task')}: too few to hold any out", err=True)
+        return 1
+    held = Counter(found.strata.values())
+    of = Counter({**tasks, **found.strata}.values())
+    print_table(
+        console(),
+        ["held-out task", "type and difficulty"],
+        [[name_of(task), name_of(stratum)] for task, stratum in found.strata.items()],
+    )
+    shares = ", ".join(f"{name or 'no label'} {held[name]} of {of[name]}" for name in sorted(of))
+    click.echo(
+        f"{len(found.tasks)} of {format.count(sum(of.values()), 'task')} held out ({shares});"
+        " `arc stats` shows of them the gap alone",
+        err=True,
+    )
+    return 0
+
+
+def _plain(view: StatsView, ask: Ask) -> object:
+    """The figures as they were asked for: of all runs, a list of groups, or with what is beside."""
+    groups = [
+        ({"group": each.group} if each.group else {})
+        | structs.asdict(each.figures)
+        | {"latencies": each.latencies}
+        for each in view.groups
+    ]
+    figures: object = groups if ask.by else groups[0] if groups else {}
+    if view.hidden is None and view.trend is None:
+        return figures
+    return {"figures": figures, "held_out_tasks": view.hidden, "trend": view.trend}
+
+
+def print_stats(out: Console, view: StatsView, *, grouped: bool) -> None:
+    """What was asked for, and last how many tasks are held out of it."""
+    if view.trend is not None:
+        _print_trend(out, view.trend)
+    elif grouped:
+        _print_groups(out, view.groups)
+    else:
+        _print_figures(out, view.groups[0])
+    if view.hidden is not None:
+        given = view.hidden
+        said = f"{format.count(given.tasks, 'held-out task')} ({format.count(given.runs, 'run')})"
+        told = (
+            "counted like all others"
+            if given.shown
+            else "hidden but for the gap (--with-held-out shows)"
+        )
+        out.print(Text(f"{said} {told}; held out since {given.since}", "yellow"), soft_wrap=True)
+
+
+def _print_trend(out: Console, trend: Trend) -> None:
+    """What moved between before a day and since."""
+    head = [
+        "",
+        "before",
+        "95 %",
+        "n",
+        f"since {trend.since}",
+        "95 %",
+        "n",
+        "difference",
+        "95 %",
+        "p",
+        "",
+    ]
+    print_table(out, head, [trend_cells(each) for each in trend.changes])
+    undated = f", {format.count(trend.undated, 'run')} of unknown start left out"
+    out.print(
+        Text(
+            f"{format.count(trend.before_runs, 'run')} before, {trend.since_runs} since"
+            f"{undated if trend.undated else ''}; p by Fisher, read for these"
+            f" {len(trend.changes)} together (Holm)\n{NOT_INDEPENDENT}",
+            "dim",
+        ),
+        soft_wrap=True,
+    )
+
+
+def _print_figures(out: Console, group: Group) -> None:
+    table: list[list[Text | str]] = []
+    last = ""
+    for line in lines(group.figures):
+        table.append([line.of if line.of != last else "", *_cells(line)])
+        last = line.of
+    print_table(out, ["", "figure", "value", "95 %", "n", ""], table)
+    out.print(Text(NOT_INDEPENDENT, "dim"), soft_wrap=True)
+    _print_latencies(out, group.latencies)
+
+
+def _print_latencies(out: Console, found: Sequence[CallTimes]) -> None:
+    rows = latency_rows(found)
+    if rows:
+        out.print()
+        print_table(out, HEAD_OF_LATENCIES, rows)
+    out.print(Text(latency_note(found), "dim"), soft_wrap=True)
+
+
+def _cells(line: Line) -> list[Text | str]:
+    return [line.name, line.value, line.interval, line.n, Text(line.note, "dim")]
+
+
+def _print_groups(out: Console, groups: tuple[Group, ...]) -> None:
+    best = cheapest(groups)
+    names = list(groups[0].group)
+    table: list[list[Text | str]] = [
+        [*(name_of(each.group[name]) for name in names), *cells(each, best)] for each in groups
+    ]
+    print_table(out, [*names, *HEAD], table)
+    shapes = shape_table(groups)
+    if names == ["week"] and len(shapes) > 1:
+        out.print()
+        print_table(out, shapes[0], shapes[1:])
+    out.print(Text(f"{NOT_INDEPENDENT}\n{COMPARE}", "dim"), soft_wrap=True)
+    warnings = {each.figures.decay_warning for each in groups} - {None}
+    for warning in sorted(map(str, warnings)):
+        out.print(Text(f"GDS and MOP: {warning}", "yellow"), soft_wrap=True)
+
+
+def name_of(value: str | None) -> str:
+    """A task, a variant or a label in a cell."""
+    return format.cut(format.one_line(value), 32) or format.UNKNOWN

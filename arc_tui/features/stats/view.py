@@ -1,0 +1,374 @@
+"""The figures of the runs that were asked for, of groups of them, and how long their calls
+took."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from arc_tui.features.stats.lines import interval, money, share
+from arc_tui.ui import format
+from arc_tui.views.runs import run_rows
+from replay.compare.rules import PLAIN, Rules
+from replay.statistics import Rate
+from replay.store.handle import Store
+from replay.store.latency import Latency, latencies, spans_named
+from taxonomy import held_out as holding_of
+from taxonomy.goals import Goals, first_seen
+from taxonomy.held_out import HeldOutSet
+from taxonomy.metrics import cost
+from taxonomy.metrics.change import Change, dated, start_of
+from taxonomy.metrics.cost import Money
+from taxonomy.paraphrase_test import result
+from taxonomy.query.listing import RunRow
+from taxonomy.stats import proxies, recovery
+from taxonomy.stats import runs as stats
+from taxonomy.stats.figures import Figures, Held, figures
+from taxonomy.stats.gold import GoalRun, goal_figures, goal_runs
+from taxonomy.stats.recovery import Injection, Recovery
+from taxonomy.stats.runs import Run
+from taxonomy.stats.trend import moved
+
+
+class Group(Struct, frozen=True, eq=False, kw_only=True):
+    """The runs that share some columns, their figures, and how long their calls took; `group` is
+    empty for all runs."""
+
+    group: dict[str, str | None]
+    figures: Figures
+    latencies: tuple[CallTimes, ...]
+
+
+class Hidden(Struct, frozen=True, kw_only=True):
+    """The tasks held out, among the runs that were asked for, and how many runs they have.
+
+    `since` is the day the first was held out. Where `shown`, they are counted all the same.
+    """
+
+    tasks: int
+    runs: int
+    since: str
+    shown: bool
+
+
+class Trend(Struct, frozen=True, kw_only=True):
+    """Before and since a day (UTC). `undated` runs of unknown start are on neither side."""
+
+    since: str
+    before_runs: int
+    since_runs: int
+    undated: int
+    changes: tuple[Change, ...]
+
+
+class StatsView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything `arc stats` prints: a group for each value of the columns asked for.
+
+    `hidden` None: no task of these runs is held out. `trend` None: no day was named.
+    """
+
+    groups: tuple[Group, ...]
+    hidden: Hidden | None
+    trend: Trend | None
+
+
+class Ask(Struct, frozen=True, kw_only=True):
+    """What `arc stats` was asked: which runs, in which groups, measured how.
+
+    `held_out` and `production` are queries too, None where not given; `every` counts the tasks
+    held out like all others. `since` names the day of a change, `injections` errors put in on
+    purpose, `goals` (from the file `goals_name`) what runs should achieve.
+    """
+
+    query: str = ""
+    by: tuple[str, ...] = ()
+    edges: tuple[float, ...] = ()
+    rules: Rules = PLAIN
+    held_out: str | None = None
+    production: str | None = None
+    every: bool = False
+    since: datetime.date | None = None
+    injections: tuple[Injection, ...] = ()
+    goals: Goals | None = None
+    goals_name: str = ""
+
+
+def build_stats(store: Store, ask: Ask) -> StatsView:
+    """A group for each value of the columns of `by` (one for none); none where no run matches.
+
+    Raises NotFound where an injection names a run that is needed and not there.
+    """
+    production = () if ask.production is None else run_rows(store, ask.production)
+    compared = _traces(production)
+    asked = tuple(row for row in run_rows(store, ask.query) if row.trace not in compared)
+    holding = holding_of.held(store)
+    visible, apart = holding_of.parted(asked, holding.tasks)
+    split = _split(store, ask, apart)
+    shown = asked if ask.every else visible
+    known = _Known(store, ask, shown, () if ask.every else apart, production, split)
+    by_group = stats.grouped(shown, ask.by)
+    return StatsView(
+        groups=tuple(known.group(key, own) for key, own in by_group.items()),
+        hidden=_hidden(apart, holding, shown=ask.every),
+        trend=None if ask.since is None else known.trend(ask.since),
+    )
+
+
+def _split(store: Store, ask: Ask, apart: Sequence[RunRow]) -> Held | None:
+    """Whose the held-out tasks are: a query's, those that are kept, or nobody's."""
+    if ask.held_out is not None:
+        return Held("yours", _traces(run_rows(store, ask.held_out)))
+    return Held("kept", _traces(apart)) if apart else None
+
+
+def _hidden(apart: Sequence[RunRow], holding: HeldOutSet, *, shown: bool) -> Hidden | None:
+    if not apart:
+        return None
+    tasks = len({row.task for row in apart})
+    return Hidden(tasks=tasks, runs=len(apart), since=str(holding.since), shown=shown)
+
+
+class _Known:
+    """The numbers of all runs asked for, read once for every group of them."""
+
+    def __init__(
+        self,
+        store: Store,
+        ask: Ask,
+        rows: Sequence[RunRow],
+        apart: Sequence[RunRow],
+        production: Sequence[RunRow],
+        split: Held | None,
+    ) -> None:
+        self._store = store
+        self._ask = ask
+        self._rows = rows
+        self._split = split
+        self._runs = stats.runs_of(store, rows)
+        self._apart = stats.runs_of(store, apart)
+        self._apart_by_group = stats.grouped(apart, ask.by)
+        self._production = stats.runs_of(store, production)
+        self._recovery = stats.recovered(store, ask.injections) if ask.injections else None
+        traces = _traces(rows)
+        self._injected = [each for each in recovery.kept(store) if each.trace in traces]
+        self._varied = [each for each in result.kept(store) if each.trace in traces]
+        self._signs = proxies.read_signs(store, rows)
+        self._goal_runs: Sequence[GoalRun] = ()
+        if ask.goals is not None:
+            seen = first_seen(store, ask.goals, ask.goals_name)
+            self._goal_runs = goal_runs(store, rows, ask.goals, seen)
+
+    def group(self, key: tuple[str | None, ...], own: frozenset[str]) -> Group:
+        ask = self._ask
+        apart = self._apart_by_group.get(key, frozenset())
+        signs = [self._signs[trace] for trace in sorted(own) if trace in self._signs]
+        version = ask.goals.version if ask.goals is not None else ""
+        return Group(
+            group=dict(zip(ask.by, key, strict=True)),
+            figures=figures(
+                [run for run in self._runs if run.trace in own],
+                edges=ask.edges,
+                rules=ask.rules,
+                held_out=self._split,
+                apart=[run for run in self._apart if run.trace in apart],
+                production=self._production,
+                recovery=self._recovery or self._recovered(own),
+                varied=[each for each in self._varied if each.trace in own],
+                proxies=proxies.proxies(signs),
+                goals=goal_figures([r for r in self._goal_runs if r.trace in own], version),
+            ),
+            latencies=call_times(self._store, own),
+        )
+
+    def _recovered(self, own: frozenset[str]) -> Recovery | None:
+        """Of errors that were put in and kept; None where none were, for the labels to say."""
+        found = [each for each in self._injected if each.trace in own and each.own]
+        return recovery.recovery_of(found) if found else None
+
+    def trend(self, since: datetime.date) -> Trend:
+        """All runs of before and since a day, whatever group they are in."""
+        border = start_of(since)
+        starts = {row.trace: dated(row.start_ns) for row in self._rows}
+        sides: dict[bool | None, list[Run]] = {True: [], False: [], None: []}
+        for run in self._runs:
+            start = starts[run.trace]
+            sides[None if start is None else start >= border].append(run)
+        return Trend(
+            since=since.isoformat(),
+            before_runs=len(sides[False]),
+            since_runs=len(sides[True]),
+            undated=len(sides[None]),
+            changes=moved(sides[False], sides[True], self._signs),
+        )
+
+
+def _traces(rows: Collection[RunRow]) -> frozenset[str]:
+    return frozenset(row.trace for row in rows)
+
+
+NOT_INDEPENDENT = (
+    "intervals are Wilson's, 95 %, and take all that is counted for independent; runs of one task"
+    " and calls of one run are not: there the truth is less certain"
+)
+COMPARE = "variants are compared at cost per resolved task, never at cost per run"
+
+
+HEAD = ("runs", "passed", "95 %", "pass@1", "pass^k", "flattery", "call F1", "GDS", "MOP",
+        "a run", "a resolved task", "× cheapest")  # fmt: skip
+
+
+def cells(group: Group, cheapest: Money) -> list[str]:
+    """A group under `HEAD`, its figures in the same words as the lines."""
+    found = group.figures
+    last = found.headline
+    calls = found.calls[0].f1 if found.calls else None
+    times = cost.times_cheaper(found.cost.per_resolved, cheapest)
+    return [
+        str(found.runs),
+        share(found.outcome.rate.value),
+        interval(found.outcome.rate),
+        _in_brief(found.repeated[0].pass_one, "") if last else format.UNKNOWN,
+        _in_brief(last.pass_hat, f", k = {last.k}") if last else format.UNKNOWN,
+        f"{last.flattery:.2f}" if last and last.k > 1 and last.flattery else format.UNKNOWN,
+        _in_brief(calls, "") if calls else format.UNKNOWN,
+        share(found.decay.graceful),
+        found.decay.onset or format.UNKNOWN,
+        money(found.cost.per_run),
+        money(found.cost.per_resolved),
+        f"{times:.2f}" if times is not None else format.UNKNOWN,
+    ]
+
+
+def _in_brief(rate: Rate, more: str) -> str:
+    """A rate with its interval and n in one cell."""
+    if rate.value is None:
+        return format.UNKNOWN
+    return f"{rate.value:.3f} ({interval(rate)}, n = {rate.n}{more})"
+
+
+def cheapest(groups: Sequence[Group]) -> Money:
+    """The lowest cost per resolved task that is known in full."""
+    known = [group.figures.cost.per_resolved for group in groups]
+    whole = [each for each in known if each.cost_complete and each.cost_usd is not None]
+    return min(whole, key=lambda each: each.cost_usd or 0.0, default=cost.NOTHING_KNOWN)
+
+
+def shape_table(groups: Sequence[Group]) -> list[list[str]]:
+    """A head and a row a group: the share of its runs of each shape, and how many have one."""
+    shapes = sorted({shape for group in groups for shape in group.figures.shapes})
+    table = [[*(groups[0].group if groups else ()), *shapes, "n"]]
+    for group in groups:
+        counts = group.figures.shapes
+        n = sum(counts.values())
+        shares = (share(counts.get(shape, 0) / n) if n else format.UNKNOWN for shape in shapes)
+        values = (value or format.UNKNOWN for value in group.group.values())
+        table.append([*values, *shares, format.count(n, "run")])
+    return table if shapes else table[:1]
+
+
+def trend_cells(change: Change) -> list[str]:
+    """What moved, as a row of its table."""
+    known = change.difference is not None and change.low is not None and change.high is not None
+    return [
+        change.name,
+        share(change.before.value),
+        interval(change.before),
+        str(change.before.n),
+        share(change.since.value),
+        interval(change.since),
+        str(change.since.n),
+        f"{change.difference:+.3f}" if known else format.UNKNOWN,
+        f"{change.low:+.3f} to {change.high:+.3f}" if known else "",
+        format.UNKNOWN if change.p is None else f"{change.p:.3f}",
+        change.reading or "",
+    ]
+
+
+KINDS = ("model", "tool")
+
+MOST = 20
+"""Lines of a table; `--json` has all of them."""
+
+LATENCY_HEAD = ("", "latency", "p50", "p90", "p99", "n", "")
+DIGITS = "percentiles by nearest rank, to two digits: at least that, and less than a tenth more"
+
+
+class CallTimes(Struct, frozen=True, kw_only=True):
+    """How long the `calls` of a model or a tool took, as far as the source says: `timed` of them.
+
+    The percentiles are None where none is. `name` None: the model is not known.
+    """
+
+    kind: Literal["model", "tool"]
+    name: str | None
+    calls: int
+    timed: int
+    p50_ns: int | None
+    p90_ns: int | None
+    p99_ns: int | None
+
+
+def call_times(store: Store, traces: Collection[str]) -> tuple[CallTimes, ...]:
+    """Models, then tools, those called most first."""
+    timed = {(each.kind, each.name): each for each in latencies(store, traces)}
+    found = [
+        _times("model" if kind == "model" else "tool", name, calls, timed.get((kind, name)))
+        for (kind, name), calls in spans_named(store, traces).items()
+        if kind in KINDS
+    ]
+    return tuple(sorted(found, key=lambda each: (each.kind, -each.calls, each.name or "")))
+
+
+def _times(
+    kind: Literal["model", "tool"], name: str | None, calls: int, known: Latency | None
+) -> CallTimes:
+    return CallTimes(
+        kind=kind,
+        name=name,
+        calls=calls,
+        timed=known.spans if known else 0,
+        p50_ns=known.p50_ns if known else None,
+        p90_ns=known.p90_ns if known else None,
+        p99_ns=known.p99_ns if known else None,
+    )
+
+
+def latency_rows(found: Sequence[CallTimes]) -> list[list[str]]:
+    """The lines of the table under `HEAD`; none where no call has a time."""
+    if not any(each.timed for each in found):
+        return []
+    shown = found[:MOST]
+    before = [None, *(each.kind for each in shown)]
+    return [
+        [each.kind if each.kind != last else "", *_cells(each)]
+        for each, last in zip(shown, before, strict=False)
+    ]
+
+
+def _cells(each: CallTimes) -> list[str]:
+    name = format.cut(format.one_line(each.name), 32) if each.name else "model not recorded"
+    times = map(format.duration, (each.p50_ns, each.p90_ns, each.p99_ns))
+    calls = format.count(each.calls, "call")
+    return [name, *times, calls, _left_out(each)]
+
+
+def _left_out(each: CallTimes) -> str:
+    if not each.timed:
+        return "the source gives no times"
+    untimed = each.calls - each.timed
+    return f"{format.number(untimed)} without a time left out" if untimed else ""
+
+
+def latency_note(found: Sequence[CallTimes]) -> str:
+    """What is said below the table, or in its place."""
+    if not found:
+        return "latency: no call was recorded"
+    if not any(each.timed for each in found):
+        calls = format.count(sum(each.calls for each in found), "call")
+        return f"latency: unknown, the source gives no times for {calls}"
+    more = len(found) - MOST
+    left = f"; {more} more in --json" if more > 0 else ""
+    return f"{DIGITS}{left}"

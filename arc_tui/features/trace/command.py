@@ -1,0 +1,324 @@
+"""`arc show`, `brief`, `break`: what the database says of one trace, printed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from msgspec import structs
+from rich.console import Console
+from rich.text import Text
+
+from arc_tui.cli import console, db_option, json_option, open_judged, print_json, with_database
+from arc_tui.features.trace.pages import why_page
+from arc_tui.ui import format
+from arc_tui.ui.document import INDENT, LABEL, Document, Fold, Keyed
+from arc_tui.views.step import Said, Seen, StepView, build_step, is_hint
+from arc_tui.views.trace import TraceView, build_break, build_trace
+from arc_tui.views.tree import TreeRow, indent, levelled, visible
+from replay.errors import no_step
+from replay.store.handle import Store
+from replay.trace import NO_TOOLS
+from taxonomy.classes import BY_CLASS, FailureClass, class_label
+from taxonomy.findings import Candidate, Diagnosis
+from taxonomy.query.listing import RunRow
+
+
+@click.command()
+@click.argument("trace")
+@click.argument("step", required=False, type=int)
+@json_option
+@db_option
+def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
+    """Print a trace, or one step of it. TRACE is an id, a unique prefix, `last` or task/trial."""
+    with open_judged(db) as store:
+        view = build_trace(store, trace)
+        if step is None:
+            print_trace_json(view) if as_json else print_trace(console(), view)
+            return
+        detail = step_in_full(store, view, step)
+        print_json(detail) if as_json else print_step(console(), view, detail)
+
+
+def step_in_full(store: Store, view: TraceView, step: int) -> StepView:
+    """A step with what only the whole run tells of it. Raises NotFound where there is none."""
+    try:
+        detail = build_step(store, view.run.trace, step)
+    except IndexError as error:
+        raise no_step(step, view.run.steps) from error
+    from arc_tui.features.probes.offers import build_why_probes
+    from arc_tui.views.value_origins import Ground
+
+    return structs.replace(
+        detail,
+        earlier=tuple(detail.earlier),
+        grounds=Ground(store, view.run.trace).under(step),
+        probes=build_why_probes(store, view.run.trace, step),
+    )
+
+
+@click.command()
+@click.argument("trace")
+@json_option
+@db_option
+def brief(trace: str, as_json: bool, db: Path | None) -> None:
+    """A summary of at most 1 500 tokens, for a person in a hurry or a coding agent."""
+    with open_judged(db) as store:
+        text = brief_text(store, trace)
+    print_json({"brief": text}) if as_json else click.echo(text)
+
+
+@click.command("break")
+@click.argument("trace")
+@click.option("--rule", type=click.Choice(["arc"]), help="Only the plain published rule.")
+@json_option
+@db_option
+def break_(trace: str, rule: str | None, as_json: bool, db: Path | None) -> int:
+    """Where did it break? Up to three candidates with their signals, or none."""
+    with open_judged(db) as store:
+        view = build_break(store, trace)
+    if as_json:
+        print_json(view)
+    elif rule == "arc":
+        console().print(Text(view.published_line))
+    else:
+        for line in view.lines():
+            console().print(Text(line))
+    found = view.published is not None if rule == "arc" else bool(view.candidates)
+    return 0 if found else 1
+
+
+LONG = 2000
+"""Characters of one value printed before the rest is only counted; `--json` has all of it."""
+
+
+def print_trace(out: Console, view: TraceView) -> None:
+    """Head, candidates, the tree with every branch open, tags."""
+    row = view.run
+    mark = format.outcome_mark(row.outcome, warned=bool(row.warnings))
+    name = " · ".join(filter(None, [row.task, row.trial and f"trial {row.trial}"]))
+    head = Text(f"{row.trace[:8]}  ").append(format.one_line(name or row.title or row.source_id))
+    out.print(head.append("  ").append_text(mark).append(f" {row.outcome_value or row.outcome}"))
+    if name and row.title:
+        out.print(Text(format.one_line(row.title)), style="dim")
+    out.print(
+        f"{format.count(row.steps, 'step')} · {format.count(row.calls, 'call')} · "
+        f"{format.count(row.errors, 'error')} · {row.models or 'model unknown'} · "
+        f"{format.duration(row.duration_ns)} · "
+        f"{format.usd(row.cost_usd, complete=row.cost_complete)} · "
+        f"fidelity {row.fidelity or format.UNKNOWN}"
+        + (f", {row.masked} masked" if row.masked else ""),
+        soft_wrap=True,
+    )
+    for candidate in view.diagnosis.candidates if view.diagnosis else ():
+        out.print(Text(f"break? step {candidate.step}: {format.one_line(candidate.why)}"))
+    if not view.marked:
+        out.print("no break found", style="dim")
+    out.print()
+    for line in visible(view.tree, opened=_All(), closed=()):
+        out.print(_tree_line(line, view), soft_wrap=True)
+    for tag in view.tags:
+        said = f"{class_label(tag.failure, tag.sub)} by {tag.by} {tag.why or ''}"
+        out.print(Text(f"tag  step {tag.step}: {format.one_line(said)}"))
+
+
+def print_trace_json(view: TraceView) -> None:
+    """The view, its tree no deeper than readers of JSON can bear."""
+    print_json(structs.replace(view, tree=levelled(view.tree, _All())))
+
+
+class _All(frozenset[str]):
+    """Every branch is open."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+def _tree_line(row: TreeRow, view: TraceView) -> Text:
+    branch = row.branch
+    number = f"{branch.step:>4} " if branch.role == "step" and branch.step is not None else "     "
+    label = format.cut(format.one_line(branch.label), 110)
+    line = Text(number, "dim").append(indent(row, "  "))
+    if branch.count > 1:
+        line.append(f"×{branch.count} ", "bold")
+    line.append(label, "red" if branch.status == "error" else "")
+    if branch.status == "error":
+        line.append(" ✗", "red")
+    if branch.role == "step" and branch.step in view.marked:
+        line.append(" ◆", "bold yellow")
+    return line
+
+
+def print_step(out: Console, trace: TraceView, view: StepView) -> None:
+    """Why, what was new in the request, what was said, what came back."""
+    row = view.row
+    out.print(
+        f"step {row.step} · {row.model or 'model unknown'} · {format.duration(row.latency_ns)} · "
+        f"{format.tokens(row.input_tokens)} tokens in, {format.tokens(row.output_tokens)} out · "
+        f"{format.usd(row.cost_usd)} · fidelity {view.fidelity.value}"
+        + (f", {row.masked} masked" if row.masked else "")
+    )
+    for reason in view.reasons:
+        out.print(f"  {reason}", style="dim")
+    _head(out, "why")
+    _print_document(out, why_page(trace, view))
+    _head(out, f"request · {view.earlier_line}")
+    for said in view.new:
+        _print_said(out, said)
+    _head(out, "response")
+    if view.response is not None:
+        _print_said(out, view.response)
+    if view.observations:
+        _head(out, "observations")
+    for seen in view.observations:
+        _print_seen(out, seen)
+
+
+def _print_document(out: Console, document: Document) -> None:
+    """A page of the app, its folds open, commands in place of keys."""
+    for each in document:
+        item = each.without_keys(_command) if isinstance(each, Keyed) else each
+        if isinstance(item, Fold):
+            _print_document(out, item.inside())
+            continue
+        text = Text(" " * (item.indent + INDENT))
+        text.append(f"{item.label:<{LABEL}}" if item.label else "", "dim")
+        text.append(_long(item.text), "bold" if item.style in ("head", "candidate") else "")
+        out.print(text.append(f"   {item.aside}" if item.aside else "", "dim"), soft_wrap=True)
+
+
+def _command(words: Sequence[str]) -> str:
+    return shlex.join(with_database(words))
+
+
+def _head(out: Console, text: str) -> None:
+    out.print()
+    out.print(Text(text, "bold"))
+
+
+def _pair(name: str, text: str) -> Text:
+    return Text(f"  {name:<10} ", "dim").append(format.plain(text))
+
+
+def _print_said(out: Console, said: Said) -> None:
+    if said.thinking:
+        out.print(_pair("thinking", _long(said.thinking)))
+    if said.text:
+        out.print(_pair(said.role, _long(said.text)))
+    for call in said.calls:
+        out.print(_pair("calls", f"{call.name} {_long(call.arguments)}"))
+    for result in said.results:
+        out.print(_pair("result", _long(result)))
+
+
+def _print_seen(out: Console, seen: Seen) -> None:
+    took = f" ({format.duration(seen.duration_ns)})" if seen.duration_ns is not None else ""
+    out.print(_pair("error" if seen.error else "result", f"{seen.call.name}{took}"))
+    shown = "not recorded" if seen.result is None else _long(seen.result)
+    out.print(_pair("", shown))
+
+
+def _long(text: str) -> str:
+    if len(text) <= LONG:
+        return text
+    return f"{text[:LONG]}\n… {format.number(len(text) - LONG)} more characters (--json has all)"
+
+
+MAX_CHARS = 5200
+"""1 500 tokens, at three and a half characters a token to be on the safe side."""
+
+PHRASE = 200
+
+
+def brief_text(store: Store, name: str) -> str:
+    """The brief of a trace. Raises NotFound."""
+    view = build_trace(store, name)
+    lines = [*_brief_head(view.run), "", *_candidates(view), "", *_unknown(view), "", *_next(view)]
+    text = format.plain("\n".join(lines))
+    return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 20] + "\n… (cut to size)"
+
+
+def _brief_head(row: RunRow) -> list[str]:
+    name = " / ".join(filter(None, [row.task, row.trial])) or row.title or row.source_id
+    outcome = row.outcome if row.outcome_value is None else f"{row.outcome} ({row.outcome_value})"
+    return [
+        f"# {_phrase(name)}",
+        f"trace {row.trace}, {row.format}, {outcome}"
+        + (f" says {row.outcome_by}" if row.outcome_by else ""),
+        f"{format.count(row.steps, 'step')}, {format.count(row.calls, 'tool call')}, "
+        f"{format.count(row.errors, 'error')}, model {row.models or 'unknown'}, "
+        f"time {format.duration(row.duration_ns)}, tokens in {format.tokens(row.input_tokens)}, "
+        f"cost {format.usd(row.cost_usd, complete=row.cost_complete)}",
+        f"title: {_phrase(row.title)}" if row.title else "title: none",
+    ]
+
+
+def _candidates(view: TraceView) -> list[str]:
+    said = view.diagnosis
+    if said is None or not said.candidates:
+        given = [each.by for each in view.scorers if each.used and each.source != "rule"]
+        why = "nothing the rules know stands out"
+        if given:
+            by = ", ".join(map(_phrase, given))
+            why = f"no clear failure in the scores by {by}; at steps they leave out, {why}"
+        return ["## Break", f"no break found: {why}"]
+    lines = [
+        f"## Break: up to three candidates, shape {said.shape.value if said.shape else 'unknown'}"
+    ]
+    for candidate in said.candidates:
+        lines += _candidate(candidate, said)
+    return lines
+
+
+def _candidate(candidate: Candidate, said: Diagnosis) -> list[str]:
+    lines = [f"- step {candidate.step}: {_phrase(candidate.why)} ({candidate.accuracy})"]
+    for finding in said.findings:
+        if finding.step == candidate.step:
+            unsure = " (a hint)" if is_hint(finding) else ""
+            name = f"{class_label(finding.failure, finding.sub)}{unsure}"
+            lines.append(f"  {name}: {_phrase(finding.why)}")
+            lines += [
+                f"    {each.role}: {_phrase(each.text)} [{each.place or 'step ' + str(each.step)}]"
+                for each in finding.evidence[:4]
+            ]
+            if finding.failure is not FailureClass.OTHER:
+                lines.append(f"    first fix: {BY_CLASS[finding.failure].fix}")
+    return lines
+
+
+def _unknown(view: TraceView) -> list[str]:
+    row = view.run
+    facts = {
+        "outcome": row.outcome == "unknown",
+        "latency": row.duration_ns is None,
+        "tokens of some steps": not row.tokens_complete,
+        "cost of some steps": not row.cost_complete,
+        "the system prompt": row.prompt is None,
+    }
+    missing = [name for name, absent in facts.items() if absent]
+    said = ", ".join(missing) if missing else "nothing of what a brief shows"
+    return [
+        "## Not known",
+        said,
+        f"fidelity of the recorded requests: {row.fidelity.value if row.fidelity else 'none'}",
+    ]
+
+
+def _next(view: TraceView) -> list[str]:
+    key = view.run.trace[:8]
+    step = view.marked[0] if view.marked else 0
+    lines = ["## Next", f"arc show {key} {step}"]
+    if view.run.prompt is None:
+        lines.append(f"arc attach {key} --system FILE   # replay needs the prompt")
+    if any(NO_TOOLS in (row.fidelity_reasons or "") for row in view.steps):
+        lines.append(f"arc attach {key} --tools FILE   # and the tools; or --sketch-tools")
+    model = "" if view.run.models else " --model NAME"
+    lines.append(f"arc replay {key} --system FILE{model}   # asks it again at every step")
+    lines.append(f"arc tag {key} {step} CLASS   # {', '.join(BY_CLASS)}")
+    return lines
+
+
+def _phrase(text: str | None) -> str:
+    return format.cut(format.one_line(text), PHRASE)

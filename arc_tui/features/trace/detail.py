@@ -1,0 +1,314 @@
+"""The head of a run, the detail of one step in tabs, and the values of its calls with their
+origins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from arc_tui.features.trace.pages import PAGES
+from arc_tui.ui import format
+from arc_tui.ui.document import EMPTY
+from arc_tui.ui.format import fit, spread
+from arc_tui.ui.key_names import key_of, with_keys
+from arc_tui.ui.list import RowList
+from arc_tui.ui.page import PlacedPage
+from arc_tui.ui.styles import Inked
+from arc_tui.views import step as steps
+from arc_tui.views import trace as traces
+from arc_tui.views.step import StepView
+from arc_tui.views.trace import EMPTY_TRACE, TraceView
+from arc_tui.views.value_origins import Grounds, ValueRow
+from replay.trace import Json
+from taxonomy.query.listing import RunRow
+
+NAMES = tuple(PAGES)
+
+AGENT = 24
+"""Cells of the name of who took a step."""
+
+
+class Tabs(Inked):
+    """The names of the pages on one line, the one in front marked, each with its digit."""
+
+    ALLOW_SELECT = False
+    INKS = {
+        "tab": "$quiet",
+        "front": "bold $foreground on $cursor | bold reverse",
+        "place": "$quiet",
+    }
+
+    step: reactive[StepView] = reactive(steps.EMPTY)
+    tab: reactive[int] = reactive(0)
+
+    class Picked(Message):
+        """A tab was clicked."""
+
+        def __init__(self, tab: int) -> None:
+            super().__init__()
+            self.tab = tab
+
+    def render(self) -> Text:
+        line = Text.assemble((self._place(), self.ink("place")))
+        front = self.ink("front")
+        behind = self.ink("tab")
+        for index, _, shown in self._tabs():
+            line.append(shown, front if index == self.tab else behind)
+        return line
+
+    def _place(self) -> str:
+        """Which step it is, and who took it where the source says."""
+        if self.step is steps.EMPTY:
+            return ""
+        who = format.cut(format.one_line(self.step.agent), AGENT)
+        return f"step {self.step.row.step} {f'· {who} ' if who else ''}"
+
+    def _tabs(self) -> Iterator[tuple[int, int, str]]:
+        """(index, column, text) of each tab; the number of observations beside their name."""
+        at = len(self._place())
+        for index, name in enumerate(NAMES):
+            seen = len(self.step.observations) if name == "Observations" else 0
+            shown = f" {name} {seen} " if seen else f" {name} "
+            yield index, at, shown
+            at += len(shown)
+
+    def on_click(self, event: events.Click) -> None:
+        for index, at, shown in self._tabs():
+            if at <= event.x - self.gutter.left < at + len(shown):
+                self.post_message(self.Picked(index))
+
+
+class Detail(Vertical):
+    """Tabs and the page in front."""
+
+    view: reactive[TraceView] = reactive(traces.EMPTY_TRACE, repaint=False)
+    step: reactive[StepView] = reactive(steps.EMPTY, repaint=False)
+    tab: reactive[int] = reactive(0, repaint=False)
+    wanted: reactive[re.Pattern[str] | None] = reactive(None, repaint=False)
+
+    page = query_one(PlacedPage)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: tuple[str, int, int] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Tabs().data_bind(Detail.step, Detail.tab)
+        yield PlacedPage().data_bind(Detail.wanted)
+
+    def watch_view(self) -> None:
+        self._show()
+
+    def watch_step(self) -> None:
+        self._show()
+
+    def watch_tab(self) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        if not self.is_mounted:
+            return
+        if self.step is steps.EMPTY:
+            self.page.document = EMPTY
+            return
+        shown = (self.step.trace, self.step.row.step, self.tab)
+        made = with_keys(self.screen, PAGES[NAMES[self.tab]](self.view, self.step))
+        self.page.show(made, again=shown == self._shown)
+        self._shown = shown
+
+
+_PROVIDER = re.compile(r"[^\s,/]+/(?=[^\s,])")
+"""What stands before a model's own name: there is no room for it in a head line."""
+
+REST, SHORTEST = 70, 28
+"""Cells kept for outcome, size and model beside a long title, and those a title keeps."""
+
+
+class TraceHead(Inked):
+    """Name, outcome, size, model; candidates with the evidence of the first."""
+
+    ALLOW_SELECT = False
+    INKS = {
+        "passed": "bold $good",
+        "warned": "bold $warning",
+        "failed": "bold $bad",
+        "unknown": "$quiet",
+        "quiet": "$quiet",
+        "candidate": "bold $warning",
+    }
+
+    view: reactive[TraceView] = reactive(EMPTY_TRACE)
+
+    def render(self) -> Text:
+        if self.view is EMPTY_TRACE:
+            return Text()
+        width = self.content_size.width
+        quiet = self.ink("quiet")
+        row = self.view.run
+        return Text("\n").join(
+            [
+                spread(self._what(row), Text(figures(row), quiet), width),
+                spread(self._break(), Text(accuracy(self.view), quiet), width),
+            ]
+        )
+
+    def _what(self, row: RunRow) -> Text:
+        warned = "warned" if row.outcome == "passed" and row.warnings else row.outcome
+        mark = format.outcome_mark(row.outcome, warned=bool(row.warnings)).plain
+        ended = f"{mark} {format.one_line(row.outcome_value) or row.outcome}"
+        ended = "outcome unknown" if row.outcome == "unknown" else ended
+        ended = "● live" if row.live else ended
+        return Text.assemble(
+            " ",
+            (format.cut(title(row), max(self.content_size.width - REST, SHORTEST)), "bold"),
+            " · ",
+            (ended, self.ink(warned)),
+            f" · {format.count(row.steps, 'step')}",
+            f" · {_PROVIDER.sub('', format.one_line(row.models)) or 'model unknown'}",
+        )
+
+    def _break(self) -> Text:
+        marked = self.view.marked
+        if not marked:
+            return Text(f" {nothing(self.view)}", self.ink("quiet"))
+        also = f" (also {', '.join(map(str, marked[1:]))})" if marked[1:] else ""
+        return Text.assemble(
+            " ",
+            (f"break? {marked[0]}", self.ink("candidate")),
+            also,
+            f" · {format.one_line(self.view.run.why)}",
+        )
+
+
+def title(row: RunRow) -> str:
+    """What a run is called where there is room for it."""
+    if row.task is None:
+        return format.one_line(row.title or row.source_id)
+    task, trial = format.one_line(row.task), format.one_line(row.trial)
+    if not trial:
+        return task
+    return trial if trial.startswith(f"{task}_") else f"{task} · trial {trial}"
+
+
+def figures(row: RunRow) -> str:
+    """Time, tokens and cost as far as they are known."""
+    known = [
+        format.duration(row.duration_ns),
+        f"{format.tokens(row.input_tokens)} tokens" if row.input_tokens is not None else "",
+        format.usd(row.cost_usd, complete=row.cost_complete),
+        f"{row.masked} masked" if row.masked else "",
+    ]
+    return " · ".join(part for part in known if part and part != format.UNKNOWN) + " "
+
+
+def nothing(view: TraceView) -> str:
+    """What is said where there is no candidate."""
+    if view.blind:
+        return "a blind pass: what others say is hidden"
+    if view.diagnosis is None:
+        return "the rules have not looked at this run yet"
+    warned = f"; {format.one_line(view.run.warnings[0])}" if view.run.warnings else ""
+    return f"no break found{warned}"
+
+
+def accuracy(view: TraceView) -> str:
+    """How often such a first candidate is right: what was measured, and nothing more."""
+    found = view.diagnosis.candidates if view.diagnosis is not None else ()
+    return f"{found[0].accuracy} " if found else ""
+
+
+class ValueList(RowList):
+    """A value a line with what is known of its origin in short."""
+
+    HELP = "values of the step's calls"
+    INKS = {"path": "$primary", "nowhere": "$bad", "place": "$quiet"}
+
+    values: reactive[tuple[ValueRow, ...]] = reactive((), repaint=False)
+
+    @property
+    def row_count(self) -> int:
+        return len(self.values)
+
+    def watch_values(self) -> None:
+        self.rows_changed()
+
+    def draw(self, index: int, width: int) -> Text:
+        row = self.values[index]
+        path = Text(fit(format.one_line(row.path), 24) + "  ", self.ink("path"))
+        line = Text.assemble(path, fit(format.one_line(str(row.value)), max(width // 3, 12)), "  ")
+        if row.known == "nowhere":
+            line.append(f"✗ {row.where}", self.ink("nowhere"))
+        else:
+            line.append(format.one_line(row.where), self.ink("place"))
+        line.truncate(width, overflow="ellipsis")
+        return line
+
+
+class OriginsBox(ModalScreen[int | None]):
+    """The values of a step; enter goes to the step that first held the one under the cursor."""
+
+    CSS_PATH = "origins_box.tcss"
+    HELP = "where from"
+
+    BINDINGS = [
+        Binding("enter", "jump", "go there", id="origins.jump",
+                tooltip="Go to the step that first showed the value"),
+        Binding("escape,p", "leave", "close", id="origins.leave",
+                tooltip="Back to where you were"),
+    ]  # fmt: skip
+
+    rows = query_one(ValueList)
+    said = query_one("#origin", Static)
+
+    def __init__(self, view: Grounds, at: Json | None) -> None:
+        super().__init__()
+        self._view = view
+        self._at = at
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="origins"):
+            yield ValueList()
+            yield Static(id="origin", markup=False)
+            jump, leave = key_of(self, "origins.jump"), key_of(self, "origins.leave")
+            yield Static(f"{jump} goes there · {leave} closes", id="hint", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#origins").border_title = f"where from: the calls of step {self._view.step}"
+        self.rows.values = self._view.values
+        values = [row.value for row in self._view.values]
+        self.rows.cursor = values.index(self._at) if self._at in values else 0
+        self._say()
+
+    def on_row_list_moved(self, _: RowList.Moved) -> None:
+        self._say()
+
+    def _say(self) -> None:
+        row = self._view.values[self.rows.cursor]
+        text = Text(f"{format.one_line(str(row.value))}\n", "bold")
+        where = format.one_line(row.where)
+        if row.known != "shown":
+            text = Text.assemble(text, f"before step {self._view.step}: {where}")
+        else:
+            text = Text.assemble(text, f"first in {where} ({row.how})\n",
+                                 (format.plain(row.text), "dim"))  # fmt: skip
+        self.said.update(text)
+
+    def action_jump(self) -> None:
+        """A prompt or the user's first words are shown by step 0."""
+        row = self._view.values[self.rows.cursor]
+        if row.known == "shown":
+            self.dismiss(row.step or 0)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)

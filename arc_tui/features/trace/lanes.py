@@ -1,0 +1,455 @@
+"""Score, latency, tokens and cost over the steps, or over their time; the cursor in all of
+them.
+
+Steps share columns where there are more of them than columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise, repeat
+from operator import itemgetter
+from typing import Protocol
+
+from msgspec import Struct
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from typing_extensions import override
+
+from arc_tui.ui import format
+from arc_tui.ui.format import count, duration, fit, one_line, spark, spread, wrap
+from arc_tui.ui.list import strip
+from arc_tui.ui.styles import Inked
+from arc_tui.views.trace import EMPTY_TRACE, Lane, TraceView
+from replay.store.rows import StepRow
+
+ZOOMED = 20
+"""Cells for the range that a zoom shows."""
+
+GUTTER = 18
+"""Cells before the columns: a lane's name and its value at the cursor."""
+
+
+class Lanes(Inked):
+    """A lane a figure that is known, marks under them, one line for what else is to be known.
+
+    `whose` is 0 for the best score of each step, else the place of one of the view's scorers.
+    `zoom` is how many steps are shown on either side of the cursor, 0 for all. `timed` draws over
+    time, as far as times are known.
+    """
+
+    ALLOW_SELECT = False
+    INKS = {
+        "name": "$quiet",
+        "value": "$foreground",
+        "bar": "$calm",
+        "spike": "bold $warning",
+        "here": "$primary on $cursor | reverse",
+        "cursor": "on $cursor | reverse",
+        "candidate": "bold $warning",
+        "error": "$bad",
+        "mark": "bold $secondary",
+    }
+
+    view: reactive[TraceView] = reactive(EMPTY_TRACE, layout=True)
+    step: reactive[int] = reactive(0)
+    zoom: reactive[int] = reactive(0, layout=True)
+    timed: reactive[bool] = reactive(False, layout=True)
+    marks: reactive[frozenset[int]] = reactive(frozenset())
+    whose: reactive[int] = reactive(0, layout=True)
+
+    class Picked(Message):
+        """A column was clicked."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: tuple[Lane, ...] = ()
+        self._spikes: tuple[frozenset[int], ...] = ()
+        self._lane_notes = ""
+        self._time_note = ""
+        self._has_times = False
+        self._drawn: tuple[Drawn, ...] = ()
+        self._candidates: frozenset[int] = frozenset()
+        self._errors: frozenset[int] = frozenset()
+        self._drawn_in: Bins | TimeBins | None = None
+        self._bins: tuple[object, Bins | TimeBins] | None = None
+
+    def watch_view(self) -> None:
+        self._take()
+
+    def watch_whose(self) -> None:
+        self._take()
+
+    def _take(self) -> None:
+        lanes, partial = self.view.lanes_by(self.whose), self.view.partial
+        awaited = "score" if partial else ""
+        self._shown = tuple(lane for lane in lanes if not lane.empty or lane.name == awaited)
+        self._spikes = tuple(map(spikes, self._shown))
+        self._lane_notes = "" if partial else notes(lanes)
+        self._has_times = has_times(self.view.steps)
+        self._bins = None
+        self._drawn_in = None
+
+    @override
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._shown) + 1 + len(self._below())
+
+    def _below(self) -> list[str]:
+        """The notes as lines under the others, none where they fit beside the marks."""
+        if not self._notes or self._notes_fit:
+            return []
+        return [self._notes[start:end] for start, end in wrap(self._notes, self._width)]
+
+    @property
+    def _notes(self) -> str:
+        """What is said of the lanes, and of the time that they are drawn over."""
+        self.bins()
+        return " · ".join(filter(None, (self._time_note, self._lane_notes)))
+
+    @property
+    def _width(self) -> int:
+        return self.content_size.width
+
+    @property
+    def _notes_fit(self) -> bool:
+        """Has the line under the lanes room for the notes?"""
+        zoomed = ZOOMED if self.zoom else 2
+        return GUTTER + self.bins().width + zoomed + cell_len(self._notes) < self._width
+
+    def bins(self) -> Bins | TimeBins:
+        """Which steps stand in which columns now."""
+        width = self._width - GUTTER
+        around = self.step if self.zoom else None
+        timed = self.timed and self._has_times
+        asked = (width, around, self.zoom, timed)
+        if self._bins is None or self._bins[0] != asked:
+            steps = self.view.steps
+            made: Bins | TimeBins
+            if timed:
+                made = fit_time(steps, width, around=around, near=self.zoom)
+                self._time_note = time_words(steps, made)
+            else:
+                made = fit_steps(self.view.run.steps, width, around=around, near=self.zoom)
+                self._time_note = ""
+            self._bins = (asked, made)
+        return self._bins[1]
+
+    def render_line(self, y: int) -> Strip:
+        if y < len(self._shown):
+            line = self._lane(y)
+        elif y == len(self._shown):
+            line = self._marks()
+        else:
+            below = self._below()[y - len(self._shown) - 1 :]
+            line = Text(below[0] if below else "", self.ink("name"))
+        return strip(line, self._width, self.rich_style)
+
+    def _draw(self) -> Bins | TimeBins:
+        """The bins of now, with all that only they change drawn in them."""
+        bins = self.bins()
+        if bins is not self._drawn_in:
+            self._drawn = tuple(map(draw, self._shown, self._spikes, repeat(bins)))
+            self._candidates = bins.columns(self.view.marked)
+            self._errors = bins.columns(self.view.errors)
+            self._drawn_in = bins
+        return bins
+
+    def _lane(self, place: int) -> Text:
+        bins, lane = self._draw(), self._shown[place]
+        here, drawn = bins.column(self.step), self._drawn[place]
+        bar, spike = self.ink("bar"), self.ink("spike")
+        inks = [spike if column in drawn.high else bar for column in range(bins.count)]
+        if here is not None:
+            inks[here] += self.ink("here")
+        return Text.assemble(
+            (f"{lane.name:<8}", self.ink("name")),
+            (f"{_value(lane, self.step):>8}  ", self.ink("value")),
+            *_runs(zip((block * bins.cells for block in drawn.blocks), inks, strict=True)),
+        )
+
+    def _marks(self) -> Text:
+        """The line under the lanes: candidates ◆, errors ✗, and which step the cursor is on."""
+        bins = self._draw()
+        here = bins.column(self.step)
+        cells = [(" ", Style.null())] * bins.count
+        for mark, name, columns in (  # of two in a column the last one stands
+            ("'", "mark", bins.columns(self.marks)),
+            ("✗", "error", self._errors),
+            ("◆", "candidate", self._candidates),
+        ):
+            for column in columns:
+                cells[column] = (mark, self.ink(name))
+        if here is not None:
+            mark, style = cells[here]
+            cells[here] = (mark, style + self.ink("cursor"))
+        last = self.view.run.steps - 1
+        place = f"step {self.step}  (0–{last})" if self.view.steps else "no steps"
+        line = Text.assemble(
+            (fit(place, GUTTER), self.ink("value")),
+            *_runs((f"{mark:^{bins.cells}}", style) for mark, style in cells),
+        )
+        if self.zoom and isinstance(bins, Bins) and self.view.steps:
+            line.append(f"  steps {bins.first}–{bins.last - 1}", self.ink("name"))
+        if self._notes_fit:
+            line = spread(line, Text.assemble((self._notes, self.ink("name"))), self._width)
+        return line
+
+    def on_click(self, event: events.Click) -> None:
+        step = self.bins().step_at(event.x - self.gutter.left - GUTTER)
+        if step is not None and self.view.steps:
+            self.post_message(self.Picked(step))
+
+
+def _runs(cells: Iterable[tuple[str, Style]]) -> Iterator[tuple[str, Style]]:
+    """Neighbours in one style as one."""
+    for style, same in groupby(cells, key=itemgetter(1)):
+        yield "".join(text for text, _ in same), style
+
+
+def _value(lane: Lane, step: int) -> str:
+    value = lane.values[step] if step < len(lane.values) else None
+    if value is None:
+        return format.UNKNOWN
+    match lane.name:
+        case "score":
+            return format.score(value)
+        case "latency":
+            return format.duration(round(value * 1e9))
+        case "cost":
+            return format.usd(value)
+        case _:
+            return format.tokens(round(value))
+
+
+WIDEST = 3
+"""Cells one step takes where there is room to spare."""
+
+NEAR = (60, 15, 5)
+"""Steps shown on either side of the cursor at each level of zoom."""
+
+RISE = {"latency": 1.5, "tokens": 1.4, "cost": 1.4}
+DROP = 0.20
+"""Steps that stand out: latency and cost against the step before, and a drop of the score, by the
+thresholds of the published break-point rule (`formulas.md`); tokens are held to the cost's."""
+
+NOTABLE = 0.15
+"""Share of a lane's height below which a rise is no spike, whatever its ratio."""
+
+
+class Bins(Struct, frozen=True, kw_only=True):
+    """Steps `first` to `last` (not included) in columns of `per` steps, each `cells` wide."""
+
+    first: int
+    last: int
+    per: int
+    cells: int
+
+    @property
+    def count(self) -> int:
+        return -(-(self.last - self.first) // self.per)
+
+    @property
+    def width(self) -> int:
+        return self.count * self.cells
+
+    def steps(self, column: int) -> range:
+        start = self.first + column * self.per
+        return range(start, min(start + self.per, self.last))
+
+    def column(self, step: int) -> int | None:
+        """The column of a step, None where it is not shown."""
+        return (step - self.first) // self.per if self.first <= step < self.last else None
+
+    def columns(self, steps: Iterable[int]) -> frozenset[int]:
+        return frozenset(column for step in steps if (column := self.column(step)) is not None)
+
+    def worst(self, lane: Lane, column: int) -> float | None:
+        """The worst known value of a column's steps."""
+        here = self.steps(column)
+        return lane.worst_of(lane.values[here.start : here.stop])
+
+    def step_at(self, cell: int) -> int | None:
+        """The first step of the column under a cell."""
+        column = cell // self.cells
+        return self.steps(column)[0] if 0 <= column < self.count else None
+
+
+def zooms(steps: int) -> tuple[int, ...]:
+    """The levels of zoom that show less than all of a run, 0 first, which shows it all."""
+    return (0, *(near for near in NEAR if 2 * near + 1 < steps))
+
+
+def fit_steps(steps: int, width: int, *, around: int | None = None, near: int = NEAR[1]) -> Bins:
+    """All steps in `width` cells, or only those within `near` of `around`."""
+    first, last = 0, steps
+    if around is not None:
+        first, last = max(around - near, 0), min(around + near + 1, steps)
+    shown = max(last - first, 1)
+    per = -(-shown // max(width, 1))
+    cells = max(min(WIDEST, width // -(-shown // per)), 1)
+    return Bins(first=first, last=last, per=per, cells=cells)
+
+
+def spikes(lane: Lane) -> frozenset[int]:
+    """The steps of a lane that stand out against the step before, and on its scale."""
+    pairs = enumerate(pairwise(lane.values), 1)
+    if lane.worst == "low":
+        return frozenset(
+            step for step, (before, now) in pairs
+            if before is not None and now is not None and before - now > DROP
+        )  # fmt: skip
+    least, rise = NOTABLE * scale(lane)[1], RISE.get(lane.name, RISE["cost"])
+    return frozenset(
+        step for step, (before, now) in pairs
+        if before and now and now - before >= least and now / before > rise
+    )  # fmt: skip
+
+
+class Drawn(Struct, frozen=True, eq=False, kw_only=True):
+    """What a lane shows in some bins: a block a column, and the columns that stand out."""
+
+    blocks: tuple[str, ...]
+    high: frozenset[int]
+
+
+class Columns(Protocol):
+    """What a lane is drawn in, whatever its axis is."""
+
+    @property
+    def count(self) -> int: ...
+    def columns(self, steps: Iterable[int]) -> frozenset[int]: ...
+    def worst(self, lane: Lane, column: int) -> float | None: ...
+
+
+def draw(lane: Lane, high: frozenset[int], bins: Columns) -> Drawn:
+    """A lane in bins; `high` are its spikes, by step."""
+    low, top = scale(lane)
+    return Drawn(
+        blocks=tuple(
+            spark((bins.worst(lane, column),), low=low, high=top) for column in range(bins.count)
+        ),
+        high=bins.columns(high),
+    )
+
+
+def scale(lane: Lane) -> tuple[float, float]:
+    """The ends of a lane's scale: scores from 0 to 1, everything else from 0 to its largest."""
+    if lane.worst == "low":
+        return 0.0, 1.0
+    return 0.0, max((value for value in lane.values if value is not None), default=0.0)
+
+
+def notes(lanes: Sequence[Lane]) -> str:
+    """One line: whose the score is, and the lanes without any data."""
+    said = (f"{lane.name} {lane.note}" for lane in lanes if lane.note and _worth(lane))
+    return one_line(" · ".join(said))
+
+
+def _worth(lane: Lane) -> bool:
+    """A note on a figure everyone knows the source of is worth a line only where it is missing."""
+    return lane.empty or lane.name == "score"
+
+
+class Timed(Struct, frozen=True, gc=False):
+    """A step with its time."""
+
+    step: int
+    start_ns: int
+    end_ns: int
+
+
+def timed(steps: Iterable[StepRow]) -> Iterator[Timed]:
+    """The steps of which it is known when they began."""
+    for row in steps:
+        if row.start_ns is not None and row.time_quality != "none":
+            yield Timed(row.step, row.start_ns, max(row.end_ns or 0, row.start_ns))
+
+
+def has_times(steps: Sequence[StepRow]) -> bool:
+    """Are there two moments to draw a line between?"""
+    moments = (at for each in timed(steps) for at in (each.start_ns, each.end_ns))
+    first = next(moments, None)
+    return any(at != first for at in moments)
+
+
+class TimeBins(Struct, frozen=True, eq=True, kw_only=True):
+    """Columns of equal time from `first_ns` on, `inside` are the steps of each; `of` is the column
+    in which each step begins."""
+
+    first_ns: int
+    last_ns: int
+    inside: tuple[tuple[int, ...], ...]
+    of: dict[int, int]
+    cells: int = 1
+
+    @property
+    def count(self) -> int:
+        return len(self.inside)
+
+    @property
+    def width(self) -> int:
+        return len(self.inside)
+
+    def column(self, step: int) -> int | None:
+        """The column in which a step begins, None where it is not shown."""
+        return self.of.get(step)
+
+    def columns(self, steps: Iterable[int]) -> frozenset[int]:
+        return frozenset(self.of[step] for step in steps if step in self.of)
+
+    def worst(self, lane: Lane, column: int) -> float | None:
+        """The worst known value of the steps in a column."""
+        return lane.worst_of(lane.values[step] for step in self.inside[column])
+
+    def step_at(self, cell: int) -> int | None:
+        """The step that runs under a cell, else the one before it."""
+        if not 0 <= cell < self.count:
+            return None
+        return next((steps[0] for steps in self.inside[cell::-1] if steps), None)
+
+
+def fit_time(steps: Sequence[StepRow], width: int, *, around: int | None, near: int) -> TimeBins:
+    """The time of all steps in `width` columns, or of those within `near` of `around`."""
+    shown = steps if around is None else steps[max(around - near, 0) : around + near + 1]
+    known = list(timed(shown))
+    if not known:
+        return TimeBins(first_ns=0, last_ns=0, inside=(), of={})
+    first = min(each.start_ns for each in known)
+    last = max(each.end_ns for each in known)
+    width, span = max(width, 1), max(last - first, 1)
+    inside: list[list[int]] = [[] for _ in range(width)]
+    of: dict[int, int] = {}
+    for each in known:
+        begins, ends = (
+            min((at - first) * width // span, width - 1) for at in (each.start_ns, each.end_ns)
+        )
+        of[each.step] = begins
+        for column in range(begins, ends + 1):
+            inside[column].append(each.step)
+    return TimeBins(first_ns=first, last_ns=last, inside=tuple(map(tuple, inside)), of=of)
+
+
+def time_words(steps: Sequence[StepRow], bins: TimeBins) -> str:
+    """Which part of the run's time is drawn, and what of it is not known."""
+    known = list(timed(steps))
+    if not known:
+        return ""
+    start = min(each.start_ns for each in known)
+    derived = any(row.time_quality == "derived" for row in steps)
+    without = len(steps) - len(known)
+    parts = [
+        f"{duration(bins.first_ns - start)} to {duration(bins.last_ns - start)} of the run",
+        "times derived" if derived else "",
+        f"{count(without, 'step')} without a time" if without else "",
+    ]
+    return " · ".join(filter(None, parts))

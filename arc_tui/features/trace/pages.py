@@ -1,0 +1,528 @@
+"""The pages of a step's detail as documents: why, request, response, results, raw. Pure.
+
+Why: tags, findings with their evidence, signals, scores side by side, probes, origins,
+goals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from arc_tui.ui import format
+from arc_tui.ui.document import INDENT, Block, Document, Fold, Item, Keyed, Placed, hiding, value
+from arc_tui.views.probe_offers import WhyProbes, between, last_basis, last_words, price
+from arc_tui.views.step import CallView, Said, Scored, Seen, StepView, is_hint
+from arc_tui.views.trace import TraceView
+from arc_tui.views.value_origins import Grounds, Served, ValueRow
+from replay.trace import NO_SYSTEM, NO_TOOLS
+from taxonomy.classes import BY_CLASS, SHAPES, Attribution, FailureClass, class_label
+from taxonomy.findings import Diagnosis, Evidence, Finding, StepScore
+from taxonomy.findings import Item as RubricItem
+
+BLANK = Block(text="")
+
+BLIND = "a blind pass: what others and the rules say is hidden until you have said what you see"
+
+
+def why_page(trace: TraceView, step: StepView) -> Document:
+    """Everything said of the step, what speaks against it first."""
+    hints = [finding for finding in step.findings if is_hint(finding)]
+    findings = [finding for finding in step.findings if not is_hint(finding)]
+    against = [
+        tuple(_tags(trace, step)),
+        tuple(_probed(step)),
+        *(tuple(_finding(finding, step)) for finding in findings),
+        tuple(_candidate(trace, step)),
+        tuple(_published(trace.diagnosis, step)),
+    ]
+    parts = [
+        *against,
+        *(tuple(_finding(finding, step)) for finding in hints),
+        tuple(_offers(step)),
+        tuple(score_blocks(step)),
+        *((tuple(goal_blocks(step.grounds)), tuple(value_blocks(step.grounds)))
+          if step.grounds is not None else ()),
+        tuple(_run(trace)),
+    ]  # fmt: skip
+    if not any(against):
+        parts.insert(0, (_nothing(trace, hints=bool(hints)),))
+    return tuple(item for part in parts if part for item in (*part, BLANK))[:-1]
+
+
+def _probed(step: StepView) -> Iterator[Item]:
+    if step.probes is not None:
+        yield from last_blocks(step.probes)
+
+
+def _offers(step: StepView) -> Iterator[Item]:
+    if step.probes is not None:
+        yield from offer_blocks(step.probes)
+
+
+def class_name(failure: FailureClass, sub: str | None) -> str:
+    """A class with its sub-label."""
+    return format.one_line(class_label(failure, sub))
+
+
+def _nothing(trace: TraceView, *, hints: bool) -> Block:
+    """Why nothing speaks against the step, and where something does."""
+    if trace.blind:
+        return Block(text=BLIND, style="quiet")
+    if trace.diagnosis is None:
+        return Block(text="the rules have not looked at this run yet", style="quiet")
+    only = ", but a hint" if hints else ""
+    if not trace.marked:
+        return Block(text=f"nothing the rules know stands out at this step{only}", style="quiet")
+    first = trace.marked[0]
+    return Keyed(
+        text=f"nothing stands out at this step{only}",
+        style="quiet",
+        aside=f"‹trace.candidate_next› goes to the candidate at step {first}",
+        command=("arc", "show", trace.run.trace[:8], str(first)),
+    )
+
+
+def _tags(trace: TraceView, step: StepView) -> Iterator[Item]:
+    for tag in trace.tags:
+        if tag.step == step.row.step:
+            fault = f", whose doing: {tag.fault}" if tag.fault else ""
+            yield Block(text=f"tagged {class_name(tag.failure, tag.sub)}", style="head",
+                        aside=f"by {format.one_line(tag.by)}{fault}")  # fmt: skip
+            if tag.why:
+                yield Block(text=format.plain(tag.why), indent=INDENT)
+
+
+def _finding(finding: Finding, step: StepView) -> Iterator[Item]:
+    hint = is_hint(finding)
+    how = "a hint, counted nowhere, by" if hint else "suggested by"
+    yield Block(
+        text=f"{class_name(finding.failure, finding.sub)}?",
+        style="quiet" if hint else "candidate",
+        aside=f"{how} {format.one_line(finding.rule)}{_sure(finding)}{_elsewhere(finding)}",
+    )
+    yield Block(text=format.plain(finding.why), indent=INDENT, key=f"why {finding.rule}")
+    for place, evidence in enumerate(finding.evidence):
+        key = f"evidence {finding.rule} {finding.step} {place}"
+        yield _evidence(evidence, key, step.row.step)
+    entry = BY_CLASS[finding.failure]
+    if entry.fix != format.UNKNOWN and not hint:
+        yield Block(text=entry.fix, label="first fix", indent=INDENT, style="quiet")
+
+
+def _sure(finding: Finding) -> str:
+    """How sure the rule is, where it says."""
+    return "" if finding.confidence is None else f", {finding.confidence:.0%} sure"
+
+
+def _elsewhere(finding: Finding) -> str:
+    """Whose doing it was, where it was not the agent's."""
+    if finding.fault in (None, Attribution.AGENT):
+        return ""
+    return f", not the agent's doing: {finding.fault}"
+
+
+def _evidence(evidence: Evidence, key: str, here: int) -> Placed:
+    """One thing a finding rests on; where it stands at another step, that can be gone to."""
+    where = [f"step {evidence.step}" if evidence.step is not None else "", evidence.place]
+    text, label = format.plain(evidence.text), format.one_line(evidence.role)
+    place = ", ".join(format.one_line(part) for part in where if part)
+    goes = evidence.step if evidence.step != here else None
+    return Placed(goes=goes, text=text, label=label, aside=place, indent=INDENT, key=key)
+
+
+def _candidate(trace: TraceView, step: StepView) -> Iterator[Item]:
+    if trace.diagnosis is None or step.row.step not in trace.marked:
+        return
+    rank = trace.marked.index(step.row.step) + 1
+    candidate = trace.diagnosis.candidates[rank - 1]
+    yield Block(
+        text=f"◆ candidate {rank} of {len(trace.marked)}, {candidate.weight:+.2g}",
+        style="candidate",
+        aside=candidate.accuracy,
+    )
+    for signal in candidate.signals:
+        yield Block(
+            text=format.plain(signal.phrase),
+            aside=f"{format.one_line(signal.name)} {signal.weight:+.2g}",
+            indent=INDENT,
+        )
+
+
+def _published(said: Diagnosis | None, step: StepView) -> Iterator[Item]:
+    """The votes of the published rule, where they name this step."""
+    if said is None or said.published != step.row.step:
+        return
+    yield Block(text="the published rule names this step", style="role")
+    for vote in said.published_votes:
+        yield Block(text=format.plain(vote.phrase), aside=format.one_line(vote.name), indent=INDENT)
+
+
+def _run(trace: TraceView) -> Iterator[Item]:
+    """How the scores of the whole run go, and what the published rule makes of them."""
+    said = trace.diagnosis
+    if said is None or (said.shape is None and said.published is None):
+        return
+    entry = next((each for each in SHAPES if each.name is said.shape), None)
+    shape = f"{entry.name}: {entry.definition}" if entry else "shape unknown"
+    first = f"try first: {entry.first}" if entry and entry.first != "nothing" else ""
+    yield Block(text=shape, label="the run", aside=first, style="quiet")
+    published = f"shape {said.published_shape}" if said.published_shape else "shape unknown"
+    names = "names no step" if said.published is None else f"names step {said.published}"
+    yield Block(text=f"{names}, {published}", label="published", style="quiet")
+
+
+SYSTEM_SHOWN = 240
+"""Characters of the system prompt shown before it is opened."""
+
+
+SAID_BELOW = (NO_SYSTEM, NO_TOOLS)
+"""Reasons that the page says again where the thing itself would stand."""
+
+
+def request_page(_: TraceView, step: StepView) -> Document:
+    """What the model saw: what is new in full, what it had seen before behind one line."""
+    return (
+        Block(text=_asked(step), style="quiet"),
+        *(Block(text=format.one_line(reason), style="quiet", indent=INDENT)
+          for reason in step.reasons if reason not in SAID_BELOW),
+        *_system(step),
+        *_tools(step),
+        *_earlier(step),
+        *(item for place, said in enumerate(step.new)
+          for item in _message(said, f"new {step.row.span} {place}", new=True)),
+    )  # fmt: skip
+
+
+def _asked(step: StepView) -> str:
+    row = step.row
+    cached = f", {format.tokens(row.cache_read_tokens)} from cache" if row.cache_read_tokens else ""
+    known = row.input_tokens is not None
+    tokens = f" · {format.tokens(row.input_tokens)} tokens in" if known else ""
+    masked = f", {row.masked} masked" if row.masked else ""
+    return (
+        f"{format.one_line(row.model) or 'model unknown'} · fidelity {step.fidelity.value}{masked}"
+        f"{tokens}{cached}"
+    )
+
+
+def _system(step: StepView) -> Iterator[Item]:
+    if step.system is None:
+        yield Block(text="system prompt not recorded", style="quiet")
+        return
+    line = f"system prompt · {format.count(len(step.system), 'character')}"
+    text = format.plain(step.system)
+    if step.before is not None and not step.system_changed:
+        whole = Block(text=text, indent=INDENT, style="quiet")
+        yield Fold(key="system", line=f"{line} · as in step {step.before}", inside=lambda: (whole,))
+        return
+    changed = f" · changed since step {step.before}" if step.system_changed else ""
+    yield Block(text=line + changed, style="candidate" if changed else "role")
+    yield Block(text=text, indent=INDENT, key="system", shown=_beginning(text), style="quiet")
+
+
+def _beginning(text: str) -> int:
+    """Where the first lines of a prompt end."""
+    return max(text.rfind("\n", 0, SYSTEM_SHOWN), 0) or SYSTEM_SHOWN
+
+
+def _tools(step: StepView) -> Iterator[Item]:
+    if step.tools is None:
+        yield Block(text="tools offered: not recorded", style="quiet")
+        return
+    names = ", ".join(map(format.one_line, step.tools)) or "none"
+    yield Block(text=f"tools offered · {len(step.tools)}", style="role")
+    yield Block(text=names, indent=INDENT, style="quiet")
+
+
+def _earlier(step: StepView) -> Iterator[Item]:
+    if not step.shared:
+        return
+    before = "the step before" if step.before is None else f"step {step.before}"
+    yield Fold(
+        key="earlier",
+        line=f"{format.count(step.shared, 'message')} as in {before}",
+        says_key=True,
+        inside=lambda: tuple(
+            item
+            for place, said in enumerate(step.earlier)
+            for item in _message(said, f"earlier {place}", new=False)
+        ),
+    )
+
+
+def _message(said: Said, key: str, *, new: bool) -> Iterator[Item]:
+    mark = "┃ " if new else "  "
+    role = "tool result" if said.results and not said.text else said.role
+    yield Block(text=format.one_line(role), style="role", mark=mark)
+    if said.thinking:
+        yield _thinking(said.thinking, f"{key} thinking", mark)
+    if said.text:
+        yield value(said.text, key=f"{key} text", mark=mark)
+    for place, call in enumerate(said.calls):
+        yield from _call(call, f"{key} call {place}", mark)
+    for place, result in enumerate(said.results):
+        yield value(result, key=f"{key} result {place}", mark=mark)
+    if not (said.text or said.thinking or said.calls or said.results):
+        yield Block(text="(nothing in it)", style="quiet", indent=INDENT, mark=mark)
+
+
+def _thinking(text: str, key: str, mark: str = "") -> Block:
+    return Block(text=format.plain(text), style="quiet", indent=INDENT, key=key, mark=mark)
+
+
+def _call(call: CallView, key: str, mark: str = "") -> Iterator[Item]:
+    yield Block(text=f"→ {format.one_line(call.name)}", style="head", mark=mark)
+    if not call.parsed:
+        yield Block(text="arguments that are no JSON, as they were sent", style="error",
+                    indent=INDENT, mark=mark)  # fmt: skip
+    yield value(call.arguments, key=key, mark=mark)
+
+
+def response_page(_: TraceView, step: StepView) -> Document:
+    """What the model answered."""
+    row = step.row
+    facts = [
+        f"stop {row.stop}" if row.stop else "stop not recorded",
+        f"{format.tokens(row.output_tokens)} tokens out",
+        format.duration(row.latency_ns),
+        format.usd(row.cost_usd),
+    ]
+    known = " · ".join(fact for fact in facts if not fact.startswith(format.UNKNOWN))
+    items: list[Item] = [Block(text=known, style="quiet")]
+    if row.error:
+        items.append(Block(text=format.plain(row.error), style="error", key=f"{row.span} error"))
+    if step.response is None:
+        return (*items, Block(text="no answer was recorded", style="quiet"))
+    said = step.response
+    if said.thinking:
+        items += [Block(text="thinking", style="role"), _thinking(said.thinking, "thinking")]
+    if said.text:
+        items += [Block(text="says", style="role"), value(said.text, key=f"{row.span} said")]
+    for place, call in enumerate(said.calls):
+        items += _call(call, f"{row.span} call {place}")
+    if not (said.thinking or said.text or said.calls):
+        items.append(Block(text="an answer with nothing in it", style="quiet"))
+    return tuple(items)
+
+
+def observations_page(_: TraceView, step: StepView) -> Document:
+    """Each call of the step with what came back."""
+    if not step.observations:
+        return (Block(text="this step called no tool", style="quiet"),)
+    return tuple(item for seen in step.observations for item in _observation(seen))
+
+
+def _observation(seen: Seen) -> Iterator[Item]:
+    yield from _call(seen.call, f"{seen.span} arguments")
+    took = f" · {_took(seen)}" if seen.duration_ns is not None else ""
+    if seen.result is None:
+        yield Block(text=f"result not recorded{took}", style="quiet")
+        return
+    word, style = ("✗ error", "error") if seen.error else ("result", "role")
+    size = format.count(len(seen.result), "character")
+    yield Block(text=f"{word} · {size}{took}", style=style)
+    yield value(seen.result, key=f"{seen.span} result", style="error" if seen.error else "")
+
+
+def _took(seen: Seen) -> str:
+    """How long a call took, and beside the others of its tool."""
+    took, others = format.duration(seen.duration_ns), seen.standing
+    if others is None:
+        return took
+    calls = f"{format.count(others.spans, 'call')} of {format.one_line(others.tool)}"
+    return f"{took}, slower than {others.percent} % of {calls}"
+
+
+def raw_page(_: TraceView, step: StepView) -> Document:
+    """The spans of the step as they are stored."""
+    raw = format.plain(step.raw)  # laid out already, and it may be long
+    return (Block(text=raw, key=f"{step.row.span} raw", json=True),)
+
+
+Maker = Callable[[TraceView, StepView], Document]
+
+PAGES: dict[str, Maker] = {
+    "Why": why_page,
+    "Request": request_page,
+    "Response": response_page,
+    "Observations": observations_page,
+    "Raw": raw_page,
+}
+"""The pages by name, in the order of their tabs."""
+
+
+class SayingPage(NamedTuple):
+    """A page that says a text; `folds`: only where something is folded behind a line."""
+
+    tab: int
+    folds: bool
+
+
+_LOOKED_IN = ("Response", "Observations", "Request", "Why", "Raw")
+"""Where a text is looked for first: what the step did, what came back, what it was shown."""
+
+
+def saying_page(
+    view: TraceView, step: StepView, wanted: re.Pattern[str], front: int
+) -> SayingPage | None:
+    """The page to show for a text: the one in front where it says it, unless its reasons are."""
+    names = list(PAGES)
+    order = [] if names[front] == "Why" else [names[front]]
+    order += [name for name in _LOOKED_IN if name not in order]
+    made: dict[str, Document] = {}
+    for folds in (False, True):
+        for name in order:
+            made[name] = made[name] if folds else PAGES[name](view, step)
+            if hiding(made[name], wanted, (), folds=folds) is not None:
+                return SayingPage(names.index(name), folds)
+    return None
+
+
+SHOWN = 6
+"""Values with a known origin that are shown before the others are folded."""
+
+VALUE = 160
+"""Characters of one value shown before it is opened."""
+
+
+def value_blocks(grounds: Grounds) -> Iterator[Item]:
+    """The values of the step's calls: from nowhere, then with their origins, then its own."""
+    kinds = {row.known: [each for each in grounds.values if each.known == row.known]
+             for row in grounds.values}  # fmt: skip
+    lost = [*kinds.get("nowhere", ()), *kinds.get("unclear", ())]
+    found, own = kinds.get("shown", []), kinds.get("own", [])
+    if not (lost or found):
+        return
+    nowhere = sum(row.known == "nowhere" for row in lost)
+    count = f"{nowhere} of {len(grounds.values)} from nowhere" if nowhere else ""
+    yield Block(text="values in its calls", style="head", aside=count)
+    yield from map(_value, lost)
+    yield from map(_value, found[:SHOWN])
+    yield from _folded(found[SHOWN:], "more that had been shown", grounds.step)
+    yield from _folded(own, "its own to choose", grounds.step)
+
+
+def _folded(rows: Sequence[ValueRow], what: str, step: int) -> Iterator[Item]:
+    def inside() -> Document:
+        return tuple(map(_value, rows))
+
+    if rows:
+        line = f"{format.count(len(rows), 'value')} {what}"
+        yield Fold(key=f"values {what} {step}", line=line, inside=inside, says_key=True)
+
+
+def _value(row: ValueRow) -> Placed:
+    value, where = format.one_line(str(row.value)), format.one_line(row.where)
+    mark, style = ("✗ ", "error") if row.known == "nowhere" else ("", "")
+    return Placed(
+        goes=row.step if row.known == "shown" else None,
+        text=f"{mark}{format.one_line(row.path)}  {value}",
+        style=style,
+        aside=where,
+        indent=INDENT,
+        key=f"value {row.tool} {row.path}" if len(value) > VALUE else "",
+        shown=VALUE,
+    )
+
+
+def goal_blocks(grounds: Grounds) -> Iterator[Item]:
+    """The goals that cover the step."""
+    if grounds.goals:
+        yield Block(text="goals it serves", style="head")
+    for goal in grounds.goals:
+        yield Block(text=format.plain(goal.text), aside=" · ".join(_facts(goal)), indent=INDENT)
+
+
+def _facts(goal: Served) -> Iterator[str]:
+    yield f"weight {goal.weight}"
+    if goal.owner:
+        yield f"owner {format.one_line(goal.owner)}"
+    yield format.one_line(goal.file)
+    if goal.last:
+        yield "its last step: this score is the goal's"
+    if goal.hindsight is not False:
+        late = "set after the run" if goal.hindsight else "not known whether set before the run"
+        yield late
+
+
+def last_blocks(probes: WhyProbes) -> Iterator[Item]:
+    """What the last probe at the step came to, and what that rests on."""
+    if probes.last is None:
+        return
+    style = "good" if probes.last.classification is not None else "head"
+    yield Block(text=format.one_line(last_words(probes.last)), style=style)
+    yield Block(text=last_basis(probes.last), indent=INDENT, style="quiet")
+
+
+def offer_blocks(probes: WhyProbes) -> Iterator[Item]:
+    """The probes that fit, each with its letter, what it tells apart, its price and change; a
+    command names the model where that is not known."""
+    listed = probes.listed
+    if listed is None or not listed.offers:
+        return
+    aside = "‹trace.probes›, then a letter, tells two causes apart"
+    every = ("arc", "probe", listed.trace[:8], "--step", str(probes.step))
+    yield Keyed(text="probes", style="head", aside=aside, command=every)
+    named = () if listed.model is not None else ("--model", "NAME")
+    for offer in listed.offers:
+        aside = price(offer, listed.model)
+        label = f"‹trace.probes› ‹probe.{offer.name}:{offer.key}›"
+        command = (*offer.command, *named) if offer.command else ()
+        yield Keyed(text=f"{between(offer)}?", label=label, aside=aside, indent=INDENT,
+                    command=command)  # fmt: skip
+        yield Block(text=offer.why_not or offer.change, label=" ", indent=INDENT, style="quiet")
+
+
+def score_blocks(step: StepView) -> Iterator[Item]:
+    """Every score of the step, most trusted first; one that counts nowhere says so."""
+    for scored in step.scores:
+        yield _head(scored, step)
+        for item in scored.score.items:
+            if item.held is not None or item.because:
+                yield _item(item)
+        open_ = [item.name for item in scored.score.items if item.held is None and not item.because]
+        if open_:
+            names = ", ".join(map(format.one_line, open_))
+            yield Block(text=f"· undecided: {names}", style="quiet", indent=INDENT)
+
+
+def _head(scored: Scored, step: StepView) -> Block:
+    score, who = scored.score, scored.who
+    facts = [who.name, f"rubric {who.rubric}" if who.rubric else ""]
+    if not who.used:
+        facts.append("counts nowhere")
+    else:
+        facts.append(_counts(scored, step))
+    return Block(
+        text=_shown(score),
+        style="head" if who.used else "quiet",
+        aside=" · ".join(map(format.one_line, filter(None, facts))),
+    )
+
+
+def _shown(score: StepScore) -> str:
+    if score.value is not None:
+        return f"score {format.score(score.value)}"
+    return "no score given" if score.source == "human" else "no score: no item decided"
+
+
+def _counts(scored: Scored, step: StepView) -> str:
+    """Is it the score that counts, and as what? A judge may count on some of its items only."""
+    own, used = scored.score, step.score
+    if used is None or (own.source, own.by) != (used.source, used.by):
+        return ""
+    if used.value != own.value:
+        return f"counts as {format.score(used.value)}, on the items it is calibrated for"
+    return "the one that counts" if len(step.scores) > 1 else ""
+
+
+def _item(item: RubricItem) -> Block:
+    mark, style = {True: ("✓", "good"), False: ("✗", "error"), None: ("·", "quiet")}[item.held]
+    return Block(
+        text=f"{mark} {format.one_line(item.name)}",
+        style=style,
+        aside=format.one_line(item.because),
+        indent=INDENT,
+    )

@@ -1,0 +1,295 @@
+"""The spans of a run as a tree: steps, their calls, sub-agents, repeats folded to one row.
+
+The one owner of the place in a trace: everything else follows the step its cursor shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+
+from arc_tui.features.trace.tree_filter import sifted
+from arc_tui.ui import format
+from arc_tui.ui.format import fit
+from arc_tui.ui.key_names import key_of
+from arc_tui.ui.list import RowList
+from arc_tui.ui.styles import FOUND
+from arc_tui.views.trace import EMPTY_TRACE, TraceView
+from arc_tui.views.tree import Branch, TreeRow, indent, path_to, visible
+from taxonomy.classes import BY_CLASS
+
+NUMBER = 5
+MARKS = 6
+
+MARKED = "'"
+"""Beside the number of a step that a person marked; the key that goes back to it."""
+
+
+class SpanTree(RowList):
+    """The tree, one visible row a line."""
+
+    HELP = "the tree of spans"
+    INKS = {
+        "number": "$quiet",
+        "guide": "$faint",
+        "error": "$bad",
+        "candidate": "bold $warning",
+        "tag": "bold $secondary",
+        "thread": "bold",
+        "says": "$quiet",
+        "found": FOUND,
+        "count": "bold $primary",
+        "mark": "bold $secondary",
+    }
+
+    BINDINGS = [
+        Binding("space", "fold", "fold", id="tree.fold", show=False,
+                tooltip="Fold or unfold what hangs below the row"),
+        Binding("enter", "choose", "detail", id="tree.detail",
+                tooltip="Go to the detail of the step"),
+    ]  # fmt: skip
+
+    view: reactive[TraceView] = reactive(EMPTY_TRACE, repaint=False)
+    found: reactive[frozenset[int]] = reactive(frozenset())
+    marks: reactive[frozenset[int]] = reactive(frozenset())
+    sifted: reactive[frozenset[int] | None] = reactive(None, repaint=False)
+    """The steps that are shown, with what they hang from; None shows all."""
+
+    class StepShown(Message):
+        """The cursor shows another step."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, SpanTree.StepShown)
+
+    class Chosen(Message):
+        """The row under the cursor was chosen."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._tree: tuple[Branch, ...] = ()
+        self._rows: list[TreeRow] = []
+        self._places: dict[str, int] | None = None
+        self._unfolded: set[str] = set()
+        self._folded: set[str] = set()
+        self._badges: dict[int, str] = {}
+        self._step: int | None = None
+
+    @property
+    def row_count(self) -> int:
+        return len(self._rows)
+
+    @property
+    def step(self) -> int:
+        """The step the cursor shows; a row of no step belongs to the one above it."""
+        return self._step or 0
+
+    @property
+    def spans_here(self) -> tuple[str, ...]:
+        """The spans of the row under the cursor, its calls and those folded into it included."""
+        if self.cursor >= len(self._rows):
+            return ()
+        here = self._rows[self.cursor].branch
+        below = (each for each in here.below if each.role == "call" or here.role == "repeat")
+        return (*here.spans, *(span for each in below for span in each.spans))
+
+    def watch_view(self, old: TraceView, new: TraceView) -> None:
+        self._badges = _badges(new)
+        if old.tree is not new.tree:
+            self._sift()
+            if old is not EMPTY_TRACE:  # a run that grew: the same row may be another step
+                self._say_step()
+        self.refresh()
+
+    def watch_sifted(self) -> None:
+        self._sift()
+        self._say_step()
+
+    def _sift(self) -> None:
+        """The branches that are wanted. Where the one under the cursor is not among them, the
+        cursor is on the next step that is."""
+        here, tree = self.step, self.view.tree
+        self._tree = tree if self.sifted is None else sifted(tree, self.sifted)
+        back = key_of(self.screen, "trace.back")
+        self.nothing = f"no such step; {back} shows all" if tree and not self._tree else ""
+        self._list_rows()
+        if self.sifted and here not in self.sifted:
+            after = (step for step in sorted(self.sifted) if step > here)
+            self.go_to(next(after, max(self.sifted)))
+
+    def _list_rows(self) -> None:
+        """The visible rows again, the cursor on the branch where it was."""
+        here = self._rows[self.cursor].branch.id if self.cursor < len(self._rows) else ""
+        self._rows = visible(self._tree, self._unfolded, self._folded)
+        self._places = None
+        self.rows_changed()
+        if here:
+            self.cursor = self._row_of.get(here, self.cursor)
+
+    @property
+    def _row_of(self) -> dict[str, int]:
+        """The visible row of each branch and each span, made when it is asked for first."""
+        if self._places is None:
+            self._places = {
+                name: index
+                for index, row in enumerate(self._rows)
+                for name in (row.branch.id, *row.branch.spans)
+            }
+        return self._places
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        super().watch_cursor(old, new)
+        self._say_step()
+
+    def _say_step(self) -> None:
+        step = next(
+            (step for at in range(min(self.cursor, len(self._rows) - 1), -1, -1)
+             if (step := self._rows[at].branch.step) is not None), None,
+        )  # fmt: skip
+        if step is not None and step != self._step:
+            self._step = step
+            self.post_message(self.StepShown(step))
+
+    def go_to(self, step: int) -> None:
+        """Put the cursor on the row of a step, unfolding what hides it."""
+        if not 0 <= step < len(self.view.steps):
+            return
+        span = self.view.steps[step].span
+        if span not in self._row_of:
+            for branch in path_to(self._tree, span)[:-1]:
+                self._open(branch)
+            self._list_rows()
+        self.cursor = self._row_of.get(span, self.cursor)
+        self._say_step()
+
+    def go_to_sibling(self, direction: int) -> None:
+        """To the next row that hangs from the same one, or to the one before."""
+        if self.cursor >= len(self._rows):
+            return
+        depth = self._rows[self.cursor].depth
+        rows = range(self.cursor + direction, -1 if direction < 0 else len(self._rows), direction)
+        for index in rows:
+            if self._rows[index].depth <= depth:
+                if self._rows[index].depth == depth:
+                    self.cursor = index
+                return
+
+    def draw(self, index: int, width: int) -> Text:
+        row = self._rows[index]
+        branch = row.branch
+        marks = self._marks(branch)
+        line = self._number(branch)
+        line.append(indent(row, "│ "), self.ink("guide"))
+        line.append(_arrow(row), self.ink("guide"))
+        if branch.count > 1:
+            line.append(f"×{branch.count} ", self.ink("count"))
+        room = width - line.cell_len - MARKS
+        line.append(fit(format.one_line(branch.label), room), self._label_style(branch))
+        return line.append_text(marks)
+
+    def _number(self, branch: Branch) -> Text:
+        numbered = branch.role in ("step", "repeat") and branch.step is not None
+        found = bool(_steps(branch) & self.found)
+        text = f"{branch.step:>{NUMBER - 1}} " if numbered else " " * NUMBER
+        style = self.ink("found" if found else "number")
+        if not _steps(branch) & self.marks:
+            return Text.assemble((text, style))
+        return Text.assemble((text[:-1], style), (MARKED, self.ink("mark")))
+
+    def _label_style(self, branch: Branch) -> Style:
+        if branch.status == "error":
+            return self.ink("error")
+        if branch.role == "thread":
+            return self.ink("thread")
+        says = branch.label.startswith("says")
+        return self.ink("says") if says else Style.null()
+
+    def _marks(self, branch: Branch) -> Text:
+        """What stands at the right end of a row: ✗ an error, ◆ a candidate, letters of tags."""
+        steps = _steps(branch)
+        line = Text(" ")
+        line.append("✗" if branch.status == "error" else " ", self.ink("error"))
+        candidate = not steps.isdisjoint(self.view.marked)
+        line.append("◆" if candidate else " ", self.ink("candidate"))
+        badge = "".join(self._badges.get(step, "") for step in sorted(steps))
+        line.append(f"{badge:<{MARKS - 3}}"[: MARKS - 3], self.ink("tag"))
+        return line
+
+    def _open(self, branch: Branch) -> None:
+        self._folded.discard(branch.id)
+        self._unfolded.add(branch.id)
+
+    def action_fold(self) -> None:
+        """Fold or unfold the row; a row with nothing below it folds the one it hangs from."""
+        if self.cursor >= len(self._rows):
+            return
+        row = self._rows[self.cursor]
+        if row.open is None:
+            above = (i for i in range(self.cursor, -1, -1) if self._rows[i].depth < row.depth)
+            self.cursor = next(above, self.cursor)
+            row = self._rows[self.cursor]
+        if row.open:
+            self._unfolded.discard(row.branch.id)
+            self._folded.add(row.branch.id)
+        elif row.open is False:
+            self._open(row.branch)
+        self._list_rows()
+        self._say_step()
+
+    def action_choose(self) -> None:
+        self.post_message(self.Chosen())
+
+    def on_click(self, event: events.Click) -> None:
+        index = self.row_at(event.y - self.gutter.top)
+        if index is None:
+            return
+        self.cursor = index
+        arrow = NUMBER + len(indent(self._rows[index], "│ "))
+        if self._rows[index].open is not None and event.x - self.gutter.left - arrow in (0, 1):
+            self.action_fold()
+        elif event.chain == 2:
+            self.action_choose()
+
+
+def next_of(
+    steps: Iterable[int], here: int, direction: int, *, round_the_end: bool = True
+) -> int | None:
+    """The nearest of these steps after (1) or before (-1) one, or the first from the other end."""
+    known = sorted(steps) if direction > 0 else sorted(steps, reverse=True)
+    ahead = next((step for step in known if (step - here) * direction > 0), None)
+    return known[0] if ahead is None and round_the_end and known else ahead
+
+
+def title(*said: str) -> str:
+    """What stands over the tree."""
+    return " · ".join(["spans", *filter(None, said)])
+
+
+def _arrow(row: TreeRow) -> str:
+    return "  " if row.open is None else "▾ " if row.open else "▸ "
+
+
+def _steps(branch: Branch) -> frozenset[int]:
+    """The steps a row stands for, those folded into it included; none for calls and threads."""
+    if branch.role == "repeat":
+        return frozenset(each.step for each in branch.below if each.step is not None)
+    return frozenset({branch.step} if branch.role == "step" and branch.step is not None else ())
+
+
+def _badges(view: TraceView) -> dict[int, str]:
+    """The letters of the tags on each step."""
+    found: dict[int, str] = {}
+    for tag in view.tags:
+        letter = BY_CLASS[tag.failure].key
+        if letter not in found.get(tag.step, ""):
+            found[tag.step] = found.get(tag.step, "") + letter
+    return found

@@ -1,0 +1,138 @@
+"""Which steps of a run does a filter of its tree mean? What is typed, and the branches it leaves.
+
+    tool:bash is:error "no such file" -is:repeat
+
+All of it must hold of a step. `tool:` is a part of the name of a tool that it called, `is:` a kind
+of step, `tag:` the beginning of a class it was tagged with; anything else must stand in its row or
+be said in it. A minus before a term turns it round.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+
+from msgspec import Struct, structs
+
+from arc_tui.views.trace import TraceView
+from arc_tui.views.tree import Branch
+from replay.errors import ArcError
+
+_TERM = re.compile(r'(?P<no>-?)(?:(?P<field>tool|is|tag):)?(?:"(?P<quoted>[^"]*)"?|(?P<bare>\S+))')
+
+KINDS: dict[str, Callable[[TraceView], Collection[int]]] = {
+    "error": lambda view: view.errors,
+    "candidate": lambda view: view.marked,
+    "tagged": lambda view: [tag.step for tag in view.tags],
+    "repeat": lambda view: _repeats(view.tree),
+    "answer": lambda view: [row.step for row in view.steps if not row.calls],
+}
+"""What a step may be asked to be."""
+
+
+class BadFilter(ArcError):
+    """A filter that cannot be read."""
+
+
+class Term(Struct, frozen=True):
+    """A part of a filter: a field, "" for what is said, and the words it is asked."""
+
+    field: str
+    words: str
+    negated: bool = False
+
+
+def terms(typed: str) -> list[Term]:
+    """What was typed, as terms. Raises BadFilter."""
+    found: list[Term] = []
+    for match in _TERM.finditer(typed):
+        words = (match["quoted"] if match["quoted"] is not None else match["bare"]).strip()
+        field = match["field"] or ""
+        if field == "is" and words and words not in KINDS:
+            near = get_close_matches(words, KINDS, 1)
+            hint = f"did you mean is:{near[0]}?" if near else f"there are {', '.join(KINDS)}"
+            raise BadFilter(f"nothing is {words!r}", hint)
+        if words:
+            found.append(Term(field, words, bool(match["no"])))
+    return found
+
+
+Said = Callable[[str], Collection[int]]
+"""The steps that say a text."""
+
+
+def meant(view: TraceView, asked: Sequence[Term], said: Said) -> frozenset[int]:
+    """The steps of which all terms hold."""
+    every = frozenset(row.step for row in view.steps)
+    kept = every
+    for term in asked:
+        steps = frozenset(_steps(view, term, said))
+        kept &= every - steps if term.negated else steps
+    return kept
+
+
+def _steps(view: TraceView, term: Term, said: Said) -> Collection[int]:
+    words = term.words.lower()
+    match term.field:
+        case "tool":
+            return {step for _, step, name in view.called if words in name.lower()}
+        case "is":
+            return KINDS[term.words](view)
+        case "tag":
+            return {tag.step for tag in view.tags if tag.failure.value.startswith(words)}
+        case _:
+            return labelled(view.tree, words) | frozenset(said(term.words))
+
+
+def labelled(tree: Sequence[Branch], words: str) -> frozenset[int]:
+    """The steps with a row of which the label holds the words, in any case."""
+    wanted = words.lower()
+    return frozenset(
+        branch.step
+        for branch in _all(tree)
+        if branch.step is not None and wanted in branch.label.lower()
+    )
+
+
+def _repeats(tree: Sequence[Branch]) -> set[int]:
+    return {
+        each.step
+        for branch in _all(tree)
+        if branch.role == "repeat"
+        for each in branch.below
+        if each.step is not None
+    }
+
+
+def _all(tree: Sequence[Branch]) -> Iterator[Branch]:
+    stack = list(tree)
+    while stack:
+        branch = stack.pop()
+        stack.extend(branch.below)
+        yield branch
+
+
+def sifted(tree: Sequence[Branch], steps: Collection[int]) -> tuple[Branch, ...]:
+    """The branches of these steps with those that they hang from."""
+    kept: dict[str, Branch | None] = {}
+    for branch in reversed([*_all(tree)]):  # each after all that hangs from it
+        kept[branch.id] = _kept(branch, _there(branch.below, kept), steps)
+    return _there(tree, kept)
+
+
+def _there(branches: Sequence[Branch], kept: Mapping[str, Branch | None]) -> tuple[Branch, ...]:
+    return tuple(found for each in branches if (found := kept[each.id]) is not None)
+
+
+def _kept(branch: Branch, below: tuple[Branch, ...], steps: Collection[int]) -> Branch | None:
+    if branch.role in ("step", "call"):
+        own = branch.step in steps
+        return structs.replace(branch, below=below) if own or below else None
+    if branch.role == "repeat" and len(below) == 1:
+        return below[0]
+    if not below:
+        return None
+    if branch.role == "repeat":
+        return structs.replace(branch, below=below, count=len(below), step=below[0].step)
+    return structs.replace(branch, below=below, quiet=False)

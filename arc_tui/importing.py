@@ -1,0 +1,415 @@
+"""Files into the database and what the rules say of them; supplements onto traces that lack
+them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct, structs
+
+from arc_tui.places import fixtures
+from arc_tui.views.runs import run_rows
+from replay import formats, written
+from replay.errors import ArcError, BadEdit, BadTrace, NotFound, StoreUnusable
+from replay.formats.chat import tool
+from replay.formats.source import Problem, Source, Tally
+from replay.messages import text
+from replay.store import read
+from replay.store.edits import Supplement, attach, sketch, supplement_of
+from replay.store.handle import Store, now_ns
+from replay.store.rows import step_rows, trace_row
+from replay.store.trouble import is_of_file
+from replay.store.write import Finished, Writer, together
+from replay.trace import NO_SYSTEM, NO_TOOLS, Tool
+from taxonomy.calibration.trusted import counts_until, trusted_scores
+from taxonomy.diagnosis import diagnose
+from taxonomy.judgements import diagnoses
+from taxonomy.judgements.schema import open_ledger
+from taxonomy.query.language import BadQuery
+from taxonomy.query.listing import RunRow
+
+
+class FileReport(Struct, frozen=True, kw_only=True):
+    """What one file gave. `error` is the sentence of a file that could not be read; `bug` says that
+    it was arc that failed."""
+
+    path: str
+    format: str | None = None
+    traces: tuple[Finished, ...] = ()
+    counts: dict[str, float] = {}
+    unknown: dict[str, int] = {}
+    problems: tuple[Problem, ...] = ()
+    error: str | None = None
+    bug: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """3 where arc itself failed on it, 2 where it could not be read, else 0."""
+        return 3 if self.bug else 2 if self.error is not None else 0
+
+    @property
+    def spans(self) -> int:
+        return sum(trace.spans for trace in self.traces)
+
+    @property
+    def steps(self) -> int:
+        return sum(trace.steps for trace in self.traces)
+
+    @property
+    def duplicates(self) -> int:
+        return sum(trace.verdict == "duplicate" for trace in self.traces)
+
+
+class ImportReport(Struct, frozen=True, kw_only=True):
+    """What an import gave: a report a file that was read, files nobody claimed, and a sentence for
+    each run that the rules failed on."""
+
+    files: tuple[FileReport, ...] = ()
+    skipped: tuple[str, ...] = ()
+    undiagnosed: tuple[str, ...] = ()
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        return tuple(file.error for file in self.files if file.error) + self.undiagnosed
+
+    @property
+    def exit_code(self) -> int:
+        """The worst of the files; 3 where the rules failed on a run."""
+        return 3 if self.undiagnosed else max((file.exit_code for file in self.files), default=0)
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """Where an import stands: `done` of `total` files, the current one, traces so far."""
+
+    done: int
+    total: int
+    path: str
+    traces: int
+
+
+def import_paths(
+    store: Store,
+    paths: Iterable[Path],
+    *,
+    format: str | None = None,
+    task_from: str | None = None,
+    replace: bool = False,
+) -> Generator[Progress | ImportReport, None, None]:
+    """Import files and folders (`-` is standard input), then diagnose what is new.
+
+    Yields progress; the last value is the report.
+    """
+    report = yield from take_in(store, paths, format=format, task_from=task_from, replace=replace)
+    undiagnosed = yield from diagnose_new(store)
+    yield structs.replace(report, undiagnosed=undiagnosed)
+
+
+def take_in(
+    store: Store,
+    paths: Iterable[Path],
+    *,
+    format: str | None = None,
+    task_from: str | None = None,
+    replace: bool = False,
+    live_until_ns: int | None = None,
+    all_named: bool = True,
+) -> Generator[Progress, None, ImportReport]:
+    """Import files and folders, undiagnosed; yields progress and returns the report.
+
+    With `live_until_ns` their traces are still going on, and live until then.
+
+    A file that was named (unless these are not `all_named`, but found), or that a format claims,
+    and cannot be read is an error in the report, and the others are imported all the same: also
+    where what goes wrong with it is a bug.
+    """
+    chosen = formats.named(format) if format else None
+    named, found = _sources(paths)
+    reports: list[FileReport] = []
+    skipped: list[str] = []
+    traces = 0
+    writer = Writer(store, replace=replace, live_until_ns=live_until_ns)
+    total = len(named) + len(found)
+    for done, (source, asked) in enumerate(
+        [(s, all_named) for s in named] + [(s, False) for s in found]
+    ):
+        now = Progress(done=done, total=total, path=source.display, traces=traces)
+        yield now
+        report = yield from _import_file(writer, source, asked, chosen, task_from, now)
+        if report is None:
+            skipped.append(source.display)
+            continue
+        if report.bug:  # what it remembers to have written may have been taken back
+            writer = Writer(store, replace=replace, live_until_ns=live_until_ns)
+        traces += len(report.traces)
+        reports.append(_masked(store, report))
+    return ImportReport(files=tuple(reports), skipped=tuple(skipped))
+
+
+def _import_file(
+    writer: Writer,
+    source: Source,
+    asked: bool,
+    chosen: formats.Format | None,
+    task_from: str | None,
+    now: Progress,
+) -> Generator[Progress, None, FileReport | None]:
+    """Import one file, yielding progress after each trace; closed early, it drops the unfinished
+    one. Nothing comes of a file that nobody `asked` for or claims."""
+    tally = Tally()
+    finished: list[Finished] = []
+    bugs: list[str] = []
+    error: str | None = None
+    claimed = chosen
+    with _boundary(f"{source.display}: cannot be read", bugs):
+        try:
+            if source.is_special and not asked:
+                return None
+            claimed = chosen or formats.sniff(source)
+            if claimed is None and not asked:
+                return None
+            batches = formats.load(source, tally, format=claimed, task_from=task_from)
+            for group in together(batches):
+                for each in writer.take(group):
+                    if isinstance(each, BadTrace):  # this trace; others of the file may be fine
+                        error = str(each)
+                        continue
+                    finished.append(each)
+                    yield structs.replace(now, traces=now.traces + len(finished))
+        except StoreUnusable:
+            raise
+        except ArcError as refused:
+            error = str(refused)
+        finally:
+            _drop_unfinished(writer)
+    return FileReport(
+        path=source.display,
+        format=claimed.NAME if claimed else None,
+        traces=tuple(finished),
+        counts=dict(tally.counts),
+        unknown=dict(tally.unknown),
+        problems=tuple(tally.problems),
+        error=next(iter(bugs), error),
+        bug=bool(bugs),
+    )
+
+
+@contextmanager
+def _boundary(doing: str, said: list[str]) -> Iterator[None]:
+    """The one place where whatever goes wrong is caught: a bug that one file or one run brings to
+    light ends nothing else. Its traceback is kept, and a sentence about it `said`."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ArcError) or is_of_file(error):
+            raise
+        from arc_tui import ending  # only a bug needs it
+
+        said.append(ending.keep(error, doing))
+
+
+T = TypeVar("T")
+
+
+def drained(work: Generator[Progress, None, T]) -> T:
+    """What the work comes to, for who shows no progress."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as ended:
+            found: T = ended.value
+            return found
+
+
+def _masked(store: Store, report: FileReport) -> FileReport:
+    """What is said of a file quotes what stands in it: no secret of it either."""
+    mask = store.redactor.text
+    return structs.replace(
+        report,
+        error=mask(report.error) if report.error is not None else None,
+        problems=tuple(
+            Problem(where=mask(each.where), why=mask(each.why)) for each in report.problems
+        ),
+        unknown={mask(name): many for name, many in report.unknown.items()},
+    )
+
+
+def _drop_unfinished(writer: Writer) -> None:
+    for key in writer.unfinished:
+        writer.drop(key)
+
+
+def _sources(paths: Iterable[Path]) -> tuple[list[Source], list[Source]]:
+    """Sources that were named and sources found in named folders; parts of others left out."""
+    named: list[Source] = []
+    found: list[Source] = []
+    for path in paths:
+        if str(path) == "-":
+            named.append(Source.stdin())
+        elif path.is_dir():
+            found.extend(map(Source, _files(path)))
+        else:
+            named.append(Source(path))
+    return named, found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for where, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(where, name)
+            if not name.startswith(".") and formats.part_of(path) is None:
+                yield path
+
+
+def diagnose_new(store: Store) -> Generator[Progress, None, tuple[str, ...]]:
+    """As `diagnose_each`, of every trace the rules have not seen as it is, or whose scores ran
+    out; of none where nothing can be kept."""
+    return diagnose_each(store, () if store.read_only else diagnoses.undiagnosed(store))
+
+
+def diagnose_each(
+    store: Store, waiting: Sequence[str]
+) -> Generator[Progress, None, tuple[str, ...]]:
+    """Let the rules look at these traces.
+
+    Yields progress; returns a sentence for each trace that they failed on, which stays undiagnosed.
+    """
+    bugs: list[str] = []
+    for done, key in enumerate(waiting):
+        yield Progress(done=done, total=len(waiting), path="diagnosis", traces=done)
+        with _boundary(f"run {key[:8]}: cannot be diagnosed", bugs):
+            diagnose_one(store, key)
+    return tuple(bugs)
+
+
+def diagnose_one(store: Store, key: str) -> None:
+    """Diagnose one trace and keep what is said."""
+    trace, now = read.load(store, key), now_ns()
+    given = tuple(
+        score
+        for score in trusted_scores(store, key, now)
+        if score.source not in ("import", "rule")  # what the trace itself gives again
+    )
+    said = diagnose(trace, read.scores(store, key), given)
+    spans = {step.index: step.ask.id for step in trace.steps}
+    diagnoses.keep(store, said, spans, until_ns=counts_until(store, given, now))
+
+
+def supplement(
+    store: Store, system: Path | None, tools: Path | None, other: str | None
+) -> Supplement:
+    """What the options name. Raises BadTrace or BadEdit where a file is not what it should be."""
+    made = Supplement(name="nothing")
+    if other is not None:
+        made = _from_trace(store, other)
+    if system is not None:
+        made = structs.replace(
+            made, name=written.called(system.name), system=written.from_file(system)
+        )
+    if tools is not None:
+        names = [written.called(each.name) for each in (system, tools) if each is not None]
+        made = structs.replace(made, name=", ".join(names), tools=_tools(tools))
+    return made
+
+
+def _tools(path: Path) -> tuple[Tool, ...]:
+    try:
+        declared = written.from_json(written.from_file(path))
+    except ValueError as error:
+        raise BadEdit(f"{path}: is not JSON: {error}") from error
+    if not isinstance(declared, list):
+        raise BadEdit(f"{path}: is no JSON list of tools", "one object a tool, with a name")
+    return tuple(map(tool, declared))
+
+
+def _from_trace(store: Store, name: str) -> Supplement:
+    trace = read.load(store, trace_row(store, name).trace)
+    for step in trace.steps:
+        request = step.ask.request
+        if request.system is not None or request.tools is not None:
+            return Supplement(
+                name=f"trace {trace.id[:8]}",
+                system=text(request.system) if request.system is not None else None,
+                tools=request.tools,
+            )
+    raise NotFound("system prompt or tools in trace", name)
+
+
+def attach_to(
+    store: Store, query: str, given: Supplement, sketched: bool
+) -> Iterator[tuple[RunRow, str | None]]:
+    """Attach to every trace the query names what it lacks of what is given.
+
+    Yields each with what was attached, None where nothing of it was lacking.
+    """
+    for row in _named(store, query):
+        made = _lacking(store, row.trace, given)
+        if sketched and given.tools is None and _lacks(store, row.trace, NO_TOOLS):
+            tools = sketch(read.load(store, row.trace))
+            made = structs.replace(made, name=f"{made.name} + sketch", tools=tools, sketched=True)
+        if made.system is None and made.tools is None:
+            yield row, None
+            continue
+        attach(store, row.trace, _over(supplement_of(store, row.trace), made))
+        parts = (
+            [f"{len(made.tools)} tools{' (sketched)' if made.sketched else ''}"]
+            if made.tools
+            else []
+        )
+        yield row, ", ".join((["a system prompt"] if made.system else []) + parts)
+
+
+def _lacking(store: Store, trace: str, given: Supplement) -> Supplement:
+    """The part of a supplement that the source of a trace did not record itself."""
+    return structs.replace(
+        given,
+        system=given.system if _lacks(store, trace, NO_SYSTEM) else None,
+        tools=given.tools if _lacks(store, trace, NO_TOOLS) else None,
+    )
+
+
+def _over(earlier: Supplement | None, made: Supplement) -> Supplement:
+    """What was attached before stays where nothing new is given."""
+    if earlier is None or (made.system is not None and made.tools is not None):
+        return made
+    kept = made.tools is None and earlier.tools is not None
+    return Supplement(
+        name=f"{earlier.name}, {made.name}",
+        system=earlier.system if made.system is None else made.system,
+        tools=earlier.tools if kept else made.tools,
+        sketched=earlier.sketched if kept else made.sketched,
+    )
+
+
+def _lacks(store: Store, trace: str, reason: str) -> bool:
+    return any(reason in (row.fidelity_reasons or "") for row in step_rows(store, trace))
+
+
+def _named(store: Store, query: str) -> list[RunRow]:
+    try:
+        wanted = trace_row(store, query).trace
+    except NotFound as none:
+        try:
+            found = list(run_rows(store, query, every=True))
+        except BadQuery:  # it was meant as a name
+            raise none from None
+        if not found:
+            raise
+        return found
+    return [row for row in run_rows(store, every=True) if row.trace == wanted]
+
+
+def make_demo(path: Path, *, reset: bool = False) -> None:
+    """Fill the demo database on first use; `reset` begins again."""
+    if reset:
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    fresh = not path.exists()
+    with open_ledger(path) as store:
+        if fresh:
+            for _ in import_paths(store, [fixtures() / "traces"]):
+                pass

@@ -1,1 +1,0 @@
-"""Which version, hunk or step did it? Asked of the model, a round at a time."""

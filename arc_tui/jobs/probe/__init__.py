@@ -1,1 +1,0 @@
-"""One change at a time, to tell a symptom's causes apart."""

@@ -1,1 +1,0 @@
-"""Does an edit hold on every run of a class?"""

@@ -1,1 +1,0 @@
-"""The same question in other words: does the run break as before?"""

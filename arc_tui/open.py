@@ -1,0 +1,214 @@
+"""`arc`, `arc FILE…`, `arc last`, `arc demo`: what is opened in the app, and the demo without
+one."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from arc_tui import importing
+from arc_tui.cli import console, db_option, json_option, open_store, print_json, print_table, unlock
+from arc_tui.commands import BUG
+from arc_tui.config import read_owners
+from arc_tui.features.failures.command import pareto_lines
+from arc_tui.features.imports.command import drain
+from arc_tui.features.imports.finding import MOST, Offer, look, offer_words
+from arc_tui.features.replay.command import drained, print_replay
+from arc_tui.features.replay.run import Wanted, replaying
+from arc_tui.features.trace.command import brief_text
+from arc_tui.places import database, demo_database, fixtures
+from arc_tui.ui.format import count, one_line
+from arc_tui.views.runs import build_runs
+from arc_tui.views.trace import build_break
+from replay.edit.files import from_files
+from replay.errors import ArcError, NotFound
+from replay.store.handle import Store, now_ns
+from replay.store.rows import trace_row
+from taxonomy.judgements.schema import open_ledger
+
+NO_SCREEN = {"", "dumb", "unknown"}
+"""What `TERM` says of a terminal on which nothing can be drawn."""
+
+
+def run_app(
+    path: Path,
+    *,
+    imports: tuple[Path, ...] = (),
+    run: str | None = None,
+    demo: bool = False,
+    tour: bool = False,
+) -> None:
+    """Open the app on a database, or on one `run` of it; needs a terminal, and settings without a
+    mistake.
+
+    Leaves with 128 and the signal where it was told to end, and as from a bug after one.
+    """
+    read_owners()
+    if not (sys.stdout.isatty() and sys.stdin.isatty()):
+        raise ArcError(
+            "the app needs a terminal",
+            "use `arc ls`, `arc show`, `arc import` in a pipe or a script",
+        )
+    term = os.environ.get("TERM", "")
+    if os.name == "posix" and term in NO_SCREEN:
+        raise ArcError(
+            f"TERM is {term!r}: nothing can be drawn on that terminal" if term
+            else "TERM is not set: what can be drawn on this terminal is not known",
+            "export TERM=xterm-256color where it can; `arc ls` and `arc show` need none",
+        )  # fmt: skip
+    unlock(path)
+    gc.disable()  # what a start makes stays: the app looks for garbage once it is under way
+    from arc_tui.app import ArcApp
+    from arc_tui.settings import read_settings
+
+    settings = read_settings()
+    trace = trace_of(path, run) if run is not None else None
+    app = ArcApp(path, imports, trace, demo=demo, tour=tour, settings=settings)
+    app.run(mouse=settings.mouse)
+    sys.exit(BUG if app.broke else app.return_code or 0)
+
+
+def trace_of(path: Path, run: str) -> str:
+    """The trace of a run that somebody named where they may have meant a file. Raises ArcError."""
+    try:
+        with open_ledger(path) as store:
+            return trace_row(store, run).trace
+    except NotFound as error:
+        raise ArcError(f"{run!r} is neither a file nor a run", error.hint) from error
+
+
+@click.command("open")
+@click.argument("names", metavar="[RUN | FILE…]", nargs=-1)
+@db_option
+@click.pass_context
+def open_(ctx: click.Context, names: tuple[str, ...], db: Path | None) -> None:
+    """The app on one run, or on the files that it imports first.
+
+    RUN is an id or its beginning, task/trial, or `last`. `arc FILE…` is short for `arc open FILE…`.
+    """
+    path = database(db or ctx.find_root().obj)
+    files = [name for name in names if name == "-" or Path(name).exists()]
+    if len(names) == 1 and not files:
+        run_app(path, run=names[0])
+    else:
+        run_app(path, imports=tuple(map(Path, names)))
+
+
+@click.command("demo")
+@click.option("--reset", is_flag=True, help="Make the demo database anew.")
+@click.option("--tour", is_flag=True, help="Show round again, as when it is first opened.")
+@click.option("--headless", is_flag=True, help="Print the tour instead of opening the app.")
+@db_option
+@click.pass_context
+def demo(ctx: click.Context, reset: bool, tour: bool, headless: bool, db: Path | None) -> None:
+    """Bundled runs and a built-in demo model: no key, no network.
+
+    The first time, a line in the app says what to press next. Where the output is no terminal, the
+    tour is printed.
+    """
+    from arc_tui.importing import make_demo
+
+    path = demo_database(db or ctx.find_root().obj)
+    first = not path.exists()
+    make_demo(path, reset=reset)
+    if headless or not sys.stdout.isatty():
+        print_tour(path)
+    else:
+        run_app(path, demo=True, tour=tour or first)
+
+
+NOTHING = (
+    "nothing to open here: no session of Claude Code or Codex in this folder, no trace in it; "
+    "`arc import PATH` reads others, `arc demo` shows bundled runs"
+)
+
+
+@click.command()
+@click.option("--list", "listed", is_flag=True, help="List what is here instead of opening it.")
+@json_option
+@db_option
+@click.pass_context
+def last(ctx: click.Context, listed: bool, as_json: bool, db: Path | None) -> int:
+    """Import the newest trace of this folder and open it: a session, a log, a file.
+
+    In a pipe, and with --json, its brief is printed. What was imported last is not asked: that is
+    the TRACE `last` of other commands.
+    """
+    folder = Path.cwd()
+    offers = list(islice(look(folder), MOST if listed else 1))
+    if not offers:
+        click.echo(NOTHING, err=True)
+        return 1
+    if listed:
+        print_json(offers) if as_json else _print(offers, folder)
+        return 0
+    newest = Path(offers[0].path)
+    if not as_json and sys.stdout.isatty() and sys.stdin.isatty():
+        run_app(database(db or ctx.find_root().obj), imports=(newest,))
+        return 0
+    with open_store(db) as store:
+        return _brief(store, newest, as_json)
+
+
+def _print(offers: Sequence[Offer], folder: Path) -> None:
+    now = now_ns()
+    rows = []
+    for offer in offers:
+        words = offer_words(offer, folder, now)
+        rows.append([words.age, offer.format, words.size, words.title, words.file])
+    print_table(console(), ["written", "format", "size", "about", "file"], rows)
+
+
+def _brief(store: Store, file: Path, as_json: bool) -> int:
+    """Import the file and print the brief of its last run."""
+    report = drain(importing.import_paths(store, [file]))
+    for error in report.errors:
+        click.echo(f"arc: {one_line(error)}", err=True)
+    traces = [trace.id for each in report.files for trace in each.traces]
+    if not traces:
+        return report.exit_code or 2
+    text = brief_text(store, traces[-1])
+    if as_json:
+        print_json({"path": str(file), "traces": traces, "brief": text})
+    else:
+        others = f", the last of {count(len(traces), 'run')}" if len(traces) > 1 else ""
+        click.echo(f"{one_line(str(file))}{others}", err=True)
+        click.echo(text)
+    return report.exit_code
+
+
+TRACE = "shop-many-wishes-v5-0"
+PROMPT = "demo/prompts/v4.md"
+
+
+def print_tour(path: Path) -> None:
+    """Runs and what they fail of, one broken run, another prompt tried on it."""
+    out = console()
+    prompt = fixtures() / PROMPT
+    with open_ledger(path) as store:
+        runs = build_runs(store)
+        _head(
+            f"arc --db {path} pareto", "1. what the bundled runs fail of, as the rules suggest it"
+        )
+        for line in pareto_lines(runs.pareto, 30):
+            out.print(line)
+        _head(f"arc --db {path} break {TRACE}", "2. one failed run: where did it break?")
+        for said in build_break(store, TRACE).lines():
+            out.print(said, soft_wrap=True)
+        _head(
+            f"arc --db {path} replay {TRACE} --system {prompt}",
+            "3. an older prompt, tried on every recorded step",
+        )
+        wanted = Wanted(trace=TRACE, edit=from_files(prompt, []))
+        print_replay(out, drained(replaying(store, wanted)))
+    click.echo("\nIn a terminal, `arc demo` opens the app on these runs.")
+
+
+def _head(command: str, title: str) -> None:
+    click.echo(f"\n{title}\n$ {command}\n")

@@ -1,1 +1,0 @@
-"""An edited agent running on, answered by the tape: the screen and what it does."""

@@ -1,1 +1,0 @@
-"""Two causes told apart by one change: the screen and what it does."""

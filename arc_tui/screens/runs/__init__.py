@@ -1,1 +1,0 @@
-"""The list of runs: the screen and what it does."""

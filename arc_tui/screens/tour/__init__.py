@@ -1,1 +1,0 @@
-"""The guided tour: six stops over the bundled runs."""

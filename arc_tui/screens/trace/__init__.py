@@ -1,1 +1,0 @@
-"""One run: the screen and what it does."""

@@ -1,1 +1,0 @@
-"""An edit tried on many runs: the screen and what it does."""

@@ -1,0 +1,73 @@
+"""`arc serve`: the app in a browser of this machine."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from arc_tui.cli import db_option, unlock
+from arc_tui.ending import TOLD
+from arc_tui.extras import require
+from arc_tui.features.record.live import LOOPBACK
+from arc_tui.places import database
+from arc_tui.serve import SERVE_PORT
+from replay.errors import ArcError
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=SERVE_PORT, show_default=True,
+    help="The port on 127.0.0.1; 0 takes a free one.",
+)  # fmt: skip
+@click.option("--host", default=LOOPBACK, show_default=True, help="No other is served on.")
+@db_option
+@click.pass_context
+def serve(ctx: click.Context, port: int, host: str, db: Path | None) -> int:
+    """The app in a browser of this machine, until ctrl-c.
+
+    The address that is printed lets in one browser, once; each of its tabs is a session of its own.
+
+    Needs the extra `serve`: pip install 'arc-tui[serve]'
+    """
+    import asyncio
+
+    from arc_tui.settings import read_settings
+
+    if host not in (LOOPBACK, "localhost"):
+        raise ArcError(
+            f"arc is served on {LOOPBACK} alone, not on {host}: whoever reaches it reads every run"
+            " and can spend your keys, and what passes is not encrypted",
+            f"from another machine: ssh -L {port}:{LOOPBACK}:{port} this-machine",
+        )
+    require("arc serve", "aiohttp", "textual_serve")
+    path = database(db or ctx.find_root().obj)
+    unlock(path)
+    read_settings()  # a mistake in them is said here, not in each tab
+    asyncio.run(_serve(path, port))
+    return 0
+
+
+async def _serve(path: Path, port: int) -> None:
+    import asyncio
+
+    from arc_tui.serve.server import serve
+
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for each in (signal.SIGINT, *TOLD):
+        with suppress(NotImplementedError):  # where loops know no signals, ctrl-c ends it at once
+            loop.add_signal_handler(each, stop.set)
+    await serve(path, port=port, ready=_say_ready, tell=_say, stop=stop)
+
+
+def _say_ready(address: str) -> None:
+    click.echo(address)
+    sys.stdout.flush()
+    click.echo("open it in a browser of this machine, once · ctrl-c ends", err=True)
+
+
+def _say(sentence: str) -> None:
+    click.echo(sentence, err=True)

@@ -1,0 +1,308 @@
+"""The guided tour: a line on whatever screen is in front says what to press next.
+
+It goes on once that was done. The stops are a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from rich.text import Text
+from textual.actions import ActionParseResult
+from textual.binding import Binding
+from textual.css.query import NoMatches
+from textual.dom import DOMNode
+from textual.reactive import reactive
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Input, TextArea
+from typing_extensions import override
+
+from arc_tui.routes import Routing
+from arc_tui.ui.format import spread
+from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.key_names import key_of
+from arc_tui.ui.styles import Inked
+
+if TYPE_CHECKING:
+    from arc_tui.features.trace.tagging import Tagging
+
+
+class Move(Struct, frozen=True, kw_only=True):
+    """One thing to do: on the screen of that name, the key of that id, the words after it, and
+    what is said where the key does nothing.
+
+    `kept`: it is done once a tag is kept, not when the key is pressed.
+    """
+
+    place: str
+    key: str
+    words: str
+    otherwise: str = ""
+    kept: bool = False
+
+
+RUNS, RUN, REPLAY = "runs", "a run", "a replay"
+"""What the screens call themselves (`HELP`)."""
+
+START = "task:many-wishes variant:v5 trial:0"
+"""The run the tour is about: its break is shown by what it had been told."""
+
+SOUND = "nothing looks broken here: back, and open one with ✗"
+
+STOPS: tuple[tuple[Move, ...], ...] = (
+    (
+        Move(place=RUNS, key="runs.failed", words="lists only the runs that failed"),
+        Move(place=RUNS, key="runs.open", words="opens the run under the cursor"),
+    ),
+    (
+        Move(place=RUN, key="trace.candidate_next", otherwise=SOUND,
+             words="goes to another step that may be the break, marked ◆"),
+        Move(place=RUN, key="trace.candidate_before", otherwise=SOUND,
+             words="goes back to the first of them, the likeliest"),
+    ),
+    (
+        Move(place=RUN, key="trace.tab_2", words="shows the request: all that it had been told"),
+        Move(place=RUN, key="trace.tab_1", words="shows why: what it said against what it saw"),
+    ),
+    (
+        Move(place=RUN, key="trace.edit", words="edits what the agent was told"),
+        Move(place=REPLAY, key="replay.run",
+             words="asks the demo model again; change a line before"),
+    ),
+    (
+        Move(place=RUN, key="trace.tag", kept=True,
+             words="and a letter say what kind of failure it is"),
+    ),
+    (
+        Move(place=RUNS, key="runs.failures", words="counts the failures, the most frequent first"),
+    ),
+)  # fmt: skip
+"""Six stops: runs, candidate, why, edit and replay, tag, Pareto. The moves of one stop follow each
+other."""
+
+
+MOVES = tuple((number, move) for number, stop in enumerate(STOPS, 1) for move in stop)
+
+DONE = "that is the loop: break, cause, new prompt, tag"
+
+
+class Touring(Routing):
+    """An app that can show a person round."""
+
+    BINDINGS = [
+        Binding("ctrl+g", "tour", "guided tour", id="app.tour", show=False,
+                tooltip="Six stops over the bundled runs: what to press, and what it is for"),
+        # both in one class: for the same key it would replace what a base says
+        Binding("escape", "stop_reading", "stop reading…", id="app.stop_reading", priority=True,
+                tooltip="Stop what is being read for a while now; what was shown stays"),
+        Binding("escape", "end_tour", "end the tour", id="app.tour_end", show=False, priority=True,
+                tooltip="End the guided tour"),
+    ]  # fmt: skip
+
+    _at: int | None = None
+    """The move that is next; None where there is no tour, the number of moves after the last."""
+
+    _strip: TourStrip | None = None
+    _under: Screen[object] | None = None
+    """The screen that has the line."""
+
+    def on_mount(self) -> None:
+        self.screen_change_signal.subscribe(self, lambda _: self.call_later(self._come))
+
+    @override
+    def begin_tour(self) -> None:
+        self._at = 0
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        from arc_tui.features.runs.screen import RunsScreen
+
+        lists = [screen for screen in self.screen_stack if isinstance(screen, RunsScreen)]
+        lists[-1].stand_on(START)
+        self._tell()
+
+    def action_tour(self) -> None:
+        if not self.demo:
+            self.on_opening_demo_wanted()
+        self.begin_tour()
+
+    def action_end_tour(self) -> None:
+        self._at = None
+        self._tell()
+        self.refresh_bindings()
+        self.notify(f"the tour is over; {self.key_of('app.tour')} begins it again")
+
+    @override
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "end_tour":
+            return self._escape_ends
+        if action == "stop_reading":
+            return self.is_reading
+        return super().check_action(action, parameters)
+
+    @property
+    def _escape_ends(self) -> bool:
+        if self._at is None or isinstance(self.screen, ModalScreen) or self.is_reading:
+            return False
+        if isinstance(self.screen.focused, (Input, TextArea)):
+            return False
+        move = self._move
+        return move is None or move.place == self.screen.HELP
+
+    @property
+    def _move(self) -> Move | None:
+        """What is to be done next; None after the last."""
+        return MOVES[self._at][1] if self._at is not None and self._at < len(MOVES) else None
+
+    @override
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        place = self.screen.HELP
+        done = await super().run_action(action, default_namespace, namespaces)
+        move = self._move
+        if done and move is not None and not move.kept and place == move.place:
+            if default_namespace is not None and _is(action, default_namespace, move.key):
+                self._go_on()
+            else:
+                self.call_later(self._tell)
+        return done
+
+    def on_tagging_tagged(self, event: Tagging.Tagged) -> None:
+        move = self._move
+        if event.kept and move is not None and move.kept:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        assert self._at is not None
+        self._at += 1
+        self.call_later(self._tell)
+        self.refresh_bindings()
+
+    def _tell(self) -> None:
+        """The line on the screen in front; behind a dialog it stays as it is."""
+        screen = self.screen
+        if isinstance(screen, ModalScreen):
+            return
+        if self._strip is not None and (self._at is None or self._under is not screen):
+            self._strip.remove()
+            self._strip = None
+        if self._at is None:
+            return
+        if self._strip is None:
+            self._strip, self._under = TourStrip(), screen
+            screen.mount(self._strip, before=_last(screen))
+            screen.bindings_updated_signal.subscribe(self, self._changed)
+        self._say(self._strip)
+
+    def _changed(self, screen: Screen[object]) -> None:
+        """Keys do something now that did nothing, or the other way."""
+        if self._at is not None and screen is self._under:
+            self._tell()
+
+    def _come(self) -> None:
+        """Another screen is in front: who left in the middle of a stop is told again what led on
+        from here."""
+        earlier = self._earlier
+        if earlier is not None:
+            self._at = earlier
+        self._tell()
+
+    @property
+    def _earlier(self) -> int | None:
+        """A move of the same stop that is made on the screen in front, where the next one is made
+        on another."""
+        move = self._move
+        if move is None or self._at is None or move.place == self.screen.HELP:
+            return None
+        stop = MOVES[self._at][0]
+        found = (
+            at
+            for at, (number, earlier) in enumerate(MOVES[: self._at])
+            if number == stop and earlier.place == self.screen.HELP
+        )
+        return next(found, None)
+
+    def _say(self, strip: TourStrip) -> None:
+        move = self._move
+        if move is None:
+            strip.stop, strip.key, strip.words = "tour", "", DONE
+            strip.end = f"{self.key_of('app.help')} all keys  {self._end}"
+            return
+        assert self._at is not None
+        if self._earlier is not None:  # the screen that comes has not come yet
+            return
+        strip.stop = f"tour {MOVES[self._at][0]}/{len(STOPS)}"
+        strip.end = self._end
+        if move.place != self.screen.HELP:
+            strip.key, strip.words = self._key_back, f"goes back to {_named(move.place)}"
+        elif not (key := self.key_of(move.key)) and move.otherwise:
+            strip.key, strip.words = "", move.otherwise
+        else:
+            strip.key, strip.words = key, move.words
+
+    @property
+    def _end(self) -> str:
+        """How the tour is ended, "" where the key does something else first."""
+        key = self.key_of("app.tour_end")
+        return f"{key} ends" if key else ""
+
+    @property
+    def _key_back(self) -> str:
+        """The key that leaves the screen in front, as it is written."""
+        named = (
+            binding.id for _, bindings in self.screen._binding_chain for _, binding in bindings
+        )
+        back = next((name for name in named if name and name.endswith(".back")), "")
+        return key_of(self.screen, back)
+
+    def key_of(self, name: str) -> str:
+        """How the key of a binding that does something now is written, by the binding's id."""
+        for active in self.screen.active_bindings.values():
+            if active.binding.id == name and active.enabled:
+                return key_of(self.screen, name)
+        return ""
+
+
+def _named(place: str) -> str:
+    return "the run" if place.startswith("a ") else f"the {place}"
+
+
+def _last(screen: Screen[object]) -> KeyBar | None:
+    """The line of keys, which stays the last one."""
+    try:
+        return screen.query_one(KeyBar)
+    except NoMatches:
+        return None
+
+
+def _is(action: str | ActionParseResult, node: DOMNode, name: str) -> bool:
+    """Is this what the binding of that id does there?"""
+    return any(
+        binding.id == name and binding.action == action
+        for base in type(node).__mro__
+        for binding in vars(base).get("BINDINGS", ())
+    )
+
+
+class TourStrip(Inked):
+    """The stop, the key and its words at the left; how the tour ends at the right."""
+
+    ALLOW_SELECT = False
+    INKS = {"stop": "$quiet", "key": "bold $primary", "quiet": "$quiet"}
+
+    stop: reactive[str] = reactive("")
+    key: reactive[str] = reactive("")
+    words: reactive[str] = reactive("")
+    end: reactive[str] = reactive("")
+
+    def render(self) -> Text:
+        left = Text.assemble(
+            (f"{self.stop}  ", self.ink("stop")), (self.key, self.ink("key")), f" {self.words}"
+        )
+        return spread(left, Text(self.end, self.ink("quiet")), self.content_size.width)

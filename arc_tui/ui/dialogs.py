@@ -1,0 +1,268 @@
+"""Questions: one line for the answer, choices above it, or both; a line to type a few words
+into.
+
+A question is asked until its answer can be read: nothing typed is lost over a slip.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from rich.text import Text
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.getters import query_one
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from arc_tui.experiments.request import limits_of
+from arc_tui.ui import format
+from arc_tui.ui.key_names import key_of, keyed
+from arc_tui.ui.list import RowList
+from replay.budget import Limits
+from replay.errors import ArcError
+from replay.models import protocol
+from replay.models.wire import require_key
+
+
+class Option(NamedTuple):
+    """An answer to choose, the words beside it, and its name where the answer is none."""
+
+    answer: str
+    words: str
+    name: str = ""
+
+
+class Choices(RowList):
+    """Answers to choose from, each with words beside it."""
+
+    HELP = "the choices"
+
+    BINDINGS = [
+        Binding("enter", "choose", "choose", id="ask.choose", tooltip="Answer with this one"),
+    ]  # fmt: skip
+
+    class Chosen(Message):
+        """An answer was chosen."""
+
+        def __init__(self, answer: str) -> None:
+            super().__init__()
+            self.answer = answer
+
+    def __init__(self, choices: Sequence[Option], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.choices = choices
+
+    @property
+    def row_count(self) -> int:
+        return len(self.choices)
+
+    @property
+    def answer(self) -> str:
+        """The one under the cursor."""
+        return self.choices[self.cursor].answer
+
+    def draw(self, index: int, width: int) -> Text:
+        answer, words, name = self.choices[index]
+        line = Text.assemble((f" {format.one_line(name or answer)}", "bold"), f"  {words}")
+        line.truncate(width, overflow="ellipsis")
+        return line
+
+    def action_choose(self) -> None:
+        self.post_message(self.Chosen(self.answer))
+
+    def on_click(self, event: events.Click) -> None:
+        if self.row_at(event.y - self.gutter.top) is not None:
+            self.action_choose()
+
+
+class AskBox(ModalScreen[str | None]):
+    """What is typed or chosen; None where it is left. Choices without a hint have no line."""
+
+    CSS_PATH = "dialogs.tcss"
+    HELP = "a question"
+
+    BINDINGS = [
+        Binding("escape", "leave", "leave", id="ask.leave", show=False,
+                tooltip="Close without an answer"),
+    ]  # fmt: skip
+
+    line = query_one(Input)
+
+    def __init__(
+        self,
+        title: str,
+        words: str = "",
+        *,
+        answer: str = "",
+        hint: str = "",
+        choices: Sequence[Option] = (),
+    ) -> None:
+        super().__init__()
+        self._title = title
+        self._words = words
+        self._answer = answer
+        self._hint = hint
+        self._choices = tuple(choices)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="ask", classes="-choices" if self._choices else ""):
+            if self._choices:
+                yield Choices(self._choices)
+            if self._words:
+                yield Static(Text(format.plain(self._words)), id="words")
+            typed = bool(self._hint) or not self._choices
+            if typed:
+                hint = keyed(self, self._hint)
+                yield Input(self._answer, placeholder=hint, compact=True)
+            yield Static(Text("   ".join(self._keys(typed))), id="keys")
+
+    def _keys(self, typed: bool) -> Iterator[str]:
+        """What the keys do: a line is answered by enter, whatever key chooses above it."""
+        line = key_of(self, "", "enter")
+        chooses = key_of(self, "ask.choose", "enter") if self._choices else line
+        yield f"{chooses} answers"
+        if typed and self._choices:
+            yield "tab goes to the line" + (f", {line} answers it" if chooses != line else "")
+        yield f"{key_of(self, 'ask.leave')} leaves"
+
+    def on_mount(self) -> None:
+        self.query_one("#ask").border_title = Text(format.one_line(self._title))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.value.strip():
+            self.dismiss(event.value.strip())
+
+    def on_choices_chosen(self, event: Choices.Chosen) -> None:
+        self.dismiss(event.answer)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+class PromptLine(Horizontal):
+    """Hidden until `open`; enter keeps what was typed, escape takes it back.
+
+    While a `refusal` stands beside it, enter keeps the line.
+    """
+
+    HELP = "the line you type in"
+
+    BINDINGS = [
+        Binding("escape", "cancel", "clear", id="prompt.cancel",
+                tooltip="Close this line and forget what was typed"),
+    ]  # fmt: skip
+
+    line = query_one(Input)
+
+    refusal: reactive[str] = reactive("", init=False)
+    """Why what is typed cannot be read, "" where it can."""
+
+    class Changed(Message):
+        """The words are others now."""
+
+        def __init__(self, prompt: PromptLine, words: str) -> None:
+            super().__init__()
+            self.prompt = prompt
+            self.words = words
+
+        @property
+        def control(self) -> PromptLine:
+            return self.prompt
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, PromptLine.Changed) and message.prompt is self.prompt
+
+    class Closed(Message):
+        """Typing is over; `words` is "" where it was taken back."""
+
+        def __init__(self, prompt: PromptLine, words: str) -> None:
+            super().__init__()
+            self.prompt = prompt
+            self.words = words
+
+        @property
+        def control(self) -> PromptLine:
+            return self.prompt
+
+    def __init__(self, label: str, hint: str, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._label = label
+        self._hint = hint
+
+    def compose(self) -> ComposeResult:
+        yield Static(self._label, markup=False)
+        yield Input(placeholder=self._hint, compact=True, select_on_focus=False)
+        yield Static(id="refusal", markup=False)
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    def watch_refusal(self) -> None:
+        self.query_one("#refusal", Static).update(format.one_line(self.refusal))
+
+    def open(self) -> None:
+        """Show the line and type into it."""
+        self.display = True
+        self.line.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.post_message(self.Changed(self, event.value))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if not self.refusal:
+            self._close()
+
+    def action_cancel(self) -> None:
+        self.line.value = ""
+        self._close()
+
+    def _close(self) -> None:
+        self.display = False
+        self.post_message(self.Closed(self, self.line.value))
+
+
+T = TypeVar("T")
+
+
+async def answered(
+    app: App[None],
+    title: str,
+    read: Callable[[str], T],
+    words: str = "",
+    *,
+    hint: str = "",
+    answer: str = "",
+) -> T | None:
+    """What a person says, as `read` has it; None where they leave. From a worker.
+
+    Where `read` raises an ArcError it is asked again, with that and with what was typed.
+    """
+    said = words
+    while True:
+        typed = await app.push_screen_wait(AskBox(title, said, answer=answer, hint=hint))
+        if typed is None:
+            return None
+        try:
+            return read(typed)
+        except ArcError as error:
+            said, answer = f"{error}\n\n{words}".rstrip(), typed
+
+
+async def allowed(app: App[None], price: str) -> Limits | None:
+    """What may be spent; None to ask nobody, so that only stored answers are used.
+
+    Raises ModelRefused where there is no key to ask a server with.
+    """
+    await asyncio.to_thread(lambda: require_key(protocol.server_url()))
+    hint = "USD, as 0.50, or 20 calls; ‹ask.leave› asks nobody"
+    return await answered(app, "what may it cost?", limits_of, price, hint=hint)

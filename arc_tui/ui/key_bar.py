@@ -1,0 +1,133 @@
+"""The keys that work here, on one line: as many as fit, the most useful first, help always.
+
+Drawn from the live bindings; a click on a key presses it, one on `…` lists those that do not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from msgspec import Struct
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import ActiveBinding, Binding
+from textual.dom import DOMNode
+from textual.screen import Screen
+
+from arc_tui.ui.styles import Inked
+
+HELP, PALETTE, MORE = "help", "app.palette", "…"
+GAP = "  "
+
+
+class Hint(Struct, frozen=True, kw_only=True):
+    """What a place of the bar says (`shown` before its words) and the key a click presses."""
+
+    shown: str
+    words: str
+    key: str
+    last: bool
+
+    @property
+    def width(self) -> int:
+        return len(f"{self.shown} {self.words}".rstrip())
+
+
+class KeyBar(Inked):
+    """The footer."""
+
+    ALLOW_SELECT = False
+    INKS = {"key": "bold $primary", "words": "$quiet"}
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+
+    def _changed(self, screen: Screen[object]) -> None:
+        if self.is_attached and screen is self.screen:
+            self.refresh()
+
+    def render(self) -> Text:
+        key = self.ink("key")
+        words = self.ink("words")
+        line = Text()
+        for hint, at in self._placed():
+            line.append(" " * (at - len(line)))
+            line.append_text(_hint(hint, key, words))
+        return line
+
+    def on_click(self, event: events.Click) -> None:
+        for hint, at in self._placed():
+            if at <= event.x - self.gutter.left < at + hint.width:
+                self.app.simulate_key(hint.key)
+
+    def _placed(self) -> Iterator[tuple[Hint, int]]:
+        """The hints with their columns: what fits from the left, help at the right end."""
+        width = self.content_size.width
+        active = list(self.screen.active_bindings.values())
+        hints = list(self._hints(active))
+        last = [hint for hint in hints if hint.last]
+        first = [hint for hint in hints if not hint.last]
+        end = width - sum(hint.width + len(GAP) for hint in last)
+        more = _more(active) if sum(hint.width + len(GAP) for hint in first) > end else None
+        room = end if more is None else end - more.width - len(GAP)
+        at = 0
+        for hint in first:
+            if at + hint.width <= room:
+                yield hint, at
+                at += hint.width + len(GAP)
+        if more is not None:
+            yield more, at
+        at = max(end + len(GAP), at)
+        for hint in last:
+            yield hint, at
+            at += hint.width + len(GAP)
+
+    def _hints(self, active: Sequence[ActiveBinding]) -> Iterator[Hint]:
+        """One hint an action that shows, by its shortest key, keys of one group together."""
+        by_name: dict[str, list[Binding]] = {}
+        for each in sorted(active, key=_rank(active)):
+            binding = each.binding
+            if not binding.show or not each.enabled:
+                continue
+            name = binding.group.description if binding.group else binding.description
+            found = by_name.setdefault(name, [])
+            same = [at for at, other in enumerate(found) if other.action == binding.action]
+            if not same:
+                found.append(binding)
+            elif len(binding.key) < len(found[same[0]].key):
+                found[same[0]] = binding
+        for name, found in by_name.items():
+            shown = "/".join(map(self.app.get_key_display, found))
+            yield Hint(shown=shown, words=name, key=found[0].key, last=name == HELP)
+
+
+def _more(active: Iterable[ActiveBinding]) -> Hint | None:
+    """What stands for the hints that have no room: a list of all that can be done here."""
+    for each in active:
+        if each.binding.id == PALETTE:
+            return Hint(shown=MORE, words="", key=each.binding.key, last=False)
+    return None
+
+
+def _rank(active: Iterable[ActiveBinding]) -> Callable[[ActiveBinding], tuple[bool, int, int]]:
+    """The places of bindings: first what takes its key from others for now, then those of a node
+    together, as they are declared there, whatever keys a person has set for them."""
+    nodes: dict[DOMNode, int] = {}
+    places: dict[tuple[DOMNode, str | None], int] = {}
+    for each in active:
+        node = each.node
+        if node not in nodes:
+            nodes[node] = len(nodes)
+            for base in reversed(type(node).__mro__):
+                for binding in vars(base).get("BINDINGS", ()):
+                    places.setdefault((node, getattr(binding, "id", None)), len(places))
+    return lambda each: (
+        not each.binding.priority,
+        nodes[each.node],
+        places.get((each.node, each.binding.id), len(places)),
+    )
+
+
+def _hint(hint: Hint, key: Style, words: Style) -> Text:
+    return Text.assemble((hint.shown, key), " ", (hint.words, words))

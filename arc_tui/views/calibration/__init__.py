@@ -1,1 +1,0 @@
-"""How right the judgements are: as values."""

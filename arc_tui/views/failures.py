@@ -1,0 +1,311 @@
+"""Why runs fail: a bar a class with its owner, the runs behind each, and who agrees with whom.
+
+What is said of failures in words: the same on the screen and from the command. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from arc_tui.features.calibration.tables import counted, estimate
+from arc_tui.ui import format
+from arc_tui.views.runs import chosen
+from replay.errors import NotFound
+from replay.statistics import Rate, rate
+from replay.store.handle import Store
+from taxonomy.classes import BY_CLASS, CLASSES, FailureClass
+from taxonomy.failures import (
+    UNTAGGED,
+    Bar,
+    By,
+    Pareto,
+    RunBehind,
+    SourcesAgree,
+    is_agents,
+    pareto,
+    sources_agree,
+    untagged_runs,
+)
+from taxonomy.findings import Source
+from taxonomy.held_out import HeldOutNote
+from taxonomy.owners import NOBODY, Owners
+from taxonomy.query.failures import NONE, run_heads, verdicts
+from taxonomy.query.filter import ALL, Filter, among
+from taxonomy.query.listing import held_out_note
+
+NOT_AGENTS = "not the agent's doing"
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """How failures are counted: split by what, each class of a run or its first, of which tasks,
+    and of the runs that a query means."""
+
+    by: By | None = None
+    every: bool = False
+    with_held_out: bool = False
+    query: str = ""
+
+
+class BarRow(Struct, frozen=True, eq=False, kw_only=True):
+    """A line of the Pareto. `bar` is None for the heading of a part and for untagged runs."""
+
+    label: str
+    of: Literal["agent", "apart", "untagged", "heading"]
+    tagged: int = 0
+    count: int = 0
+    bar: Bar | None = None
+    runs: tuple[RunBehind, ...] = ()
+
+
+class FailuresView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything the failures screen draws.
+
+    `rows` are the bars in order: the agent's own failures, under a heading those that were not
+    its doing, and last what nobody tagged. `titles` name the runs that have no task. `runs` are
+    all of them, whatever their outcome. What is `apart`, the runs of held-out tasks, is in none
+    of the rest unless it is shown.
+    """
+
+    database: str
+    asked: Asked
+    runs: int
+    pareto: Pareto
+    rows: tuple[BarRow, ...]
+    titles: dict[str, str]
+    agreement: tuple[SourcesAgree, ...]
+    apart: HeldOutNote = HeldOutNote()
+
+    def name(self, run: RunBehind) -> str:
+        """What a run is called: its task and trial, else its title, else the trace's id."""
+        if run.task:
+            return " · ".join(filter(None, map(format.one_line, (run.task, run.trial))))
+        return format.one_line(self.titles.get(run.preferred)) or run.trace[:8]
+
+    def share(self, row: BarRow) -> Rate:
+        """Of the failed runs."""
+        return rate(row.count, self.pareto.failed)
+
+
+EMPTY = FailuresView(
+    database="",
+    asked=Asked(),
+    runs=0,
+    pareto=Pareto(bars=(), apart=(), untagged=0, failed=0, unknown=0),
+    rows=(),
+    titles={},
+    agreement=(),
+)
+
+
+def build_failures(
+    store: Store, asked: Asked = EMPTY.asked, owners: Owners = NOBODY
+) -> FailuresView:
+    """The failures of a database, counted as was asked."""
+    held = held_out_note(store, shown=asked.with_held_out)
+    wanted = chosen(store, asked.query)
+    counted = pareto(
+        store, by=asked.by, every=asked.every, owners=owners, without=held.hidden, chosen=wanted
+    )
+    heads = run_heads(store, without=held.hidden, chosen=wanted)
+    return FailuresView(
+        database=store.path.name if store.path else ":memory:",
+        asked=asked,
+        runs=len(heads),
+        pareto=counted,
+        rows=bar_rows(counted, hinted(store, held.hidden, wanted)),
+        titles={head.trace: head.title for head in heads if head.title and not head.task},
+        agreement=agreements(store, held.hidden, wanted),
+        apart=held,
+    )
+
+
+def agreements(
+    store: Store, without: Collection[str] = NONE, wanted: Filter = ALL
+) -> tuple[SourcesAgree, ...]:
+    """How far person, judge and rule agree, the runs of some tasks left out."""
+    return sources_agree(store, without=without, chosen=wanted)
+
+
+def hinted(
+    store: Store, without: Collection[str] = NONE, wanted: Filter = ALL
+) -> tuple[RunBehind, ...]:
+    """The failed runs nobody says anything of, each with its first candidate as a hint."""
+    runs = untagged_runs(store, without=without, chosen=wanted)
+    named = among(run.trace for run in runs)
+    said = verdicts(store, "trace IN (SELECT value FROM json_each(?))", (named,))
+    return tuple(
+        structs.replace(run, step=said[run.trace].why_step, why=said[run.trace].why)
+        if run.trace in said
+        else run
+        for run in runs
+    )
+
+
+def bar_rows(counted: Pareto, untagged: tuple[RunBehind, ...]) -> tuple[BarRow, ...]:
+    """The lines of a Pareto, top to bottom."""
+    rows = [_row(bar) for bar in counted.bars]
+    if counted.apart:
+        rows.append(BarRow(label=NOT_AGENTS, of="heading"))
+        rows += [_row(bar) for bar in counted.apart]
+    if untagged:
+        rows.append(BarRow(label=UNTAGGED, of="untagged", count=len(untagged), runs=untagged))
+    return tuple(rows)
+
+
+def _row(bar: Bar) -> BarRow:
+    return BarRow(
+        label=bar.label,
+        of="agent" if is_agents(bar.fault) else "apart",
+        tagged=bar.tagged,
+        count=bar.count,
+        bar=bar,
+        runs=bar.runs,
+    )
+
+
+def rows_named(view: FailuresView, name: str) -> tuple[BarRow, ...]:
+    """The bars a person means: by label, by the letter or name of their class, by a beginning.
+
+    `untagged` names the runs that are not tagged yet. None for a class that no run shows; raises
+    NotFound, with the labels there are, for what is no class and no bar.
+    """
+    wanted = " ".join(name.lower().replace("_", " ").split())
+    bars = [row for row in view.rows if row.of != "heading"]
+    exact = tuple(row for row in bars if row.label.lower() == wanted)
+    of_class = tuple(row for row in bars if wanted in _names(row))
+    begin = tuple(row for row in bars if wanted and row.label.lower().startswith(wanted))
+    if exact or of_class or begin:
+        return exact or of_class or begin
+    if any(wanted in (entry.key, entry.name.value) for entry in CLASSES):
+        return ()
+    raise NotFound("bar", name, hint=_known(bars))
+
+
+def _names(row: BarRow) -> tuple[str, ...]:
+    """The names a bar goes by beside its label."""
+    if row.bar is None:
+        return ("untagged", "not tagged")
+    entry = BY_CLASS[row.bar.failure]
+    return entry.key, entry.name.value
+
+
+def _known(bars: list[BarRow]) -> str:
+    labels = ", ".join(format.one_line(row.label) for row in bars)
+    return f"there are {labels}" if labels else "no run failed here"
+
+
+NO_OWNER = "nobody is named: [owners] in config.toml, or the owner of a goal"
+NOT_NAMED = "neither a person nor a rule or judge names what went wrong in these runs"
+OTHERS_DOING = "the {fault}'s doing: no edit of a prompt helps"
+NONE_IN_COMMON = "no run in common"
+NOTHING_IN_COMMON = "no run yet of which two of person, judge and rule named a failure"
+WHO: dict[Source, str] = {
+    "human": "person", "judge": "judge", "rule": "rule", "file": "file", "import": "import",
+}  # fmt: skip
+
+Labelled = tuple[str, str]
+"""A label, "" for none, and what it is a label of."""
+
+
+def sentence(view: FailuresView) -> str:
+    """What to know first: the largest bar, and how much nobody named yet."""
+    return " · ".join(_sentence(view))
+
+
+def _sentence(view: FailuresView) -> Iterator[str]:
+    counts = view.pareto
+    bars = counts.all_bars
+    if bars:
+        first = max(bars, key=lambda bar: bar.count)
+        failed = format.count(counts.failed, "failed run")
+        yield f"{format.one_line(first.label)}: {first.count} of {failed}"
+    else:
+        yield format.count(counts.failed, "failed run") if counts.failed else "no failed runs"
+    if counts.untagged:
+        yield f"{format.number(counts.untagged)} not yet tagged"
+    if counts.unknown:
+        yield f"{format.number(counts.unknown)} of unknown outcome left out"
+
+
+def chosen_bar(view: FailuresView) -> str:
+    """How failures are counted, where that is not the usual way."""
+    split = f"by {view.asked.by}" if view.asked.by else ""
+    return ", ".join(filter(None, [split, "every class" if view.asked.every else ""]))
+
+
+def card(view: FailuresView, row: BarRow) -> tuple[Labelled, ...]:
+    """A bar explained: what the class is, its usual cause and first fix, whose it is, how much."""
+    return tuple(_card(view, row))
+
+
+def _card(view: FailuresView, row: BarRow) -> Iterator[Labelled]:
+    if row.bar is None:
+        yield "means", NOT_NAMED
+    else:
+        entry = BY_CLASS[row.bar.failure]
+        yield "means", entry.definition if entry.name is not FailureClass.OTHER else _other(row)
+        if not is_agents(row.bar.fault):
+            yield "whose", OTHERS_DOING.format(fault=row.bar.fault)
+        for label, words in (
+            ("looks like", entry.signature), ("cause", entry.cause), ("first fix", entry.fix),
+        ):  # fmt: skip
+            if words != format.UNKNOWN and is_agents(row.bar.fault):
+                yield label, words
+        yield "owner", owner(row.bar) or NO_OWNER
+    said = f"{row.tagged} tagged, {row.count - row.tagged} suggested"
+    more = f" · {said}" if row.bar is not None else ""
+    yield "of failed", f"{counted(view.share(row))}{more}"
+
+
+def _other(row: BarRow) -> str:
+    if row.bar is not None and row.bar.sub:
+        return "none of the five classes; this is what it was called"
+    return "none of the five classes, and nobody said which"
+
+
+def owner(bar: Bar) -> str:
+    """Whose a bar is, "" for nobody's; `+1` where its runs have another owner too."""
+    if bar.owner is None and bar.owners <= 1:
+        return ""
+    more = f" +{bar.owners - 1}" if bar.owners > 1 else ""
+    return f"{format.one_line(bar.owner) or format.UNKNOWN}{more}"
+
+
+def told(run: RunBehind) -> str:
+    """Who says so of a run: a person or a judge by name, a rule as one."""
+    match run.source:
+        case None:
+            return format.UNKNOWN
+        case "human":
+            return format.one_line(run.by)
+        case "judge":
+            return f"judge {format.one_line(run.by)}"
+        case source:
+            return WHO[source]
+
+
+def agreement(pairs: Sequence[SourcesAgree]) -> tuple[Labelled, ...]:
+    """Each pair of sources: how often they name the same class, and what they mix up most."""
+    if not any(pair.same.n for pair in pairs):
+        return (("", NOTHING_IN_COMMON),)
+    return tuple(line for pair in pairs for line in _agreement(pair))
+
+
+def _agreement(pair: SourcesAgree) -> Iterator[Labelled]:
+    one, other = WHO[pair.first], WHO[pair.second]
+    label = f"{one}, {other}"
+    if not pair.same.n:
+        yield label, NONE_IN_COMMON
+        return
+    yield label, f"same class {counted(pair.same)}"
+    if pair.kappa.value is None:
+        yield "", "κ not defined: one of them always says the same"
+    else:
+        yield "", f"κ {estimate(pair.kappa)}"
+    yield "", f"same step {counted(pair.step)}"
+    for each in pair.differ[:1]:
+        runs = format.count(len(each.traces), "run")
+        yield "", f"apart in {runs}: {one} {each.first}, {other} {each.second}"

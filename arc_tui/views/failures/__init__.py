@@ -1,1 +1,0 @@
-"""Why runs fail: as values."""

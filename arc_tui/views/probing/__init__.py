@@ -1,1 +1,0 @@
-"""Two causes told apart by one change: as values."""

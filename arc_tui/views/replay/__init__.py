@@ -1,1 +1,0 @@
-"""The model asked again at every recorded step: as values."""

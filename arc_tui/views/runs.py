@@ -1,0 +1,297 @@
+"""The list of runs with the first thing to know about each, and the Pareto beside it.
+
+Which runs are shown, in which order, and what the list says of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct, convert, structs
+from rich.text import Text
+
+from arc_tui.config import read_owners
+from arc_tui.ui import format
+from replay.store.handle import Store
+from replay.store.rows import TraceRow
+from taxonomy.failures import Pareto, tally
+from taxonomy.held_out import HeldOutNote
+from taxonomy.query import listing
+from taxonomy.query.compile import runs_meant
+from taxonomy.query.failures import Verdict
+from taxonomy.query.filter import ALL, Filter, of_traces, without_tasks
+from taxonomy.query.listing import (
+    ORDERS,
+    PAGE,
+    RunRow,
+    Totals,
+    held_out_note,
+    run_order,
+    run_totals,
+    runs_at,
+)
+
+FAILED = Filter("outcome = ?", ("failed",), recorded=True)
+
+
+class Arrangement(Struct, frozen=True, kw_only=True):
+    """What a person chose to see. `order` is a name of `ORDERS`, "" the order of import.
+
+    `words` are a query. `only` are the traces of one kind, which `kind` names; None is all of them.
+    """
+
+    words: str = ""
+    only: frozenset[str] | None = None
+    kind: str = ""
+    failed_only: bool = False
+    order: str = ""
+
+    @property
+    def everything(self) -> bool:
+        return not self.words and not self.failed_only and self.only is None
+
+    @property
+    def kept(self) -> Filter:
+        """The runs that are wanted, whatever the words are."""
+        named = ALL if self.only is None else of_traces(self.only)
+        return named & FAILED if self.failed_only else named
+
+    def next_order(self) -> str:
+        """The order after this one, round and round."""
+        names = [*ORDERS]
+        return names[(names.index(self.order) + 1) % len(names)]
+
+
+class Listed(Struct, frozen=True, eq=False, kw_only=True):
+    """A list of runs: all of them by name in their order, and the `rows` of it that were read.
+
+    The first page is always among these.
+    """
+
+    traces: tuple[str, ...] = ()
+    rows: Mapping[str, RunRow] = {}
+
+    @property
+    def first_page(self) -> tuple[RunRow, ...]:
+        """What the widths of columns are measured by: they stay while the list is scrolled."""
+        return self.read(self.traces[:PAGE])
+
+    def read(self, traces: Sequence[str]) -> tuple[RunRow, ...]:
+        """The rows of some of its runs, as far as they were read."""
+        return tuple(self.rows[trace] for trace in traces if trace in self.rows)
+
+    def missing(self, first: int, last: int) -> tuple[str, ...]:
+        """The runs of all pages from that of row `first` to that of `last` that were not read."""
+        pages = self.traces[max(first, 0) // PAGE * PAGE : (max(last, 0) // PAGE + 1) * PAGE]
+        return tuple(trace for trace in pages if trace not in self.rows)
+
+    def and_rows(self, rows: Sequence[RunRow]) -> Listed:
+        """The same list, more of it read."""
+        return Listed(traces=self.traces, rows={**self.rows, **{row.trace: row for row in rows}})
+
+
+class RunsView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything the runs screen draws, of the runs that are `wanted`.
+
+    `totals` sum what is listed, and the Pareto counts it; its bars do not name their runs. `runs`
+    are all of them. What is `apart`, the runs of held-out tasks, is in none of the rest unless it
+    is shown.
+    """
+
+    database: str
+    wanted: Arrangement
+    listed: Listed
+    totals: Totals
+    runs: int
+    pareto: Pareto
+    apart: HeldOutNote = HeldOutNote()
+
+
+EMPTY = RunsView(
+    database="",
+    wanted=Arrangement(),
+    listed=Listed(),
+    totals=Totals(runs=0, failed=0, cost_usd=None, cost_complete=False),
+    runs=0,
+    pareto=Pareto(bars=(), apart=(), untagged=0, failed=0, unknown=0),
+)
+
+
+NO_RUN = convert(
+    {each.name: None for each in structs.fields(RunRow)}
+    | dict.fromkeys(("trace", "run", "format", "source_id", "labels", "problems"), "")
+    | dict.fromkeys(("steps", "spans", "calls", "errors", "masked", "imported_ns"), 0)
+    | dict.fromkeys(("tokens_complete", "cost_complete", "preferred", "live"), False)
+    | {"outcome": "unknown", "warnings": ()},
+    RunRow,
+)
+"""The run of a screen that has none yet."""
+
+
+def run_row(row: TraceRow, verdict: Verdict | None) -> RunRow:
+    """A trace with its diagnosis beside it."""
+    known = structs.asdict(row)
+    if verdict is None:
+        return RunRow(**known)
+    return RunRow(
+        **known,
+        shape=verdict.shape,
+        why=verdict.why,
+        why_step=verdict.why_step,
+        warnings=verdict.warnings,
+    )
+
+
+def chosen(store: Store, query: str) -> Filter:
+    """The runs that a query means (`taxonomy.query.language`). Raises BadQuery."""
+    return runs_meant(store, query, read_owners)
+
+
+def first_meant(store: Store, query: str) -> str:
+    """The trace of the run imported first of those that a query means, "" for none. Raises
+    BadQuery."""
+    return next(iter(run_order(store, chosen(store, query))), "")
+
+
+def run_rows(store: Store, query: str = "", *, every: bool = False) -> tuple[RunRow, ...]:
+    """The runs that a query means, in the order they were imported. Raises BadQuery."""
+    return listing.run_rows(store, chosen(store, query), every=every)
+
+
+def reason(row: RunRow) -> tuple[str, int | None]:
+    """Why a run is as it is: its first candidate and that step, or what is wrong where it
+    passed."""
+    if row.outcome == "passed" and row.warnings:
+        return f"passed; {format.one_line(row.warnings[0])}", None
+    if row.outcome == "passed" or row.why is None:
+        return format.UNKNOWN, None
+    return format.one_line(row.why), row.why_step
+
+
+def phrase(row: RunRow) -> str:
+    """The reason of a run with its step, on one line."""
+    why, step = reason(row)
+    return why if step is None else f"{why} · {step}"
+
+
+def total_cost(rows: Sequence[RunRow]) -> tuple[float | None, bool]:
+    """(the sum of what is known of the cost, whether that is all of it)."""
+    known = [row.cost_usd for row in rows if row.cost_usd is not None]
+    return (sum(known) if known else None), all(row.cost_complete for row in rows)
+
+
+def apart_words(given: HeldOutNote) -> str:
+    """What is said of the runs of held-out tasks, "" where there is none."""
+    if not given.runs:
+        return ""
+    runs = f"{format.count(given.runs, 'run')} of held-out tasks"
+    return f"{runs} {'shown' if given.shown else 'hidden'}"
+
+
+HeldOut: TypeAlias = bool | None
+"""Are the runs of held-out tasks listed? None: where one of those that are wanted is such a run."""
+
+
+def build_runs(
+    store: Store,
+    wanted: Arrangement = EMPTY.wanted,
+    *,
+    with_held_out: HeldOut = False,
+    near: str = "",
+) -> RunsView:
+    """The runs screen over one database, without the runs of held-out tasks unless asked.
+
+    Of the list the first page is read and what stands around the run `near`. Raises BadQuery.
+    """
+    meant = chosen(store, wanted.words)
+    held = held_out_note(store)
+    shown = _meets(store, wanted, held) if with_held_out is None else with_held_out
+    held = structs.replace(held, shown=shown)
+    seen = without_tasks(held.hidden)
+    picked = wanted.kept & meant
+    traces = tuple(run_order(store, seen & picked, order=wanted.order))
+    if wanted.words:  # a search is made once
+        picked = of_traces(traces)
+    totals = run_totals(store, seen & picked)
+    return RunsView(
+        database=store.path.name if store.path else ":memory:",
+        wanted=wanted,
+        listed=_read_near(store, traces, near),
+        totals=totals,
+        runs=totals.runs if wanted.everything else run_totals(store, seen).runs,
+        pareto=tally(store, without=held.hidden, chosen=picked),
+        apart=held,
+    )
+
+
+def _meets(store: Store, wanted: Arrangement, held: HeldOutNote) -> bool:
+    """Is a run of held-out tasks among those that were named?"""
+    if wanted.only is None or not held.runs:
+        return False
+    named = of_traces(wanted.only)
+    return run_totals(store, named).runs > run_totals(store, named & without_tasks(held.tasks)).runs
+
+
+def _read_near(store: Store, traces: tuple[str, ...], near: str) -> Listed:
+    listed = Listed(traces=traces)
+    at = traces.index(near) if near in traces else 0
+    around = listed.missing(at - PAGE // 2, at + PAGE // 2)
+    return listed.and_rows(runs_at(store, tuple({*traces[:PAGE], *around})))
+
+
+NO_RUNS = """no runs here yet
+
+{open:<15}   opens what is here: sessions, logs, the demo
+arc import PATH   reads traces: a file, a folder, - for a pipe
+arc FILE          reads a file and opens it here
+arc demo          shows bundled runs: no key, no network"""
+
+KeyOf: TypeAlias = Callable[[str], str]
+"""How the key of a binding is written, by its id."""
+
+
+def headline(view: RunsView, key_of: KeyOf) -> Text:
+    """The database, and sums over the runs that are listed."""
+    totals = view.totals
+    cost = format.usd(totals.cost_usd, complete=totals.cost_complete)
+    facts = [
+        counted(view),
+        f"{format.number(totals.failed)} failed",
+        f"cost {cost if totals.cost_usd is not None else 'unknown'}",
+        f"{apart_words(view.apart)} ({key_of('runs.held_out')})" if view.apart.runs else "",
+    ]
+    database = f"  {format.one_line(view.database)}   "
+    return Text.assemble((" arc ", "bold"), database, " · ".join(filter(None, facts)))
+
+
+def counted(view: RunsView) -> str:
+    """The runs that are listed, of how many."""
+    runs = format.count(view.runs, "run")
+    return runs if view.wanted.everything else f"{format.number(view.totals.runs)} of {runs}"
+
+
+def title(wanted: Arrangement) -> Text:
+    """Which runs the list shows, and in which order."""
+    chosen = [
+        "runs",
+        format.one_line(wanted.kind),
+        format.one_line(wanted.words),
+        "failed only" if wanted.failed_only else "",
+        f"by {wanted.order}" if wanted.order else "",
+    ]
+    return Text(" · ".join(filter(None, chosen)))
+
+
+def nothing(view: RunsView, key_of: KeyOf) -> str:
+    """What stands where the runs would, if there are none."""
+    if not view.runs:
+        hidden = apart_words(view.apart)
+        if hidden:
+            return f"{hidden}; {key_of('runs.held_out')} shows them"
+        return NO_RUNS.format(open=key_of("runs.here"))
+    wanted = view.wanted
+    failed = "failed " if wanted.failed_only else ""
+    kind = f" of {format.one_line(wanted.kind)!r}" if wanted.kind else ""
+    says = f" says {format.one_line(wanted.words)}" if wanted.words else ""
+    return f"no {failed}run{kind}{says}; {key_of('runs.back')} shows all"

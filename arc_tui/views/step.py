@@ -1,0 +1,398 @@
+"""One step in full: why it is suspect, what the model saw, what it said, what came back.
+
+A step as Markdown, to paste into an issue or a conversation; whole, nothing folded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import msgspec
+from msgspec import Struct, convert, structs
+
+from arc_tui.ui import format
+from arc_tui.views.media import described, without_bytes
+from arc_tui.views.probe_offers import WhyProbes
+from arc_tui.views.scores import Scorer, scorers
+from arc_tui.views.value_origins import Grounds
+from replay.errors import no_step
+from replay.messages import calls, new_since, observed, prose, results, text, thinking
+from replay.store import read
+from replay.store.handle import Store, now_ns
+from replay.store.latency import LatencyRank, standing
+from replay.store.rows import StepRow, step_rows
+from replay.trace import Json, Level, Message, Observation, Step, ToolCall
+from taxonomy.calibration.trusted import trusted_scores
+from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
+from taxonomy.judgements.diagnoses import diagnosis
+from taxonomy.judgements.scores import all_scores
+
+SURE = 0.5
+"""A finding less sure than this is a hint: shown beside its step, counted nowhere."""
+
+
+class CallView(Struct, frozen=True, kw_only=True):
+    """A tool call: `arguments` as JSON text, `parsed` False where it is what could not be read."""
+
+    name: str
+    arguments: str
+    parsed: bool = True
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """A message as a reader sees it."""
+
+    role: str
+    text: str
+    thinking: str = ""
+    calls: tuple[CallView, ...] = ()
+    results: tuple[str, ...] = ()
+
+
+COMPARED = 20
+"""Calls of a tool with a time, of all runs, that one is held against; fewer say little."""
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """A call and what came back; `result` None where it was not recorded.
+
+    `standing` is how long it took beside all calls of its tool, None where too few are known.
+    """
+
+    span: str
+    call: CallView
+    result: str | None
+    error: bool
+    duration_ns: int | None
+    standing: LatencyRank | None = None
+
+
+class Scored(Struct, frozen=True, kw_only=True):
+    """A score of the step and who gave it."""
+
+    who: Scorer
+    score: StepScore
+
+
+class Told(Sequence[Said]):
+    """Messages that are made readable where they are looked at: late in a long run thousands of
+    them stand behind one line."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, place: int) -> Said: ...
+    @overload
+    def __getitem__(self, place: slice) -> Told: ...
+    def __getitem__(self, place: int | slice) -> Said | Told:
+        if isinstance(place, slice):
+            return Told(self._messages[place])
+        return say(self._messages[place])
+
+
+class StepView(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything the detail tabs of one step draw.
+
+    `agent` is who took the step, where the source says. `score` is the one that counts, `scores`
+    are all there are, most trusted first. `grounds` are where the values of its calls came from,
+    None until the whole run was read for that; so are `probes`, what can be probed here.
+
+    `earlier` holds the leading messages that the step before it (in its thread; `before` is its
+    number) saw too, `new` the rest. `tools` is None where it is not known what was offered.
+    """
+
+    trace: str
+    row: StepRow
+    before: int | None
+    fidelity: Level
+    reasons: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    signals: tuple[Signal, ...]
+    score: StepScore | None
+    system: str | None
+    system_changed: bool
+    tools: tuple[str, ...] | None
+    earlier: Sequence[Said]
+    new: tuple[Said, ...]
+    response: Said | None
+    observations: tuple[Seen, ...]
+    raw: str
+    agent: str | None = None
+    scores: tuple[Scored, ...] = ()
+    grounds: Grounds | None = None
+    probes: WhyProbes | None = None
+
+    @property
+    def earlier_line(self) -> str:
+        """One line for the part of the request that the step before saw too."""
+        if not self.shared:
+            return "nothing before"
+        noun = "message" if self.shared == 1 else "messages"
+        return f"{self.shared} {noun} as in the step before"
+
+    @property
+    def shared(self) -> int:
+        return len(self.earlier)
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return self.score.items if self.score else ()
+
+
+EMPTY = StepView(
+    trace="",
+    row=convert(
+        {each.name: None for each in structs.fields(StepRow)}
+        | dict.fromkeys(("trace", "thread", "span"), "")
+        | dict.fromkeys(("step", "calls", "errors", "masked"), 0)
+        | {"time_quality": "none", "fidelity": "none", "status": "unset"},
+        StepRow,
+    ),
+    before=None,
+    fidelity=Level.NONE,
+    reasons=(),
+    findings=(),
+    signals=(),
+    score=None,
+    system=None,
+    system_changed=False,
+    tools=None,
+    earlier=(),
+    new=(),
+    response=None,
+    observations=(),
+    raw="",
+)
+
+
+def build_step(
+    store: Store,
+    trace: str,
+    index: int,
+    *,
+    rows: Sequence[StepRow] | None = None,
+    said: Diagnosis | None = None,
+    blind: bool = False,
+) -> StepView:
+    """The step of that number. Raises NotFound for the trace, IndexError for the step.
+
+    A screen that holds the trace gives its `rows` and what is `said` of it; they are read where
+    `rows` is None. `blind` leaves out the scores.
+    """
+    if rows is None:
+        rows, said = step_rows(store, trace), diagnosis(store, trace)
+    if not 0 <= index < len(rows):
+        raise IndexError(index)
+    row = rows[index]
+    before = next((r.step for r in reversed(rows[:index]) if r.thread == row.thread), None)
+    loaded = read.part(store, trace, {index} | ({before} if before is not None else set()))
+    if index not in loaded:  # a live run was read differently since
+        raise no_step(index, len(rows))
+    step, earlier = loaded[index], loaded.get(before if before is not None else -1)
+    shown = _compared(store, _view(trace, row, step, earlier, said))
+    return shown if blind else _scored(store, shown)
+
+
+def _view(
+    trace: str,
+    row: StepRow,
+    step: Step,
+    earlier: Step | None,
+    said: Diagnosis | None,
+) -> StepView:
+    request = step.ask.request
+    previous = earlier.ask.request if earlier is not None else None
+    shared, _ = new_since(request.context, previous.context if previous else None)
+    messages = request.context.messages() if request.context is not None else []
+    return StepView(
+        trace=trace,
+        row=row,
+        before=earlier.index if earlier is not None else None,
+        fidelity=step.ask.fidelity.level,
+        reasons=step.ask.fidelity.reasons,
+        findings=tuple(f for f in (said.findings if said else ()) if f.step == row.step),
+        signals=_signals(said, row.step),
+        score=None,
+        agent=step.ask.agent,
+        system=text(request.system) if request.system is not None else None,
+        system_changed=previous is not None and previous.system != request.system,
+        tools=None if request.tools is None else tuple(tool.name for tool in request.tools),
+        earlier=Told(messages[:shared]),
+        new=tuple(map(say, messages[shared:])),
+        response=say(step.ask.response.message) if step.ask.response.message else None,
+        observations=tuple(map(_seen, step.acts)),
+        raw=_raw(step),
+    )
+
+
+def _compared(store: Store, view: StepView) -> StepView:
+    """The view with how long its calls took beside those of all runs."""
+    return structs.replace(
+        view,
+        observations=tuple(
+            structs.replace(seen, standing=_standing(store, seen)) for seen in view.observations
+        ),
+    )
+
+
+def _standing(store: Store, seen: Seen) -> LatencyRank | None:
+    if not seen.duration_ns:
+        return None
+    found = standing(store, seen.call.name, seen.duration_ns)
+    return found if found.spans >= COMPARED else None
+
+
+def _scored(store: Store, view: StepView) -> StepView:
+    """The view with everyone's scores of the step."""
+    now, step = now_ns(), view.row.step
+    trusted = trusted_scores(store, view.trace, now, step)
+    every = all_scores(store, view.trace, step)
+    by = {(score.source, score.by): score for score in every}
+    return structs.replace(
+        view,
+        score=most_trusted(trusted).get(step, next(iter(trusted), None)),
+        scores=tuple(
+            Scored(who=who, score=by[who.source, who.by])
+            for who in scorers(store, every, trusted, now)
+        ),
+    )
+
+
+def _signals(said: Diagnosis | None, index: int) -> tuple[Signal, ...]:
+    for candidate in said.candidates if said else ():
+        if candidate.step == index:
+            return candidate.signals
+    return ()
+
+
+def is_hint(finding: Finding) -> bool:
+    """Is a finding too unsure to be counted?"""
+    return finding.confidence is not None and finding.confidence < SURE
+
+
+def say(message: Message) -> Said:
+    """A message as a reader sees it; a line stands for each picture in it."""
+    message = described(message)
+    return Said(
+        role=message.role,
+        text=prose(message),
+        thinking=thinking(message),
+        calls=tuple(_call(call.name, call.arguments, call.raw) for call in calls(message)),
+        results=tuple(result.text for result in results(message)),
+    )
+
+
+def _call(name: str, arguments: Json, raw: str | None) -> CallView:
+    if raw is not None and arguments is None:
+        return CallView(name=name, arguments=raw, parsed=False)
+    return CallView(name=name, arguments=pretty(arguments))
+
+
+def pretty(value: Json) -> str:
+    """JSON text a person reads; a short value stays on one line."""
+    encoded = msgspec.json.encode(value)
+    shown = msgspec.json.format(encoded, indent=0 if len(encoded) <= 60 else 2)
+    return shown.decode()
+
+
+def _seen(act: ToolCall) -> Seen:
+    return Seen(
+        span=act.id,
+        call=_call(act.name, act.arguments, act.arguments_raw),
+        result=None if act.observation is None else _result(act.observation),
+        error=act.status == "error",
+        duration_ns=act.duration_ns,
+    )
+
+
+def _result(observation: Observation) -> str:
+    shown = structs.replace(observation, message=described(observation.message))
+    return observed(shown).text
+
+
+def _raw(step: Step) -> str:
+    """The spans of the step as they are stored, the context as its length, pictures as a line."""
+    context = step.ask.request.context
+    bare = structs.replace(step.ask, request=structs.replace(step.ask.request, context=None))
+    ask: dict[str, Any] = msgspec.to_builtins(bare)
+    ask["request"]["context"] = f"{context.depth if context else 0} messages, under Request"
+    values = [ask, *(msgspec.to_builtins(act) for act in step.acts)]
+    return msgspec.json.format(msgspec.json.encode(without_bytes(values)), indent=2).decode()
+
+
+def step_markdown(view: StepView) -> str:
+    """The step: why it is suspect and how it was scored, what was new to the model, its answer,
+    what came back."""
+    row = view.row
+    parts = [
+        f"## Step {row.step} of trace {view.trace[:8]}",
+        f"{format.one_line(row.model) or 'model unknown'}, fidelity {view.fidelity.value}",
+    ]
+    for finding in view.findings:
+        unsure = " (a hint)" if is_hint(finding) else ""
+        parts.append(f"**{finding.failure.value}?** {format.one_line(finding.why)}{unsure}")
+        parts += [
+            f"- {format.one_line(each.role)}: {format.one_line(each.text)}"
+            f" ({format.one_line(each.place) or f'step {each.step}'})"
+            for each in finding.evidence
+        ]
+    if view.scores:
+        parts += [
+            "### Scores",
+            "\n".join(line for each in view.scores for line in _markdown_scored(each)),
+        ]
+    parts.append("### New in the request")
+    parts += [_said(said) for said in view.new] or ["nothing"]
+    parts += ["### Response", _said(view.response) if view.response else "not recorded"]
+    if view.observations:
+        parts.append("### Observations")
+        parts += [_markdown_seen(seen) for seen in view.observations]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_scored(scored: Scored) -> Iterator[str]:
+    """A score and whose it is, its answered items below."""
+    score, who = scored.score, scored.who
+    shown = "no score" if score.value is None else format.score(score.value)
+    unused = "" if who.used else ", counts nowhere"
+    yield f"- {shown} by {format.one_line(who.name)}{unused}"
+    for item in score.items:
+        because = format.one_line(item.because)
+        if item.held is not None:
+            answer = "yes" if item.held else "no"
+            yield f"  - {format.one_line(item.name)}: {answer}{f' ({because})' if because else ''}"
+        elif because:
+            yield f"  - {format.one_line(item.name)}: {because}"
+
+
+def _said(said: Said) -> str:
+    parts = [f"**{format.one_line(said.role)}**"]
+    if said.thinking:
+        parts.append(f"thinking:\n\n{_fenced(said.thinking)}")
+    if said.text:
+        parts.append(_fenced(said.text))
+    parts += [_markdown_call(call) for call in said.calls]
+    parts += [_fenced(result) for result in said.results]
+    return "\n\n".join(parts)
+
+
+def _markdown_call(call: CallView) -> str:
+    return f"calls `{format.one_line(call.name)}`\n\n{_fenced(call.arguments, 'json')}"
+
+
+def _markdown_seen(seen: Seen) -> str:
+    result = "result not recorded" if seen.result is None else _fenced(seen.result)
+    return f"{_markdown_call(seen.call)}\n\n{'error' if seen.error else 'result'}:\n\n{result}"
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """A fence longer than any run of backticks inside, so that nothing in the text can end it."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{format.plain(text)}\n{fence}"

@@ -1,1 +1,0 @@
-"""At which step belief left the world: as values."""

@@ -1,0 +1,281 @@
+"""One trace: its head line, its lanes over steps, its tree, its candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from msgspec import Struct, structs
+
+from arc_tui.views.runs import NO_RUN, run_row
+from arc_tui.views.scores import Scorer, scorers
+from arc_tui.views.tree import Branch, branches
+from replay.store.handle import Store, now_ns
+from replay.store.rows import StepRow, span_rows, step_rows, trace_row
+from taxonomy.calibration.trusted import trusted_scores
+from taxonomy.classes import Shape
+from taxonomy.findings import TRUST, Candidate, Diagnosis, Signal, StepScore, most_trusted
+from taxonomy.judgements import diagnoses
+from taxonomy.judgements.scores import all_scores, judge_sets
+from taxonomy.judgements.tags import TagRow
+from taxonomy.query.failures import tags_of, verdict
+from taxonomy.query.listing import RunRow
+
+AHEAD = 250
+"""Steps behind the one that a screen opens at which are read with it: more than it has lines."""
+
+
+class Lane(Struct, frozen=True, eq=False, kw_only=True, gc=False):
+    """A figure over the steps. `values` None where a step has none.
+
+    `note` says whose the figure is, or why all steps lack it.
+    `worst` is which end of the scale is bad: a bin shows its worst value.
+    """
+
+    name: str
+    values: tuple[float | None, ...]
+    worst: str
+    note: str = ""
+
+    @property
+    def empty(self) -> bool:
+        return all(value is None for value in self.values)
+
+    def worst_of(self, values: Iterable[float | None]) -> float | None:
+        """The worst of some of its values, None where none is known."""
+        known = [value for value in values if value is not None]
+        return (min if self.worst == "low" else max)(known, default=None)
+
+
+class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
+    """Everything the trace screen draws but the step under the cursor.
+
+    `lanes` begin with the best known score; `scored` has a lane for each of the `scorers` alone.
+    `called` are the calls of tools: span, step, name of the tool.
+    `blind`: what others and the rules say of the run is left out.
+    """
+
+    run: RunRow
+    steps: tuple[StepRow, ...]
+    lanes: tuple[Lane, ...]
+    tree: tuple[Branch, ...]
+    diagnosis: Diagnosis | None
+    tags: tuple[TagRow, ...]
+    scorers: tuple[Scorer, ...] = ()
+    scored: tuple[Lane, ...] = ()
+    blind: bool = False
+    called: tuple[tuple[str, int, str], ...] = ()
+
+    @property
+    def partial(self) -> bool:
+        """Is there more of the run than was read?"""
+        return len(self.steps) < self.run.steps
+
+    @property
+    def opens_at(self) -> int:
+        """The step that is shown first: the first candidate, else the start."""
+        return self.marked[0] if self.marked else 0
+
+    @cached_property
+    def marked(self) -> tuple[int, ...]:
+        """The steps of the candidates, the likeliest first, as everywhere."""
+        found = self.diagnosis.candidates if self.diagnosis else ()
+        return tuple(candidate.step for candidate in found)
+
+    @cached_property
+    def errors(self) -> tuple[int, ...]:
+        """Steps with an error in the model call or one of its tools."""
+        return tuple(row.step for row in self.steps if row.errors)
+
+    def lanes_by(self, whose: int) -> tuple[Lane, ...]:
+        """The lanes with the scores of one of the `scorers`; 0 are the best known of all."""
+        return (self.scored[whose - 1], *self.lanes[1:]) if whose else self.lanes
+
+
+EMPTY_TRACE = TraceView(run=NO_RUN, steps=(), lanes=(), tree=(), diagnosis=None, tags=())
+
+
+def build_trace(store: Store, name: str, *, drawn: bool = False) -> TraceView:
+    """The trace screen of one trace. Raises NotFound.
+
+    `drawn`: without the scores of the diagnosis, which no screen draws from there.
+    """
+    return _scored(store, _read(store, _said(store, name, drawn=drawn)))
+
+
+def build_beginning(store: Store, name: str, at: int | None = None) -> TraceView:
+    """As much of the trace screen as it takes to open at step `at`, else where it opens by itself.
+
+    A long run is `partial`: the steps far behind are missing, and so are all scores. Raises
+    NotFound.
+    """
+    view = _said(store, name, drawn=True)
+    first = (view.opens_at if at is None else at) + AHEAD
+    if view.run.steps <= 2 * first:
+        return _scored(store, _read(store, view))
+    return _read(store, view, first)
+
+
+def _said(store: Store, name: str, *, drawn: bool) -> TraceView:
+    """What is said of the run as a whole, none of its steps."""
+    row = trace_row(store, name)
+    return TraceView(
+        run=run_row(row, verdict(store, row.trace)),
+        steps=(),
+        lanes=(),
+        tree=(),
+        diagnosis=diagnoses.diagnosis(store, row.trace, scores=not drawn),
+        tags=build_tags(store, row.trace),
+    )
+
+
+def _read(store: Store, view: TraceView, first: int | None = None) -> TraceView:
+    """The view with its steps, or those before step `first`; nobody has scored them yet."""
+    steps = tuple(step_rows(store, view.run.trace, first))
+    spans = span_rows(store, view.run.trace, first)
+    return structs.replace(
+        view,
+        steps=steps,
+        lanes=lanes(steps, ()),
+        tree=branches(spans),
+        called=tuple(
+            (span.span_id, span.step, span.name)
+            for span in spans
+            if span.kind == "tool" and span.step is not None
+        ),
+    )
+
+
+def _scored(store: Store, view: TraceView) -> TraceView:
+    """The view with everyone's scores of its steps."""
+    trace, now = view.run.trace, now_ns()
+    trusted = trusted_scores(store, trace, now, items=False)
+    judged = judge_sets(store, trace)  # nobody else's scores are ever set aside
+    every = all_scores(store, trace, items=False) if judged else trusted
+    by = scorers(store, every, trusted, now)
+    return structs.replace(
+        view,
+        lanes=(_best_lane(view.steps, trusted), *view.lanes[1:]),
+        scorers=by,
+        scored=tuple(_lane_of(each, view.steps, every) for each in by),
+    )
+
+
+def blinded(view: TraceView) -> TraceView:
+    """The view as someone sees it who is to judge for themselves: without what was said of it."""
+    return structs.replace(
+        view,
+        run=structs.replace(view.run, shape=None, why=None, why_step=None, warnings=()),
+        lanes=lanes(view.steps, ()),
+        diagnosis=None,
+        tags=(),
+        scorers=(),
+        scored=(),
+        blind=True,
+    )
+
+
+def build_tags(store: Store, trace: str) -> tuple[TagRow, ...]:
+    """The tags people gave a recording; those of another one of the run name its steps."""
+    return tuple(tags_of(store, trace))
+
+
+class BreakView(Struct, frozen=True, eq=False, kw_only=True):
+    """Where a trace may have broken. `published` is the step of the plain published rule."""
+
+    trace: str
+    outcome: str
+    shape: Shape | None
+    published_shape: Shape | None
+    candidates: tuple[Candidate, ...]
+    published: int | None
+    published_votes: tuple[Signal, ...]
+
+    @property
+    def published_line(self) -> str:
+        """The published rule's verdict in one line."""
+        shape = self.published_shape.value if self.published_shape else "unknown"
+        if self.published is None:
+            return f"published rule: no break (no vote); shape {shape}"
+        votes = ", ".join(vote.phrase for vote in self.published_votes)
+        return f"published rule: step {self.published} ({votes}); shape {shape}"
+
+    def lines(self) -> list[str]:
+        """The view as printed."""
+        found = [f"shape {self.shape.value if self.shape else 'unknown (no step scores)'}"]
+        for place, candidate in enumerate(self.candidates, 1):
+            found.append(f"{place}. step {candidate.step}: {candidate.why} · {candidate.accuracy}")
+            found += [f"     {each.name}: {each.phrase}" for each in candidate.signals]
+        if not self.candidates:
+            found.append("no break found")
+        return [*found, self.published_line]
+
+
+def build_break(store: Store, name: str) -> BreakView:
+    """The break-point candidates of a trace. Raises NotFound."""
+    row = trace_row(store, name)
+    said = diagnoses.diagnosis(store, row.trace)
+    return BreakView(
+        trace=row.trace,
+        outcome=row.outcome,
+        shape=said.shape if said else None,
+        published_shape=said.published_shape if said else None,
+        candidates=said.candidates if said else (),
+        published=said.published if said else None,
+        published_votes=said.published_votes if said else (),
+    )
+
+
+def lanes(steps: Sequence[StepRow], scores: Sequence[StepScore]) -> tuple[Lane, ...]:
+    """Score, latency, tokens and cost over the steps; the score is the most trusted one."""
+    return (
+        _best_lane(steps, scores),
+        Lane(
+            name="latency",
+            values=tuple(_seconds(row.latency_ns) for row in steps),
+            worst="high",
+            note="not recorded",
+        ),
+        Lane(
+            name="tokens",
+            values=tuple(_float(row.input_tokens) for row in steps),
+            worst="high",
+            note="not recorded",
+        ),
+        Lane(
+            name="cost",
+            values=tuple(row.cost_usd for row in steps),
+            worst="high",
+            note="unknown",
+        ),
+    )
+
+
+def _best_lane(steps: Sequence[StepRow], scores: Sequence[StepScore]) -> Lane:
+    best = most_trusted(scores)
+    sources = sorted({score.source for score in best.values()}, key=TRUST.index)
+    return _score_lane(steps, best.values(), f"by {', else '.join(sources)}")
+
+
+def _lane_of(who: Scorer, steps: Sequence[StepRow], scores: Sequence[StepScore]) -> Lane:
+    own = [each for each in scores if (each.source, each.by) == (who.source, who.by)]
+    return _score_lane(steps, own, f"by {who.name}")
+
+
+def _score_lane(steps: Sequence[StepRow], scores: Iterable[StepScore], by: str) -> Lane:
+    values = {score.step: score.value for score in scores}
+    known = any(value is not None for value in values.values())
+    return Lane(
+        name="score",
+        values=tuple(values.get(row.step) for row in steps),
+        worst="low",
+        note=by if known else "no scores",
+    )
+
+
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e9
+
+
+def _float(value: int | None) -> float | None:
+    return None if value is None else float(value)

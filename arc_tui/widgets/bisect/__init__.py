@@ -1,1 +1,0 @@
-"""Which version or hunk broke a run: as drawn."""

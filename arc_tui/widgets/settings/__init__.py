@@ -1,1 +1,0 @@
-"""The lists of the settings screen."""

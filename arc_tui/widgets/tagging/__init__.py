@@ -1,1 +1,0 @@
-"""What kind of failure a step is, and whose doing: as drawn."""

@@ -1,0 +1,210 @@
+"""Who answers a request: one protocol, one module a model; and what is known before one is
+asked.
+
+Which server is asked and under which name its answers are kept, what a whole answer is,
+where the
+prompt cache may end, and the kill file (`ARC_KILL`): where it is, nothing is asked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from urllib.parse import SplitResult, urlsplit
+
+from replay.errors import ModelRefused, RequestRefused
+
+BATCH_PRICE_SHARE = 0.5
+"""What an answer of a batch costs, of its price alone."""
+
+
+class Model(Protocol):
+    """Anything that answers. `name` stands beside every figure that came from it."""
+
+    name: str
+
+    def complete(self, body: dict[str, Any], sample: int) -> dict[str, Any]:
+        """The message that answers `body`, the `sample`-th of it.
+
+        Raises ModelRefused where the model declines the request, OfflineMiss where it may not ask.
+        """
+        ...
+
+
+@runtime_checkable
+class Concurrent(Protocol):
+    """What a model offers that answers several requests at once. As `claude.Claude`."""
+
+    def complete_all(
+        self,
+        bodies: Iterable[dict[str, Any]],
+        *,
+        keep: Callable[[int, dict[str, Any]], dict[str, Any]],
+        marked: bool,
+    ) -> Generator[tuple[int, dict[str, Any] | RequestRefused]]: ...
+
+    def pause(self, seconds: float) -> None: ...
+
+
+class Sending(NamedTuple):
+    """What is known of a batch before its id: its size, when it was sent, all ids sent before.
+
+    `since_ns` counts from the epoch.
+    """
+
+    requests: int
+    since_ns: int
+    known: frozenset[str]
+
+
+class Unanswered(NamedTuple):
+    """A request of a batch that may be sent again, and why it has no answer."""
+
+    why: str
+
+
+Result: TypeAlias = dict[str, Any] | RequestRefused | Unanswered
+"""What a request of a batch came to."""
+
+
+@runtime_checkable
+class TakesBatches(Protocol):
+    """What a model offers whose server answers many requests later. As `claude.Claude`."""
+
+    def send_batch(self, requests: Mapping[str, dict[str, Any]], sending: Sending) -> str: ...
+
+    def find_batch(self, sending: Sending) -> str | None: ...
+
+    def batch_results(self, id: str) -> dict[str, Result] | None: ...
+
+
+@runtime_checkable
+class Connected(Protocol):
+    """What a model that holds a connection offers beside its answers."""
+
+    def stop(self) -> None:
+        """Cancel the call in flight and refuse further ones. From any thread."""
+        ...
+
+    def close(self) -> None: ...
+
+
+VARIABLE = "ARC_KILL"
+POLL_S = 0.25
+"""How often to look while calls are in flight."""
+
+
+def killed() -> str | None:
+    """Why no call may be made, None where one may."""
+    named = os.environ.get(VARIABLE)
+    if named and Path(named).exists():
+        return f"stopped by the file {named} ({VARIABLE})"
+    return None
+
+
+def flaw(answer: Any) -> str | None:
+    """Why this is no complete message of the Messages API, None where it is one.
+
+    A stream that ended early, a page of a proxy and another provider's body all look like success
+    to a client; none of them may be kept.
+    """
+    if not isinstance(answer, dict) or answer.get("type") != "message":
+        return "it is no message"
+    content = answer.get("content")
+    if not isinstance(content, list):
+        return "its content is no list"
+    if not isinstance(answer.get("stop_reason"), str):
+        return "it ends before its stop reason"
+    for block in content:
+        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+            return "its content holds something that is no block"
+        if block["type"] == "tool_use" and not (
+            isinstance(block.get("name"), str) and isinstance(block.get("input"), dict)
+        ):
+            return "a call in it has no name or no arguments"
+    return None
+
+
+OFFICIAL = "https://api.anthropic.com"
+SERVER_VARIABLE = "ANTHROPIC_BASE_URL"
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def server_url(given: str | None = None) -> str:
+    """Where calls go: what is given, else what the environment names, else the official API.
+
+    Raises ModelRefused where that is no address of a server of the Messages API.
+    """
+    url = given or os.environ.get(SERVER_VARIABLE) or OFFICIAL
+    bare = url.rstrip("/")
+    if bare.endswith("/v1"):
+        raise ModelRefused(
+            f"{SERVER_VARIABLE} must not end in /v1, which is added: {address(url)}",
+            f"set it to {address(bare.removesuffix('/v1'))}",
+        )
+    address(url)
+    return url
+
+
+def name(url: str) -> str:
+    """What the answers of a server are kept under: "" for the official API, else its address."""
+    found = address(url)
+    return "" if found == OFFICIAL else found
+
+
+def address(url_or_name: str) -> str:
+    """`scheme://host[:port][/path]` of an address or a name, fit to be shown and compared.
+
+    Raises ModelRefused where it is none.
+    """
+    parts = urlsplit(url_or_name or OFFICIAL)
+    host, port = _place(parts)
+    if not host or parts.scheme not in _PORTS:
+        raise ModelRefused(
+            f"{SERVER_VARIABLE} is no address of a server", "it looks like http://localhost:11434"
+        )
+    shown = f"[{host}]" if ":" in host else host
+    beside = f":{port}" if port is not None and port != _PORTS[parts.scheme] else ""
+    return f"{parts.scheme}://{shown}{beside}{parts.path.rstrip('/')}"
+
+
+def is_local(url: str) -> bool:
+    """Does the address name this machine?"""
+    host = urlsplit(url).hostname or ""
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def _place(parts: SplitResult) -> tuple[str, int | None]:
+    """Host (lower case) and port; no host where the port is no number."""
+    try:
+        return parts.hostname or "", parts.port
+    except ValueError:
+        return "", None
+
+
+_UNMARKED = {"thinking", "redacted_thinking"}
+"""Blocks on which a marker is refused."""
+
+
+def with_cache_marker(body: dict[str, Any]) -> dict[str, Any]:
+    """The body with one cache marker, on the last block of its last message that may carry one.
+
+    The body itself where no block may. Nothing of the body given is changed.
+    """
+    *before, last = body["messages"]
+    content = last["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
+    for at in reversed(range(len(blocks))):
+        if _may_carry(blocks[at]):
+            blocks[at] = {**blocks[at], "cache_control": {"type": "ephemeral"}}
+            return {**body, "messages": [*before, {**last, "content": blocks}]}
+    return body
+
+
+def _may_carry(block: dict[str, Any]) -> bool:
+    if block.get("type") == "text":
+        return bool(str(block.get("text", "")).strip())
+    return block.get("type") not in _UNMARKED

@@ -1,0 +1,295 @@
+"""OpenAI's wire formats: chat completions and the Responses API, whole or in events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from replay.formats import common
+from replay.formats.chat import tool
+from replay.formats.codex import lines
+from replay.formats.codex.lines import CALLS, ITEM, OUTPUTS, Line
+from replay.formats.common import listed, obj, word
+from replay.messages import calls
+from replay.trace import Json, Message, Place, Response, Tool, Usage
+
+_SYSTEM = frozenset({"system", "developer"})
+
+
+class OpenAICall(Struct, frozen=True, kw_only=True, eq=False):
+    """A request and its answer as OpenAI's chat messages.
+
+    `system` is the leading system message. `losses` say what such messages cannot carry of what
+    was sent, `missing` what of the request is not known. `continues` names the answer, kept by the
+    server, that the request goes on from.
+    """
+
+    model: str | None = None
+    system: Message | None = None
+    messages: tuple[Message, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    params: dict[str, Json] = {}
+    continues: str | None = None
+    losses: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    answer: Message | None = None
+    response: Response = Response()
+    usage: Usage | None = None
+    others: tuple[Json, ...] = ()
+
+
+def parted(messages: Iterable[Message]) -> tuple[Message | None, tuple[Message, ...]]:
+    """The leading system message, and the rest."""
+    found = tuple(messages)
+    if found and found[0].role in _SYSTEM:
+        return found[0], found[1:]
+    return None, found
+
+
+def linked(message: Message) -> dict[str, Json]:
+    """A message as the chaining sees it."""
+    body = message.body
+    content = body.get("content")
+    if message.role in ("tool", "function"):
+        named = body.get("tool_call_id") or body.get("name")
+        block = {"type": "tool_result", "tool_use_id": named, "content": content}
+        return {"role": "user", "content": [block]}
+    return {"role": message.role, "content": [*_blocks(content), *_calls(message)]}
+
+
+def _blocks(content: Json) -> list[Json]:
+    if isinstance(content, list):
+        return content
+    return [] if content is None else [{"type": "text", "text": content}]
+
+
+def _calls(message: Message) -> list[Json]:
+    return [
+        {
+            "type": "tool_use",
+            "id": call.id,
+            "name": call.name,
+            "input": call.arguments if call.raw is None else call.raw,
+        }
+        for call in calls(message)
+    ]
+
+
+def raw(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+_APART = frozenset({"messages", "model", "tools", "functions", "metadata", "user"})
+_JOINED = frozenset({"content", "refusal", "reasoning_content", "reasoning"})
+"""Fields of a message that come in pieces."""
+
+
+def chat_call(request: dict[str, Any], answer: dict[str, Any] | None) -> OpenAICall:
+    """What the two bodies say; `answer` None where no completion came."""
+    system, messages = parted(_message(each) for each in listed(request.get("messages")))
+    tools = [*listed(request.get("tools")), *listed(request.get("functions"))]
+    said = obj(answer)
+    choices = [obj(each) for each in listed(said.get("choices"))]
+    message = obj(choices[0].get("message")) if choices else {}
+    return OpenAICall(
+        model=word(request.get("model")),
+        system=system,
+        messages=messages,
+        tools=tuple(map(tool, tools)),
+        params={name: value for name, value in request.items() if name not in _APART},
+        answer=Message(dialect="openai", body={"role": "assistant", **message})
+        if message
+        else None,
+        response=common.response(said),
+        usage=common.usage(said.get("usage")),
+        others=tuple(choices[1:]),
+    )
+
+
+def _message(value: Json) -> Message:
+    body = value if isinstance(value, dict) else {"role": "user", "content": value}
+    return Message(dialect="openai", body=body)
+
+
+def assembled_chat(events: Iterable[dict[str, Any]]) -> tuple[dict[str, Any] | None, Json, bool]:
+    """The completion that chunks add up to, the error that came, and whether it is whole."""
+    found: dict[str, Any] = {}
+    choices: dict[int, dict[str, Any]] = {}
+    error: Json = None
+    for event in events:
+        if event.get("error"):
+            error = event["error"]
+            continue
+        found |= {n: v for n, v in event.items() if n != "choices" and v is not None}
+        for each in map(obj, listed(event.get("choices"))):
+            at = each.get("index")
+            choice = choices.setdefault(at if type(at) is int else 0, {"message": {}})
+            _add(choice["message"], obj(each.get("delta")))
+            if each.get("finish_reason") is not None:
+                choice["finish_reason"] = each["finish_reason"]
+    made = [_finished(choices[at]) for at in sorted(choices)]
+    if not made:
+        return None, error, False
+    return {**found, "choices": made}, error, "finish_reason" in made[0]
+
+
+def _add(message: dict[str, Any], delta: dict[str, Any]) -> None:
+    for name, value in delta.items():
+        if name == "tool_calls":
+            calls = message.setdefault("tool_calls", {})
+            for position, each in enumerate(map(obj, listed(value))):
+                at = each.get("index")
+                _add_call(calls.setdefault(at if type(at) is int else position, {}), each)
+        elif name == "function_call":
+            _add_call(message.setdefault(name, {}), {"function": value})
+        elif name in _JOINED and isinstance(value, str):
+            before = message.get(name)
+            message[name] = before + value if isinstance(before, str) else value
+        elif value is not None or name not in message:
+            message[name] = value
+
+
+def _add_call(call: dict[str, Any], piece: dict[str, Any]) -> None:
+    for name, value in piece.items():
+        if name == "function":
+            function = call.setdefault("function", {})
+            for key, text in obj(value).items():
+                joins = key == "arguments" and isinstance(text, str)
+                function[key] = f"{function.get(key) or ''}{text}" if joins else text
+        elif name != "index" and value is not None:
+            call[name] = value
+
+
+def _finished(choice: dict[str, Any]) -> dict[str, Any]:
+    message = choice["message"]
+    if isinstance(message.get("tool_calls"), dict):
+        message["tool_calls"] = [message["tool_calls"][at] for at in sorted(message["tool_calls"])]
+    if isinstance(message.get("function_call"), dict):
+        message["function_call"] = message["function_call"].get("function")
+    return choice
+
+
+REASONING = "reasoning that was sent back not kept"
+SERVED = "item that a chat message cannot carry not kept"
+REFERENCE = "item that the server kept not known"
+CONVERSATION = "conversation that the server kept not known"
+
+_RESPONSES_APART = frozenset({"input", "instructions", "model", "tools", "metadata", "user"})
+_RESPONSES_APART |= {"previous_response_id", "conversation"}
+_PLACE = Place()
+
+
+class Items:
+    """The items that answers have brought, for requests that name them."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, Any]] = {}
+
+    def spoken(self, request: dict[str, Any], answer: dict[str, Any] | None) -> OpenAICall:
+        """What the two bodies say; `answer` None where none came."""
+        given, lacking = self._given(request.get("input"))
+        said = obj(answer)
+        output = [each for each in listed(said.get("output")) if isinstance(each, dict)]
+        self._known |= {name: each for each in output if (name := word(each.get("id")))}
+        missing = [REFERENCE] if lacking else []
+        missing += [CONVERSATION] if request.get("conversation") else []
+        return OpenAICall(
+            model=word(request.get("model")),
+            system=_system(request.get("instructions")),
+            messages=tuple(_messages(given)),
+            tools=tuple(map(tool, listed(request.get("tools")))),
+            params={name: value for name, value in request.items() if name not in _RESPONSES_APART},
+            continues=word(request.get("previous_response_id")),
+            losses=tuple(dict.fromkeys(loss for each in given if (loss := _loss(each)))),
+            missing=tuple(missing),
+            answer=lines.answer_message(map(_line, output)) if output else None,
+            response=common.response(said),
+            usage=common.usage(said.get("usage")),
+        )
+
+    def _given(self, given: Json) -> tuple[list[dict[str, Any]], bool]:
+        """The items of a request, and whether one of them is not known."""
+        if isinstance(given, str):
+            return [{"type": "message", "role": "user", "content": given}], False
+        found, lacking = [], False
+        for each in map(obj, listed(given)):
+            if each.get("type") == "item_reference":
+                known = self._known.get(str(each.get("id")))
+                lacking = lacking or known is None
+                each = known or {}
+            if each:
+                found.append(each)
+        return found, lacking
+
+
+def _system(instructions: Json) -> Message | None:
+    if not instructions:
+        return None
+    return Message(dialect="openai", body={"role": "system", "content": instructions})
+
+
+def _line(item: dict[str, Any]) -> Line:
+    typed = item if "type" in item else {"type": "message", **item}
+    return Line(kind=ITEM, payload=typed, place=_PLACE)
+
+
+def _messages(given: list[dict[str, Any]]) -> Iterator[Message]:
+    for own, group in groupby(map(_line, given), key=_is_models):
+        if own:
+            yield lines.answer_message(group)
+            continue
+        for line in group:
+            if line.type in OUTPUTS:
+                yield lines.result(line, None)
+            elif line.type == "message":
+                yield lines.input_message(line)
+
+
+def _is_models(line: Line) -> bool:
+    """Did the model say or do this?"""
+    if line.type == "message":
+        return line.role == "assistant"
+    return line.type in CALLS or line.type == "reasoning"
+
+
+def _loss(item: dict[str, Any]) -> str | None:
+    kind = _line(item).type
+    if kind == "reasoning":
+        return REASONING
+    return None if kind == "message" or kind in CALLS or kind in OUTPUTS else SERVED
+
+
+def assembled_response(
+    events: Iterable[dict[str, Any]],
+) -> tuple[dict[str, Any] | None, Json, bool]:
+    """The response that events add up to, the error that came, and whether it is whole."""
+    found: dict[str, Any] | None = None
+    done: dict[int, dict[str, Any]] = {}
+    texts: dict[int, str] = {}
+    error: Json = None
+    for event in events:
+        kind, at = str(event.get("type")), event.get("output_index")
+        if kind == "error":
+            error = event.get("error") or event
+        if isinstance(event.get("response"), dict):
+            found = event["response"]
+            if kind in ("response.completed", "response.incomplete", "response.failed"):
+                return found, found.get("error"), True
+        elif kind == "response.output_item.done" and type(at) is int:
+            done[at] = obj(event.get("item"))
+        elif kind == "response.output_text.delta" and type(at) is int:
+            texts[at] = texts.get(at, "") + (word(event.get("delta")) or "")
+    if found is None:
+        return None, error, False
+    begun = {at: _begun(text) for at, text in texts.items()}
+    output = {**begun, **done}
+    return {**found, "output": [output[at] for at in sorted(output)]}, error, False
+
+
+def _begun(text: str) -> dict[str, Any]:
+    """A text that broke off."""
+    return {"type": "message", "role": "assistant", "content": [{"type": "text", "text": text}]}

@@ -1,0 +1,175 @@
+"""May the answers to a rubric item be used, and how often does a source answer it as people do?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from replay.statistics import Rate, rate
+from replay.store import answers
+from replay.store.handle import Store
+from taxonomy.calibration.judge_approval import EXPIRES_NS
+from taxonomy.calibration.labelled import Labelled
+from taxonomy.calibration.labels import item_names
+from taxonomy.findings import Source
+from taxonomy.metrics.agreement import Detection, Estimate, detection
+
+LEAST_KAPPA = 0.60
+OVER_KAPPA = 0.40
+LEAST_EACH = 5
+"""Of people's yes and of their no."""
+
+
+class ItemGate(Struct, frozen=True, kw_only=True):
+    """The verdict on one item of one source: passed, or every reason why not.
+
+    `enough`: were there labels enough to say either?
+    """
+
+    by: str
+    item: str
+    kappa: Estimate
+    missing: tuple[str, ...]
+    enough: bool = True
+    checked_ns: int = 0
+
+    @property
+    def passed(self) -> bool:
+        return not self.missing
+
+
+def item_gate(found: ItemAgreement, checked_ns: int = 0) -> ItemGate:
+    """Hold the figures of an item against the gate."""
+    kappa = found.held.kappa
+    counts = {"yes": found.held.tp + found.held.fn, "no": found.held.tn + found.held.fp}
+    missing = [
+        f"{count} of at least {LEAST_EACH} labels say {word}"
+        for word, count in counts.items()
+        if count < LEAST_EACH
+    ]
+    enough = not missing
+    if kappa.value is None:
+        missing.extend([f"κ is not defined on {kappa.n} labels"] if enough else [])
+    elif kappa.value < LEAST_KAPPA:
+        missing.append(f"κ {kappa.value:.2f} is under {LEAST_KAPPA:.2f}")
+    elif kappa.low <= OVER_KAPPA:
+        missing.append(f"κ may be as low as {kappa.low:.2f}: more labels, or it is not enough")
+    return ItemGate(
+        by=found.by,
+        item=found.item,
+        kappa=kappa,
+        missing=tuple(missing),
+        enough=enough,
+        checked_ns=checked_ns,
+    )
+
+
+def keep_item(store: Store, verdict: ItemGate) -> None:
+    """Keep a verdict in place of the last one on the same item of the same source.
+
+    One on too few labels says nothing against an item: it takes no trust away that stands.
+    """
+    if not verdict.enough and verdict.item in standing_items(store, verdict.by, verdict.checked_ns):
+        return
+    answers.keep(store, f"{_item_note(verdict.by)}{verdict.item}", verdict)
+
+
+def kept_items(store: Store, by: str) -> tuple[ItemGate, ...]:
+    """The last verdict on each item of a source, expired or not."""
+    return tuple(each for each in answers.found(store, _item_note(by), ItemGate) if each.by == by)
+
+
+def standing_items(store: Store, by: str, now_ns: int) -> frozenset[str]:
+    """The items of a source that may be used today."""
+    return frozenset(
+        each.item
+        for each in kept_items(store, by)
+        if each.passed and now_ns - each.checked_ns < EXPIRES_NS
+    )
+
+
+def _item_note(by: str) -> str:
+    return f"calibration of items {by} · "
+
+
+class Answers(NamedTuple):
+    """An item of a step as people answered it and as a source did, None where it did not."""
+
+    said: bool
+    held: bool | None
+
+
+class ItemAgreement(Struct, frozen=True, kw_only=True):
+    """One item of one source beside people's answers.
+
+    `labels` counts the steps that people answered it of and the source looked at, `undecided` those
+    of them that it did not answer; every other figure is over the rest. `yes` is the base rate,
+    people's share of yes: a source that always says yes agrees so often. `held` has κ, TPR
+    (`recall`) and TNR (`specificity`).
+    """
+
+    source: Source
+    by: str
+    item: str
+    labels: int
+    undecided: int
+    yes: Rate
+    agreed: Rate
+    held: Detection
+
+
+def item_agreements(runs: Sequence[Labelled]) -> tuple[ItemAgreement, ...]:
+    """Every source's every item that a person answered where the source looked, by source."""
+    sources: dict[str, Source] = {
+        score.by: score.source for run in runs for score in run.scores if score.source != "human"
+    }
+    return tuple(
+        item_agreement(source, by, item, answers)
+        for by, source in sorted(sources.items(), key=lambda known: (known[1], known[0]))
+        for item, answers in item_answers(runs, by).items()
+    )
+
+
+def item_answers(runs: Iterable[Labelled], by: str) -> dict[str, list[Answers]]:
+    """People's answers beside one source's, by item in the order of the rubric.
+
+    One answer a step: where several people gave the same, it counts once; where they differ, not
+    at all.
+    """
+    found: dict[str, list[Answers]] = defaultdict(list)
+    for run in runs:
+        answered = run.answered(by)
+        for step, said in run.answers_said.items():
+            if step is not None and step in answered:
+                for item, held in said.items():
+                    found[item].append(Answers(held, answered[step].get(item)))
+    return {name: found[name] for name in item_names() if _answered(found[name])}
+
+
+def _answered(answers: Iterable[Answers]) -> bool:
+    """Did the source answer it even once? One that never does has another rubric."""
+    return any(each.held is not None for each in answers)
+
+
+def item_agreement(source: Source, by: str, item: str, answers: Sequence[Answers]) -> ItemAgreement:
+    """The figures of one item."""
+    pairs = list(_decided(answers))
+    return ItemAgreement(
+        source=source,
+        by=by,
+        item=item,
+        labels=len(answers),
+        undecided=len(answers) - len(pairs),
+        yes=rate(sum(said for said, _ in pairs), len(pairs)),
+        agreed=rate(sum(said == held for said, held in pairs), len(pairs)),
+        held=detection(item, pairs),
+    )
+
+
+def _decided(answers: Iterable[Answers]) -> Iterator[tuple[bool, bool]]:
+    for each in answers:
+        if each.held is not None:
+            yield each.said, each.held

@@ -1,0 +1,195 @@
+"""Where did a value come from, and which values of a call came from nowhere?
+
+Only values that must come from somewhere are asked about: ids, paths, amounts, names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from replay.effects import PROGRAM_KEYS, words_of
+from replay.trace import Json, Trace
+from taxonomy.evidence.context_index import Index, Origin
+from taxonomy.evidence.reading import Act, Reading, Turn, leaves, mutates
+from taxonomy.evidence.results import Kind
+
+
+class Value(Struct, frozen=True, eq=False, kw_only=True):
+    """A value of a call that needs an origin, and the origin that was found for it."""
+
+    act: Act
+    path: str
+    value: Json
+    sort: Sort
+    origin: Origin | None
+
+
+class Ungrounded(Struct, frozen=True, kw_only=True):
+    """A value in a call that nothing had shown: the call's span, its place in the arguments."""
+
+    span: str
+    path: str
+    value: Json
+
+
+def find_origin(trace: Trace, step: int, value: Json) -> Origin | None:
+    """The first span, prompt or message that held `value` before `step`, None where none did.
+
+    Indexes the whole trace for one question; rules ask an `Index` of their own.
+    """
+    return Index(Reading(trace)).origin(step, value)
+
+
+def ungrounded(trace: Trace, step: int) -> tuple[Ungrounded, ...]:
+    """The values in the calls of `step` that have no origin, in the order of the arguments."""
+    reading = Reading(trace)
+    if not 0 <= step < len(reading.turns):
+        return ()
+    return tuple(
+        Ungrounded(span=value.act.span.id, path=value.path, value=value.value)
+        for value in values(Index(reading), reading.turns[step])
+        if value.origin is None
+    )
+
+
+def values(index: Index, turn: Turn) -> Iterator[Value]:
+    """The values of a turn that need an origin; none where the run's first words are not known.
+
+    An identifier put together from parts that were shown is a guess: it has an origin only where
+    the call it stands in did not come back empty-handed. Where the source cut what was shown
+    before, only a value that was not found either is known to have no origin.
+    """
+    if not index.knows_task:
+        return
+    partly = index.cut_from is not None and index.cut_from <= turn.index
+    for act in turn.acts:
+        missing = act.reply.kind is Kind.MISSING
+        for named in to_ground(act):
+            origin = index.origin(turn.index, named.value)
+            guessed = origin is not None and origin.how == "derived" and named.sort != "amount"
+            if guessed and missing:
+                origin = None
+            if origin is None and partly and not missing:
+                continue
+            yield Value(act=act, path=named.path, value=named.value, sort=named.sort, origin=origin)
+
+
+Sort = Literal["id", "address", "code", "amount", "path"]
+
+
+class Named(Struct, frozen=True, kw_only=True):
+    """A value of a call that needs an origin; `path` is its place in the arguments."""
+
+    path: str
+    value: Json
+    sort: Sort
+
+
+_COMPOSED = re.compile(
+    r"content|query|q|description|text|message|thoughts?|summary|body|prompt|expression"
+    r"|string|title|names?|reason|answer|comment|subject|instructions?|notes?|pattern|input"
+    r"|question|task|plan|search|keywords?|labels?|tags?|caption|explanation|regex|url|uri|link"
+)
+"""Last words of an argument's name whose value the model writes itself."""
+
+_ID = re.compile(r"ids?|uuid|guid|sku|iban|pnr|isbn|serial|ticket|tracking|hash|sha|commit")
+_CODE = re.compile(r"number|no|code|ref|reference|order|account|invoice|booking|reservation|user")
+_AMOUNT = re.compile(r"amount|price|total|cost|balance|fee|fare|payment|sum")
+_LINK = re.compile(r"url|uri|link|href")
+_PATH = re.compile(r"path|file|filename|filepath|directory|dir|folder|notebook")
+
+_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_SHAPES = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|[A-Z]{2,}[-_#]?\d{3,}|#?[A-Z]\d{5,}|[a-z]+(?:[_-][a-z]+)*[_-]\d{4,}"
+    r"|(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,}|(?=\w*\d)(?=\w*[A-Z])[A-Z0-9]{6,}"
+)
+_STANDARDS = re.compile(r"(?:ISO|RFC|SHA|AES|UTF|MD|RSA|CVE|PEP|IEEE|ANSI|HTTP|TLS|CP)[-_]?\d+")
+_PLACEHOLDER = "[[SECRET:"
+_CUT_END = ("…", "...")
+_CREATES = re.compile(
+    r"create|add|register|new|insert|generate|make|init|start|open|write|ask|show|present|display|plan"
+)
+_PLAIN_PATH = re.compile(r"[~./\\]*[\w][^*?\n:;|<>{}]*")
+_PATH_TOKEN = re.compile(r"(?<![\w$}])(?:~|\.{0,2})/?[\w.-]+(?:/[\w.@+-]+)+|\b[\w-]+\.[a-z]{1,5}\b")
+
+_PROGRAM = 8_000
+SMALLEST_ID = 1_000
+SMALLEST_AMOUNT = 10
+
+
+def to_ground(act: Act) -> Iterator[Named]:
+    """The values of a call that need an origin, in the order of its arguments."""
+    for path, value in leaves(act.span.arguments):
+        if isinstance(value, bool) or value is None:
+            continue
+        keys = [part for part in path.split(".") if not part.isdecimal()]
+        words = words_of(keys[-1]) if keys else []
+        if keys and keys[-1] in PROGRAM_KEYS:
+            yield from _missing_paths(act, path, value)
+        else:
+            sort = sort_of(words, value, act)
+            if sort is not None:
+                yield Named(path=path, value=value, sort=sort)
+
+
+def sort_of(words: list[str], value: Json, act: Act) -> Sort | None:
+    """What sort of identifier an argument is, by its name's words and the look of its value."""
+    last = words[-1] if words else ""
+    if isinstance(value, (int, float)):
+        return _numeric(last, value)
+    if not isinstance(value, str) or _PLACEHOLDER in value or len(value) > 200:
+        return None
+    if value.endswith(_CUT_END):
+        return None
+    if _PATH.fullmatch(last):
+        read = mutates(act.span) is not True and act.reply.kind is Kind.MISSING
+        return "path" if read and _PLAIN_PATH.fullmatch(value) else None
+    if _LINK.fullmatch(last) and act.reply.kind is Kind.MISSING:
+        return "address" if mutates(act.span) is not True and "://" in value else None
+    if _COMPOSED.fullmatch(last) or " " in value or len(value) > 80:
+        return None
+    if _ADDRESS.fullmatch(value):
+        return "address"
+    if _ID.fullmatch(last) and _looks_issued(value):
+        return None if _own(words, act) else "id"
+    if _SHAPES.fullmatch(value) and not _STANDARDS.fullmatch(value):
+        return None if _own(words, act) else "code"
+    if _CODE.fullmatch(last) and value.isdecimal() and int(value) >= SMALLEST_ID:
+        return "code"
+    return None
+
+
+def _numeric(last: str, value: float) -> Sort | None:
+    if _ID.fullmatch(last) and value >= SMALLEST_ID:
+        return "id"
+    return "amount" if _AMOUNT.fullmatch(last) and value >= SMALLEST_AMOUNT else None
+
+
+def _looks_issued(value: str) -> bool:
+    """Given out by a system rather than a word: long enough, and with a digit or all capitals."""
+    if value.isdecimal():
+        return int(value) >= SMALLEST_ID
+    return len(value) >= 5 and (any(mark.isdecimal() for mark in value) or value.isupper())
+
+
+def _own(words: list[str], act: Act) -> bool:
+    """Is it the id of what the call itself creates?"""
+    tool = words_of(act.name)
+    creates = any(_CREATES.fullmatch(word) for word in tool)
+    return creates and (len(words) == 1 or any(word in tool for word in words[:-1]))
+
+
+def _missing_paths(act: Act, path: str, program: Json) -> Iterator[Named]:
+    """Paths a program names that its own error says are not there."""
+    if act.reply.kind is not Kind.MISSING or not isinstance(program, str):
+        return
+    blamed = act.reply.text
+    for token in dict.fromkeys(_PATH_TOKEN.findall(program[:_PROGRAM])):
+        says = re.search(rf"{re.escape(token)}\S{{0,3}} (?:no such|not found)", blamed, re.I)
+        if says and not re.search(rf">\s*{re.escape(token)}", program):
+            yield Named(path=path, value=token, sort="path")

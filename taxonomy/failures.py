@@ -1,0 +1,393 @@
+"""How often does each class of failure happen, whose is it, and do the sources agree on it?
+
+Counts are over runs, never over findings: a failed run counts once, by the most trusted
+source
+(person, judge, rule) and its earliest decisive step. Where two sources name a failure of one
+run,
+`compare` says how often they name the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import combinations
+from typing import Literal, get_args
+
+import msgspec
+from msgspec import Struct
+
+from replay.statistics import Rate, rate
+from replay.store.handle import Store
+from taxonomy.classes import Attribution, FailureClass, class_label
+from taxonomy.findings import Source
+from taxonomy.judgements.tags import TagRow
+from taxonomy.metrics.agreement import Confusion, Estimate, confusion, kappa
+from taxonomy.metrics.change import dated
+from taxonomy.owners import Owners, owners_of
+from taxonomy.query.failures import (
+    NONE,
+    WordCount,
+    count_first_words,
+    first_tools,
+    first_words,
+    outcome_count,
+    rows_beside_rules,
+    run_heads,
+    unsaid_runs,
+)
+from taxonomy.query.filter import ALL, Filter
+
+By = Literal["tool", "model", "variant", "task", "week", "owner"]
+BYS: tuple[By, ...] = get_args(By)
+
+UNTAGGED = "not yet tagged"
+NO_VALUE = "–"
+"""The part of a run that does not say what it is split by."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class RunBehind(Struct, frozen=True, kw_only=True):
+    """A failed run that a bar counts, and the step it is counted for.
+
+    `trace` is the recording that has the step, `preferred` the one that lists show of the run.
+    `by` says so (with `source`); these and the step are None where nobody says anything of it.
+    """
+
+    trace: str
+    preferred: str
+    step: int | None
+    task: str | None
+    trial: str | None
+    accepted: bool = False
+    source: Source | None = None
+    by: str | None = None
+    why: str | None = None
+    owner: str | None = None
+
+
+class Bar(Struct, frozen=True, kw_only=True):
+    """One bar: runs tagged by someone, and runs a rule or judge suggests it for.
+
+    `part` is the tool, model … the class is split by. `runs` begin with the tagged ones, then go
+    by task, trial, trace and step. `owner` is whose most of them are (None: nobody is named),
+    `owners` how many different answers there are. A `tally` names neither runs nor owners.
+    """
+
+    label: str
+    tagged: int
+    suggested: int
+    failure: FailureClass = msgspec.field(name="class")
+    sub: str | None
+    fault: Attribution | None
+    part: str | None = None
+    owner: str | None = None
+    owners: int = 0
+    runs: tuple[RunBehind, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return self.tagged + self.suggested
+
+
+class Pareto(Struct, frozen=True, kw_only=True):
+    """Failed runs by class, most first.
+
+    `apart` are failures that were not the agent's doing (no prompt edit helps them), `untagged`
+    failed runs nobody says anything of, `unknown` runs whose outcome is not known.
+    """
+
+    bars: tuple[Bar, ...]
+    apart: tuple[Bar, ...]
+    untagged: int
+    failed: int
+    unknown: int
+
+    @property
+    def all_bars(self) -> tuple[Bar, ...]:
+        return (*self.bars, *self.apart)
+
+
+def tally(store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL) -> Pareto:
+    """`pareto` as far as a picture of it goes: its bars counted, the runs behind them not read."""
+    counted = count_first_words(store, without=without, chosen=chosen)
+    groups: dict[str, list[WordCount]] = {}
+    for each in counted:
+        if each.failure is not None:
+            groups.setdefault(_whole(each.failure, each.sub, each.fault), []).append(each)
+    bars = _in_order([_counted(label, group) for label, group in groups.items()], None)
+    return Pareto(
+        bars=tuple(bar for bar in bars if is_agents(bar.fault)),
+        apart=tuple(bar for bar in bars if not is_agents(bar.fault)),
+        untagged=sum(each.runs for each in counted if each.failure is None),
+        failed=sum(each.runs for each in counted),
+        unknown=outcome_count(store, "unknown", without=without, chosen=chosen),
+    )
+
+
+def pareto(
+    store: Store,
+    *,
+    by: By | None = None,
+    every: bool = False,
+    owners: Owners | None = None,
+    without: Collection[str] = NONE,
+    chosen: Filter = ALL,
+) -> Pareto:
+    """The Pareto over the preferred recordings of the `chosen` runs, those of the tasks `without`
+    left out.
+
+    Each failed run counts once, by its most trusted source and earliest step; with `every`, once
+    for each class said of it. `by` splits a class further; weeks are in order. Without `owners`
+    nobody is asked whose a failure is.
+    """
+    said = first_words(store, every=every, without=without, chosen=chosen)
+    named = (None,) * len(said) if owners is None else owners_of(store, said, owners)
+    part = _splitter(store, by)
+    counted: dict[tuple[str, str], tuple[TagRow, str | None, RunBehind]] = {}
+    for row, owner in zip(said, named, strict=True):
+        of = owner or NO_VALUE if by == "owner" else part(row)
+        counted.setdefault(
+            (row.run, _whole(row.failure, row.sub, row.fault, of)), (row, of, _behind(row, owner))
+        )
+    groups: dict[str, list[tuple[TagRow, str | None, RunBehind]]] = {}
+    for (_, label), each in counted.items():
+        groups.setdefault(label, []).append(each)
+    bars = _in_order([_bar(label, group) for label, group in groups.items()], by)
+    failed = outcome_count(store, "failed", without=without, chosen=chosen)
+    return Pareto(
+        bars=tuple(bar for bar in bars if is_agents(bar.fault)),
+        apart=tuple(bar for bar in bars if not is_agents(bar.fault)),
+        untagged=failed - len({row.run for row in said}),
+        failed=failed,
+        unknown=outcome_count(store, "unknown", without=without, chosen=chosen),
+    )
+
+
+def untagged_runs(
+    store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
+) -> tuple[RunBehind, ...]:
+    """The failed runs nobody says anything of, by task, trial and trace."""
+    return tuple(
+        sorted(
+            (
+                RunBehind(
+                    trace=run.trace, preferred=run.trace, step=None, task=run.task, trial=run.trial
+                )
+                for run in unsaid_runs(store, without=without, chosen=chosen)
+            ),
+            key=_order,
+        )
+    )
+
+
+def is_agents(fault: Attribution | None) -> bool:
+    """Was it the agent's doing, as far as anyone says?"""
+    return fault in (None, Attribution.AGENT)
+
+
+def iso_week(start_ns: int | None) -> str:
+    """The week a run began in (UTC), as ISO 8601 writes it: `2026-W47`; `–` where unknown."""
+    began_ns = dated(start_ns)
+    if began_ns is None:
+        return NO_VALUE
+    year, week, _ = (_EPOCH + timedelta(microseconds=began_ns // 1000)).isocalendar()
+    return f"{year}-W{week:02}"
+
+
+def failure_label(row: TagRow) -> str:
+    """A failure as a bar that is not split names it: class, sub-label, and whose doing it was."""
+    return _whole(row.failure, row.sub, row.fault)
+
+
+@lru_cache(maxsize=1024)
+def _whole(
+    failure: FailureClass, sub: str | None, fault: Attribution | None, part: str | None = None
+) -> str:
+    label = " · ".join(filter(None, (class_label(failure, sub), part)))
+    return label if is_agents(fault) else f"{label} ({fault})"
+
+
+def _splitter(store: Store, by: By | None) -> Callable[[TagRow], str | None]:
+    """Which part of a class a row falls into, None where classes are whole."""
+    match by:
+        case "tool":
+            tools = first_tools(store)
+            return lambda row: tools.get((row.recording, row.step), "no call")
+        case "model":
+            return lambda row: row.models or NO_VALUE
+        case "variant":
+            return lambda row: row.variant or NO_VALUE
+        case "task":
+            return lambda row: row.task or NO_VALUE
+        case "week":
+            weeks = {run.trace: iso_week(run.start_ns) for run in run_heads(store)}
+            return lambda row: weeks[row.trace]
+        case "owner" | None:
+            return lambda _: None
+
+
+def _behind(row: TagRow, owner: str | None) -> RunBehind:
+    return RunBehind(
+        trace=row.recording,
+        preferred=row.trace,
+        step=row.step,
+        task=row.task,
+        trial=row.trial,
+        accepted=row.accepted,
+        source=row.source,
+        by=row.by,
+        why=row.why,
+        owner=owner,
+    )
+
+
+def _counted(label: str, group: Sequence[WordCount]) -> Bar:
+    first = group[0]
+    assert first.failure is not None
+    tagged = sum(each.runs for each in group if each.accepted)
+    return Bar(
+        label=label,
+        tagged=tagged,
+        suggested=sum(each.runs for each in group) - tagged,
+        failure=first.failure,
+        sub=first.sub,
+        fault=first.fault,
+    )
+
+
+def _bar(label: str, group: Sequence[tuple[TagRow, str | None, RunBehind]]) -> Bar:
+    row, part, _ = group[0]
+    runs = sorted((run for _, _, run in group), key=_order)
+    tagged = sum(run.accepted for run in runs)
+    owners = Counter(run.owner for run in runs)
+    owner = min(owners, key=lambda name: (-owners[name], name is None, name or ""))
+    return Bar(
+        label=label,
+        tagged=tagged,
+        suggested=len(runs) - tagged,
+        failure=row.failure,
+        sub=row.sub,
+        fault=row.fault,
+        part=part,
+        owner=owner,
+        owners=len(owners),
+        runs=tuple(runs),
+    )
+
+
+def _order(run: RunBehind) -> tuple[bool, bool, str, str, str, int]:
+    """Tagged first, then by what the run is called."""
+    named = run.task or ""
+    return not run.accepted, run.task is None, named, run.trial or "", run.trace, run.step or 0
+
+
+def _in_order(bars: Sequence[Bar], by: By | None) -> list[Bar]:
+    """Most first; weeks stay with their class, which goes by all of its weeks."""
+    if by != "week":
+        return sorted(bars, key=lambda bar: (-bar.count, bar.label))
+    whole: Counter[tuple[FailureClass, str]] = Counter()
+    for bar in bars:
+        whole[bar.failure, bar.sub or ""] += bar.count
+    return sorted(
+        bars,
+        key=lambda bar: (-whole[bar.failure, bar.sub or ""], bar.failure, bar.sub or "", bar.label),
+    )
+
+
+SOURCES: tuple[Source, ...] = ("human", "judge", "rule")
+
+
+class Differ(Struct, frozen=True, kw_only=True):
+    """Two classes named for the same runs, the first source's first; `traces` are those runs."""
+
+    first: FailureClass
+    second: FailureClass
+    traces: tuple[str, ...]
+
+
+class SourcesAgree(Struct, frozen=True, kw_only=True):
+    """Two sources over the runs of which both said something.
+
+    `same` is the share of runs with the same class, `step` the share with the same step, `kappa`
+    Cohen's over the classes. The confusion has `first` in its rows; `differ` are the pairs of
+    classes that are not the same, the most frequent first.
+    """
+
+    first: Source
+    second: Source
+    same: Rate
+    step: Rate
+    kappa: Estimate
+    confusion: Confusion
+    differ: tuple[Differ, ...]
+
+
+def sources_agree(
+    store: Store, *, without: Collection[str] = NONE, chosen: Filter = ALL
+) -> tuple[SourcesAgree, ...]:
+    """Each pair of sources over the `chosen` runs, passed ones too, those of the tasks `without`
+    left out."""
+    return compare(rows_beside_rules(store, without=without, chosen=chosen))
+
+
+def compare(rows: Sequence[TagRow]) -> tuple[SourcesAgree, ...]:
+    """Each pair of sources; one without a run in common has n = 0."""
+    words = {source: _words(rows, source) for source in SOURCES}
+    return tuple(
+        _pair(one, other, words[one], words[other]) for one, other in combinations(SOURCES, 2)
+    )
+
+
+def _words(rows: Sequence[TagRow], source: Source) -> dict[str, TagRow]:
+    """The word of a source for each run, by its trace."""
+    found: dict[str, TagRow] = {}
+    for row in rows:
+        held = found.get(row.trace)
+        if row.source == source and (held is None or _place(row) < _place(held)):
+            found[row.trace] = row
+    return found
+
+
+def _place(row: TagRow) -> tuple[int, bool, str, str]:
+    """A tag goes before a suggestion for the same step."""
+    return row.step, not row.accepted, row.failure, row.by
+
+
+def _pair(
+    one: Source, other: Source, first: dict[str, TagRow], second: dict[str, TagRow]
+) -> SourcesAgree:
+    both = sorted(first.keys() & second.keys())
+    pairs = [(first[trace].failure, second[trace].failure) for trace in both]
+    same_recording = [t for t in both if first[t].recording == second[t].recording]
+    unlike: dict[tuple[FailureClass, FailureClass], list[str]] = {}
+    for trace, pair in zip(both, pairs, strict=True):
+        if pair[0] is not pair[1]:
+            unlike.setdefault(pair, []).append(trace)
+    return SourcesAgree(
+        first=one,
+        second=other,
+        same=rate(sum(a is b for a, b in pairs), len(pairs)),
+        step=rate(
+            sum(first[each].step == second[each].step for each in same_recording),
+            len(same_recording),
+        ),
+        kappa=kappa(pairs),
+        confusion=confusion(
+            [(a.value, b.value) for a, b in pairs],
+            _named([a for a, _ in pairs]),
+            _named([b for _, b in pairs]),
+        ),
+        differ=tuple(
+            Differ(first=pair[0], second=pair[1], traces=tuple(traces))
+            for pair, traces in sorted(unlike.items(), key=lambda item: (-len(item[1]), item[0]))
+        ),
+    )
+
+
+def _named(said: Sequence[FailureClass]) -> tuple[str, ...]:
+    """The classes that were said, in the order of the table of classes."""
+    return tuple(each.value for each in FailureClass if each in said)

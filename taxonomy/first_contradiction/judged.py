@@ -1,0 +1,130 @@
+"""Which steps does a judge score under a half? Its word on each, by the rubric in force.
+
+A judge is asked about every step by itself, in mode `step`; a good step after a bad one is nothing
+unusual, so all are asked. What it said before, under the same rubric, is stored and not asked
+again. Its word is a hypothesis, and how far the judge may be trusted stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from replay.errors import OfflineMiss
+from replay.locked.estimate import Estimate
+from replay.models.cached import Cached
+from replay.models.choose import DEMO, label
+from replay.trace import SourceScore, Trace
+from taxonomy.findings import Evidence, Item
+from taxonomy.first_contradiction.detector import Answer
+from taxonomy.first_contradiction.question import NOTHING
+from taxonomy.goals import Goal
+from taxonomy.judge import run
+from taxonomy.judge.kept_scores import ScoreSet
+from taxonomy.judge.requests import JudgeRequest, Unasked, judge_requests
+from taxonomy.judge.rubrics import ACHIEVED_SCORE, RUBRICS
+from taxonomy.judge.run import Judged, estimate_cost, judged_each
+
+AT_ONCE = 8
+"""Steps that are asked together: the one that is wanted, and those after it."""
+
+
+class JudgeScoreDetector:
+    """As `StepOracle`: does the judge score the step under a half? `judge` None judges by rule.
+
+    `by` names the set its scores belong to. At most `most` steps are asked, None for all.
+    """
+
+    monotone = False
+
+    def __init__(
+        self,
+        trace: Trace,
+        judge: Cached | None,
+        *,
+        goals: Sequence[Goal] = (),
+        scores: Sequence[SourceScore] = (),
+        most: int | None = None,
+    ) -> None:
+        self.judge = judge
+        name, version = DEMO, run.VERSION
+        self._known: dict[int, Judged] = {}
+        self._inquiries: dict[int, JudgeRequest] = {}
+        self.unasked: Mapping[int, str] = {}
+        if judge is None:
+            said = {each.step: each for each in run.rule_judged(trace, "step")}
+            self._known = {step: each for step, each in said.items() if step is not None}
+        else:
+            name, version = judge.name, RUBRICS["step"].version
+            asked = list(judge_requests(trace, RUBRICS["step"], name, goals=goals, scores=scores))
+            self._inquiries = {e.places[0].step: e for e in asked if isinstance(e, JudgeRequest)}
+            unasked = [each for each in asked if isinstance(each, Unasked)]
+            self.unasked = {each.step: each.why for each in unasked if each.step is not None}
+        self.name = f"scored under {ACHIEVED_SCORE} by the judge {label(name)}"
+        self.by = ScoreSet(mode="step", model=name, rubric=version).by
+        self.calls = 0 if judge is None else 1
+        self.steps = tuple(sorted(self._known or self._inquiries))
+        self._askable = self.steps[:most]
+
+    def at(self, step: int) -> Answer:
+        """As `StepOracle.at`. Raises OfflineMiss naming the step, ModelRefused, Stopped."""
+        if step not in self._known:
+            self._ask(step)
+        said = self._known[step]
+        if said.value is None:
+            return Answer(step=step, bad=None, phrase=_silence(said))
+        bad = said.value < ACHIEVED_SCORE
+        because = _because(said)
+        shown = Evidence(
+            role="the judge says",
+            text=because or "nothing more",
+            step=step,
+            span=said.span,
+            place=f"scored {said.value:.2f}",
+        )
+        return Answer(
+            step=step,
+            bad=bad,
+            phrase=f"scored {said.value:.2f}{f': {because}' if because else ''}",
+            evidence=(shown,) if bad else (),
+        )
+
+    @property
+    def lowest(self) -> Answer | None:
+        """Of the steps scored so far the first that has the lowest score."""
+        scored = {step: each.value for step, each in self._known.items() if each.value is not None}
+        step = min(scored, key=lambda at: (scored[at], at), default=None)
+        return None if step is None else self.at(step)
+
+    def foreseen(self) -> Estimate:
+        """What asking about every step costs. Asks nothing."""
+        if self.judge is None:
+            return NOTHING
+        return estimate_cost([self._inquiries[step] for step in self._askable], self.judge, 1)
+
+    def _ask(self, step: int) -> None:
+        """Ask about a step and those after it that nobody has asked about, together."""
+        assert self.judge is not None
+        ahead = [each for each in self._askable if each >= step and each not in self._known]
+        asked = (ahead or [step])[:AT_ONCE]
+        for place, said in judged_each([self._inquiries[e] for e in asked], self.judge, 1):
+            if said.missing:
+                raise OfflineMiss(
+                    f"step {asked[place]}: no stored word of the judge {self.judge.name}",
+                    "--live with a limit (--budget USD) asks for it; --judge demo judges by rule",
+                )
+            self._known[asked[place]] = said
+
+
+def _silence(said: Judged) -> str:
+    return said.unasked or next(iter(said.refused), "no score")
+
+
+def _because(said: Judged) -> str:
+    """What speaks against the step, and the words that stand beside a band."""
+    return " · ".join(filter(None, map(_item, said.items)))
+
+
+def _item(item: Item) -> str:
+    if item.held is not None:
+        return "" if item.held else f"{item.name}: no{f', {item.because}' * bool(item.because)}"
+    return item.because

@@ -1,0 +1,206 @@
+"""From which step on does a fix no longer save the run?
+
+The fix is made from the contradiction itself: the model is told what it had been shown. The
+run
+goes on from each step with the fix; whether the fix takes the failure away is tested first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from replay.bisection.rollouts import Ending, Rollout, Rollouts
+from replay.bisection.share import mostly
+from replay.edit.changes import Edit, InjectConstraint
+from replay.free.recorded_results import BARE, Terms
+from replay.free.run import limit_of, recorded_actions
+from replay.models.cached import Cached
+from replay.statistics import ALPHA, effect_probability, fisher
+from replay.trace import Trace
+from taxonomy.findings import Evidence, Finding
+from taxonomy.first_contradiction.contradictions import Contradiction
+from taxonomy.first_contradiction.detector import Answer
+from taxonomy.rules import hallucinated_state, limits, loop, wrong_tool
+
+
+class RecoverableDetector:
+    """As `StepOracle`: is the run lost, whatever the fix does from this step on?"""
+
+    monotone = True
+    fresh = 1
+    """The range of samples that a test takes its runs from."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        fix: Edit,
+        ending: Ending,
+        model: Cached,
+        samples: int,
+        terms: Terms = BARE,
+    ) -> None:
+        """Raises BadEdit where the fix does not apply, NotFound where the trace has no step."""
+        self.name = f"savable: {ending.name}"
+        self.model = model
+        self.fix = fix
+        self._samples = samples
+        self._rollouts = Rollouts(trace, ending, model, terms=terms)
+        self._fresh = Rollouts(trace, ending, model, terms=terms, range=self.fresh)
+        planned = recorded_actions(trace, fix, model.name, None)
+        self.steps = tuple(plan.step.index for plan in planned if plan.refusal is None)
+        self.calls = samples * limit_of(planned, None)
+        refused = {plan.step.index: plan.refusal for plan in planned if plan.refusal is not None}
+        others = (step.index for step in trace.steps if step.index not in self.steps)
+        self.unasked: Mapping[int, str] = {
+            step: refused.get(step, "of another thread than the fix") for step in others
+        }
+
+    def at(self, step: int) -> Answer:
+        """As `StepOracle.at`. Raises OfflineMiss and ModelRefused as a free run does."""
+        found = list(self._rollouts.rollouts(self.fix, step, self._samples))
+        told = arm([each.bad for each in found])
+        saved = mostly(told.n - told.bad, told.n)
+        return Answer(
+            step=step,
+            bad=None if saved is None else not saved,
+            phrase=_phrase(told, found),
+            bad_of=told.bad,
+            n=told.n,
+            lost=told.lost,
+        )
+
+    def trial(self, step: int, samples: int) -> tuple[Arm, Arm]:
+        """Runs from a step without the fix and with it: how many do not come to what was wanted.
+
+        They are fresh: the first ones are why the step was chosen.
+        """
+        arms = [
+            arm([each.bad for each in self._fresh.rollouts(edit, step, samples)])
+            for edit in (None, self.fix)
+        ]
+        return arms[0], arms[1]
+
+
+def _phrase(told: Arm, found: Sequence[Rollout]) -> str:
+    why = next((each.why for each in found if each.bad is None and each.why), "")
+    if not told.n:
+        return f"no run came far enough: {why}"
+    censored = f", {told.lost} censored" if told.lost else ""
+    return f"saved {told.n - told.bad} of {told.n}{censored}"
+
+
+Status: TypeAlias = Literal["validated", "refuted", "inconclusive"]
+
+
+class Arm(Struct, frozen=True, kw_only=True):
+    """The answers of one arm: `bad` of `n` show the failure, `lost` could not be judged."""
+
+    bad: int
+    n: int
+    lost: int = 0
+
+    @property
+    def mostly(self) -> bool:
+        return 2 * self.bad > self.n
+
+
+class Trial(Struct, frozen=True, kw_only=True):
+    """A hypothesis tested at a step: control beside the fix. `by` names the oracle."""
+
+    step: int
+    by: str
+    fix: Edit
+    control: Arm
+    fixed: Arm
+
+    @property
+    def p(self) -> float:
+        """Fisher's exact test, two-sided: one test, so nothing is corrected."""
+        return fisher(*self._counts)
+
+    @property
+    def status(self) -> Status:
+        if not self.control.n or not self.fixed.n or not self.control.mostly:
+            return "inconclusive"
+        if self.p <= ALPHA:
+            return "inconclusive" if self.fixed.mostly else "validated"
+        little = effect_probability(*self._counts) <= ALPHA
+        return "refuted" if little else "inconclusive"
+
+    @property
+    def _counts(self) -> tuple[int, int, int, int]:
+        return self.control.bad, self.control.n, self.fixed.bad, self.fixed.n
+
+
+def arm(shown: list[bool | None]) -> Arm:
+    """The answers of an arm, as an oracle judged them."""
+    told = [each for each in shown if each is not None]
+    return Arm(bad=sum(told), n=len(told), lost=len(shown) - len(told))
+
+
+_AGREE = "What you say and do next must agree with it."
+
+
+def fix_of(trace: Trace, found: Contradiction) -> Edit:
+    """The edit that tells the model at the step what it contradicts."""
+    return told_at(trace, found.step, _words(found))
+
+
+def told_at(trace: Trace, step: int, words: str) -> Edit:
+    """Something told in the system's name at a step of a run, in the thread of that step."""
+    thread = trace.steps[step].thread
+    return Edit(
+        name=f"told at step {step}",
+        changes=(InjectConstraint(words, step),),
+        thread=thread if thread != trace.steps[0].thread else None,
+    )
+
+
+def reproached(found: Answer) -> str:
+    """What a judge said against a step, as it can be told to the model that takes it again."""
+    said = " ".join(each.text.rstrip(".") for each in found.evidence)
+    return (
+        f"A judge faults another answer that was given here: {said}. Give one without that fault."
+    )
+
+
+def telling(sources: Iterable[Evidence]) -> str:
+    """What sources say, as it can be told to a model."""
+    return " ".join(_evidence_sentence(each) for each in sources)
+
+
+def _words(found: Contradiction) -> str:
+    match found.finding.rule:
+        case hallucinated_state.NAME:
+            return _grounded(found.finding)
+        case loop.NAME:
+            return f"{telling(found.against)} Do not repeat that call; make a different one."
+        case wrong_tool.NAME:
+            return f"{telling(found.against)} Call only tools that are offered."
+        case limits.NAME:
+            return f"{telling(found.against)} Keep to it."
+        case _:
+            return f"{telling(found.against)} {_AGREE}"
+
+
+def _grounded(finding: Finding) -> str:
+    return (
+        f"Never make up a value: {finding.why.partition(' · ')[0]}. Before you change anything,"
+        " read what the value is with a tool, or ask; never guess amounts, numbers or ids."
+    )
+
+
+def _evidence_sentence(source: Evidence) -> str:
+    where = f"step {source.step}, {source.place}" if source.step is not None else source.place
+    match source.role:
+        case "observed":
+            return f"Observed ({where}): {source.text}."
+        case "error":
+            return f"The call failed ({where}): {source.text}."
+        case "worked out":
+            return f"Worked out: {source.text}."
+        case _:
+            return f"Told ({where}): {source.text.rstrip('.')}."

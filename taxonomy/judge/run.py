@@ -1,0 +1,208 @@
+"""What does a judge say of each step, over all samples? A model, or the rules in a judge's
+form."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+
+from msgspec import Struct
+
+from replay.errors import OfflineMiss, RequestRefused
+from replay.locked.estimate import Estimate
+from replay.models.cached import Answered, Ask, Cached, Outcome
+from replay.prices import price
+from replay.trace import Trace, Usage
+from taxonomy.findings import Item
+from taxonomy.judge.exhibit import SubGoal
+from taxonomy.judge.requests import JudgeRequest, Unasked, size
+from taxonomy.judge.rubrics import Mode, band_word
+from taxonomy.judge.verdict import OVERALL, Band, ItemMark, Mark, Refused, marks
+from taxonomy.rules import findings
+from taxonomy.rules.context import RuleContext
+from taxonomy.step_scores import BY, rule_scores
+
+CHARACTERS_PER_TOKEN = 4
+_ANSWER_TOKENS: dict[Mode, int] = {"step": 80, "window": 300, "run": 80}
+"""About what an answer takes; in mode `run`, a step of it."""
+
+
+class Judged(Struct, frozen=True, kw_only=True):
+    """What a judge says of a step; `step` None is the whole run.
+
+    `samples` are the values that count, `value` their mean, None where there is none; `items` what
+    stands behind it. `refused` says why an answer was not counted, once an answer; `missing`
+    counts answers that are not stored and might not be asked for; `unasked` why nothing was asked.
+    `withheld` and `cut` are those of what was shown, in mode `run` at the whole run alone.
+    """
+
+    step: int | None
+    span: str = ""
+    samples: tuple[float, ...] = ()
+    items: tuple[Item, ...] = ()
+    goal: SubGoal | None = None
+    refused: tuple[str, ...] = ()
+    missing: int = 0
+    unasked: str | None = None
+    withheld: int = 0
+    cut: int = 0
+
+    @property
+    def value(self) -> float | None:
+        return sum(self.samples) / len(self.samples) if self.samples else None
+
+    @property
+    def spread(self) -> float | None:
+        """The largest sample minus the smallest; None for fewer than two."""
+        return max(self.samples) - min(self.samples) if len(self.samples) > 1 else None
+
+
+def judged(
+    asked: Iterable[JudgeRequest | Unasked], model: Cached, samples: int
+) -> Generator[Judged, None, None]:
+    """Ask each inquiry `samples` times; yields what is said as its last sample is in.
+
+    Stored answers come first and cost nothing. Raises ModelRefused where the model declines
+    altogether, Stopped after `stop`; what was answered by then is stored.
+    """
+    inquiries: list[JudgeRequest] = []
+    for each in asked:
+        if isinstance(each, Unasked):
+            yield Judged(step=each.step, span=each.span, unasked=each.why)
+        else:
+            inquiries.append(each)
+    for _, said in judged_each(inquiries, model, samples):
+        yield said
+
+
+def judged_each(
+    inquiries: Sequence[JudgeRequest], model: Cached, samples: int
+) -> Generator[tuple[int, Judged], None, None]:
+    """The same, each with the place of its inquiry: several may be about one step."""
+    asks = [Ask(inquiry.sent, sample) for inquiry in inquiries for sample in range(samples)]
+    came: dict[int, dict[int, Outcome]] = {}
+    with closing(model.answers(asks)) as answers:
+        for place, outcome in answers:
+            which, sample = divmod(place, samples)
+            came.setdefault(which, {})[sample] = outcome
+            if len(came[which]) == samples:
+                outcomes = [given for _, given in sorted(came.pop(which).items())]
+                yield from ((which, said) for said in _together(inquiries[which], outcomes))
+
+
+def estimate_cost(asked: Iterable[JudgeRequest | Unasked], model: Cached, samples: int) -> Estimate:
+    """What `judged` with the same arguments would ask, and about what for. Asks nothing."""
+    open_: dict[str, JudgeRequest] = {}
+    keys: set[str] = set()
+    for each in asked:
+        if isinstance(each, Unasked):
+            continue
+        for sample in range(samples):
+            key = each.sent.key(sample)
+            if key not in keys and not model.stored(each.sent, sample):
+                open_[key] = each
+            keys.add(key)
+    usages = [_usage(inquiry) for inquiry in open_.values()]
+    costs = [price(usage, model.name) for usage in usages]
+    usd = [cost.usd for cost in costs if cost is not None]
+    return Estimate(
+        calls=len(usages),
+        stored=len(keys) - len(usages),
+        input_tokens=sum(usage.input_tokens or 0 for usage in usages),
+        output_tokens=sum(usage.output_tokens or 0 for usage in usages),
+        by_size=len(usages),
+        usd=sum(usd) if len(usd) == len(usages) else None,
+    )
+
+
+def _usage(inquiry: JudgeRequest) -> Usage:
+    mode = inquiry.rubric.mode
+    steps = len(inquiry.places) if mode == "run" else 1
+    return Usage(
+        input_tokens=size(inquiry) // CHARACTERS_PER_TOKEN + 1,
+        output_tokens=_ANSWER_TOKENS[mode] * steps,
+    )
+
+
+def _together(inquiry: JudgeRequest, outcomes: Sequence[Outcome]) -> Generator[Judged, None, None]:
+    """The samples of an inquiry, for each of its places and, in mode `run`, for all of it."""
+    read = [_read(inquiry, outcome) for outcome in outcomes]
+    given = [found for found in read if isinstance(found, tuple)]
+    refused = tuple(found.why for found in read if isinstance(found, Refused))
+    missing = sum(found is None for found in read)
+    places: list[tuple[int | None, str]] = [(each.step, each.span) for each in inquiry.places]
+    if inquiry.rubric.mode == "run":
+        places.append((None, ""))
+    for step, span in places:
+        said = [mark for found in given for mark in found if mark.step == step]
+        shown = inquiry.exhibit if step is None or len(places) == 1 else None
+        left_out = ("it leaves the step out",) * (len(given) - len(said))
+        yield Judged(
+            step=step,
+            span=span,
+            samples=tuple(mark.value for mark in said if mark.value is not None),
+            items=_items(said),
+            goal=inquiry.goal,
+            refused=(*refused, *left_out),
+            missing=missing,
+            withheld=shown.withheld if shown else 0,
+            cut=shown.cut if shown else 0,
+        )
+
+
+def _read(inquiry: JudgeRequest, outcome: Outcome) -> tuple[Mark, ...] | Refused | None:
+    """None where there is no answer."""
+    match outcome:
+        case Answered():
+            return marks(inquiry, outcome.body)
+        case RequestRefused():
+            return Refused(f"the request was declined: {outcome.message}")
+        case OfflineMiss():
+            return None
+
+
+def _items(said: Sequence[Mark]) -> tuple[Item, ...]:
+    names = list(dict.fromkeys(name for mark in said for name in mark.said))
+    return tuple(_item(name, [mark.said[name] for mark in said]) for name in names)
+
+
+def _item(name: str, said: Sequence[Band | ItemMark]) -> Item:
+    if name == OVERALL:
+        scores = [each.score for each in said if isinstance(each, Band)]
+        middle = sum(scores) / len(scores)
+        nearest = min(said, key=lambda each: abs(getattr(each, "score", 0.0) - middle))
+        return Item(name=name, held=None, because=f"{band_word(middle)}: {_cited(nearest)}")
+    votes = [each.verdict for each in said if isinstance(each, ItemMark)]
+    yes, no = votes.count("yes"), votes.count("no")
+    held = None if yes == no else yes > no
+    if held is None and yes:
+        return Item(name=name, held=None, because=f"the samples disagree, {yes} yes, {no} no")
+    word = "not applicable" if held is None else "yes" if held else "no"
+    first = next(each for each in said if isinstance(each, ItemMark) and each.verdict == word)
+    return Item(name=name, held=held, because="" if held is None else _cited(first))
+
+
+def _cited(said: Band | ItemMark) -> str:
+    steps = ", ".join(map(str, said.steps))
+    return f"{' '.join(said.rationale.split())} [{steps}]"
+
+
+VERSION = BY
+NOTICE = "demo, rule-based: no model was asked; these are the rules' own scores, whatever the mode"
+
+
+def rule_judged(trace: Trace, mode: Mode) -> Iterator[Judged]:
+    """What the rules say of each step, and in mode `run` the share of yes over all of them."""
+    case = RuleContext(trace)
+    scores = rule_scores(case, findings(case))
+    for score in scores:
+        yield Judged(
+            step=score.step,
+            span=score.span or "",
+            samples=() if score.value is None else (score.value,),
+            items=score.items,
+            unasked="no item can be decided by rule" if score.value is None else None,
+        )
+    held = [item.held for score in scores for item in score.items if item.held is not None]
+    if mode == "run" and held:
+        yield Judged(step=None, samples=(sum(held) / len(held),))

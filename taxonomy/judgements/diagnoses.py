@@ -1,0 +1,128 @@
+"""What did the rules say of a trace, and which traces must they look at again?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct, structs
+
+from replay.store.handle import Store, now_ns
+from taxonomy.classes import FailureClass
+from taxonomy.findings import Diagnosis, Source, StepScore
+from taxonomy.judgements.scores import keep_scores
+
+ENGINE = "arc rules 5"
+"""Version of what writes diagnoses; another one makes them be written again."""
+
+
+def keep(
+    store: Store, diagnosis: Diagnosis, spans: Mapping[int, str], until_ns: int | None = None
+) -> None:
+    """Keep what the rules say of a trace, in place of what they said before.
+
+    `spans` gives the model span of each step, `until_ns` when a score that the candidates rest on
+    ceases to count: from then on the trace is undiagnosed. None: none ever does.
+    """
+    key = diagnosis.trace
+    first = diagnosis.candidates[0] if diagnosis.candidates else None
+    encode = msgspec.json.encode
+    with store.writing() as db:
+        db.execute("DELETE FROM suggestion WHERE trace = ? AND source = 'rule'", (key,))
+        db.execute("DELETE FROM score WHERE trace = ? AND source IN ('rule', 'import')", (key,))
+        db.executemany(
+            "INSERT INTO suggestion VALUES (?,?,?,?,?,?,?,?,?,'rule',?,?)",
+            [
+                (
+                    key,
+                    place,
+                    found.span or spans.get(found.step, ""),
+                    found.step,
+                    found.failure.value,
+                    found.sub,
+                    found.fault.value if found.fault else None,
+                    found.why,
+                    found.rule,
+                    found.confidence,
+                    encode(found.evidence).decode(),
+                )
+                for place, found in enumerate(diagnosis.findings)
+            ],
+        )
+        keep_scores(store, key, (_placed(score, spans) for score in diagnosis.scores))
+        db.execute(
+            "INSERT OR REPLACE INTO diagnosis (trace, content, engine, shape, why, why_step,"
+            " warnings, body, until_ns)"
+            " SELECT key, content, ?, ?, ?, ?, ?, ?, ? FROM trace WHERE key = ? AND complete",
+            (
+                ENGINE,
+                diagnosis.shape.value if diagnosis.shape else None,
+                first.why if first else None,
+                first.step if first else None,
+                encode(diagnosis.warnings).decode(),
+                encode(diagnosis).decode(),
+                until_ns,
+                key,
+            ),
+        )
+
+
+def _placed(score: StepScore, spans: Mapping[int, str]) -> StepScore:
+    """The score with the span of its step."""
+    if score.span is not None:
+        return score
+    return structs.replace(score, span=spans.get(score.step))
+
+
+def diagnosis(store: Store, trace: str, *, scores: bool = True) -> Diagnosis | None:
+    """What the rules said of a trace, None where they were not asked yet; with the `scores` of its
+    steps or, because a long run has very many, without."""
+    body = "body" if scores else "json_set(body, '$.scores', json('[]'))"
+    row = store.db.execute(f"SELECT {body} FROM diagnosis WHERE trace = ?", (trace,)).fetchone()
+    return None if row is None else msgspec.json.decode(row[0], type=Diagnosis)
+
+
+def undiagnosed(store: Store, at_ns: int | None = None) -> list[str]:
+    """Traces the rules have not seen as they are, or whose diagnosis rests on a score that counts
+    no more at `at_ns` (None: now), in the order of their import. Those that are live are looked
+    at when they are over."""
+    now = now_ns() if at_ns is None else at_ns
+    found = store.db.execute(
+        "SELECT t.key FROM trace t LEFT JOIN diagnosis d ON d.trace = t.key"
+        " WHERE t.complete AND coalesce(t.live_until_ns, 0) <= ?"
+        " AND (d.content IS NOT t.content OR d.engine IS NOT ? OR d.until_ns <= ?)"
+        " ORDER BY t.id",
+        (now, ENGINE, now),
+    )
+    return [row[0] for row in found]
+
+
+class Suggested(Struct, frozen=True, kw_only=True):
+    """A class that a rule or a judge suggests for a step."""
+
+    source: Source
+    by: str
+    step: int
+    failure: FailureClass
+    confidence: float | None
+    why: str
+
+
+def suggested(store: Store, trace: str) -> list[Suggested]:
+    """What rules and judges suggest of a trace, by source and step."""
+    found = store.db.execute(
+        "SELECT source, by, step, class, confidence, why FROM suggestion WHERE trace = ?"
+        " ORDER BY source, step, place",
+        (trace,),
+    )
+    return [
+        Suggested(
+            source=source,
+            by=by,
+            step=step,
+            failure=FailureClass(failure),
+            confidence=confidence,
+            why=why,
+        )
+        for source, by, step, failure, confidence, why in found
+    ]
