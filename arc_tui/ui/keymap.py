@@ -30,9 +30,6 @@ from textual.dom import DOMNode
 from textual.keys import KEY_NAME_REPLACEMENTS, KEY_TO_UNICODE_NAME, Keys
 from textual.screen import ModalScreen, Screen
 
-import arc_tui.experiments
-import arc_tui.features
-import arc_tui.ui
 from replay.errors import ArcError
 
 MODIFIERS = ("ctrl", "alt", "shift", "super", "hyper", "meta")
@@ -84,18 +81,19 @@ class Place(NamedTuple):
         return issubclass(self.cls, ModalScreen)
 
 
+ROOMS = ("arc_tui.ui", "arc_tui.experiments", "arc_tui.features")
+"""Where screens and widgets stand; named, not imported, because they know this module."""
+
+
 @cache
 def places() -> tuple[Place, ...]:
     """Everything that has keys."""
     found: dict[type[DOMNode], None] = {import_module("arc_tui.app").ArcApp: None}
-    names: list[str] = []
-    for package in (arc_tui.ui, arc_tui.experiments, arc_tui.features):
-        below = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        names += [each.name for each in below]
-    for name in names:
-        for each in vars(import_module(name)).values():
-            if isinstance(each, type) and issubclass(each, DOMNode):
-                found[each] = None
+    for room in ROOMS:
+        for below in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
+            for each in vars(import_module(below.name)).values():
+                if isinstance(each, type) and issubclass(each, DOMNode):
+                    found[each] = None
     return tuple(
         Place(cls, bindings)
         for cls in found
