@@ -411,7 +411,9 @@ def _tools(row: dict[str, Any], metadata: dict[str, Any]) -> list[Json]:
 
 def _tool(row: dict[str, Any], inputs: Json, outputs: Json) -> dict[str, Json]:
     """A tool's span is named after it, with a word for what it does before it, or none."""
-    return tool((word(row.get("name")) or "").rpartition(" ")[2], inputs, outputs)
+    name = word(row.get("name")) or ""
+    does, _, tool_name = name.partition(" ")
+    return tool(name if " " in tool_name else tool_name or does, inputs, outputs)
 
 
 def usage(row: dict[str, Any]) -> dict[str, Json]:

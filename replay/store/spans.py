@@ -78,16 +78,16 @@ _DERIVED = frozenset({"span", "cost_usd", "cost_source", "prices", "masked"})
 
 
 def brief(span: AnySpan) -> str:
-    """What a row of a list says of the span, yet to be cut: an answer's first line, a call's plain
-    values."""
+    """What a row of a list says of the span, yet to be masked and then cut to a line (a key may go
+    on in the next): the beginning of an answer, a call's plain values."""
     match span:
         case ModelCall():
-            return _cut(text(span.response.message)) if span.response.message else ""
+            return _begin(text(span.response.message)) if span.response.message else ""
         case ToolCall():
             if not isinstance(span.arguments, dict):
-                return _cut(span.arguments_raw or "")
+                return _begin(span.arguments_raw or "")
             values = filter(None, map(_word, span.arguments.values()))
-            return _cut(" ".join(values))
+            return _begin(" ".join(values))
         case AgentSpan() | Retrieval() | OtherSpan():
             return ""
 
@@ -111,7 +111,11 @@ def _word(value: Json) -> str:
     return str(value) if isinstance(value, (str, int, float)) else ""
 
 
-def _cut(said: str, width: int = _LOOKED_AT) -> str:
+def _begin(said: str) -> str:
+    return said.lstrip()[:_LOOKED_AT]
+
+
+def _cut(said: str, width: int) -> str:
     line = next((line.strip() for line in said.splitlines() if line.strip()), "")
     return line if len(line) <= width else line[: width - 1] + "…"
 
