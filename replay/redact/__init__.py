@@ -19,7 +19,17 @@ import msgspec
 
 from replay.redact.context import CONTEXT, COOKIES, KUBERNETES
 from replay.redact.rules import HEADERS, NONE, PAIRS, SECRET_DATA, Names, Policy, Rule, plain
-from replay.redact.text import Glance, View, escaped, every, joined, otherwise, unescaped, views
+from replay.redact.text import (
+    Glance,
+    View,
+    escaped,
+    every,
+    joined,
+    otherwise,
+    unescaped,
+    unquoted,
+    views,
+)
 from replay.redact.tokens import KEYS, NUMBERS, TOKENS, wrapped
 from replay.trace import Json
 
@@ -32,8 +42,8 @@ _CARDS = range(10**14, 10**16)
 _PASSES = 8
 """A mask may bare what stands beside it; so often a text is looked at again."""
 
-_BARE_RULES = (KUBERNETES, COOKIES, *KEYS, *TOKENS, *CONTEXT)
-_INSIDE, _SHAPED = Glance(_BARE_RULES), Glance(TOKENS)
+_BARE_RULES = (*KUBERNETES, COOKIES, *KEYS, *TOKENS, *CONTEXT)
+_INSIDE, _SHAPED, _DOCUMENTS = Glance(_BARE_RULES), Glance(TOKENS), Glance(KUBERNETES)
 RULES: tuple[Rule, ...] = (
     *_BARE_RULES,
     wrapped(lambda text: _INSIDE.rules(text.encode(), text.lower())),
@@ -95,6 +105,9 @@ class Redactor:
 
     def _through(self, text: str) -> str:
         """The text without the secrets that only another view of it shows."""
+        document = unquoted(text)
+        if document is not None:
+            text = self._seen(text, document, _DOCUMENTS)
         if not otherwise(text):
             return text
         for view in views(text):

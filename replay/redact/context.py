@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -395,22 +395,50 @@ def _secret_data(text: str) -> list[tuple[int, int]]:
     ]
 
 
-def _of_kubernetes(text: str, match: re.Match[str]) -> Span | None:
-    """A value in such a block."""
-    blocks = _secret_data(text)
+_OBJECT = re.compile(
+    r"\{(?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+\}"  # as deep as a Secret with its metadata
+)
+_JSON_KIND = re.compile(r'"kind"\s*:\s*"Secret"')
+_JSON_DATA = re.compile(r'"(?:data|stringData)"\s*:\s*\{(?P<lines>[^{}]*)\}')
+
+
+@lru_cache(2)
+def _json_data(text: str) -> list[tuple[int, int]]:
+    """As `_secret_data`, of objects of JSON that stand among other words."""
+    if _JSON_KIND.search(text) is None:
+        return []
+    return [
+        block.span("lines")
+        for each in _OBJECT.finditer(text)
+        if _JSON_KIND.search(text, each.start(), each.end()) is not None
+        for block in _JSON_DATA.finditer(text, each.start(), each.end())
+    ]
+
+
+def _within(text: str, match: re.Match[str], blocks: Sequence[tuple[int, int]]) -> Span | None:
+    """A value in one of these blocks."""
     at = bisect_right(blocks, (match.start(), len(text))) - 1
     return match.span("secret") if at >= 0 and match.start() < blocks[at][1] else None
 
 
-KUBERNETES = Rule(
-    "kubernetes_secret",
-    ("kind: ",),
-    re.compile(
-        r"(?m)^[ \t]+[\w.-]{1,253}:[ \t]+[\"']?"
-        r"(?P<secret>[^\s\"'|>&*{\[#][^\r\n\"']{3,})"
+KUBERNETES: tuple[Rule, ...] = (
+    Rule(
+        "kubernetes_secret",
+        ("kind: ",),
+        re.compile(
+            r"(?m)^[ \t]+[\w.-]{1,253}:[ \t]+[\"']?"
+            r"(?P<secret>[^\s\"'|>&*{\[#][^\r\n\"']{3,})"
+        ),
+        real,
+        extent=lambda text, match: _within(text, match, _secret_data(text)),
     ),
-    real,
-    extent=_of_kubernetes,
+    Rule(
+        "kubernetes_secret",
+        ('"kind"',),
+        re.compile(r'"[\w.-]{1,253}"\s*:\s*"(?P<secret>[^"\\]{4,})"'),
+        real,
+        extent=lambda text, match: _within(text, match, _json_data(text)),
+    ),
 )
 """Before all others, for a value that is masked parts the document."""
 

@@ -145,12 +145,14 @@ class View(NamedTuple):
     before: list[int]
     after: list[int]
     longer: list[int]
+    all_of_it: bool = False
 
     def written(self, start: int, end: int) -> tuple[int, int] | None:
-        """Where a part of it stands in the text as written; None where it is written so."""
+        """Where a part of it stands in the text as written; None where it is written so, unless
+        `all_of_it` counts."""
         first = start + self.longer[bisect_right(self.after, start)]
         last = end + self.longer[bisect_left(self.before, end)]
-        return (first, last) if last - first != end - start else None
+        return (first, last) if self.all_of_it or last - first != end - start else None
 
 
 def views(text: str) -> Iterator[View]:
@@ -159,6 +161,20 @@ def views(text: str) -> Iterator[View]:
         yield _view(text, ((match.span(), "") for match in _CODES.finditer(text)))
     if "%" in text and _PERCENT.search(text) is not None:
         yield _view(text, ((m.span(), chr(int(m[0][1:], 16))) for m in _ASCII.finditer(text)))
+
+
+_SIGN = re.compile(r"\\{1,63}(?P<sign>[n\"])")
+"""How a text that is quoted, once or more, writes the end of a line and a quote."""
+
+
+def unquoted(text: str) -> View | None:
+    """A document that stands quoted in the text, with its own lines and quotes: its rules find in
+    it what they know by its lines alone. None where no Secret of Kubernetes may be in one."""
+    if "\\" not in text or "Secret" not in text or "kind" not in text:
+        return None
+    signs = {"n": "\n", '"': '"'}
+    cuts = ((match.span(), signs[match["sign"]]) for match in _SIGN.finditer(text))
+    return _view(text, cuts)._replace(all_of_it=True)
 
 
 def joined(text: str) -> View | None:

@@ -23,7 +23,7 @@ from taxonomy.judgements.schema import open_ledger
 from tests.faults import Row, bugs, clipboard, hostile, outputs
 from tests.faults.outputs import Leak, value_at
 from tests.faults.planted import PLACES, bytes_of, plant
-from tests.faults.secrets import Planted, impersonal, is_of_document, look_alikes, personal, secrets
+from tests.faults.secrets import Planted, impersonal, look_alikes, personal, secrets
 from tests.hostile import SEEDS, Value, places, put
 
 Corpus = Callable[[], Iterable[Planted]]
@@ -131,10 +131,9 @@ def rows() -> Iterator[Row]:
         yield _row("no file has it", "other tools' databases", outputs.of_tools(Path(made)))
         yield _row("no message tells it", "files that break off", outputs.refused(Path(made), 9))
         kinds = f"a bug that met it, told in {len(bugs.KINDS)} ways: "
-        alone = [each for each in secrets() if not is_of_document(each)]
-        command = bugs.of_a_command(alone, Path(made) / "none.db")
+        command = bugs.of_a_command(secrets(), Path(made) / "none.db")
         yield _row("no message tells it", f"{kinds}by a command", command)
-        yield _row("no message tells it", f"{kinds}by the app", bugs.of_the_app(alone))
+        yield _row("no message tells it", f"{kinds}by the app", bugs.of_the_app(secrets()))
         yield from _left_by(Path(made) / "left", 6)
 
 

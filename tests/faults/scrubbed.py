@@ -44,7 +44,7 @@ from taxonomy.judgements.schema import open_ledger
 from tests.faults import Row
 from tests.faults.holdings import damage
 from tests.faults.planted import PLACES, bytes_of, plant
-from tests.faults.secrets import Planted, is_of_document, look_alikes, secrets
+from tests.faults.secrets import Planted, look_alikes, secrets
 from tests.messages_api import message, tool_use
 from tests.replay.locked_case import Fixed
 from tests.replay.locked_case import run as run_replay
@@ -77,7 +77,7 @@ def unmasked(store: Store) -> None:
 
 def planted(file: Path, runs: int, seed: int) -> tuple[list[Planted], list[str]]:
     """A database written without rules: (the secrets in it, what only looks like one)."""
-    corpus = [each for each in secrets() if _plain(each) and not is_of_document(each)]
+    corpus = [each for each in secrets() if _plain(each)]
     random.Random(seed).shuffle(corpus)
     pool, alike = cycle(corpus), cycle(look_alikes())
     used: list[Planted] = []

@@ -560,9 +560,3 @@ WRITTEN: tuple[str, ...] = (
     "rfc6265 says what the Set-Cookie header is",
 )
 """Code, prose and identifiers."""
-
-
-def is_of_document(planted: Planted) -> bool:
-    """Is it known only as part of a document? A value of a Kubernetes Secret is, and where the
-    document is quoted once more behind other words, as in a traceback, it is not recognised."""
-    return planted.name.startswith("secret of kubernetes")

@@ -120,9 +120,43 @@ def test_a_key_over_several_full_lines_is_masked_as_one() -> None:
     assert json.loads(REDACT.text(json.dumps({"k": lines}))) == {"k": REDACT.text(key)}
 
 
+YAML = "apiVersion: v1\nkind: {}\nstringData:\n  license: AGBeOuRRyZ9b25\n"
+OBJECT = json.dumps(
+    {"data": {"license": "AGBeOuRRyZ9b25="}, "kind": "{}", "metadata": {"name": "x"}}
+)
+
+
+@pytest.mark.parametrize("document", [YAML, OBJECT])
+@pytest.mark.parametrize("times", range(4))
+def test_a_secret_of_kubernetes_is_known_however_often_it_is_quoted(
+    document: str, times: int
+) -> None:
+    def quoted(kind: str) -> str:
+        text = document.replace("{}", kind)
+        for _ in range(times):
+            text = json.dumps(text)
+        return f"I say {text} and go on" if times else f"{text}\nand go on"
+
+    assert "AGBeOuRRyZ9b25" not in REDACT.text(quoted("Secret"))
+    assert REDACT.text(quoted("ConfigMap")) == quoted("ConfigMap")
+    said = f"KeyError: {quoted('Secret')!r}"
+    assert "AGBeOuRRyZ9b25" not in REDACT.text(said)
+
+
+def test_what_stands_beside_a_secret_of_kubernetes_stays() -> None:
+    other = OBJECT.replace("{}", "ConfigMap")
+    said = f"Both: {other}, {OBJECT.replace('{}', 'Secret')}."
+    masked = REDACT.text(said)
+    assert masked.startswith(f"Both: {other}, ")
+    assert masked_count(masked) == 1
+
+
 UNHURRIED = {
     "views": f"{'a1' * 40}\n%61\x1b[0mb",
     "yaml": "  kind: ConfigMap\n  data:\n    one: two\n",
+    "objects": '{"kind": "Secret", "data": {',
+    "closed objects": '{"kind": "Secret", "data": {}} ',
+    "quoted": 'kind: Secret\\n  a: \\"b\\" ',
     "dots": ".aB3dEf.aB3dEf" * 4,
     "base64": "QUJDREVG" * 50 + " ",
     "codes": "a\x1b[0m" * 9,
