@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from replay.trace import SourceScore
 from taxonomy.evidence.reading import Act, Turn, mutates
@@ -84,6 +84,8 @@ def rule_scores(case: RuleContext, found: Sequence[Finding]) -> tuple[StepScore,
     """
     named = _named(findings(case.unjudged()) if case.reading.passed else found)
     again, end = loop.repeated(case.reading), ending(case)
+    asked = [act for turn in case.reading.turns if not turn.observer for act in turn.acts]
+    garbled = {act.span.id for act in malformed.garbled(asked)}
     scores: dict[int, StepScore] = {}
     for turns in case.reading.threads.values():
         before: list[Act] = []
@@ -92,7 +94,7 @@ def rule_scores(case: RuleContext, found: Sequence[Finding]) -> tuple[StepScore,
             again.setdefault(act.span.id, f"{act.name} as at step {earlier.step}")
         for place, turn in enumerate(turns):
             items: tuple[Item, ...] = (
-                _fits(case, turn),
+                _fits(case, turn, garbled),
                 _grounded(case, turn),
                 _read(turns, place, again, end),
                 _verified(turns, place),
@@ -161,11 +163,11 @@ def _score(turn: Turn, items: tuple[Item, ...]) -> StepScore:
     )
 
 
-def _fits(case: RuleContext, turn: Turn) -> Item:
+def _fits(case: RuleContext, turn: Turn, garbled: Collection[str]) -> Item:
     """Each tool exists and takes its arguments; None where no reply and no schema tells."""
     verdicts: list[bool] = []
     for act in turn.acts:
-        why = absent(turn, act) or refusal(case, turn, act) or _garbled(act)
+        why = absent(turn, act) or refusal(case, turn, act) or _garbled(act, garbled)
         if why is not None:
             return Item(name=FITS, held=False, because=why)
         if act.reply.failed is not None:
@@ -186,10 +188,9 @@ def _grounded(case: RuleContext, turn: Turn) -> Item:
     return Item(name=GROUNDED, held=True if values else None)
 
 
-def _garbled(act: Act) -> str | None:
-    return (
-        f"{act.name or 'a call'} is called empty or garbled" if malformed.malformed(act) else None
-    )
+def _garbled(act: Act, garbled: Collection[str]) -> str | None:
+    bad = act.span.id in garbled or malformed.malformed(act)
+    return f"{act.name or 'a call'} is called empty or garbled" if bad else None
 
 
 def _read(turns: Sequence[Turn], place: int, again: Mapping[str, str], end: Ending | None) -> Item:

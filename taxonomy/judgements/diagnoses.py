@@ -12,7 +12,7 @@ from taxonomy.classes import FailureClass
 from taxonomy.findings import Diagnosis, Source, StepScore
 from taxonomy.judgements.scores import keep_scores
 
-ENGINE = "arc rules 5"
+ENGINE = "arc rules 6"
 """Version of what writes diagnoses; another one makes them be written again."""
 
 

@@ -106,6 +106,9 @@ def clashes(said: Diagnosis, run: Trace, errors: dict[int, int]) -> Iterator[str
             continue
         if held[found.step][denied_item]:
             yield f"step {found.step}: {found.why}, but {denied_item}"
+        for at in {each.step for each in found.evidence} if found.rule == malformed.NAME else ():
+            if at is not None and held[at][FITS]:
+                yield f"step {at}: cited as {found.why}, but {FITS}"
         if own[found.step].value == 1.0 and found.rule != gave_up.NAME:
             yield f"step {found.step}: {found.why}, but a score of 1"
     for candidate in said.candidates:
