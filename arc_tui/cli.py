@@ -1,5 +1,6 @@
 """What commands share: the database, its key, printing a view as text or JSON, live calls and
-limits."""
+limits.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Files into the database and what the rules say of them; supplements onto traces that lack
-them."""
+them.
+"""
 
 from __future__ import annotations
 

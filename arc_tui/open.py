@@ -1,5 +1,6 @@
 """`arc`, `arc FILE…`, `arc last`, `arc demo`: what is opened in the app, and the demo without
-one."""
+one.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """What is an answer expected to do? An expression about an action, read and tried.
 
-`tool=refund_order args.amount<=40 and not text~sorry`: fields, how they are compared, and
-with
-what, joined by `and`, `or`, `not` and brackets. As a detector, an answer that does not meet
-the
+`tool=refund_order args.amount<=40 and not text~sorry`: fields, how they are compared, and with
+what, joined by `and`, `or`, `not` and brackets. As a detector, an answer that does not meet the
 expectation is bad.
 """
 

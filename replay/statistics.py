@@ -1,7 +1,6 @@
 """Numbers about counts: intervals, tests, and how sure a difference is.
 
-Rates carry Wilson intervals; p values are Fisher's, corrected after Holm. Things that come
-in
+Rates carry Wilson intervals; p values are Fisher's, corrected after Holm. Things that come in
 groups (runs of one task) are counted by group, and a difference is tested within each.
 """
 

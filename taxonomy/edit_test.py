@@ -1,8 +1,8 @@
 """An edit tested on many runs: where is it tried, and what did it do?
 
 First the steps: of a failed run the step that broke, of other runs healthy steps drawn by a
-fixed
-seed. Then the reading of the answers: what became of each failure and of each healthy step.
+fixed seed. Then the reading of the answers: what became of each failure and of each healthy
+step.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """How often does each class of failure happen, whose is it, and do the sources agree on it?
 
-Counts are over runs, never over findings: a failed run counts once, by the most trusted
-source
+Counts are over runs, never over findings: a failed run counts once, by the most trusted source
 (person, judge, rule) and its earliest decisive step. Where two sources name a failure of one
-run,
-`compare` says how often they name the same.
+run, `compare` says how often they name the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How do the step scores of a run go, and which step does the article's vote name?
 
-The published shape and ours for runs of any length; then `find_break_point` of the article,
-made
+The published shape and ours for runs of any length; then `find_break_point` of the article, made
 total: it gives no step where nothing votes. Formulas: ARC article (000), "Trajectory".
 """
 

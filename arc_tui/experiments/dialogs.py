@@ -1,5 +1,4 @@
-"""Dialogs of screens that ask models: samples and order, files for what a source did not
-record."""
+"""Dialogs of screens that ask models: samples and order, files for what a source did not record."""
 
 from __future__ import annotations
 

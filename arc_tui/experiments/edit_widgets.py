@@ -1,5 +1,6 @@
 """The edit on screen: which text of the request, that text in an editor, and the diff of all
-changes."""
+changes.
+"""
 
 from __future__ import annotations
 

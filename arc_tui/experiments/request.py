@@ -1,5 +1,6 @@
 """What a person wants asked: of whom, how often, for how much, and what is expected of an
-answer."""
+answer.
+"""
 
 from __future__ import annotations
 

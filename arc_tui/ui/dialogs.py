@@ -1,5 +1,4 @@
-"""Questions: one line for the answer, choices above it, or both; a line to type a few words
-into.
+"""Questions: one line for the answer, choices above it, or both; a line to type a few words into.
 
 A question is asked until its answer can be read: nothing typed is lost over a slip.
 """

@@ -1,8 +1,7 @@
 """How does a number look, and how does foreign text reach a terminal? Pure functions.
 
-Amounts that are not wholly known are marked `≥`, `≤`, `≈`, or `–` for nothing at all. Text
-is cut,
-padded and wrapped by the cells a terminal shows, not by its length.
+Amounts that are not wholly known are marked `≥`, `≤`, `≈`, or `–` for nothing at all. Text is
+cut, padded and wrapped by the cells a terminal shows, not by its length.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """How words stand out: styles by name, each a look in the roles of the theme; heads and feet of
-screens."""
+screens.
+"""
 
 from __future__ import annotations
 

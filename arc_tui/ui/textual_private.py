@@ -1,8 +1,7 @@
 """All use of what Textual keeps private: keys typed ahead, and when style sheets are read.
 
-A key is handled once the effect of the one before it is there. Reading and applying sheets
-is most
-of what a screen costs to open.
+A key is handled once the effect of the one before it is there. Reading and applying sheets is
+most of what a screen costs to open.
 """
 
 from __future__ import annotations

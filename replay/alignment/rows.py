@@ -1,9 +1,7 @@
-"""Which step of one run answers to which of another, and from which row on do the two stay
-apart?
+"""Which step of one run answers to which of another, and from which row on do the two stay apart?
 
-Long runs are cut, so that only steps that can meet are weighed against each other. Calls
-that one
-run made together and the other one after the other are the same calls.
+Long runs are cut, so that only steps that can meet are weighed against each other. Calls that
+one run made together and the other one after the other are the same calls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Is what is stored still what was written, and can it be read?
 
 `arc verify`: every digest is derived again; what is kept beside the recordings (answers,
-replays,
-edits, judgements) is read; the database says its size, its mode, whether its pages hold
+replays, edits, judgements) is read; the database says its size, its mode, whether its pages hold
 together.
 """
 

@@ -1,5 +1,4 @@
-"""What counts when arguments are compared? Rules for places in the arguments of a tool, as
-data.
+"""What counts when arguments are compared? Rules for places in the arguments of a tool, as data.
 
 A path such as `items[*].id` names places in a value. A text may be read as a path or a date.
 """

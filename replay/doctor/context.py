@@ -1,5 +1,4 @@
-"""Where a check-up asks, and what: one model at one server, under one budget, every answer
-kept.
+"""Where a check-up asks, and what: one model at one server, under one budget, every answer kept.
 
 The requests are our own texts, nothing of any run.
 """

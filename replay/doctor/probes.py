@@ -1,5 +1,6 @@
 """The tries of a check-up: shapes of requests, thinking, what is counted and cheaper, and their
-outcome."""
+outcome.
+"""
 
 from __future__ import annotations
 

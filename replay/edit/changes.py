@@ -1,5 +1,6 @@
-"""What can be changed? The kinds of change, each in a few words, and the edit that lists some
-of them."""
+"""What can be changed? The kinds of change, each in a few words, and the edit that lists some of
+them.
+"""
 
 from __future__ import annotations
 

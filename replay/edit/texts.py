@@ -1,7 +1,6 @@
 """What do changes make of the system prompt, of one message, and of the tools?
 
-A unified diff is applied to the letter or refused with a sentence. Tools change as offered,
-as
+A unified diff is applied to the letter or refused with a sentence. Tools change as offered, as
 forced, and as called by name.
 """
 

@@ -1,9 +1,7 @@
-"""Where is an error put, which one, and how does the agent go on? Two answers, from the
-recording.
+"""Where is an error put, which one, and how does the agent go on? Two answers, from the recording.
 
-Deterministic: a run always gets the same error. It is put into the agent's requests, never
-into the
-recorded results.
+Deterministic: a run always gets the same error. It is put into the agent's requests, never into
+the recorded results.
 """
 
 from __future__ import annotations

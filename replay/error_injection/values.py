@@ -1,5 +1,6 @@
 """What is put in, as a value; what a wrong value looks like, and whether a text or a call holds
-one."""
+one.
+"""
 
 from __future__ import annotations
 

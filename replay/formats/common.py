@@ -1,9 +1,8 @@
-"""What formats share: fields of the right type, source words in ours, Python literals,
-LiteLLM's answers.
+"""What formats share: fields of the right type, source words in ours, Python literals, LiteLLM's
+answers.
 
 Stop reasons, times, token counts and ids become ours; a field of another type than it should
-have
-is taken for absent; literals are read, never run.
+have is taken for absent; literals are read, never run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What lies beside a trace: task, trial, outcome and check that the trace itself does not
-carry.
+"""What lies beside a trace: task, trial, outcome and check that the trace itself does not carry.
 
 `result.json`, rewards, rows of an `index.jsonl`, verifier output; for SWE-bench instances
-whether
-the patch was right.
+whether the patch was right.
 """
 
 from __future__ import annotations

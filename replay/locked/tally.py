@@ -1,5 +1,6 @@
 """What do the samples of a step say: how often each arm diverges, and what became of the
-failure?"""
+failure?
+"""
 
 from __future__ import annotations
 

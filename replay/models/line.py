@@ -1,8 +1,6 @@
-"""What all calls to one server share: the connection, the budget, retries, and how long to
-wait.
+"""What all calls to one server share: the connection, the budget, retries, and how long to wait.
 
-Several requests are under way at once; the event loop runs only while somebody waits for
-what it
+Several requests are under way at once; the event loop runs only while somebody waits for what it
 brings.
 """
 

@@ -1,9 +1,7 @@
-"""Who answers a request: one protocol, one module a model; and what is known before one is
-asked.
+"""Who answers a request: one protocol, one module a model; and what is known before one is asked.
 
-Which server is asked and under which name its answers are kept, what a whole answer is,
-where the
-prompt cache may end, and the kill file (`ARC_KILL`): where it is, nothing is asked.
+Which server is asked and under which name its answers are kept, what a whole answer is, where
+the prompt cache may end, and the kill file (`ARC_KILL`): where it is, nothing is asked.
 """
 
 from __future__ import annotations

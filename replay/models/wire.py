@@ -1,7 +1,6 @@
 """One exchange with a server of the Messages API, as a value: what came back, or how it broke.
 
-A stream of server-sent events is put together to the message it stands for; a failure that
-may
+A stream of server-sent events is put together to the message it stands for; a failure that may
 pass is told from a refusal.
 """
 

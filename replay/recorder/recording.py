@@ -1,5 +1,6 @@
 """A recording that is under way in this process: who is recorded, what was heard, where it is
-kept."""
+kept.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What a rule for secrets is, and the rules that people add to the built-in ones.
 
-The pieces that patterns are made of, what tells a secret from its like, names of fields
-whose value
-is never kept, and which patterns of a person are taken and why others are not.
+The pieces that patterns are made of, what tells a secret from its like, names of fields whose
+value is never kept, and which patterns of a person are taken and why others are not.
 """
 
 from __future__ import annotations

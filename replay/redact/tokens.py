@@ -1,5 +1,6 @@
 """Secrets with a shape of their own: keys by their makers' forms, private keys, numbers with a
-checksum."""
+checksum.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What models replied, kept for good by server and request key; batches that are under way;
-notes.
+"""What models replied, kept for good by server and request key; batches that are under way; notes.
 
 Notes are small values by name that are remembered between commands.
 """

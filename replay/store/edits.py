@@ -1,5 +1,6 @@
 """What users add: edits by their content, and supplements where a source was silent (`arc
-attach`)."""
+attach`).
+"""
 
 from __future__ import annotations
 

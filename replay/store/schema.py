@@ -1,7 +1,6 @@
 """The tables of a recorded run, as one named set of migrations.
 
-Sums over many traces are kept as traces come and go; one of them says which recording of a
-run
+Sums over many traces are kept as traces come and go; one of them says which recording of a run
 lists show.
 """
 

@@ -1,8 +1,7 @@
 """Where do labels, findings and people differ, worst first, and what was taken for what?
 
 Agreement of two people on the same runs bounds what any rule or judge can be held against. A
-small
-random sample of runs is offered for another look.
+small random sample of runs is offered for another look.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """May scores of this source be used without a person looking at each?
 
-A judge is approved for its scores or for a category of tasks where its
-agreement with people is high enough; approval ends after 30 days. People's scores need none.
+A judge is approved for its scores or for a category of tasks where its agreement with people is
+high enough; approval ends after 30 days. People's scores need none.
 """
 
 from __future__ import annotations

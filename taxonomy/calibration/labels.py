@@ -1,7 +1,6 @@
 """What was said of runs by others, and which trace and step does each label point at?
 
-Traces go by what others call them, steps by where they stand. A label may name a rubric item
-of
+Traces go by what others call them, steps by where they stand. A label may name a rubric item of
 the judge or of the rules.
 """
 

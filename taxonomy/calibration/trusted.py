@@ -1,5 +1,4 @@
-"""Which scores may be used without asking anyone? People's, and of a judge only what was
-approved.
+"""Which scores may be used without asking anyone? People's, and of a judge only what was approved.
 
 A set of a judge's scores is trusted, not trusted, expired, or was never checked.
 """

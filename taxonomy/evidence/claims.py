@@ -1,7 +1,6 @@
 """What does a text claim: a time, that something worked, how it stands, which lines a file has?
 
-Sentences are read for windows of time and words of success; dates and times as people and
-tools
+Sentences are read for windows of time and words of success; dates and times as people and tools
 write them become days, moments and spans; a patch claims the lines it keeps or takes away.
 """
 

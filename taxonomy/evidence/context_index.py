@@ -1,9 +1,7 @@
 """What had a run seen before a step, and where did a value first stand?
 
-`sources` lists the texts a run was shown, by whom and from which step on; `Index` finds a
-value
-among them: as a whole token, as a number in another spelling, within a longer text, or
-computed
+`sources` lists the texts a run was shown, by whom and from which step on; `Index` finds a value
+among them: as a whole token, as a number in another spelling, within a longer text, or computed
 from numbers that were shown.
 """
 

@@ -1,8 +1,6 @@
-"""A trace as the rules read it: each step with what was said, called, answered, and shown
-before.
+"""A trace as the rules read it: each step with what was said, called, answered, and shown before.
 
-A reading is made once a trace. What a speaker sees before it answers comes from people, from
-the
+A reading is made once a trace. What a speaker sees before it answers comes from people, from the
 harness, and in a group chat from the other speakers.
 """
 

@@ -1,8 +1,6 @@
-"""What did a tool give back: did the call fail, and what kind of failure does its text
-describe?
+"""What did a tool give back: did the call fail, and what kind of failure does its text describe?
 
-`RUNTIMES` is one table of how runtimes word a refusal: the kind of failure, whose words, and
-an
+`RUNTIMES` is one table of how runtimes word a refusal: the kind of failure, whose words, and an
 example of each.
 """
 

@@ -1,5 +1,6 @@
 """Which facts is a model asked about, and how much of a run depends on a field that a result
-showed?"""
+showed?
+"""
 
 from __future__ import annotations
 

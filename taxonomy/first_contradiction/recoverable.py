@@ -1,7 +1,6 @@
 """From which step on does a fix no longer save the run?
 
-The fix is made from the contradiction itself: the model is told what it had been shown. The
-run
+The fix is made from the contradiction itself: the model is told what it had been shown. The run
 goes on from each step with the fix; whether the fix takes the failure away is tested first.
 """
 

@@ -1,5 +1,4 @@
-"""What does a judge say of each step, over all samples? A model, or the rules in a judge's
-form."""
+"""What does a judge say of each step, over all samples? A model, or the rules in a judge's form."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What pruning and scrubbing a database do to judgements.
 
-Of recordings that go, the words of rules and judges go with them and the words of people
-stay.
+Of recordings that go, the words of rules and judges go with them and the words of people stay.
 Text from outside stands in what people write and what others quote.
 """
 

@@ -1,16 +1,12 @@
 """What speaks against a step: signals that it may be where the run broke.
 
-Each signal is a step, the feature it is one of, how strong it is, and a phrase; what a
-feature
+Each signal is a step, the feature it is one of, how strong it is, and a phrase; what a feature
 weighs is for `candidates` to say.
 
-A new fact is a number of two digits or more, or a name: a capitalised word that does not
-open a
+A new fact is a number of two digits or more, or a name: a capitalised word that does not open a
 sentence. It is new where no message, result or prompt before contains its word. Code is left
-out,
-and what a step reads out: the text of a page or a file behind the words that announce it. A
-new
-fact may be true: it only shows that the model spoke from memory.
+out, and what a step reads out: the text of a page or a file behind the words that announce it. A
+new fact may be true: it only shows that the model spoke from memory.
 
 A person objects by stepping in or in the next message.
 """

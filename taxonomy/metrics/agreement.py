@@ -1,7 +1,6 @@
 """How well do two raters agree, and does a stated confidence mean what it says?
 
-Takes pairs of values, knows nothing of traces: Pearson and Spearman correlation, Cohen's
-kappa,
+Takes pairs of values, knows nothing of traces: Pearson and Spearman correlation, Cohen's kappa,
 precision, recall and F1 with intervals, and reliability bins of (confidence, was it right)
 pairs.
 """

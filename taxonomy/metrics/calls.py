@@ -1,7 +1,6 @@
 """How much of a run is right: its calls and its plan against gold, its outcome, its goals.
 
-Functions take numbers, calls and names, not traces. Which calls made answer which gold calls
-is
+Functions take numbers, calls and names, not traces. Which calls made answer which gold calls is
 the largest pairing of two lists under an order. Formulas: article 001, "Tool-call F1".
 """
 

@@ -1,7 +1,6 @@
 """What a paraphrase test asks: paraphrases of a model, answers to them, and scores of a judge.
 
-Only answers on the recorded path can be judged, up to where it ends. Costs are estimated
-before
+Only answers on the recorded path can be judged, up to where it ends. Costs are estimated before
 the first call.
 """
 

@@ -1,8 +1,7 @@
 """A paraphrase of what a user asked: its text, who wrote it, and whether it may be tried.
 
 People write paraphrases down by task or by trace; the demo model has frames around the same
-words
-in place of them. What a paraphrase must keep is checked without a model.
+words in place of them. What a paraphrase must keep is checked without a model.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A probe as an edit: the one change, over the steps that are asked again.
 
-Some probes give the agent a summary in place of its history: by rule from the run's own
-words, or
-asked of a model.
+Some probes give the agent a summary in place of its history: by rule from the run's own words,
+or asked of a model.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Does the failure persist under the probe, or is it repaired? Said only where the samples
-tell.
+"""Does the failure persist under the probe, or is it repaired? Said only where the samples tell.
 
-Kept as the log of the article: date, task, symptom, probe, result, classification,
-intervention.
+Kept as the log of the article: date, task, symptom, probe, result, classification, intervention.
 """
 
 from __future__ import annotations

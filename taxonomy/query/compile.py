@@ -1,5 +1,4 @@
-"""Which runs does a question mean? Its tree as one condition in SQL, a function a kind of
-field."""
+"""Which runs does a question mean? Its tree as one condition in SQL, a function a kind of field."""
 
 from __future__ import annotations
 

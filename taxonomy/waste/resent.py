@@ -1,9 +1,7 @@
-"""Which tool results were sent again and again, at what cost, and did anything ever repeat
-them?
+"""Which tool results were sent again and again, at what cost, and did anything ever repeat them?
 
 A result's size in tokens is estimated where the source has none; it was used where anything
-later
-repeats a name, a number or a new word of it.
+later repeats a name, a number or a new word of it.
 """
 
 from __future__ import annotations

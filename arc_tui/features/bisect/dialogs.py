@@ -1,5 +1,4 @@
-"""What is to be searched, how it is asked, and what is expected of an answer: chosen in
-dialogs."""
+"""What is to be searched, how it is asked, and what is expected of an answer: chosen in dialogs."""
 
 from __future__ import annotations
 

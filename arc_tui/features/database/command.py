@@ -1,5 +1,6 @@
 """`arc db backup`, `encrypt`, `decrypt`, `rekey`, `scrub`: copies, keys, and today's rules for
-secrets."""
+secrets.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """`arc db recover`: what can still be read of a damaged database. `arc verify`: is it what was
-written?"""
+written?
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """`arc import` and `arc attach`: what comes into the database, and fields that were not
-understood."""
+understood.
+"""
 
 from __future__ import annotations
 

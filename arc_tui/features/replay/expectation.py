@@ -1,5 +1,6 @@
 """Does a step, or a whole run, do what is expected of it? `arc replay --expect` drains the
-views."""
+views.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Parts of the replay screen: dialogs for model, samples and edits, the limit, and the work
-behind it."""
+"""Parts of the replay screen: dialogs for model, samples and edits, the limit, and the work behind
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The figures of the runs that were asked for, of groups of them, and how long their calls
-took."""
+"""The figures of the runs that were asked for, of groups of them, and how long their calls took."""
 
 from __future__ import annotations
 

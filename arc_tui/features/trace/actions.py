@@ -1,5 +1,6 @@
 """What can be done from a run: copy a step, see what it rests on, run a probe, go to other
-screens."""
+screens.
+"""
 
 from __future__ import annotations
 

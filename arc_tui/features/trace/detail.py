@@ -1,5 +1,6 @@
 """The head of a run, the detail of one step in tabs, and the values of its calls with their
-origins."""
+origins.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Score, latency, tokens and cost over the steps, or over their time; the cursor in all of
-them.
+"""Score, latency, tokens and cost over the steps, or over their time; the cursor in all of them.
 
 Steps share columns where there are more of them than columns.
 """

@@ -1,7 +1,6 @@
 """The pages of a step's detail as documents: why, request, response, results, raw. Pure.
 
-Why: tags, findings with their evidence, signals, scores side by side, probes, origins,
-goals.
+Why: tags, findings with their evidence, signals, scores side by side, probes, origins, goals.
 """
 
 from __future__ import annotations

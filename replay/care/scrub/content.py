@@ -1,5 +1,4 @@
-"""Messages, contexts and sets of tools under today's rules; two that become the same become
-one.
+"""Messages, contexts and sets of tools under today's rules; two that become the same become one.
 
 Which digest became which is remembered in tables of one connection, in no memory.
 """

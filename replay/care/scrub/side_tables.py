@@ -1,5 +1,6 @@
 """What stands beside the recordings under today's rules: edits, supplements, answers, notes,
-replays."""
+replays.
+"""
 
 from __future__ import annotations
 

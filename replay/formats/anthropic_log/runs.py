@@ -1,5 +1,5 @@
-"""Which call goes on from which, which calls make one run, and which of its threads is each a
-step of?
+"""Which call goes on from which, which calls make one run, and which of its threads is each a step
+of?
 
 Two messages are the same words where their digests are equal.
 """

@@ -2,8 +2,7 @@
 
 A trajectory is one document, so it is held whole. It goes on in the file its
 `continued_trajectory_ref` names; the totals of a continuation include what came before. Sub-
-agents
-stand in the document itself (1.7), in files beside it, or next to it in a bundle
+agents stand in the document itself (1.7), in files beside it, or next to it in a bundle
 `{parent, child…}`. Files are looked for in the folder of the main one and nowhere else.
 """
 

@@ -1,15 +1,11 @@
-"""The steps of an ATIF document, put in order, and what each says, as messages of OpenAI's
-shape.
+"""The steps of an ATIF document, put in order, and what each says, as messages of OpenAI's shape.
 
-An agent step is mostly one model call, but not always. Harbor's converter for Claude Code
-writes
+An agent step is mostly one model call, but not always. Harbor's converter for Claude Code writes
 the text of an answer and each of its calls as steps of their own, the first of them with the
 metrics; and it appends calls that never got a result at the end, whenever they were made.
 
-`prompt_tokens` is the total, cache included; `cached_tokens` are those read from the cache,
-and
-what was written to it stands in `metrics.extra`. Metrics that are all zero are what
-converters
+`prompt_tokens` is the total, cache included; `cached_tokens` are those read from the cache, and
+what was written to it stands in `metrics.extra`. Metrics that are all zero are what converters
 write when they do not know. Token ids and log probabilities stay in the file.
 """
 

@@ -1,5 +1,4 @@
-"""Which lines of a Claude Code session make up one thread, in what order, and which are
-repeats?
+"""Which lines of a Claude Code session make up one thread, in what order, and which are repeats?
 
 Sessions repeat what was said before, here or in another session; a repeated line is context.
 """

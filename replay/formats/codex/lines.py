@@ -1,8 +1,7 @@
 """What does one line of a Codex rollout say: items of the Responses API, compactions, token
 counts?
 
-Items become messages of OpenAI's chat shape. The counts of a rollout run on and are given to
-the
+Items become messages of OpenAI's chat shape. The counts of a rollout run on and are given to the
 calls they are of.
 """
 

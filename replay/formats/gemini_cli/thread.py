@@ -1,5 +1,6 @@
 """The records of a Gemini CLI session told as spans, its contents as messages of OpenAI's chat
-shape."""
+shape.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What an Inspect log is made of: members of a zip, samples with their long lists, attachments,
 times.
 
-Members are unpacked one at a time, bounded and checked. A sample's long lists stay bytes
-until
+Members are unpacked one at a time, bounded and checked. A sample's long lists stay bytes until
 their turn; what stands elsewhere in it is put back where it is used.
 """
 

@@ -1,7 +1,7 @@
 """A `model` event of an Inspect log as a model call: request, answer, usage, cost, times.
 
-What each call was shown is kept as chains that share what calls have in common. A `model`
-event is decoded in one piece but for its long fields, which stay bytes.
+What each call was shown is kept as chains that share what calls have in common. A `model` event
+is decoded in one piece but for its long fields, which stay bytes.
 """
 
 from __future__ import annotations

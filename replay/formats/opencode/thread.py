@@ -1,5 +1,6 @@
 """The messages of an opencode session told as spans; its parts become messages of Anthropic's
-shape."""
+shape.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What an event of an OpenHands run comes to, whichever generation wrote it.
 
 Runtime events (before the SDK) are actions and the observations that answer them; SDK events
-each
-name their kind, and an action keeps the call it was made of.
+each name their kind, and an action keeps the call it was made of.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A model span's request and response beside their messages, and the tool calls it asked for.
 
 Model, tools, settings and figures; what each call was shown, as chains that share what calls
-have
-in common; which model call asked for which tool call, and what it was answered.
+have in common; which model call asked for which tool call, and what it was answered.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The messages of a model span: what it was shown and what it answered, OpenAI-shaped.
 
-Calls that a framework
-writes into messages (smolagents' `tool-call` and `tool-response` turns) are calls too.
+Calls that a framework writes into messages (smolagents' `tool-call` and `tool-response` turns)
+are calls too.
 """
 
 from __future__ import annotations

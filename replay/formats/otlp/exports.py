@@ -1,7 +1,6 @@
 """The records of a file in their order, whichever of OTLP's encodings it has.
 
-Also one export as it comes over the wire, which file of log records belongs to a file of
-spans,
+Also one export as it comes over the wire, which file of log records belongs to a file of spans,
 and where in a file each trace ends, so that it is put together as soon as it is whole.
 """
 

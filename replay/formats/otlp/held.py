@@ -1,8 +1,6 @@
-"""A span with what is known of it before its trace is put together, and where it waits until
-then.
+"""A span with what is known of it before its trace is put together, and where it waits until then.
 
-Spans of traces that are still being read are held in memory up to a budget, then in a
-temporary
+Spans of traces that are still being read are held in memory up to a budget, then in a temporary
 file.
 """
 

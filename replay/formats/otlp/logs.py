@@ -1,5 +1,6 @@
 """What stands beside spans: log records of calls, Claude Code's own telemetry, evaluations as
-scores."""
+scores.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The names that one thing has had in the GenAI conventions and other vendors' words; kinds of
-span."""
+span.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""OTLP's binary encoding: one message, or many with their lengths before them, record by
-record."""
+"""OTLP's binary encoding: one message, or many with their lengths before them, record by record."""
 
 from __future__ import annotations
 

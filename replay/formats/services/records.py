@@ -1,8 +1,7 @@
 """The records of a tracing service's export, by trace.
 
 Records of traces that are still being read are held in memory up to a budget, then in a
-temporary
-file.
+temporary file.
 """
 
 from __future__ import annotations

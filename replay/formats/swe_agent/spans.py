@@ -1,5 +1,6 @@
 """An attempt of SWE-agent told as spans: a model call a step with what it was shown, and its
-command."""
+command.
+"""
 
 from __future__ import annotations
 
