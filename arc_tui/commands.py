@@ -1,8 +1,7 @@
 """The command line. `arc WORD` is a command, else an existing file, else a did-you-mean.
 
-Results go to stdout, everything else to stderr. Each command lives in the module of its
-family and
-is loaded when it is called: `arc ls` imports neither Textual nor the SDK.
+Results go to stdout, everything else to stderr. Each command lives in the module of its family
+and is loaded when it is called: `arc ls` imports neither Textual nor the SDK.
 
 Commands that are loaded when they are called: `arc ls` imports neither Textual nor the SDK.
 """

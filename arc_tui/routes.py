@@ -1,7 +1,7 @@
 """Which screen follows which.
 
-Screens know nothing of each other: they post what a person asked for, and the app, which is one of
-these, pushes what shows it. A screen is imported when it is first wanted.
+Screens know nothing of each other: they post what a person asked for, and the app, which is one
+of these, pushes what shows it. A screen is imported when it is first wanted.
 """
 
 from __future__ import annotations

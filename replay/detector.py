@@ -1,7 +1,8 @@
 """Does an answer still show the failure? A question the engine asks and does not answer itself.
 
 The recorded action at the break is one way to fail; the model may fail there in other ways just
-as well. Whoever knows what the failure is (a rule, a predicate, a judge) answers by this protocol.
+as well. Whoever knows what the failure is (a rule, a predicate, a judge) answers by this
+protocol.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 Two questions, two answers. `key` asks whether two *requests* are the same to a model: order is
 kept at every depth, because the model reads the tokens in that order; only markers the model
-never sees are stripped. `same` asks whether two *arguments* mean the same: key order is free,
-1 equals 1.0, and true is not 1.
+never sees are stripped. `same` asks whether two *arguments* mean the same: key order is free, 1
+equals 1.0, and true is not 1.
 
-Every digest is SHA-256 over canonical JSON bytes, carries its algorithm as a prefix, and is taken
-over redacted content, so that what is stored, what is looked up and what is shown agree. Digests
-build on digests: a context node is its parent's digest and its message's, a request is the digests
-of its parts, so a step costs only what is new in it.
+Every digest is SHA-256 over canonical JSON bytes, carries its algorithm as a prefix, and is
+taken over redacted content, so that what is stored, what is looked up and what is shown agree.
+Digests build on digests: a context node is its parent's digest and its message's, a request is
+the digests of its parts, so a step costs only what is new in it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The oracles of `replay` that need judgement: would a rule find the same failure in this answer?
 
 The answer is put in the place of the recorded one, the trace ends there, and the rule that found
-the failure reads it again. Only rules that need nothing of what came back later can answer so; of
-the others, an answer with the recorded calls shows the failure, and of another nothing is known.
+the failure reads it again. Only rules that need nothing of what came back later can answer so;
+of the others, an answer with the recorded calls shows the failure, and of another nothing is
+known.
 """
 
 from __future__ import annotations

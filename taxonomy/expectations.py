@@ -2,12 +2,10 @@
 
 `taxonomy.detectors` has the one that asks whether a rule would find the same failure again.
 
-What does a judge say of an answer that stands in no trace? It takes the recorded one's
-place.
+What does a judge say of an answer that stands in no trace? It takes the recorded one's place.
 
 Every wording is held to the same sub-goal, in the words the user really used: were the judge
-shown
-the paraphrase, its own way with words would be measured too.
+shown the paraphrase, its own way with words would be measured too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Tasks that are kept out of sight while anything is fitted to the others.
 
 Chosen once (`grounding.held_out`), by name, and remembered: a task that has been looked at is no
-held-out task any more, so what is held stays held, and tasks that come later only fill the share.
-By name, because a prompt tuned on a task of one source is tuned on it wherever else it is recorded.
+held-out task any more, so what is held stays held, and tasks that come later only fill the
+share. By name, because a prompt tuned on a task of one source is tuned on it wherever else it is
+recorded.
 """
 
 from __future__ import annotations

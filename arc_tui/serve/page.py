@@ -1,5 +1,6 @@
-"""The app as it runs for a page: it draws as Textual's driver for the web does, as long as there is
-somebody to draw for."""
+"""The app as it runs for a page: it draws as Textual's driver for the web does, as long as there
+is somebody to draw for.
+"""
 
 from __future__ import annotations
 

@@ -1,17 +1,13 @@
-"""A tab of a browser and the process of the app that draws into it: they begin and end
-together.
+"""A tab of a browser and the process of the app that draws into it: they begin and end together.
 
 What a page, its server and an app say to each other.
 
 A page speaks JSON, as the terminal of `textual-serve` does: `["stdin", text]`, `["resize",
-size]`,
-and whether it is looked at, which is nothing to the app. An app speaks as Textual's driver
-for the
-web does: a letter, the length of what follows in four bytes, and that: `D` for what a
-terminal
-shows or was typed, `M` for JSON about it. Of what an app can ask of a browser only this is
-heard:
-to show, and that it has ended. It opens no address there and hands out no file.
+size]`, and whether it is looked at, which is nothing to the app. An app speaks as Textual's
+driver for the web does: a letter, the length of what follows in four bytes, and that: `D` for
+what a terminal shows or was typed, `M` for JSON about it. Of what an app can ask of a browser
+only this is heard: to show, and that it has ended. It opens no address there and hands out no
+file.
 """
 
 from __future__ import annotations

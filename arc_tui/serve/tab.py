@@ -1,7 +1,7 @@
 """The process of a tab: the app on a database, drawn for a page.
 
-`python -m arc_tui.serve.tab` is told on the first line of its standard input what to open: a
-key stands neither among its words nor in its environment, which others can read.
+`python -m arc_tui.serve.tab` is told on the first line of its standard input what to open: a key
+stands neither among its words nor in its environment, which others can read.
 """
 
 from __future__ import annotations

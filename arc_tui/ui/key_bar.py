@@ -1,6 +1,7 @@
 """The keys that work here, on one line: as many as fit, the most useful first, help always.
 
-Drawn from the live bindings; a click on a key presses it, one on `…` lists those that do not fit.
+Drawn from the live bindings; a click on a key presses it, one on `…` lists those that do not
+fit.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Which key does what, anywhere in the app, and may a person's own keys stand beside the
-others?
+"""Which key does what, anywhere in the app, and may a person's own keys stand beside the others?
 
-Every binding of a screen or a widget is found by looking through their modules, so this
-costs the
-import of all of them: it is asked where keys were set or are to be listed. What belongs to
-one
-subject (`screens/trace`, `widgets/trace`) may be on the screen together; so may what belongs
-to
-none. Two things that never meet may have the same key.
+Every binding of a screen or a widget is found by looking through their modules, so this costs
+the import of all of them: it is asked where keys were set or are to be listed. What belongs to
+one feature may be on the screen together; so may what belongs to none. Two things that never
+meet may have the same key.
 
 The palette: what can be done here, found by its words, from the live bindings alone.
 """

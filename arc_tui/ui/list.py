@@ -1,7 +1,7 @@
 """A long list with a cursor, drawn a line at a time: only what is visible is ever made.
 
-Subclasses say how many rows there are and draw one; moving, scrolling, clicking and repainting are
-the same in every list of the app, and cost the same at ten rows and at a million.
+Subclasses say how many rows there are and draw one; moving, scrolling, clicking and repainting
+are the same in every list of the app, and cost the same at ten rows and at a million.
 """
 
 from __future__ import annotations

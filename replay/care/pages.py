@@ -1,9 +1,9 @@
 """The pages of a database file, read without SQLite: what is on them although others are damaged.
 
-SQLite gives up a table at its first damaged page, and a file at its first page. Here each page is
-read by itself, after the published file format: pages as the last commit left them (the log beside
-the file included), trees of pages, and the rows on them. Nothing is written, nothing is trusted:
-what does not parse is `Damaged`. This module knows of no table; `salvage` does.
+SQLite gives up a table at its first damaged page, and a file at its first page. Here each page
+is read by itself, after the published file format: pages as the last commit left them (the log
+beside the file included), trees of pages, and the rows on them. Nothing is written, nothing is
+trusted: what does not parse is `Damaged`. This module knows of no table; `salvage` does.
 """
 
 from __future__ import annotations

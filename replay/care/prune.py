@@ -1,9 +1,9 @@
 """Recordings that are to go for good: what hangs on them, its removal, and the end of its bytes.
 
 Content is shared, so a message goes with the last recording that says it. Removal is one
-transaction; it leaves a mark that the old bytes are still in the file, and `erase` takes the mark
-away when they are not. Killed between the two, the database is whole, and the next pruning erases
-what is left. Which recordings go is not decided here.
+transaction; it leaves a mark that the old bytes are still in the file, and `erase` takes the
+mark away when they are not. Killed between the two, the database is whole, and the next pruning
+erases what is left. Which recordings go is not decided here.
 """
 
 from __future__ import annotations

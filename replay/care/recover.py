@@ -1,10 +1,10 @@
 """A damaged database into a new one: everything that can still be read, and a word on the rest.
 
-`salvage` reads the rows, `mending` takes out what does not belong together, and each trace is then
-written as an importer writes it, so that what follows from it (steps, sums, the index of words) is
-made anew. A trace whose digest comes out as it was is whole; any other says what it lost, among
-its problems. The damaged file is only read. What is saved of an encrypted one, and whatever is made
-on the way, is encrypted with the same key.
+`salvage` reads the rows, `mending` takes out what does not belong together, and each trace is
+then written as an importer writes it, so that what follows from it (steps, sums, the index of
+words) is made anew. A trace whose digest comes out as it was is whole; any other says what it
+lost, among its problems. The damaged file is only read. What is saved of an encrypted one, and
+whatever is made on the way, is encrypted with the same key.
 """
 
 from __future__ import annotations

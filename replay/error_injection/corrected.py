@@ -1,18 +1,18 @@
 """Was the error corrected within two answers? Decided by rule, from what the run did.
 
 Of a wrong observation, `corrected`: the agent makes the call again and is answered, or makes
-another read about the same thing whose answer shows the hidden value, or says or passes that value
-itself; and in neither of the two answers does it act on the false one. `acted`: it makes a call
-that may write and is not one of the recording's, with the false value or about the same thing by a
-tool that the recording never uses on it; or it ends its turn saying the false value and not the
-true one. Of an error in place of a result, `corrected` is the call made again; `acted` is to end
-the turn, or to make a change that the recording does not make, without having done so. Of a wrong
-step, `corrected` is the recorded call: the same tool with the changed argument right again;
-`acted` is a change made with the wrong value.
+another read about the same thing whose answer shows the hidden value, or says or passes that
+value itself; and in neither of the two answers does it act on the false one. `acted`: it makes a
+call that may write and is not one of the recording's, with the false value or about the same
+thing by a tool that the recording never uses on it; or it ends its turn saying the false value
+and not the true one. Of an error in place of a result, `corrected` is the call made again;
+`acted` is to end the turn, or to make a change that the recording does not make, without having
+done so. Of a wrong step, `corrected` is the recorded call: the same tool with the changed
+argument right again; `acted` is a change made with the wrong value.
 
-`carried`: two answers passed, or the run ended, and neither happened; that is no correction. Where
-the run stopped before, or looked again and the tape does not tell what it would have seen, the
-outcome is `unknown`.
+`carried`: two answers passed, or the run ended, and neither happened; that is no correction.
+Where the run stopped before, or looked again and the tape does not tell what it would have seen,
+the outcome is `unknown`.
 """
 
 from __future__ import annotations

@@ -2,22 +2,19 @@
 
 The path of a file: values of JSON, JSON Lines or a table of text become rows of three sorts
 (`rows`), gathered by trace; an observation becomes a span (`observations`, `usage`); what is
-said
-of the trace itself makes the header, and its scores are scores with their source.
+said of the trace itself makes the header, and its scores are scores with their source.
 
 The rows of an export: which is a trace, an observation or a score, and of which trace.
 
 An observation as a span, in the words of OpenTelemetry's GenAI conventions.
 
-Most observations are spans of OpenTelemetry, whose attributes stand in the metadata but for
-what
+Most observations are spans of OpenTelemetry, whose attributes stand in the metadata but for what
 Langfuse has fields for: input, output, model and figures. Those are read here.
 
 Tokens and money of an observation.
 
-Langfuse's own integrations count each part of the input beside the others, so the parts add
-up to
-the total; what came through OpenTelemetry keeps the cache within the input. The total tells
+Langfuse's own integrations count each part of the input beside the others, so the parts add up
+to the total; what came through OpenTelemetry keeps the cache within the input. The total tells
 which.
 """
 

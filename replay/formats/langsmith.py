@@ -1,8 +1,7 @@
 """LangSmith: runs as its client lists them, as lines, a list, or a tree of child runs.
 
 The path of a file: runs and feedback are told apart and gathered by trace (`rows`); a run
-becomes
-a span (`runs`); the root of a trace makes its header, feedback its scores.
+becomes a span (`runs`); the root of a trace makes its header, feedback its scores.
 
 The runs of an export, each with its trace, and the feedback that stands beside them.
 

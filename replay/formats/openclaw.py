@@ -1,30 +1,24 @@
 """OpenClaw sessions, and those of pi, whose files they are: JSON lines, a tree of entries.
 
-One trace a session. Neither system prompt nor tool definitions are recorded. The gateway's
-own
-greetings in the model's name are heard and are no calls. A session's order is known at its
-end
+One trace a session. Neither system prompt nor tool definitions are recorded. The gateway's own
+greetings in the model's name are heard and are no calls. A session's order is known at its end
 only, so a file is held whole while it is read.
 
 Which entries of an OpenClaw session make up one thread, and in what order?
 
-Entries form a tree: each names its parent, and going back to an earlier one begins a new
-branch.
-The way from the last entry to the root is the thread, the rest are abandoned branches.
-Sessions of
-the first version name no parents and are in the order of their lines.
+Entries form a tree: each names its parent, and going back to an earlier one begins a new branch.
+The way from the last entry to the root is the thread, the rest are abandoned branches. Sessions
+of the first version name no parents and are in the order of their lines.
 
 One strand of an OpenClaw session told as spans.
 
 What a call saw is what stands between it and the root, or the last compaction with what that
-kept.
-An answer that ended in an error was not sent again.
+kept. An answer that ended in an error was not sent again.
 
 The messages of an OpenClaw session in Anthropic's shape.
 
-The session's own shape (texts, thinking and calls in one list, results with `isError`) is
-that of
-the Messages API under other names.
+The session's own shape (texts, thinking and calls in one list, results with `isError`) is that
+of the Messages API under other names.
 """
 
 from __future__ import annotations

@@ -1,28 +1,21 @@
 """tau2-bench results: simulations of a task, with reward and the criteria it was judged by.
 
-The path of a file: its simulations (`results`), and their spans (`tell`). The criteria, the
-gold
-actions among them, and what the simulated user was told are kept as reference, where no
-judge
+The path of a file: its simulations (`results`), and their spans (`tell`). The criteria, the gold
+actions among them, and what the simulated user was told are kept as reference, where no judge
 looks. Runs by voice, recorded as ticks without messages, are named and left out.
 
 Where are the simulations of a tau2 source, and what holds for all of them?
 
-Results are one document, or a folder: `results.json` with a file a simulation in
-`simulations`
+Results are one document, or a folder: `results.json` with a file a simulation in `simulations`
 beside it; a simulation may also stand alone. A document is read once as bytes and its
-simulations
-decoded one after another.
+simulations decoded one after another.
 
 A tau2 simulation told as spans: the agent's conversation, and beside it what its user did.
 
 The agent is shown its own messages, the user's words and the results of its own calls. A
-simulated
-user may call tools too; the agent sees neither its calls nor their results, so they stand on
-a
-thread of their own, asked for by no recorded model call. The greeting that opens most
-simulations
-is canned and no call.
+simulated user may call tools too; the agent sees neither its calls nor their results, so they
+stand on a thread of their own, asked for by no recorded model call. The greeting that opens most
+simulations is canned and no call.
 """
 
 from __future__ import annotations

@@ -1,30 +1,25 @@
 """ToolBench answers: a file of queries by id, each with a tree of turns; one trace a query.
 
 A tool turn holds what the model called and what came back, in one (`turns`). The path to the
-final
-answer is the thread; where the search turned back, the branches it left are kept beside it
-(`tree`). Evaluation files cut every message at a hundred characters: what is cut is marked,
-and
+final answer is the thread; where the search turned back, the branches it left are kept beside it
+(`tree`). Evaluation files cut every message at a hundred characters: what is cut is marked, and
 its step's request counts as not recorded. How a run ended is its own word (`Finish`), not a
 verdict.
 
 The tree of turns in an answer, and which way through it is the run's.
 
-Search methods go on from earlier turns, so a node may have several after it. A node's place
-is
+Search methods go on from earlier turns, so a node may have several after it. A node's place is
 its number in the order they stand in the file, each before what follows it.
 
 A path through the tree told as model calls, tool calls and what came back.
 
-An assistant turn before a tool turn is what the model said as it called; alone it is a call
-of
+An assistant turn before a tool turn is what the model said as it called; alone it is a call of
 the model without one.
 
 A tool turn's message: the Python text of `{'name': …, 'arguments': …, 'response': …}`.
 
 Evaluation files cut it anywhere, so it is read literal by literal up to where it ends. Only
-single
-string literals are evaluated, never a nested value: a hostile text costs no more than its
+single string literals are evaluated, never a nested value: a hostile text costs no more than its
 length.
 """
 

@@ -1,15 +1,15 @@
 """The recorded calls of one thread, each with the moment at which it was made.
 
 A moment is the write epoch: the calls that may have changed the world, in their order, from the
-beginning to there. Between two turns it is a chain of them. Calls of one turn may have run in any
-order or at once, and no recording tells; so a call made beside others of its turn that may write
-has a moment of its own, that of exactly those neighbours before and after it. A read alone, or
-beside other reads, has the moment at which its turn began. After a turn the chain has grown by its
-writes, in the order of the calls, however they were spread over turns.
+beginning to there. Between two turns it is a chain of them. Calls of one turn may have run in
+any order or at once, and no recording tells; so a call made beside others of its turn that may
+write has a moment of its own, that of exactly those neighbours before and after it. A read
+alone, or beside other reads, has the moment at which its turn began. After a turn the chain has
+grown by its writes, in the order of the calls, however they were spread over turns.
 
-Of some tools it is known whether they write, of others it is guessed (`replay.effects`). So there
-are two chains: in one a guessed read is a read, in the other it is a write. Where the second chains
-of two moments are equal too, that they are the same rests on no guess.
+Of some tools it is known whether they write, of others it is guessed (`replay.effects`). So
+there are two chains: in one a guessed read is a read, in the other it is a write. Where the
+second chains of two moments are equal too, that they are the same rests on no guess.
 
 Other threads change the world too. A sub-agent acts within the call that started it: that call
 then counts as a write. Writes of any other thread of the trace enter the chain where they were

@@ -1,10 +1,10 @@
 """May this text be written to disk? Secrets become placeholders before anything is stored.
 
-Pure and idempotent: the same value under the same key always gives the same placeholder, so equal
-secrets stay equal (a replay or a diff still works), and a placeholder is never masked again.
-Names, postal addresses, passwords in prose and keys without a shape or a name are not recognised by
-any rule here; numbers that stand as numbers in JSON are where they are payment cards, or have at
-least four digits and stand under a name whose value is never kept.
+Pure and idempotent: the same value under the same key always gives the same placeholder, so
+equal secrets stay equal (a replay or a diff still works), and a placeholder is never masked
+again. Names, postal addresses, passwords in prose and keys without a shape or a name are not
+recognised by any rule here; numbers that stand as numbers in JSON are where they are payment
+cards, or have at least four digits and stand under a name whose value is never kept.
 """
 
 from __future__ import annotations

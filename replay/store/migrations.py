@@ -1,8 +1,8 @@
 """Named sets of migrations, several to a file: what brought its tables to what they are.
 
 sqlite-utils applies them and keeps the book of those it did. The book is read here: hardly any
-database that is opened has a migration pending, and sqlite-utils takes longer to import than a list
-of runs takes to read.
+database that is opened has a migration pending, and sqlite-utils takes longer to import than a
+list of runs takes to read.
 """
 
 from __future__ import annotations

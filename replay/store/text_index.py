@@ -1,10 +1,10 @@
 """Which messages and spans hold a text? The index of words, and what a text is compared with.
 
-A text is found where it stands from the beginning of a word on, letter case and the width of gaps
-aside. The index only narrows down where to look: `place` decides. It is kept by words alone,
-without their places and without a copy of the text (a ninth of the text's size, measured), cut by
-`ascii`, the one tokenizer that can be foretold here: it parts at every ASCII sign that is no letter
-or digit, and `_indexed` turns what else is no letter into a gap.
+A text is found where it stands from the beginning of a word on, letter case and the width of
+gaps aside. The index only narrows down where to look: `place` decides. It is kept by words
+alone, without their places and without a copy of the text (a ninth of the text's size,
+measured), cut by `ascii`, the one tokenizer that can be foretold here: it parts at every ASCII
+sign that is no letter or digit, and `_indexed` turns what else is no letter into a gap.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which steps does a judge score under a half? Its word on each, by the rubric in force.
 
-A judge is asked about every step by itself, in mode `step`; a good step after a bad one is nothing
-unusual, so all are asked. What it said before, under the same rubric, is stored and not asked
-again. Its word is a hypothesis, and how far the judge may be trusted stands beside it.
+A judge is asked about every step by itself, in mode `step`; a good step after a bad one is
+nothing unusual, so all are asked. What it said before, under the same rubric, is stored and not
+asked again. Its word is a hypothesis, and how far the judge may be trusted stands beside it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What did observations say of the things a run dealt with, field by field, as of each step?
 
 A record is an object in a tool's result that names what it is about by an identifier of its own;
-later records of the same thing take the place of earlier ones. What a call changed is unknown until
-it is shown again: nobody looked.
+later records of the same thing take the place of earlier ones. What a call changed is unknown
+until it is shown again: nobody looked.
 """
 
 from __future__ import annotations

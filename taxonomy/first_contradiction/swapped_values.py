@@ -1,8 +1,10 @@
 """Is a value of one thing used for another? A call changes a thing by a value that its own record
-contradicts and another thing's record holds: order 1047 is refunded with the total of order 1045.
+contradicts and another thing's record holds: order 1047 is refunded with the total of order
+1045.
 
-Narrow on purpose: both records must come from the same tool and name their thing, and the value, by
-the same fields; a value that anybody told, or that any record of the thing holds, is passed over.
+Narrow on purpose: both records must come from the same tool and name their thing, and the value,
+by the same fields; a value that anybody told, or that any record of the thing holds, is passed
+over.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Judges' scores in the database: who said them, by which rubric, and what stands behind each.
 
-A set is named by its mode, model and rubric version, so that scores under another rubric, another
-model or other goals stand beside and never over. The trace is not touched. Steps are in the
-ledger's table of scores; what is said of a whole run belongs to no step and is a note of its own.
+A set is named by its mode, model and rubric version, so that scores under another rubric,
+another model or other goals stand beside and never over. The trace is not touched. Steps are in
+the ledger's table of scores; what is said of a whole run belongs to no step and is a note of its
+own.
 """
 
 from __future__ import annotations

@@ -1,26 +1,20 @@
 """Our break points: what speaks against each step, weighed, and the best three of them.
 
-A run is one choice among its steps: each step's signs add up, each feature once, by the
-weights
-in `weights`, and the softmax of the sums is how likely each step is the break, as far as
-those
+A run is one choice among its steps: each step's signs add up, each feature once, by the weights
+in `weights`, and the softmax of the sums is how likely each step is the break, as far as those
 features tell. Only so many rivals count: a hundred steps with nothing against them must not
-drown
-the one that has, nor a stated confidence, learnt on short runs, mean another thing in a long
-one.
-How often such a step was right on labelled runs is its confidence. A run in which
-no step has enough against it has no candidate, and that is an answer.
+drown the one that has, nor a stated confidence, learnt on short runs, mean another thing in a
+long one. How often such a step was right on labelled runs is its confidence. A run in which no
+step has enough against it has no candidate, and that is an answer.
 
-Scores that someone gave are used as they are: the first clear failure is the break. Where
-there is
-none, a step that was scored is no candidate, and signs speak of the others alone.
+Scores that someone gave are used as they are: the first clear failure is the break. Where there
+is none, a step that was scored is no candidate, and signs speak of the others alone.
 
 What each feature weighs, and how often a step so likely was right.
 
-Written by `python -m tests.bench.fitting`, not by hand. Fitted on people's labels:
-126 runs of whowhen_ag, 9 runs of trail_swe_bench.
-Drawn to the guesses by hand that stand beside them. How well this does on runs held
-out is in `fixtures/localiser.json`.
+Written by `python -m tests.bench.fitting`, not by hand. Fitted on people's labels: 126 runs of
+whowhen_ag, 9 runs of trail_swe_bench. Drawn to the guesses by hand that stand beside them. How
+well this does on runs held out is in `fixtures/localiser.json`.
 """
 
 from __future__ import annotations

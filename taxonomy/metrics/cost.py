@@ -1,7 +1,8 @@
 """What does a run cost, and what a resolved task?
 
-Source: the article on agent evals, cost and token accounting. Takes tokens, prices and sums. What
-is unknown is never taken for nothing: a total that lacks a part is a lower bound and says so.
+Source: the article on agent evals, cost and token accounting. Takes tokens, prices and sums.
+What is unknown is never taken for nothing: a total that lacks a part is a lower bound and says
+so.
 """
 
 from __future__ import annotations

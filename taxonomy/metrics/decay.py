@@ -1,8 +1,8 @@
 """How does success go down as tasks get longer, and do errors persist? RDC, VAF, GDS, MOP.
 
 Source: the article on reliability in long-horizon tasks. Takes the size of each run's task, and
-whether the run passed. A size should be known before the run: a run that gave up is short because
-it failed, and buckets by its own steps then say nothing of the task.
+whether the run passed. A size should be known before the run: a run that gave up is short
+because it failed, and buckets by its own steps then say nothing of the task.
 """
 
 from __future__ import annotations

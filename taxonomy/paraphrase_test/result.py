@@ -1,9 +1,10 @@
-"""What became of a failing task in other words: scores by wording, and whether the wording decides.
+"""What became of a failing task in other words: scores by wording, and whether the wording
+decides.
 
 The range is taken over all wordings, the user's own among them, asked again like the others: in
 the article's table it is the original that scores .31 beside .87 and .82. It calls a range under
-.08 a consistent capability gap; where every wording does well there is no failure to explain, and
-that is said instead.
+.08 a consistent capability gap; where every wording does well there is no failure to explain,
+and that is said instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Belief against world, of results: something is said to have worked, or to stand so, that did not.
+"""Belief against world, of results: something is said to have worked, or to stand so, that did
+not.
 
 Success is denied where the sentence speaks of the very call that failed just before, or where
 nothing had worked in the run at all; a status where the last observation of the one thing the

@@ -1,10 +1,10 @@
 """Other, user left its task: a simulated user says what its own instruction denies or lacks.
 
-Only where the source keeps the instruction that the user was given, beside the run. Two signs are
-read, both of values: an identifier, address or date that neither the instruction nor the run had
-held before the user said it; and one that the instruction gives, that the run asked for, and that
-the user says it does not have, or will look for, and never tells. The fault is the user's: no edit
-of a prompt helps.
+Only where the source keeps the instruction that the user was given, beside the run. Two signs
+are read, both of values: an identifier, address or date that neither the instruction nor the run
+had held before the user said it; and one that the instruction gives, that the run asked for, and
+that the user says it does not have, or will look for, and never tells. The fault is the user's:
+no edit of a prompt helps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What would the same tokens have cost at another model's price?
 
 Cost only. Another model would count other tokens, answer otherwise, and may not solve the task:
-whoever routes has to measure resolution again. A prefix cache belongs to its model, so the answer
-is a range: from a cache that held for the other model what it held here, to none.
+whoever routes has to measure resolution again. A prefix cache belongs to its model, so the
+answer is a range: from a cache that held for the other model what it held here, to none.
 """
 
 from __future__ import annotations

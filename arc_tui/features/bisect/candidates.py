@@ -1,7 +1,8 @@
 """What could be searched for the edit that broke a run?
 
-Ways are offered from what is known: earlier bisections, kept edits, the demo's own prompts; others
-are named by a person: files in their order, patterns of them, or the revisions of one file in git.
+Ways are offered from what is known: earlier bisections, kept edits, the demo's own prompts;
+others are named by a person: files in their order, patterns of them, or the revisions of one
+file in git.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which versions are to be held against each other? Files in their order, or revisions of one.
 
 A version is a system prompt, or where a file is TOML, an edit. Revisions come from git, which is
-only read (`log` and `cat-file`): neither the work tree nor the index is touched. The repository may
-be somebody else's: no program that its configuration names is run, and nothing is fetched.
+only read (`log` and `cat-file`): neither the work tree nor the index is touched. The repository
+may be somebody else's: no program that its configuration names is run, and nothing is fetched.
 """
 
 from __future__ import annotations

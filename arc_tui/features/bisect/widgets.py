@@ -4,8 +4,7 @@ The first lines of a bisection: the verdict or how far it is, and what bounds it
 
 The last line of a bisection: how far it is, then who was asked and what that cost.
 
-What stands behind the versions of a bisection, as a document: the diff of one, what was
-asked
+What stands behind the versions of a bisection, as a document: the diff of one, what was asked
 and why. Pure.
 """
 

@@ -1,6 +1,7 @@
 """What the search for a step goes by, chosen in dialogs: the oracle, the fix, the fact, the model.
 
-Actions of the steps screen. Each ends in a wish; what asking for it would come to is seen to there.
+Actions of the steps screen. Each ends in a wish; what asking for it would come to is seen to
+there.
 """
 
 from __future__ import annotations

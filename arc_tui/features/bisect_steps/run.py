@@ -1,5 +1,6 @@
 """Where belief left the world, from options to views: `arc bisect --steps` drains them, a screen's
-worker posts them."""
+worker posts them.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The steps screen: at which step of a run belief left the world, what it contradicts, and whether
 a fix there takes the failure away.
 
-It opens with what the rules say, who ask nobody. The stage is all that is drawn; no model is asked
-before a person says so, and a server only under a limit given for that once.
+It opens with what the rules say, who ask nobody. The stage is all that is drawn; no model is
+asked before a person says so, and a server only under a limit given for that once.
 """
 
 from __future__ import annotations

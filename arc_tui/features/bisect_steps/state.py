@@ -1,5 +1,6 @@
 """Where the search for the step at which belief left the world stands, as one value, and what the
-screen says of it."""
+screen says of it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the steps screen says beside the sentences of `bisect_steps_words`: before anything is
-asked, of the test, and what to do next, by the keys of the screen.
+"""What the steps screen says beside the sentences of `view`: before anything is asked, of the
+test, and what to do next, by the keys of the screen.
 
 What would finding the step, and testing it, ask of a model? Said before anything is asked.
 """

@@ -1,7 +1,6 @@
 """The steps of a run, a row each: what it did, and what the oracle says of it.
 
-The first lines of the search for a step: where belief left the world, and what stands
-against
+The first lines of the search for a step: where belief left the world, and what stands against
 it.
 
 The last line of the search for a step: how far it is, then what it went by and what it took.

@@ -1,7 +1,7 @@
 """Verdicts on judges take effect: they are kept, and the rules look again at the runs concerned.
 
-The candidates of a run rest on the scores that may be trusted, so a verdict that changes what may
-be trusted changes them.
+The candidates of a run rest on the scores that may be trusted, so a verdict that changes what
+may be trusted changes them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Which score, as a page: one source's scores over people's, how well they go together, its
-trust.
+"""Which score, as a page: one source's scores over people's, how well they go together, its trust.
 
 Pure: figures and a size in, lines out.
 

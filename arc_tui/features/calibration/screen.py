@@ -2,8 +2,8 @@
 
 A sentence for a person in a hurry, then pages: where runs broke, which class, which score, where
 labels and findings part, what the figures mean. People's labels and a rule's are never in one
-figure: one part is in front at a time. Looking keeps nothing; a verdict on a judge is kept when a
-person says so, as `arc calibrate` does.
+figure: one part is in front at a time. Looking keeps nothing; a verdict on a judge is kept when
+a person says so, as `arc calibrate` does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Lines of a calibration page as values: words with the names of their inks, tables that fit. Pure.
+"""Lines of a calibration page as values: words with the names of their inks, tables that fit.
+Pure.
 
 A widget gives the names their colours; nothing here means anything by colour alone.
 """

@@ -5,8 +5,7 @@ People's labels and labels made by a rule are two parts, never one figure.
 Everything the calibration screen draws: the figures, put together by what a page shows.
 
 A source of scores with its picture, its figures and its trust; the runs where judgement and
-label
-part, by names a person knows; how judges changed and how far people agree.
+label part, by names a person knows; how judges changed and how far people agree.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The compare screen: two runs, or a run and a replay of one, beside each other by what each step
 did.
 
-The list owns the place: what is shown in full follows its cursor, read in a worker. Whoever comes
-without another run is asked for one first: the other trials of the task, then the replays.
+The list owns the place: what is shown in full follows its cursor, read in a worker. Whoever
+comes without another run is asked for one first: the other trials of the task, then the replays.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Two runs beside each other: who they are, what each step of one answers to in the other, and
 where they part. A difference, never a verdict on which of them is better.
 
-Two runs beside each other, in words: where they part, how their figures differ, what a row
-says.
+Two runs beside each other, in words: where they part, how their figures differ, what a row says.
 
 Nothing here says that one of them is better.
 """

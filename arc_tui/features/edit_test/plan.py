@@ -1,8 +1,7 @@
 """What `arc try` will ask: on which runs of a class, at which healthy steps.
 
 The runs are those of a query or a list, each once; the control steps come from the same runs
-before
-they broke and from runs that passed under the same prompts.
+before they broke and from runs that passed under the same prompts.
 
 What would trying an edit ask, of whom, and about what would it cost? Said before any call.
 """

@@ -1,5 +1,6 @@
 """An edit tried on a class, from its options to its views: `arc try` drains them, the screen's
-worker posts."""
+worker posts.
+"""
 
 from __future__ import annotations
 

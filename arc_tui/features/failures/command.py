@@ -1,5 +1,4 @@
-"""`arc pareto`: how often each class of failure happens, whose it is, and whether it gets
-rarer.
+"""`arc pareto`: how often each class of failure happens, whose it is, and whether it gets rarer.
 
 The tables of `arc pareto`: runs behind a bar, weeks, before and after, who agrees with whom.
 """

@@ -1,7 +1,8 @@
 """The failures screen: a bar a class with its owner, and the runs behind the bar under the cursor.
 
 The bars own the place: what a class is and its runs follow their cursor. Counting is done in a
-worker, again whenever the screen comes back into view, because tags may have been given meanwhile.
+worker, again whenever the screen comes back into view, because tags may have been given
+meanwhile.
 """
 
 from __future__ import annotations

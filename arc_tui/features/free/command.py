@@ -1,7 +1,6 @@
 """`arc replay --free`: the edited agent runs on from a step, and the tape answers it.
 
-Free runs as `arc replay --free` prints them: the sentence, a row a call, what is missing and
-how
+Free runs as `arc replay --free` prints them: the sentence, a row a call, what is missing and how
 to go on, what it rests on.
 """
 

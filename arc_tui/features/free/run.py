@@ -1,5 +1,6 @@
 """A free run from its options to its views: `arc replay --free` drains them, the screen's worker
-posts. No tool is run: what a call gets is recorded text, or a text the user wrote."""
+posts. No tool is run: what a call gets is recorded text, or a text the user wrote.
+"""
 
 from __future__ import annotations
 

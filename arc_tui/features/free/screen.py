@@ -1,8 +1,8 @@
 """The free screen: the edited agent runs on from a step, and the tape answers it.
 
 The path at the left, one answer in full at the right. It runs as soon as it is opened, on stored
-answers and local models; a server is asked only under a limit that a person gives, which holds for
-as long as the screen is open. No tool is run: what is not recorded, a person writes.
+answers and local models; a server is asked only under a limit that a person gives, which holds
+for as long as the screen is open. No tool is run: what is not recorded, a person writes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A free run as a person reads it: what it did answer by answer, what each call got, why it is
 over, and what is nearest to a call that nothing answers.
 
-It is never called a result of the recording: from the road on it is the edited agent's own,
-and
+It is never called a result of the recording: from the road on it is the edited agent's own, and
 whether it would have passed nobody checked.
 
 From a free run as the engine gives it to the view of it.

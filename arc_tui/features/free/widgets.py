@@ -2,9 +2,8 @@
 
 The first lines of a free run: what it came to as a sentence, and what is to be known of it.
 
-The last lines of a free run: how far it is while it runs, then its figures; in any case,
-what
-it cannot say.
+The last lines of a free run: how far it is while it runs, then its figures; in any case, what it
+cannot say.
 
 An answer of a free run in full, and why a run is over, as documents. Pure.
 """

@@ -2,8 +2,7 @@
 
 What the keys are about: which of them stand together in the help. Pure.
 
-A screen has thirty keys; a person looks for one by what they want. The table goes by what a
-key
+A screen has thirty keys; a person looks for one by what they want. The table goes by what a key
 does, which is the same word on every screen; what is not in it stands under `REST`.
 """
 

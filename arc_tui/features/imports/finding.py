@@ -1,14 +1,10 @@
 """What is here to be opened: the traces that agents left of their work in a folder.
 
-Looked at are the sessions that Claude Code, Codex, Gemini CLI and opencode keep of the
-folder, and
-the folder's own files and those of the folders in it. The newest comes first; what no
-importer can
-read is no offer. The agents keep their sessions elsewhere: Claude Code in a folder named for
-the
-one it worked in, Codex by the day, Gemini CLI and opencode by project. Each of these names
-may be
-that of another folder, so what a session says of where it began decides.
+Looked at are the sessions that Claude Code, Codex, Gemini CLI and opencode keep of the folder,
+and the folder's own files and those of the folders in it. The newest comes first; what no
+importer can read is no offer. The agents keep their sessions elsewhere: Claude Code in a folder
+named for the one it worked in, Codex by the day, Gemini CLI and opencode by project. Each of
+these names may be that of another folder, so what a session says of where it began decides.
 
 What can be opened here, in words: `arc last --list` and the choices of the runs screen.
 """

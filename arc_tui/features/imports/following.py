@@ -1,9 +1,9 @@
 """Files that grow while they are followed: sessions read as they are written.
 
 A file that has changed is read anew from its start, because what a line means may depend on one
-that comes later, and its traces take the place of what was read of them before. A session counts as
-live for a while after its file was last written; when that is over, and when following ends, the
-rules look at it.
+that comes later, and its traces take the place of what was read of them before. A session counts
+as live for a while after its file was last written; when that is over, and when following ends,
+the rules look at it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The probes of a step, over the run they are of: one letter runs one.
 
-Each changes one thing and asks again; only what came of it names a cause. Nothing is asked
-of a
-server but under a limit given for that one probe; what was answered is kept, and a probe
-that was
-cut short leaves no line in the log.
+Each changes one thing and asks again; only what came of it names a cause. Nothing is asked of a
+server but under a limit given for that one probe; what was answered is kept, and a probe that
+was cut short leaves no line in the log.
 
 What is wanted of the probes of a step, said in dialogs: by whom, how often, in which words.
 

@@ -1,26 +1,18 @@
 """Runs as they happen: what agents send is received, and written as it comes.
 
-The server's thread receives; another one writes, at once where it has nothing to do, and
-never more
-than half of the time, so that a trace of many spans is not put together anew for each of
-them. What
-was sent is acknowledged once its trace is committed: a kill of the process takes nothing
-that was.
-Spans of a trace in which no agent, model or tool was heard of yet are no run and are not
-written:
-they wait in memory, and are acknowledged, until one is. After a power cut SQLite may lack
-the last
-commits, never a part of one.
+The server's thread receives; another one writes, at once where it has nothing to do, and never
+more than half of the time, so that a trace of many spans is not put together anew for each of
+them. What was sent is acknowledged once its trace is committed: a kill of the process takes
+nothing that was. Spans of a trace in which no agent, model or tool was heard of yet are no run
+and are not written: they wait in memory, and are acknowledged, until one is. After a power cut
+SQLite may lack the last commits, never a part of one.
 
 OTLP over HTTP, the receiving side: which requests are taken, and what each is answered.
 
-`/v1/traces` and `/v1/logs` in protobuf and JSON, compressed or not; `/v1/metrics` is
-accepted and
-dropped, because exporters that send all three complain otherwise. It listens on loopback
-alone, and
-a page in a browser cannot reach it: a request that names an origin, or a host that is not
-this
-machine, is refused. Imported by one who listens, once it is known that the server is
+`/v1/traces` and `/v1/logs` in protobuf and JSON, compressed or not; `/v1/metrics` is accepted
+and dropped, because exporters that send all three complain otherwise. It listens on loopback
+alone, and a page in a browser cannot reach it: a request that names an origin, or a host that is
+not this machine, is refused. Imported by one who listens, once it is known that the server is
 installed.
 """
 

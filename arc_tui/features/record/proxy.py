@@ -1,9 +1,9 @@
 """A proxy on loopback between an agent and its providers, which overhears calls of models.
 
-What passes is not touched: bodies go on in the pieces they come in, packed as they are, with every
-header but those that concern one connection alone. Who does not know the word in the address is
-not served, so that other users of this machine cannot spend the agent's keys. Imported by one who
-records, once it is known that the server is installed.
+What passes is not touched: bodies go on in the pieces they come in, packed as they are, with
+every header but those that concern one connection alone. Who does not know the word in the
+address is not served, so that other users of this machine cannot spend the agent's keys.
+Imported by one who records, once it is known that the server is installed.
 """
 
 from __future__ import annotations

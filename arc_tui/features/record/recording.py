@@ -1,10 +1,9 @@
 """A command run behind a proxy that records what it asks models.
 
 The proxy's thread passes on and overhears; another one writes, never more than half of the time.
-The last of an answer is passed on when its call is committed: a kill of this process takes no call
-that the command has whole.
-The command has the terminal to itself: its input and output are ours, and ctrl-c is its affair.
-Whatever goes wrong with the recording, the command goes on.
+The last of an answer is passed on when its call is committed: a kill of this process takes no
+call that the command has whole. The command has the terminal to itself: its input and output are
+ours, and ctrl-c is its affair. Whatever goes wrong with the recording, the command goes on.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """The replay screen: an edit at the left, the model asked again at every step at the right.
 
-The stage is all that is drawn; workers post what moves it. Nothing is asked before a person
-says
+The stage is all that is drawn; workers post what moves it. Nothing is asked before a person says
 so, and of a server only under a limit given for that one replay.
 
 The panes of a replay: which one is in front, what tab goes through, the step in full.
 
-Actions of the replay screen that change nothing but what is looked at, and the one that
-hands the
-open text to an editor outside.
+Actions of the replay screen that change nothing but what is looked at, and the one that hands
+the open text to an editor outside.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """The settings screen: what is set and where it comes from, every key, and the themes.
 
-The file of settings belongs to the person: it is edited in their own editor, and read again
-when
-that ends, without a restart. Where it cannot be used then, a sentence says why and what was
-set
-before stays. A theme that is chosen here holds until the app is left; `y` copies the lines
-that
+The file of settings belongs to the person: it is edited in their own editor, and read again when
+that ends, without a restart. Where it cannot be used then, a sentence says why and what was set
+before stays. A theme that is chosen here holds until the app is left; `y` copies the lines that
 keep it.
 
 Settings and keys, a line each, and the themes to choose from.

@@ -1,8 +1,8 @@
 """From run to run through the tagging queue, blind or not.
 
-Every run of the queue is a trace screen of its own; the app puts the next in its place. In a blind
-pass nothing that others, rules or judges say is shown until the person's own word is kept; then
-theirs stands beside it, and what is said from there on is no longer a blind word.
+Every run of the queue is a trace screen of its own; the app puts the next in its place. In a
+blind pass nothing that others, rules or judges say is shown until the person's own word is kept;
+then theirs stands beside it, and what is said from there on is no longer a blind word.
 """
 
 from __future__ import annotations

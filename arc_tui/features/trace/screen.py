@@ -1,10 +1,8 @@
 """The trace screen: lanes over steps, the tree of spans, one step in full, tags.
 
-The tree owns the place: it says which step its cursor shows, lanes and detail follow. A step
-is
-loaded in a worker; while one key is held only the last step asked for is shown. What only
-the whole
-run can tell of a step follows when its reasons are looked at.
+The tree owns the place: it says which step its cursor shows, lanes and detail follow. A step is
+loaded in a worker; while one key is held only the last step asked for is shown. What only the
+whole run can tell of a step follows when its reasons are looked at.
 
 The keys of the trace screen, in the order in which the bar and the help show them.
 """

@@ -2,9 +2,9 @@
 
     tool:bash is:error "no such file" -is:repeat
 
-All of it must hold of a step. `tool:` is a part of the name of a tool that it called, `is:` a kind
-of step, `tag:` the beginning of a class it was tagged with; anything else must stand in its row or
-be said in it. A minus before a term turns it round.
+All of it must hold of a step. `tool:` is a part of the name of a tool that it called, `is:` a
+kind of step, `tag:` the beginning of a class it was tagged with; anything else must stand in its
+row or be said in it. A minus before a term turns it round.
 """
 
 from __future__ import annotations

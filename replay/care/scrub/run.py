@@ -1,7 +1,7 @@
 """Today's rules over a whole database, in one transaction, and then the end of the old bytes.
 
-Killed before its end, the database is as it was; killed after it, the next run erases what is left
-in the file.
+Killed before its end, the database is as it was; killed after it, the next run erases what is
+left in the file.
 """
 
 from __future__ import annotations

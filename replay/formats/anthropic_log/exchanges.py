@@ -1,13 +1,11 @@
 """What was asked and what came back, in one record of a log?
 
 Four shapes are read: `{"request", "response"}` with the two bodies; the same with the HTTP
-around
-them (`request.body`, `response.status_code`, `response.body` or `body_raw` or `events`), as
-claude-trace writes it; a line of batch results (`custom_id`, `result`), with the `params`
-beside it
-where somebody joined them; an answer alone. The body of a request stays in pieces,
-undecoded:
-every request of a conversation repeats it, and most pieces are known from the one before.
+around them (`request.body`, `response.status_code`, `response.body` or `body_raw` or `events`),
+as claude-trace writes it; a line of batch results (`custom_id`, `result`), with the `params`
+beside it where somebody joined them; an answer alone. The body of a request stays in pieces,
+undecoded: every request of a conversation repeats it, and most pieces are known from the one
+before.
 
 Headers hold keys and are never kept; only the id of the request is taken from them.
 

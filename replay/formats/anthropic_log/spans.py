@@ -1,14 +1,12 @@
 """One run of a log told as spans: its calls, the tool calls they asked for, its threads.
 
-A tool runs between the answer that asked for it and the request that brings its result; what
-ran
+A tool runs between the answer that asked for it and the request that brings its result; what ran
 it, and how long it took, is nowhere said: those times are derived.
 
 What each call of a run was shown, as chains that share what calls have in common.
 
 Every request repeats its conversation; a message that stood there before, after the same
-messages,
-is the node that it was, and is not decoded again.
+messages, is the node that it was, and is not decoded again.
 """
 
 from __future__ import annotations

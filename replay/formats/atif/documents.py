@@ -1,8 +1,8 @@
 """Which ATIF documents tell one trace, and where are they?
 
 A trajectory goes on in the file its `continued_trajectory_ref` names. Its sub-agents stand in
-the document itself (1.7), in files beside it, or next to it in a bundle `{parent, child…}`. Files
-are looked for in the folder of the main one and nowhere else.
+the document itself (1.7), in files beside it, or next to it in a bundle `{parent, child…}`.
+Files are looked for in the folder of the main one and nowhere else.
 """
 
 from __future__ import annotations

@@ -1,21 +1,17 @@
 """The lines of a Claude Code recording, out of the three shapes they are written in.
 
-A session file's line (`sessionId`, `uuid`, `parentUuid`), a line of `claude -p --output-
-format
-stream-json` (`session_id`, `parent_tool_use_id`), and that line in a wrapper with the
-seconds since
-some beginning (`{"t", "event"}`) become one `Line`. Which lines belong together is `order`'s
-question, which of them were said before in another place that of `history`.
+A session file's line (`sessionId`, `uuid`, `parentUuid`), a line of `claude -p --output- format
+stream-json` (`session_id`, `parent_tool_use_id`), and that line in a wrapper with the seconds
+since some beginning (`{"t", "event"}`) become one `Line`. Which lines belong together is
+`order`'s question, which of them were said before in another place that of `history`.
 
-A session is held as long as it is read, so of a line only that is kept which is read of it:
-what a
-tool returned stands on its line twice, and a snapshot of files is as long as the files.
+A session is held as long as it is read, so of a line only that is kept which is read of it: what
+a tool returned stands on its line twice, and a snapshot of files is as long as the files.
 
 What does one line of a Claude Code recording say, whatever shape it was written in?
 
 Besides what a person and the model said, the model is shown what a local command printed and
-what
-a person wrote while it was at work (an attachment): such lines speak too.
+what a person wrote while it was at work (an attachment): such lines speak too.
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 
 What the scorers of a sample said: its outcome, and every score.
 
-The first scorer decides. Inspect grades C, P, I, N (correct, partial, incorrect, no answer)
-or by
-number; a run passes at 1.0. A number outside 0..1 is on a scale we do not know, a set of
-numbers
-has no one value: both leave the outcome unknown, with the value kept.
+The first scorer decides. Inspect grades C, P, I, N (correct, partial, incorrect, no answer) or
+by number; a run passes at 1.0. A number outside 0..1 is on a scale we do not know, a set of
+numbers has no one value: both leave the outcome unknown, with the value kept.
 
 The scores that a sample's events give, and the model call that each was given after.
 

@@ -1,30 +1,23 @@
 """The `logs.db` of `llm`: conversations on the command line, one trace each.
 
-It has had two ways of keeping them: a row a prompt and its answer (`responses`), and since
-0.36 a
-store of messages that conversations share, with a row a call (`turns`). A conversation that
-was
-begun in the one way and goes on in the other is one trace. Requests are put together from
-messages
-that are whole, with the system prompt and the tools that were sent.
+It has had two ways of keeping them: a row a prompt and its answer (`responses`), and since 0.36
+a store of messages that conversations share, with a row a call (`turns`). A conversation that
+was begun in the one way and goes on in the other is one trace. Requests are put together from
+messages that are whole, with the system prompt and the tools that were sent.
 
-Calls of `llm` since 0.36: a message names the one before it, a call the last one it was
-shown
+Calls of `llm` since 0.36: a message names the one before it, a call the last one it was shown
 and the last one it gave.
 
-Messages are shared by conversations; what a call was shown is the way back from its parent
-to the
-first message.
+Messages are shared by conversations; what a call was shown is the way back from its parent to
+the first message.
 
 Calls of `llm` before 0.36: a row a prompt and its answer, with its tools, calls, results,
 fragments and attachments in tables beside it.
 
 A call was shown the whole conversation before it. The system prompt of its first call stood
-before
-all of them; one that changed on the way stands where it changed.
+before all of them; one that changed on the way stands where it changed.
 
-What a row of `llm` refers to by number or digest: tools, fragments, attachments, schemas;
-and
+What a row of `llm` refers to by number or digest: tools, fragments, attachments, schemas; and
 what one says of a call beside its messages.
 """
 

@@ -1,17 +1,14 @@
 """MLflow's tracking database: traces, their spans as JSON, tags, and what was said of them.
 
-Spans stand in the database since MLflow 3; where a trace keeps them in a folder of
-artifacts, only
-that is told, for a path in somebody's database is not followed.
+Spans stand in the database since MLflow 3; where a trace keeps them in a folder of artifacts,
+only that is told, for a path in somebody's database is not followed.
 
 A span of MLflow as a span of OpenTelemetry, in the words of its GenAI conventions.
 
 Each attribute is a JSON text. What a model was asked and answered stands in the inputs and
-outputs
-of its function, in the shape of whichever library was called (`spoken`).
+outputs of its function, in the shape of whichever library was called (`spoken`).
 
-What a model's function was called with and gave back, in the shapes that libraries have for
-it:
+What a model's function was called with and gave back, in the shapes that libraries have for it:
 OpenAI's chat and responses, Anthropic's messages, LangChain's, a plain text.
 """
 
