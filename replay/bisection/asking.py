@@ -6,11 +6,14 @@ import math
 from collections.abc import Generator, Iterable, Sequence
 
 from replay.bisection.counts import RETRIES, Counts
-from replay.bisection.rounds import Outcome, Round, Settings, Spent, Steps, Why
+from replay.bisection.rounds import CHECKS, Outcome, Round, Settings, Spent, Steps, Why
 
 SIDES = (6, 12, 20)
 """Samples of each of two versions that are held against each other: at first, and where that leaves
 it open whether they differ."""
+
+AGAIN = (2, 3, 4, 6, 8, 12, 16, 20)
+"""The same for the two sides of a boundary that seems to be there."""
 
 
 class Asking:
@@ -31,7 +34,7 @@ class Asking:
             raise Spent
         wishes = tuple(self.counts.wish(version) for version in versions[:left])
         outcomes = yield Round(why=why, wishes=wishes)
-        self.counts.add(wishes, outcomes)
+        self.counts.add(wishes, outcomes, check=why in CHECKS)
 
     def fill(self, why: Why, versions: Iterable[int], level: int) -> Steps:
         """Bring each version to `level` judged samples; of those that cannot be judged, a few more
@@ -47,10 +50,10 @@ class Asking:
             again -= 1
 
     def separate(
-        self, why: Why, better: int, worse: int
+        self, why: Why, better: int, worse: int, levels: Sequence[int]
     ) -> Generator[Round, Sequence[Outcome], float]:
         """How likely `worse` is the worse one, both sampled until that is plain."""
-        for level in SIDES:
+        for level in levels:
             yield from self.fill(why, (better, worse), level)
             likely = self.counts.likely_worse(better, worse)
             if self.sure([likely]) or self.sure([1 - likely]):

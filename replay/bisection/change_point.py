@@ -39,6 +39,12 @@ class Tally:
         self.bad[version] += bad
         self.n[version] += n
 
+    def __add__(self, other: Tally) -> Tally:
+        whole = self.copy()
+        for version, (bad, n) in enumerate(zip(other.bad, other.n, strict=True)):
+            whole.add(version, bad, n)
+        return whole
+
     def __len__(self) -> int:
         return len(self.n)
 
@@ -76,11 +82,13 @@ def log_beta(bad: float, n: float) -> float:
     return math.lgamma(PRIOR + bad) + math.lgamma(PRIOR + good) - math.lgamma(2 * PRIOR + n)
 
 
-def next_versions(tally: Tally, many: int, apart: Collection[int] = ()) -> list[int]:
+def next_versions(
+    tally: Tally, many: int, apart: Collection[int] = (), enough: float = 1.0
+) -> list[int]:
     """Which versions to sample next, `many` at once, without those `apart`.
 
     Each is the one whose answer is expected to leave the least entropy; the next is picked as if
-    it had given its expected answer.
+    it had given its expected answer, and none where one place of the change is then `enough`.
     """
     believed = tally.copy()
     picked = []
@@ -88,9 +96,11 @@ def next_versions(tally: Tally, many: int, apart: Collection[int] = ()) -> list[
         choice = _best(believed, apart)
         if choice is None:
             break
-        version, expected = choice
-        believed.add(version, expected)
+        version, share = choice
+        believed.add(version, share)
         picked.append(version)
+        if max(posterior(believed)[1:]) >= enough:
+            break
     return picked
 
 
@@ -125,6 +135,13 @@ def _rates(tally: Tally) -> list[Rates]:
         for bad_before, n_before in _before(tally)
     )
     return [Rates(same, same), *split]
+
+
+def expected(tally: Tally, boundary: int | None, version: int) -> float:
+    """How likely a sample of the version is bad, by what its side of the boundary showed."""
+    at = len(tally) if boundary is None else boundary
+    side = slice(0, at) if version < at else slice(at, None)
+    return _rate(sum(tally.bad[side]), sum(tally.n[side]))
 
 
 def _rate(bad: float, n: float) -> float:

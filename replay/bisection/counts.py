@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from replay.bisection.change_point import Tally, log_beta, posterior
+from replay.bisection.change_point import Tally, posterior
 from replay.bisection.result import Found, Seen, Status
 from replay.bisection.rounds import Outcome, Wish
 from replay.statistics import greater_probability
@@ -15,13 +15,15 @@ RETRIES = 2
 
 
 class Counts:
-    """The samples of so many versions, the oldest first. `samples` and `rounds` count them all."""
+    """The samples of so many versions, the oldest first. `samples` and `rounds` count them all,
+    `checks` the samples that checked what the others found."""
 
     def __init__(self, versions: int) -> None:
         self.versions = range(versions)
         self.last = versions - 1
         self.tally = Tally(versions)
         self.samples = 0
+        self.checks = 0
         self.rounds = 0
         self._censored = [0] * versions
         self._taken = [0] * versions
@@ -31,9 +33,10 @@ class Counts:
         self._taken[version] += 1
         return Wish(version, self._taken[version] - 1)
 
-    def add(self, wishes: Sequence[Wish], outcomes: Sequence[Outcome]) -> None:
+    def add(self, wishes: Sequence[Wish], outcomes: Sequence[Outcome], *, check: bool) -> None:
         """A round that was answered."""
         self.samples += len(wishes)
+        self.checks += len(wishes) if check else 0
         self.rounds += 1
         for wish, bad in zip(wishes, outcomes, strict=True):
             if bad is None:
@@ -69,45 +72,49 @@ class Counts:
             high += 1
         return tuple(range(low, high + 1))
 
-    def boundary(self) -> int:
-        """The likeliest first bad version, the first of those no sample can tell from it."""
-        return self.among(posterior(self.tally))[0]
+    def named(self) -> tuple[int, ...]:
+        """`among`, by all samples so far."""
+        return self.among(posterior(self.tally))
+
+    def confidence(self) -> float:
+        """How likely the change is among the versions that would be named."""
+        likely = posterior(self.tally)
+        return math.fsum(likely[c] for c in self.among(likely))
+
+    def told(self) -> list[int]:
+        """The versions that gave something to judge, or were not asked yet."""
+        mute = self.mute()
+        return [version for version in self.versions if version not in mute]
 
     def worse(self) -> bool:
         """Are the versions after the likeliest change the worse ones?"""
-        boundary = self.boundary()
-        before = self._side(range(boundary))
-        after = self._side(range(boundary, self.last + 1))
+        boundary = min(self.named())
+        before, after = self._side(range(boundary)), self._side(range(boundary, self.last + 1))
         return after[0] * before[1] > before[0] * after[1]
-
-    def misfit(self, version: int, boundary: int) -> float:
-        """How many times likelier a version's samples are under a rate of their own."""
-        low, high = (0, boundary) if version < boundary else (boundary, self.last + 1)
-        bad, n = self.tally.bad[version], self.tally.n[version]
-        others = self._side(v for v in range(low, high) if v != version)
-        if not n or not others[1]:
-            return 0.0
-        apart = log_beta(bad, n) + log_beta(*others) - log_beta(0, 0)
-        return math.exp(apart - log_beta(bad + others[0], n + others[1]))
 
     def _side(self, versions: Iterable[int]) -> tuple[float, float]:
         """(bad, n) of these versions together."""
         tally, versions = self.tally, tuple(versions)
         return sum(tally.bad[v] for v in versions), sum(tally.n[v] for v in versions)
 
+    def seen(self, tally: Tally | None = None) -> tuple[Seen, ...]:
+        """The samples by version; of a `tally`, only its own."""
+        tally = tally or self.tally
+        counts = zip(tally.bad, tally.n, self._censored, strict=True)
+        return tuple(Seen(bad=round(bad), n=round(n), censored=lost) for bad, n, lost in counts)
+
     def found(
         self,
         status: Status,
+        among: tuple[int, ...],
         *,
-        samples: int | None = None,
-        verified: bool | None = None,
-        misfits: tuple[int, ...] = (),
+        again: tuple[Seen, Seen] | None,
+        verified: bool | None,
+        several: float | None,
+        misfits: tuple[int, ...],
     ) -> Found:
-        """What a search came to; `samples` of them were the search's, the rest its checks'."""
+        """What a search came to."""
         likely = posterior(self.tally)
-        among = self.among(likely) if status in ("found", "budget") else ()
-        searched = self.samples if samples is None else samples
-        counts = zip(self.tally.bad, self.tally.n, self._censored, strict=True)
         return Found(
             status=status,
             first_bad=max(among, key=lambda c: likely[c]) if among else None,
@@ -115,10 +122,12 @@ class Counts:
             confidence=math.fsum(likely[c] for c in among),
             likely=tuple(likely),
             worse=self.likely_worse(0, self.last),
-            seen=tuple(Seen(bad=round(bad), n=round(n), censored=lost) for bad, n, lost in counts),
-            samples=searched,
-            more=self.samples - searched,
+            seen=self.seen(),
+            samples=self.samples - self.checks,
+            more=self.checks,
             rounds=self.rounds,
             verified=verified,
+            again=again,
+            several=several,
             misfits=misfits,
         )

@@ -16,13 +16,17 @@ from replay.bisection.search import search
 
 BEFORE, AFTER = 0.1, 0.8
 _TRIES = 8
+_VERSIONS = 512
+"""Of all tries together: one of many versions takes long, and says as much."""
 
 
 def of_versions(versions: int, settings: Settings) -> int:
     """The mean number of samples over a few places of the change, checks included."""
 
+    tries = max(2, min(_TRIES, _VERSIONS // versions))
+
     def tried(number: int) -> int:
-        first_bad = 1 + number * (versions - 1) // _TRIES
+        first_bad = 1 + number * (versions - 1) // tries
 
         def bad(wish: Wish) -> bool:
             rate = AFTER if wish.version >= first_bad else BEFORE
@@ -30,7 +34,7 @@ def of_versions(versions: int, settings: Settings) -> int:
 
         return _wanted(search(versions, settings), bad)
 
-    return _mean(tried)
+    return _mean(tried, tries)
 
 
 def of_hunks(many: int, settings: Settings) -> int:
@@ -48,8 +52,8 @@ def of_hunks(many: int, settings: Settings) -> int:
     return _mean(tried)
 
 
-def _mean(tried: Callable[[int], int]) -> int:
-    return round(sum(map(tried, range(_TRIES))) / _TRIES)
+def _mean(tried: Callable[[int], int], tries: int = _TRIES) -> int:
+    return round(sum(map(tried, range(tries))) / tries)
 
 
 def _drawn(*about: int) -> float:

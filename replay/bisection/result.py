@@ -26,9 +26,11 @@ class Found(Struct, frozen=True, kw_only=True):
     `among` are the versions that cannot be told apart from it, itself included (a version that
     gives no answer leaves two). `confidence` is the posterior of `among`; `likely[c]` that of
     version `c`, `likely[0]` that nothing changed. `worse` is how likely the last version is worse
-    than the first, by the samples of these two alone; `verified`
-    whether fresh samples of the two neighbours said the same, None where they were not asked.
-    `samples` counts those of the search, `more` those of its checks.
+    than the first, by the samples of these two alone. `again` are fresh samples of the versions on
+    both sides of the boundary, `verified` whether they said the same, None where they were not
+    asked. `several` is how likely there are other boundaries, None where that is no question; of
+    `non-monotone` only a boundary that was verified is named, and `misfits` are the versions that
+    it does not explain. `samples` counts those of the search, `more` those of its checks.
     """
 
     status: Status
@@ -42,4 +44,6 @@ class Found(Struct, frozen=True, kw_only=True):
     more: int
     rounds: int
     verified: bool | None = None
+    again: tuple[Seen, Seen] | None = None
+    several: float | None = None
     misfits: tuple[int, ...] = ()

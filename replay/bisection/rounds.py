@@ -26,6 +26,9 @@ expected to leave the least open. `any change?`: do the ends differ at all? `far
 change must explain them too. `all`: it does not, so every version is looked at. `fresh`: do new
 samples of both neighbours say the same?"""
 
+CHECKS: frozenset[Why] = frozenset({"far from it", "all", "fresh"})
+"""What checks an answer that the others found."""
+
 
 class Round(Struct, frozen=True, kw_only=True):
     """The samples that are wanted next, and what for."""

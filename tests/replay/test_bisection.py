@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from replay.bisection.change_point import NO_CHANGE, Tally, next_versions, posterior
+from replay.bisection.checks import ALONE, far, others
 from replay.bisection.result import Found
 from replay.bisection.rounds import Outcome, Round, Settings, Spent, Wish
 from replay.bisection.search import search
@@ -31,9 +32,13 @@ def noisy(first_bad: int, good: float, bad: float, seed: int) -> Answer:
 
     def answer(wish: Wish) -> bool:
         rate = bad if wish.version >= first_bad else good
-        return random.Random(f"{seed} {wish.version} {wish.sample}").random() < rate
+        return drawn(seed, wish) < rate
 
     return answer
+
+
+def drawn(seed: int, wish: Wish) -> float:
+    return random.Random(f"{seed} {wish.version} {wish.sample}").random()
 
 
 class TestChangePoint:
@@ -65,12 +70,95 @@ class TestChangePoint:
         assert len(set(next_versions(tally, 4))) >= 3
 
 
+class TestOthers:
+    """What a history of three changes is held against: each as likely as another."""
+
+    def test_without_a_sample_away_from_the_boundary_others_are_as_likely_as_not(self) -> None:
+        found = others(Tally(16), 8)
+        assert 0.3 < found.likely < 0.7
+        assert (found.apart[7], found.apart[8]) == (0, 0), "there the boundary would move"
+        assert (found.apart[0], found.apart[15]) == (0, 0), "the ends are what is searched between"
+
+    def test_samples_of_every_version_rule_them_out(self) -> None:
+        tally = Tally(16)
+        for version in range(16):
+            tally.add(version, 4.0 * (version >= 8), 4)
+        assert others(tally, 8).likely < 0.001
+
+    def test_a_version_that_acts_as_the_other_side_is_named(self) -> None:
+        tally = Tally(16)
+        for version in range(16):
+            tally.add(version, 4.0 * (version >= 8 and version != 12), 4)
+        found = others(tally, 8)
+        assert found.likely > 0.99
+        assert found.misfits == (12,)
+        assert far(tally, 8, 1, (), ALONE) == [12]
+
+    def test_a_version_that_gave_nothing_is_passed_over(self) -> None:
+        found = others(Tally(16), 8, mute={11, 12})
+        assert found.apart[11] == found.apart[12] == 0
+        assert not set(far(Tally(16), 8, 4, {11, 12}, ALONE)) & {11, 12}
+
+    @pytest.mark.parametrize("versions", [2, 3])
+    def test_so_few_versions_leave_no_place_for_others(self, versions: int) -> None:
+        assert others(Tally(versions), 1).likely == 0
+
+
 class TestSearch:
     @pytest.mark.parametrize("first_bad", [1, 2, 7, 15])
     def test_without_noise_it_names_the_version_in_a_few_samples(self, first_bad: int) -> None:
         found = run(16, lambda wish: wish.version >= first_bad, Settings(at_once=1))
         assert (found.status, found.first_bad, found.verified) == ("found", first_bad, True)
         assert found.samples <= 14
+        assert found.several is not None
+        assert found.several <= ALONE
+
+    @pytest.mark.parametrize("at_once", [1, 4])
+    def test_a_history_that_was_mended_and_broke_again_is_seldom_taken_for_one_change(
+        self, at_once: int
+    ) -> None:
+        """Of 200 such histories 127 and 136 were named as if they had one boundary."""
+        fooled = 0
+        for seed in range(200):
+            first, mended, again = sorted(random.Random(seed).sample(range(1, 16), 3))
+
+            def answer(
+                wish: Wish, seed: int = seed, at: tuple[int, ...] = (first, mended, again)
+            ) -> bool:
+                bad = at[0] <= wish.version < at[1] or wish.version >= at[2]
+                return drawn(seed, wish) < (0.8 if bad else 0.1)
+
+            found = run(16, answer, Settings(at_once=at_once, most=90))
+            fooled += (
+                found.status == "found" and found.several is not None and found.several <= ALONE
+            )
+        assert fooled <= 10
+
+    @pytest.mark.parametrize("at_once", [1, 4])
+    def test_one_change_is_named_without_a_warning(self, at_once: int) -> None:
+        right = warned = samples = 0
+        for seed in range(200):
+            first_bad = 1 + seed % 15
+            found = run(16, noisy(first_bad, 0.1, 0.8, seed), Settings(at_once=at_once))
+            right += found.status == "found" and found.first_bad == first_bad
+            warned += found.several is None or found.several > ALONE
+            samples += found.samples
+        assert right >= 194
+        assert warned <= 10
+        assert samples / 200 <= 28
+
+    def test_without_its_checks_it_does_not_say_that_there_is_no_other_boundary(self) -> None:
+        found = run(16, lambda wish: wish.version >= 5, Settings(check=False))
+        assert (found.status, found.verified, found.again) == ("found", None, None)
+        assert found.several is not None
+        assert found.several > ALONE
+
+    def test_of_several_boundaries_the_one_that_was_asked_again_is_named(self) -> None:
+        found = run(9, lambda wish: wish.version in (2, 5, 6, 7, 8), Settings(at_once=1))
+        assert (found.status, found.verified) == ("non-monotone", True)
+        assert found.first_bad in (2, 5)
+        assert found.again is not None
+        assert [seen.bad == seen.n for seen in found.again] == [False, True]
 
     @pytest.mark.parametrize("rates", [(0.1, 0.8), (0.3, 0.8)])
     def test_it_is_right_as_often_as_it_says(self, rates: tuple[float, float]) -> None:
@@ -147,7 +235,7 @@ class TestSearch:
         except StopIteration:
             pass
         reasons = list(dict.fromkeys(each.why for each in asked))
-        assert reasons == ["ends", "tells most", "far from it", "fresh"]
+        assert reasons == ["ends", "tells most", "fresh", "far from it"]
 
     @pytest.mark.parametrize("rounds", [1, 3, 9, 11])
     def test_whoever_may_ask_no_more_is_told_what_is_known(self, rounds: int) -> None:
@@ -161,4 +249,7 @@ class TestSearch:
         found: Found = ended.value.value
         assert found.samples + found.more == sent
         assert found.status == ("budget" if found.confidence < 0.95 else "found")
-        assert found.verified is None
+        assert found.verified is (True if found.again else None)
+        if found.status == "found":
+            assert found.several is not None
+            assert found.several > ALONE, "nobody looked far from the boundary yet"
