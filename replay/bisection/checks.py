@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from replay.bisection.change_point import Tally, expected, log_beta
 
-ALONE, SEVERAL = 0.03, 0.99
-"""The boundary is the only one where others are at most so likely; one of several from there on."""
+SEVERAL = 0.99
+"""The boundary is one of several where others are so likely."""
 
 SUSPECT = 0.5
 """From here on a stretch is looked into though the ends do not differ."""

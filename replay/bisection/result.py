@@ -12,6 +12,10 @@ Status: TypeAlias = Literal["found", "no change", "reversed", "non-monotone", "b
 confidence was reached. `censored`: an end gives no answer that can be judged."""
 
 
+ALONE = 0.03
+"""A boundary is the only one where others are at most so likely."""
+
+
 class Seen(Struct, frozen=True, kw_only=True):
     """The samples of one version: `bad` of `n` that could be judged, and `censored` others."""
 
@@ -47,3 +51,8 @@ class Found(Struct, frozen=True, kw_only=True):
     again: tuple[Seen, Seen] | None = None
     several: float | None = None
     misfits: tuple[int, ...] = ()
+
+    @property
+    def warned(self) -> bool:
+        """May the named boundary be one of several? Until samples elsewhere speak against it."""
+        return self.status == "found" and (self.several is None or self.several > ALONE)

@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from replay.bisection.asking import AGAIN, SIDES, Asking
 from replay.bisection.change_point import Tally, next_versions, posterior
-from replay.bisection.checks import ALONE, SEVERAL, SUSPECT, Others, far, others
+from replay.bisection.checks import SEVERAL, SUSPECT, Others, far, others
 from replay.bisection.counts import Counts
-from replay.bisection.result import Found, Seen, Status
+from replay.bisection.result import ALONE, Found, Seen, Status
 from replay.bisection.rounds import USUAL, Outcome, Round, Settings, Spent, Steps
 
 PATIENCE = 40

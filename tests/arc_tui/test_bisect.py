@@ -141,16 +141,56 @@ class TestConformance:
         assert found["rows"] == wanted["rows"]
 
 
+def history(folder: Path, versions: tuple[int, ...]) -> list[str]:
+    """Files p0, p1 …, each a prompt of the demo and a line of its own."""
+    files = []
+    for at, version in enumerate(prompts(versions)):
+        file = folder / f"p{at}.md"
+        file.write_text(f"{Path(version).read_text()}\nRevision {at}.\n")
+        files.append(str(file))
+    return files
+
+
 class TestOutput:
+    def test_unchecked_it_says_that_it_may_be_one_boundary_of_several(
+        self, db: Path, tmp_path: Path
+    ) -> None:
+        files = (*history(tmp_path, (4, 4, 4, 5, 5, 5, 5, 5)), "--no-check")
+        view = bisected(db, TOUR, *files)
+        assert (view["status"], view["verified"], view["first_bad"]) == ("found", None, "p3")
+        assert view["several"] > 0.03
+        (warning,) = (each for each in view["notices"] if "several" in each)
+        assert warning.startswith("one boundary of possibly several: ")
+        result = run(bisect, db, TOUR, *files)
+        assert warning in result.stdout
+        assert result.return_value == 0
+        checked = bisected(db, TOUR, *files[:-1])
+        assert (checked["verified"], checked["notices"]) == (True, [])
+        assert checked["several"] <= 0.03
+
+    def test_what_was_mended_and_broke_again_is_one_boundary_of_possibly_several(
+        self, db: Path, tmp_path: Path
+    ) -> None:
+        files = history(tmp_path, (4, 4, 5, 5, 4, 4, 5, 5))
+        result = run(bisect, db, TOUR, *files)
+        assert (
+            "is one boundary of possibly several, asked again 2/2 fail, just before 0/2: "
+            in (result.stdout.splitlines()[0])
+        )
+        assert result.return_value == 1
+        view = bisected(db, TOUR, *files)
+        assert (view["status"], view["verified"]) == ("non-monotone", True)
+        assert view["several"] > 0.99
+
     def test_the_sentence_first_then_the_table_then_why_and_the_diff(self, db: Path) -> None:
         result = run(bisect, db, TOUR, *prompts((3, 4, 5)))
         assert result.return_value == 0
         lines = result.stdout.splitlines()
         assert lines[0] == (
-            "v5 broke it: from it on 9/9 fail, before 0/12 (posterior 1.00, 9 answers, confirmed by"
-            " 12 fresh ones)"
+            "v5 broke it: from it on 5/5 fail, before 0/8 (posterior 1.00, 9 answers + 4 to check"
+            " it, asked again 2/2 fail, just before 0/2)"
         )
-        assert any(line.startswith("▸  v5       9/9  1.00 ") for line in lines)
+        assert any(line.startswith("▸  v5       5/5  1.00 ") for line in lines)
         assert "as recorded" in result.stdout
         assert "do new answers of both neighbours say the same?" in result.stdout
         assert "--- v4" in lines
@@ -160,7 +200,7 @@ class TestOutput:
     def test_a_rerun_asks_nothing_and_what_it_came_to_is_kept(self, db: Path) -> None:
         first = bisected(db, TOUR, *prompts((3, 4, 5)))
         again = bisected(db, TOUR, *prompts((3, 4, 5)))
-        assert (first["asked"], again["asked"]) == (21, 0)
+        assert (first["asked"], again["asked"]) == (13, 0)
         assert first["digest"] == again["digest"]
         with open_ledger(db) as store:
             (kept,) = kept_bisects(store, trace_row(store, TOUR).trace)
@@ -168,7 +208,7 @@ class TestOutput:
 
     def test_resampled_it_asks_afresh_every_time(self, db: Path) -> None:
         words = (TOUR, *prompts((3, 4, 5)), "--resample")
-        assert [bisected(db, *words)["asked"] for _ in range(2)] == [21, 21]
+        assert [bisected(db, *words)["asked"] for _ in range(2)] == [13, 13]
 
     def test_versions_that_say_the_same_are_merged_and_said(self, db: Path, tmp_path: Path) -> None:
         copy = tmp_path / "copy.md"
@@ -185,7 +225,7 @@ class TestOutput:
             ((3, 4), (), "no change", "neither end shows the failure"),
             ((2, 5), (), "no change", "what fails is older than v2"),
             ((5, 4), (), "reversed", "something in between repaired it"),
-            ((2, 3, 4, 5), (), "non-monotone", "Not one change: v3 (0/8), v4 (0/8) do not fit"),
+            ((2, 3, 4, 5), (), "non-monotone", "Not one change: v3 (0/6), v4 (0/6) do not fit"),
             ((3, 4, 5), ("--most", "3"), "budget", "--most N allows more"),
         ],
     )
@@ -272,7 +312,7 @@ class TestLive:
         assert "it ended before its checks were through" in first.stdout
         rest = self.asked(db, "--live", "--max-calls", "60", "-m", "1")
         assert "9 there already" in rest.stderr, "the rounds that are there in full"
-        assert api.asked == 21
+        assert api.asked == 13
         assert "Another model than claude-test may answer otherwise." in rest.stdout
 
     def test_where_nothing_could_be_asked_the_reason_is_the_error(

@@ -140,7 +140,7 @@ def test_what_one_command_asked_afresh_is_not_taken_for_fresh_by_another(db: Pat
         bisected(db, TOUR, *prompts((3, 4, 5)), *bisection)["asked"],
         met(db, *V4, *LOOKS, "--resample")["asked"],
     ]
-    assert asked == [3, 3, 21, 3]
+    assert asked == [3, 3, 13, 3]
     replayed = json.loads(expected(db, TOUR, "-k", "1", "--resample", "--json").stdout)
     assert (replayed["asked"], replayed["range"]) == (8, 5)
 

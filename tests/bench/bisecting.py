@@ -6,6 +6,10 @@ Jeffreys' prior, the version asked whose answer is expected to leave the least e
 place has .95; without the answer that nothing changed, and without checks), a scan of all versions
 with five answers each, and a bisection that believes every answer. A search that names nobody
 is neither right nor wrong. Checks come on top: their answers stand behind the +.
+
+Then whole histories, as the command searches them: broke once; broke, was mended and broke again,
+at three places each triple as likely as another; never changed. `named` is the share of which a
+version is named without a warning, which is wrong for all but the first kind.
 """
 
 from __future__ import annotations
@@ -17,11 +21,17 @@ from typing import NamedTuple
 
 from replay.bisection.change_point import PRIOR, Rates, Split, Tally, posterior
 from replay.bisection.result import Found
-from replay.bisection.rounds import SURE, Settings, Wish
+from replay.bisection.rounds import SURE, USUAL, Settings
 from replay.bisection.search import search
 from tests.bench.measure import Row
 
 GOAL = "≤ 28 calls at ≥ .97"
+HISTORIES = 200
+_RATES = ((0.0, 1.0), (0.05, 0.95), (0.1, 0.8), (0.3, 0.8), (0.5, 0.5))
+_GOALS = {
+    "broke once": "≤ 45 calls in all, no warning in ≥ .95",
+    "broke, was mended, broke again": "named in ≤ .05",
+}
 SCAN = 5
 _CASES = ((16, 0.1, 0.8, 400), (16, 0.3, 0.8, 200), (64, 0.1, 0.8, 100), (64, 0.3, 0.8, 60))
 """Versions, their rates before and after the change, and how many searches."""
@@ -47,8 +57,65 @@ def rows(folder: Path) -> Iterator[Row]:
                 first_bad = 1 + seed % (versions - 1)
                 told.append((method(versions, _coins(first_bad, before, after, seed)), first_bad))
             what = f"first bad of {versions}, {before:g}/{after:g}: {name}"
-            goal = GOAL if name == "ours, m=1" and (versions, before) == (16, 0.1) else ""
+            goal = GOAL if name == "ours, m=4, checked" and (versions, before) == (16, 0.1) else ""
             yield Row(what, _figure(told), goal)
+    for before, after in _RATES:
+        for kind, truth in _KINDS.items():
+            if before < after or kind == "never changed":
+                what = f"16 versions, {before:g}/{after:g}: {kind}"
+                goal = _GOALS.get(kind, "") if (before, after) == (0.1, 0.8) else ""
+                yield Row(what, _searched(before, after, truth), goal)
+
+
+History = Callable[[int], tuple[list[bool], int | None]]
+"""By seed: which of 16 versions are bad, and the first bad one where there is one change."""
+
+
+def _once(seed: int) -> tuple[list[bool], int | None]:
+    first_bad = 1 + seed % 15
+    return [version >= first_bad for version in range(16)], first_bad
+
+
+def _again(seed: int) -> tuple[list[bool], int | None]:
+    broke, mended, again = sorted(random.Random(f"history {seed}").sample(range(1, 16), 3))
+    return [broke <= version < mended or version >= again for version in range(16)], None
+
+
+_KINDS: dict[str, History] = {
+    "broke once": _once,
+    "broke, was mended, broke again": _again,
+    "never changed": lambda seed: ([False] * 16, None),
+}
+
+
+def _searched(before: float, after: float, history: History) -> str:
+    """What the searches of a kind of history came to, at the command's own settings."""
+    found = [_found(history(seed), before, after, seed) for seed in range(HISTORIES)]
+    named = [each for each, _ in found if _is_named(each) and not each.warned]
+    warned = sum(_is_named(each) and each.warned for each, _ in found)
+    right = sum(_is_named(each) and each.first_bad == truth for each, truth in found)
+    mean = sum(each.samples for each, _ in found) / HISTORIES
+    checks = sum(each.more for each, _ in found) / HISTORIES
+    return (
+        f"named {len(named) / HISTORIES:.3f} (with a warning {warned / HISTORIES:.3f}),"
+        f" right {right / HISTORIES:.3f}, {mean:.1f} + {checks:.1f} = {mean + checks:.1f} calls"
+    )
+
+
+def _found(
+    history: tuple[list[bool], int | None], before: float, after: float, seed: int
+) -> tuple[Found, int | None]:
+    versions, truth = history
+
+    def bad(version: int, sample: int) -> bool:
+        rate = after if versions[version] else before
+        return random.Random(f"{seed} {version} {sample}").random() < rate
+
+    return _run(len(versions), bad, USUAL), truth
+
+
+def _is_named(found: Found) -> bool:
+    return found.status == "found" and found.verified is not False
 
 
 def _coins(first_bad: int, before: float, after: float, seed: int) -> Bad:
@@ -72,21 +139,21 @@ def _figure(told: list[tuple[Told, int]]) -> str:
 # --- the methods
 
 
+def _run(versions: int, bad: Bad, settings: Settings) -> Found:
+    going = search(versions, settings)
+    try:
+        wanted = next(going)
+        while True:
+            wanted = going.send([bad(wish.version, wish.sample) for wish in wanted.wishes])
+    except StopIteration as ended:
+        found: Found = ended.value
+        return found
+
+
 def _ours(settings: Settings) -> Callable[[int, Bad], Told]:
     def method(versions: int, bad: Bad) -> Told:
-        going = search(versions, settings)
-
-        def answered(wishes: tuple[Wish, ...]) -> list[bool]:
-            return [bad(wish.version, wish.sample) for wish in wishes]
-
-        try:
-            wanted = next(going)
-            while True:
-                wanted = going.send(answered(wanted.wishes))
-        except StopIteration as ended:
-            found: Found = ended.value
-        named = found.first_bad if found.status == "found" and found.verified is not False else None
-        return Told(named, found.samples, found.more)
+        found = _run(versions, bad, settings)
+        return Told(found.first_bad if _is_named(found) else None, found.samples, found.more)
 
     return method
 

@@ -9,7 +9,13 @@ from msgspec import structs
 
 from arc_tui.experiments.models import Everyone
 from arc_tui.features.bisect.plan import KEPT, KeptBisect, Plan, Wanted
-from arc_tui.features.bisect.text import hunk_sentence, limits_of, part_lines, sentence
+from arc_tui.features.bisect.text import (
+    hunk_sentence,
+    limits_of,
+    part_lines,
+    sentence,
+    several,
+)
 from arc_tui.features.bisect.view import (
     BisectView,
     Label,
@@ -128,11 +134,12 @@ class _Work:
             confidence=found.confidence if found.among else None,
             unchanged=found.likely[0],
             verified=found.verified,
+            several=found.several,
             samples=found.samples,
             checks=found.more,
             diff=self._plan.diff(found.among),
         )
-        return self._finished(view, refused)
+        return self._finished(view, found, refused)
 
     def _hunks_over(self, ended: Ended[Culprits]) -> BisectView:
         culprits, plan = ended.found, self._plan
@@ -150,6 +157,7 @@ class _Work:
             confidence=first.confidence if chosen else None,
             unchanged=first.likely[0],
             verified=first.verified,
+            several=first.several,
             samples=sum(part.found.samples for part in culprits.parts),
             checks=sum(part.found.more for part in culprits.parts),
             parts=tuple(part_lines(culprits)),
@@ -159,7 +167,7 @@ class _Work:
             if chosen
             else (),
         )
-        return self._finished(view, ended.refused)
+        return self._finished(view, first, ended.refused)
 
     def _common(self) -> BisectView:
         plan, model = self._plan, self._plan.asked.model
@@ -185,9 +193,10 @@ class _Work:
             spent_complete=plan.everyone.usd_complete,
         )
 
-    def _finished(self, view: BisectView, refused: str | None) -> BisectView:
+    def _finished(self, view: BisectView, found: Found, refused: str | None) -> BisectView:
         plan = self._plan
-        notices = [*plan.notices, *self._lost(plan.asked.lost)]
+        warning = several(found)
+        notices = [*([warning] if warning else []), *plan.notices, *self._lost(plan.asked.lost)]
         if isinstance(plan.asked, Rollouts):
             judged = sum(1 for each in plan.asked.given if each.bad is not None)
             notices += filter(None, [resting(plan.asked.guessed, judged)])

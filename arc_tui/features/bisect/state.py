@@ -169,7 +169,7 @@ class BisectStage(Struct, frozen=True, eq=False, kw_only=True):
     def _next(self) -> tuple[str, ...]:
         """What is open, and the key that goes on from there."""
         if self.view.status == "found" and self.view.verified is None:
-            return ("No fresh answers confirmed it.",)
+            return ("Not confirmed: neither side of the boundary was asked again.",)
         if self.view.status == "non-monotone" and len(self.wanted.sources) > 2:
             return ("‹bisect.from_here› leaves out the versions before the one under the cursor.",)
         return ()

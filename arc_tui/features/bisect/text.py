@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from arc_tui.features.bisect.view import BisectView, Kind, Label, VersionRow
 from arc_tui.ui import format
 from replay.bisection.hunks import Culprits
-from replay.bisection.result import Found, Seen
+from replay.bisection.result import ALONE, Found, Seen
 from replay.models.choose import DEMO
 
 
@@ -168,7 +168,24 @@ def _reversed(found: Found, names: Sequence[str], kind: Kind) -> str:
 def _mixed(found: Found, names: Sequence[str]) -> str:
     misfits = ", ".join(f"{names[at]} ({_counts(found.seen[at])})" for at in found.misfits)
     verb = "does" if len(found.misfits) == 1 else "do"
-    return f"Not one change: {misfits} {verb} not fit it; the table says what each does"
+    rest = f"{misfits} {verb} not fit one change; the table says what each does"
+    if found.first_bad is None:
+        return f"Not one change: {rest}"
+    return f"{names[found.first_bad]} is {SEVERAL}{_again(found)}: {rest}"
+
+
+SEVERAL = "one boundary of possibly several"
+
+
+def several(found: Found) -> str | None:
+    """The warning where the versions away from the boundary may hide another; None where they were
+    sampled until that is unlikely."""
+    if not found.warned or found.several is None:
+        return None
+    return (
+        f"{SEVERAL}: by the answers of the other versions there are more with a probability of"
+        f" {found.several:.2f}; one alone is said at {ALONE:.2f} or less"
+    )
 
 
 def _unsure(found: Found, names: Sequence[str], refused: str | None) -> str:
@@ -193,9 +210,17 @@ def _counts(seen: Seen) -> str:
 
 
 def _basis(found: Found) -> str:
-    sure = f"posterior {found.confidence:.2f}"
-    checked = f", confirmed by {found.more} fresh ones" if found.verified else ""
-    return f"({sure}, {format.count(found.samples, 'answer')}{checked})"
+    checked = f" + {found.more} to check it" if found.more else ""
+    answers = f"{format.count(found.samples, 'answer')}{checked}"
+    return f"(posterior {found.confidence:.2f}, {answers}{_again(found)})"
+
+
+def _again(found: Found) -> str:
+    """What both sides of the boundary did when they were asked again."""
+    if found.again is None:
+        return ""
+    good, bad = found.again
+    return f", asked again {_counts(bad)} fail, just before {_counts(good)}"
 
 
 def bisect_markdown(view: BisectView) -> str:

@@ -53,11 +53,12 @@ class RoundLine(Struct, frozen=True, kw_only=True):
 class BisectView(Struct, frozen=True, eq=False, kw_only=True):
     """A search over versions, as far as it is.
 
-    `unchanged` is how likely nothing changed. `samples` counts the answers of the search, `checks`
-    those of its checks; of all of them `asked` were asked for and `kept` were stored. `diff` is
-    the named version against the one before it, or the named hunks. `says_not` are sentences that
-    bound what was found. `fidelity` is that of the requests that are asked. `ended` says why the
-    model declined to go on. `digest` is over the evidence, None before the end.
+    `unchanged` is how likely nothing changed, `several` that the boundary is one of several, None
+    where that is no question. `samples` counts the answers of the search, `checks` those of its
+    checks; of all of them `asked` were asked for and `kept` were stored. `diff` is the named
+    version against the one before it, or the named hunks. `says_not` are sentences that bound what
+    was found. `fidelity` is that of the requests that are asked. `ended` says why the model
+    declined to go on. `digest` is over the evidence, None before the end.
     """
 
     trace: str
@@ -78,6 +79,7 @@ class BisectView(Struct, frozen=True, eq=False, kw_only=True):
     among: tuple[str, ...] = ()
     confidence: float | None = None
     verified: bool | None = None
+    several: float | None = None
     rounds: tuple[RoundLine, ...] = ()
     parts: tuple[str, ...] = ()
     diff: tuple[str, ...] = ()
