@@ -1,13 +1,19 @@
 """An edit tested on many runs: where is it tried, and what did it do?
 
-First the steps: of a failed run the step that broke, of other runs healthy steps drawn by a
-fixed seed. Then the reading of the answers: what became of each failure and of each healthy
-step.
+First the steps: of a failed run the step that broke, of other runs healthy steps drawn by a fixed
+seed. Then the reading of the answers: what became of each failure and of each healthy step, the
+edited arm always beside control. A run is fixed, a step broken, only where its own test holds:
+Fisher's exact one at .05. Many are tested at once and the tests are not corrected for that (after
+Holm none of forty steps with five samples an arm could ever be broken); instead each says how
+likely it would be called so by chance alone, and the sum stands beside the count. A run or a step
+of which nothing can be told counts in no rate.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -15,6 +21,7 @@ from msgspec import Struct
 from replay import action, digests
 from replay.detector import Detector
 from replay.locked.tally import BreakTest, Counts, StepResult, break_test, step_test
+from replay.statistics import ALPHA, fisher
 from replay.store.handle import Store
 from replay.trace import Trace
 from taxonomy.classes import Attribution, FailureClass
@@ -168,22 +175,84 @@ def _chance(spot: Spot) -> str:
     return digests.digest("control step", spot.trace, str(spot.step))
 
 
-Ruling: TypeAlias = Literal["fixed", "not fixed", "unknown"]
-"""`fixed`: control shows the failure in more than half of its judged answers, the edited arm in
-fewer than half; `not fixed`: control does, and so does the edited arm in half or more; `unknown`:
-control does not, or most answers of an arm cannot be judged."""
+Ruling: TypeAlias = Literal["fixed", "changed", "not fixed", "inconclusive", "unknown"]
+"""Where control shows the failure in more than half of its judged answers: `fixed`: the edited arm
+does in fewer than half, and the test holds; `inconclusive`: it does, and the test does not hold;
+`changed`: in half or more, though more rarely, and the test holds; `not fixed`: the rest.
+`unknown`: control does not, or most answers of an arm cannot be judged."""
 
-Effect: TypeAlias = Literal["broke", "held", "unknown"]
-"""`broke`: control departs in at most half of its answers that can be compared, the edited arm in
-more than half; `held`: neither does; `unknown`: control departs, or nothing can be compared."""
+Effect: TypeAlias = Literal["broke", "changed", "held", "inconclusive", "unknown"]
+"""Where control departs in at most half of its answers that can be compared: `broke`: the edited
+arm does in more than half, and the test holds; `inconclusive`: it does, and the test does not hold;
+`changed`: in at most half, though more often, and the test holds; `held`: the rest. `unknown`:
+control departs, or nothing can be compared."""
+
+Arms: TypeAlias = tuple[int, int, int, int]
+"""Control's hits, of how many; the edited arm's hits, of how many."""
+
+
+class Own(NamedTuple):
+    """A run's or a step's own test. `by_chance` is how likely it would be called fixed, or broken,
+    if the edit did nothing and both arms together showed what they did."""
+
+    p: float
+    by_chance: float
+
+
+@lru_cache(maxsize=4096)
+def ruling_of(arms: Arms) -> Ruling:
+    """What became of a failure, by the counts of the answers that show it."""
+    control, control_n, edited, edited_n = arms
+    if 2 * control <= control_n or not edited_n:
+        return "unknown"
+    holds = fisher(*arms) <= ALPHA and edited * control_n < control * edited_n
+    if 2 * edited < edited_n:
+        return "fixed" if holds else "inconclusive"
+    return "changed" if holds else "not fixed"
+
+
+@lru_cache(maxsize=4096)
+def effect_of(arms: Arms) -> Effect:
+    """What became of a step that went well, by the counts of the answers that depart."""
+    control, control_n, edited, edited_n = arms
+    if not control_n or not edited_n or 2 * control > control_n:
+        return "unknown"
+    holds = fisher(*arms) <= ALPHA and edited * control_n > control * edited_n
+    if 2 * edited > edited_n:
+        return "broke" if holds else "inconclusive"
+    return "changed" if holds else "held"
+
+
+@lru_cache(maxsize=4096)
+def own_test(arms: Arms, called: Callable[[Arms], str], name: Literal["fixed", "broke"]) -> Own:
+    """The test of a row that `called` decides, and how often chance alone has it called `name`.
+
+    The hits of both arms together are dealt to them in every way; of the ways of which something
+    can be told, the share that is called so.
+    """
+    control, control_n, edited, edited_n = arms
+    hits = control + edited
+    told = named = 0
+    for mine in range(max(0, hits - edited_n), min(control_n, hits) + 1):
+        ways = math.comb(control_n, mine) * math.comb(edited_n, hits - mine)
+        verdict = called((mine, control_n, hits - mine, edited_n))
+        told += ways * (verdict != "unknown")
+        named += ways * (verdict == name)
+    return Own(fisher(*arms), named / told if told else 0.0)
+
+
+FEWEST = next(n for n in range(1, 100) if fisher(n, n, 0, n) <= ALPHA)
+"""Samples of each arm below which no test holds, whatever they show."""
 
 
 class Judged(NamedTuple):
-    """What became of a break, the counts behind it, and why nothing can be said where that is."""
+    """What became of a break, the counts behind it, and why nothing can be said where that is;
+    its own test where something can."""
 
     ruling: Ruling
     test: BreakTest | None
     why: str = ""
+    own: Own | None = None
 
 
 def judged(row: StepResult) -> Judged:
@@ -201,18 +270,19 @@ def judged(row: StepResult) -> Judged:
             return Judged("unknown", test, why)
     if not test.is_controls:
         return Judged("unknown", test, "control mostly does not show the failure either")
-    return Judged("fixed" if 2 * test.edited < test.edited_n else "not fixed", test)
+    return Judged(ruling_of(test.counts), test, own=own_test(test.counts, ruling_of, "fixed"))
 
 
 class Held(NamedTuple):
     """What became of a healthy step: how often each arm departs there. `flawed` answers of the
-    edited arm are wrong whatever was meant."""
+    edited arm are wrong whatever was meant; `own` is its test where something can be said."""
 
     effect: Effect
     control: Counts
     edited: Counts
     flawed: int = 0
     why: str = ""
+    own: Own | None = None
 
 
 def held(row: StepResult) -> Held:
@@ -228,4 +298,6 @@ def held(row: StepResult) -> Held:
         return Held("unknown", control, edited, flawed, f"no answer of {whose} can be compared")
     if control.departs_mostly:
         return Held("unknown", control, edited, flawed, "control itself mostly departs here")
-    return Held("broke" if edited.departs_mostly else "held", control, edited, flawed)
+    arms = control.departs, control.decided, edited.departs, edited.decided
+    own = own_test(arms, effect_of, "broke")
+    return Held(effect_of(arms), control, edited, flawed, own=own)

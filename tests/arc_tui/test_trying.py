@@ -98,7 +98,10 @@ def test_the_older_prompt_fixes_the_class_that_the_newer_one_planted(db: Path) -
     result = demo(db, str(V4), "--on", MADE_UP)
     assert result.return_value == 0
     head, sentence, *_ = result.stdout.splitlines()
-    assert head == "v4: fixed 3/3 (.21–1) · broke 3/12 (.09–.53)"
+    assert head == (
+        "v4: fixed 3/3 (.21–1), expected by chance < .1"
+        " · broke 3/12 (.09–.53), expected by chance < .1"
+    )
     assert "0/5 answers against 5/5 of control, beyond chance (p = .008)" in sentence
     assert sentence.endswith(NOT_OUTCOMES)
     assert "2 runs ask the very same as another: one question to a model" in result.stdout
@@ -117,6 +120,11 @@ def test_json_holds_every_row_and_rates_as_everywhere(db: Path) -> None:
     assert set(view["fixed"]["rate"]) == {"value", "n", "low", "high"}
     assert (view["fixed"]["hits"], view["fixed"]["groups"]) == (3, 1)
     assert Counter(row["effect"] for row in view["steps"]) == {"held": 9, "broke": 3}
+    assert [round(row["p"], 4) for row in view["runs"]] == [0.0079] * 3
+    assert view["fixed_by_chance"] == pytest.approx(3 / 126)
+    chances = [row["by_chance"] for row in view["steps"]]
+    assert view["broke_by_chance"] == pytest.approx(sum(chances))
+    assert max(chances) < 0.05
     assert (view["control"], view["edited"]) == ({"hits": 5, "n": 5}, {"hits": 0, "n": 5})
     assert view["done"] == view["total"] == 15
     assert (view["spent"]["asked"], view["spent"]["kept"]) == (stored(db), 0) == (130, 0)
@@ -143,7 +151,7 @@ def test_an_edit_of_another_matter_fixes_nothing(db: Path) -> None:
 
 
 def test_an_argument_that_is_of_no_matter_departs_nowhere(db: Path) -> None:
-    older = (str(V4.parent / "v1.md"), "--on", MADE_UP, "-k", "3")
+    older = (str(V4.parent / "v1.md"), "--on", MADE_UP, "-k", "4")
 
     def refund(*rules: str) -> str:
         """What becomes of a refund that went well: the older prompt makes up its amount."""
@@ -163,6 +171,22 @@ def test_one_sample_is_called_a_look_and_proves_nothing(db: Path) -> None:
     result = demo(db, str(V4), "--on", MADE_UP, "-k", "1")
     assert "One sample of each: a look." in result.stdout
     assert "which may be chance" in result.stdout
+    assert "fixed 0/3" in result.stdout
+    assert "1 sample an arm can decide no run and no step by its own test" in result.stdout
+    assert "that takes 4" in result.stdout
+    assert result.return_value == 1
+
+
+def test_what_three_samples_cannot_tell_is_called_neither_fixed_nor_broken(db: Path) -> None:
+    """All differ, and yet chance alone does that in one of ten."""
+    view = as_json(demo(db, str(V4), "--on", MADE_UP, "-k", "3", "--json"))
+    assert {row["ruling"] for row in view["runs"]} == {"inconclusive"}
+    assert {row["effect"] for row in view["steps"]} == {"held", "inconclusive"}
+    assert (view["fixed"]["hits"], view["broke"]["hits"]) == (0, 0)
+    assert (view["fixed_by_chance"], view["broke_by_chance"]) == (0, 0)
+    result = demo(db, str(V4), "--on", MADE_UP, "-k", "3")
+    assert result.stdout.count("? inconclusive") == 6
+    assert "At none of 3 breaks does a test of its own show it fixed" in result.stdout
     assert result.return_value == 1
 
 
@@ -262,7 +286,7 @@ def test_an_edit_is_a_prompt_a_toml_file_or_a_kept_name(db: Path, tmp_path: Path
         assert edit_named(store, str(toml)).name == "sharper stock tools"
         edits.save(store, V4_EDIT)
         assert edit_named(store, "v4").digest == V4_EDIT.digest
-    assert "v4: fixed 3/3" in demo(db, "--system", str(V4), "--on", MADE_UP, "-k", "1").stdout
+    assert "v4: fixed 3/3" in demo(db, "--system", str(V4), "--on", MADE_UP, "-k", "4").stdout
 
 
 # --- nothing is asked twice
@@ -322,7 +346,8 @@ def test_a_finished_try_is_listed_with_its_edit_and_shown_for_the_same_runs(db: 
     demo(db, str(V4), "--on", MADE_UP)
     first = as_json(demo(db, str(V4), "--on", MADE_UP, "-k", "2", "--json"))
     listed = CliRunner().invoke(edits_, ["--db", str(db)], standalone_mode=False).stdout
-    assert 'class:"hallucinated state" variant:v5  3/3 (.21–1)  3/12 (.09–.53)' in listed
+    assert 'class:"hallucinated state" variant:v5  3/3 (.21–1), expected by chance < .1' in listed
+    assert "3/12 (.09–.53), expected by chance < .1" in listed
     assert "demo, rule-based, k 5" in listed
     with open_ledger(db) as store:
         (row,) = build_edits(store)
@@ -378,7 +403,7 @@ def test_a_spent_budget_keeps_what_was_paid_for_and_the_rest_is_asked_later(
     result = CliRunner().invoke(try_, ["--db", str(db), *arguments], standalone_mode=False)
     assert isinstance(result.exception, ModelRefused)
     assert "cut short at 3 of 6 steps: the limit of 6 calls" in result.stdout
-    assert "fixed 3/3" in result.stdout
+    assert "fixed 0/3" in result.stdout, "two samples decide nothing"
     assert api.asked == 6
     view = as_json(run(db, str(V4), "--on", MADE_UP, *LIVE, "--json"))
     assert view["done"] == view["total"]

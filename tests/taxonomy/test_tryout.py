@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -14,18 +16,23 @@ from replay.locked.tally import Reply, StepResult
 from replay.trace import Fidelity, Level
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.edit_test import (
+    FEWEST,
     NO_BREAK,
     PASSED,
     PER_RUN,
+    Arms,
     Break,
     LeftOut,
     Spot,
     break_of,
     detector_of,
     drawn,
+    effect_of,
     healthy_steps,
     held,
     judged,
+    own_test,
+    ruling_of,
     words_on,
 )
 from taxonomy.findings import Candidate, Diagnosis, Finding
@@ -226,17 +233,20 @@ def showing(shown: int, not_shown: int, unknown: int = 0) -> list[Reply]:
     ("control", "edited", "ruling"),
     [
         (showing(5, 0), showing(0, 5), "fixed"),
-        (showing(3, 2), showing(2, 3), "fixed"),
+        (showing(4, 1), showing(0, 5), "fixed"),
+        (showing(3, 2), showing(2, 3), "inconclusive"),
+        (showing(20, 0), showing(12, 8), "changed"),
         (showing(5, 0), showing(2, 2), "not fixed"),
         (showing(5, 0), showing(5, 0), "not fixed"),
         (showing(2, 2), showing(0, 5), "unknown"),
         (showing(0, 5), showing(5, 0), "unknown"),
         (showing(2, 0, 3), showing(0, 5), "unknown"),
         (showing(5, 0), showing(0, 2, 3), "unknown"),
-        (showing(3, 0, 2), showing(0, 3, 2), "fixed"),
+        (showing(3, 0, 2), showing(0, 3, 2), "inconclusive"),
+        (showing(4, 0, 3), showing(0, 4, 3), "fixed"),
     ],
 )
-def test_a_run_is_fixed_where_control_mostly_fails_and_the_edit_mostly_does_not(
+def test_a_run_is_fixed_where_control_mostly_fails_the_edit_does_not_and_its_own_test_holds(
     control: list[Reply], edited: list[Reply], ruling: str
 ) -> None:
     found = judged(row(control, edited))
@@ -245,7 +255,7 @@ def test_a_run_is_fixed_where_control_mostly_fails_and_the_edit_mostly_does_not(
 
 
 def test_without_an_oracle_what_repeats_the_recording_shows_the_failure() -> None:
-    found = judged(row([reply()] * 3, [reply(same=False)] * 3, oracle=None))
+    found = judged(row([reply()] * 4, [reply(same=False)] * 4, oracle=None))
     assert found.ruling == "fixed"
     assert found.test is not None
     assert found.test.oracle == "the recorded action"
@@ -272,7 +282,9 @@ def words(same: int, other: int, cut: int = 0) -> list[Reply]:
     ("control", "edited", "effect"),
     [
         (words(5, 0), words(5, 0), "held"),
-        (words(5, 0), words(2, 3), "broke"),
+        (words(5, 0), words(1, 4), "broke"),
+        (words(5, 0), words(2, 3), "inconclusive"),
+        (words(20, 0), words(12, 8), "changed"),
         (words(4, 1), words(2, 2), "held"),
         (words(2, 3), words(0, 5), "unknown"),
         (words(0, 0, 5), words(5, 0), "unknown"),
@@ -298,3 +310,76 @@ def test_a_healthy_step_said_in_other_words_is_not_broken() -> None:
 def test_answers_that_are_wrong_in_any_case_are_counted() -> None:
     edited = [reply(same=False, flaws=("calls x, which is not offered",))] * 2 + [reply()]
     assert held(row(words(3, 0), edited)).flawed == 2
+
+
+# --- how much of it is chance
+
+
+def arms(random: Random, k: int, control: float, edited: float) -> Arms:
+    """The hits of k answers of each arm."""
+    mine, other = (sum(random.random() < rate for _ in range(k)) for rate in (control, edited))
+    return mine, k, other, k
+
+
+Calls = Callable[[Arms], str]
+Name = Literal["fixed", "broke"]
+
+
+def shares(
+    called: Calls, name: Name, k: int, control: float, edited: float
+) -> tuple[float, float, float]:
+    """Of 3 000 rows of which something can be told: how many are called so, how many are expected
+    to be by chance, and how many the arms' majorities alone would call so."""
+    random = Random(f"{name} {k} {control} {edited}")
+    rows = [arms(random, k, control, edited) for _ in range(3_000)]
+    told = [each for each in rows if called(each) != "unknown"]
+    by_majority = sum(called(each) in (name, "inconclusive") for each in told)
+    expected = sum(own_test(each, called, name).by_chance for each in told)
+    count = sum(called(each) == name for each in told)
+    return count / len(told), expected / len(told), by_majority / len(told)
+
+
+@pytest.mark.parametrize("k", [5, 8, 20])
+def test_without_an_effect_few_are_called_so_and_as_many_as_are_expected(k: int) -> None:
+    """By majorities alone 48 % of the decided runs were fixed at a rate of .5, and 32 % of the
+    healthy steps broken at a noise of .4, with five samples an arm."""
+    print(f"\n{k} samples an arm, no effect: called so | expected by chance | by majority alone")
+    cases: list[tuple[Name, Calls, float]] = []
+    cases += [("fixed", ruling_of, rate) for rate in (0.5, 0.6, 0.7, 0.8, 0.9)]
+    cases += [("broke", effect_of, rate) for rate in (0.1, 0.2, 0.3, 0.4)]
+    for name, called, rate in cases:
+        found, expected, majority = shares(called, name, k, rate, rate)
+        print(f"{name} at {rate}: {found:.3f} | {expected:.3f} | {majority:.3f}")
+        assert found <= 0.03
+        assert abs(found - expected) <= 0.008
+    if k == 5:
+        assert shares(ruling_of, "fixed", 5, 0.5, 0.5)[2] > 0.4, "so much was noise"
+        assert shares(effect_of, "broke", 5, 0.4, 0.4)[2] > 0.25
+
+
+@pytest.mark.parametrize(("k", "least"), [(5, (0.7, 0.95)), (8, (0.9, 0.99)), (20, (0.99, 0.99))])
+def test_a_real_effect_is_found(k: int, least: tuple[float, float]) -> None:
+    """From .9 to .1, and from .95 to none; a healthy step the other way round."""
+    cases: list[tuple[Name, Calls]] = [("fixed", ruling_of), ("broke", effect_of)]
+    for name, called in cases:
+        for (high, low), bound in zip(((0.9, 0.1), (0.95, 0.0)), least, strict=True):
+            rates = (high, low) if name == "fixed" else (low, high)
+            found, _, _ = shares(called, name, k, *rates)
+            print(f"{k} samples an arm, {name} from {rates[0]} to {rates[1]}: {found:.3f}")
+            assert found >= bound
+
+
+def test_chance_is_reckoned_over_every_way_the_answers_could_fall_to_the_arms() -> None:
+    """Of the 252 ways to deal five failures to ten answers one is 5/5 against 0/5 and 25 are 4/5
+    against 1/5; in half of all control mostly fails."""
+    own = own_test((5, 5, 0, 5), ruling_of, "fixed")
+    assert own.p == pytest.approx(2 / 252)
+    assert own.by_chance == pytest.approx(1 / 126)
+    assert own_test((5, 5, 5, 5), ruling_of, "fixed").by_chance == 0
+    assert own_test((3, 3, 0, 3), ruling_of, "fixed").by_chance == 0, "three can tell nothing"
+
+
+def test_fewer_samples_than_four_an_arm_decide_nothing() -> None:
+    assert FEWEST == 4
+    assert ruling_of((FEWEST, FEWEST, 0, FEWEST)) == "fixed"
+    assert ruling_of((3, 3, 0, 3)) == "inconclusive"

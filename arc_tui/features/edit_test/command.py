@@ -231,7 +231,7 @@ def _say(out: Console, line: str, style: str = "") -> None:
 
 
 def _print_steps(out: Console, view: TryView, *, rows: bool) -> None:
-    shown = [row for row in view.steps if rows or row.effect in ("broke", "unknown")]
+    shown = [row for row in view.steps if rows or row.effect not in ("held", None)]
     if shown:
         out.print()
         _print_rows(out, "healthy step of", shown)

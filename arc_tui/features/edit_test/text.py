@@ -14,17 +14,45 @@ from replay.locked.estimate import Estimate
 from replay.locked.tally import RECORDED
 from replay.models.choose import label
 from replay.statistics import ALPHA, Clustered, Rate
+from taxonomy.edit_test import FEWEST, Effect, Ruling, effect_of
 
-RULINGS = {"fixed": "✓ fixed", "not fixed": "✗ not fixed", "unknown": "? cannot tell"}
-EFFECTS = {"broke": "✗ broke", "held": "· held", "unknown": "? cannot tell"}
+RULINGS: dict[Ruling, str] = {
+    "fixed": "✓ fixed",
+    "changed": "~ changed",
+    "not fixed": "✗ not fixed",
+    "inconclusive": "? inconclusive",
+    "unknown": "? cannot tell",
+}
+EFFECTS: dict[Effect, str] = {
+    "broke": "✗ broke",
+    "changed": "~ changed",
+    "held": "· held",
+    "inconclusive": "? inconclusive",
+    "unknown": "? cannot tell",
+}
 WAITING = "  waiting"
 
 NOT_OUTCOMES = "How the runs would end is not known."
 
 
 def headline(view: TryView) -> str:
-    """The two rates: `fixed 14/18 (.55–.91) · broke 2/40 (.01–.17)`."""
-    return f"fixed {share(view.fixed)} · broke {share(view.broke)}"
+    """The two counts: `fixed 9/12 (.47–.91), expected by chance .1 · broke 1/40 …`."""
+    fixed = counted(view.fixed, view.fixed_by_chance)
+    return f"fixed {fixed} · broke {counted(view.broke, view.broke_by_chance)}"
+
+
+def counted(found: Clustered, by_chance: float | None) -> str:
+    """A share with its interval, and what chance alone would give of it."""
+    if not found.rate.n or by_chance is None:
+        return share(found)
+    return f"{share(found)}, expected by chance {few(by_chance)}"
+
+
+def few(expected: float) -> str:
+    """An expected count, to the first digit after the point."""
+    if 0 < expected < 0.05:
+        return "< .1"
+    return f"{expected:.1f}".removeprefix("0") if expected else "0"
 
 
 def share(found: Clustered) -> str:
@@ -58,26 +86,27 @@ def _sentence(view: TryView) -> Iterator[str]:
 
 
 def _of_breaks(view: TryView) -> str:
-    told = view.fixed.rate.n
-    if not told:
+    told = format.count(view.fixed.rate.n, "break")
+    if not view.fixed.rate.n:
         return "Of no run can be told whether the edit fixes it"
     seen = f"{view.edited.words} answers against {view.control.words} of control"
-    if not view.fixed.hits:
+    chance = f"beyond chance ({p_words(view.p)})" if view.rarer else "which may be chance"
+    if view.fixed.hits:
+        return f"At {view.fixed.hits} of {told} the edit fixes the failure: {seen}, {chance}"
+    if all(row.ruling in ("not fixed", "unknown", None) for row in view.runs):
         return f"The failure is still there at every break that can be told ({seen})"
-    breaks = f"{view.fixed.hits} of {format.count(told, 'break')}"
-    chance = f"beyond chance ({p_words(view.p)})" if view.fixes else "which may be chance"
-    return f"At {breaks} the edit mostly shows no failure: {seen}, {chance}"
+    return f"At none of {told} does a test of its own show it fixed; in all: {seen}, {chance}"
 
 
 def _of_steps(view: TryView) -> str:
-    broke, n = view.broke.hits, view.broke.rate.n
-    if not broke:
-        return f"At none of {format.count(n, 'healthy step')} does it mostly act otherwise"
-    chance = f"beyond chance ({p_words(view.step_p)})"
-    return (
-        f"At {broke} of {format.count(n, 'healthy step')} it mostly acts otherwise,"
-        f" {chance if view.step_p <= ALPHA else 'which may be chance'}"
-    )
+    broke, n = view.broke.hits, format.count(view.broke.rate.n, "healthy step")
+    if broke:
+        chance = f"beyond chance ({p_words(view.step_p)})"
+        return (
+            f"At {broke} of {n} it acts otherwise,"
+            f" {chance if view.step_p <= ALPHA else 'which in all may be chance'}"
+        )
+    return f"At none of {n} does a test of its own show that it acts otherwise"
 
 
 def p_words(p: float) -> str:
@@ -93,12 +122,17 @@ def _basis(view: TryView) -> Iterator[str]:
     samples = format.count(view.samples, "sample")
     yield (
         f"fixed: control shows the failure in more than half of its judged answers, the edit in"
-        f" fewer than half ({samples} an arm); where control does not, or most answers cannot be"
-        " judged, it cannot be told and counts in no rate"
+        f" fewer than half ({samples} an arm), and Fisher's exact test of that run holds at"
+        f" {short(ALPHA)}; where it does not, inconclusive; where control does not show it, or most"
+        " answers cannot be judged, it cannot be told and counts in no rate"
     )
     yield (
-        "broke: control keeps to the recording and the edit mostly departs; another action, which"
-        " need not be a worse one; other words alone are none"
+        "broke: control keeps to the recording, the edit mostly departs, and the step's own test"
+        " holds; another action, which need not be a worse one; other words alone are none"
+    )
+    yield (
+        "the tests are not corrected for their number: expected by chance is how many would be"
+        " called so if the edit did nothing, each step's answers dealt to the arms at random"
     )
     if view.rules:
         yield f"compared by your rules: {'; '.join(map(format.one_line, view.rules))}"
@@ -154,10 +188,27 @@ def _notices(view: TryView) -> Iterator[str]:
             f"of {format.count(unjudged, 'answer')} at the breaks nobody can tell whether the"
             " failure shows: they count in neither arm"
         )
+    if view.samples < FEWEST:
+        yield (
+            f"{format.count(view.samples, 'sample')} an arm can decide no run and no step by its"
+            f" own test, whatever they show: that takes {FEWEST}"
+        )
+    unclear = [
+        *(row for row in view.runs if row.ruling == "inconclusive"),
+        *(row for row in view.steps if row.effect == "inconclusive"),
+    ]
+    if unclear and view.samples >= FEWEST:
+        yield (
+            f"{format.count(len(unclear), 'row')} inconclusive: most answers differ, and the own"
+            " test does not hold; more samples may tell"
+        )
     worse = sum(_is_worse(row) for row in view.runs)
     if worse:
         runs = format.count(worse, "run")
-        yield f"in {runs} control mostly shows no failure and the edit mostly does"
+        yield (
+            f"in {runs} control mostly shows no failure and the edit mostly does, by the run's own"
+            " test"
+        )
     flawed = sum(row.flawed > 0 for row in view.steps)
     if flawed:
         steps = format.count(flawed, "healthy step")
@@ -167,7 +218,8 @@ def _notices(view: TryView) -> Iterator[str]:
 def _is_worse(row: TriedRun) -> bool:
     if row.control is None or row.edited is None or not row.control.n:
         return False
-    return 2 * row.control.hits <= row.control.n and 2 * row.edited.hits > row.edited.n
+    arms = row.control.hits, row.control.n, row.edited.hits, row.edited.n
+    return effect_of(arms) == "broke"
 
 
 def _runs(left: Left) -> str:

@@ -5,6 +5,7 @@ A run at its break and a step that went well, as rows of a tried edit.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -38,7 +39,8 @@ class TriedRun(Struct, frozen=True, kw_only=True):
     `unjudged` ones are in neither count.
 
     `by` says why this is its break. `ruling` None: not asked yet; `why`, where nothing can be
-    said, says why, and `lacks` why there are fewer answers than were wanted. `did` is what the
+    said, says why, and `lacks` why there are fewer answers than were wanted. `p` is of the run's
+    own test, `by_chance` how likely it would be called fixed by chance alone. `did` is what the
     edited arm mostly does there. `like` is another run that asks the very same: together they are
     one question.
     """
@@ -52,6 +54,8 @@ class TriedRun(Struct, frozen=True, kw_only=True):
     oracle: str | None = None
     control: Share | None = None
     edited: Share | None = None
+    p: float | None = None
+    by_chance: float | None = None
     unjudged: int = 0
     recorded: str = ""
     did: str = ""
@@ -64,7 +68,8 @@ class TriedStep(Struct, frozen=True, kw_only=True):
     """A step that went well: how many answers of each arm depart from what was recorded.
 
     `passed` tells a step of a run that passed from one before a break. `flawed` answers of the
-    edited arm are wrong whatever was meant. `effect` None: not asked yet.
+    edited arm are wrong whatever was meant. `effect` None: not asked yet. `p` is of the step's own
+    test, `by_chance` how likely it would be called broken by chance alone.
     """
 
     trace: str
@@ -75,6 +80,8 @@ class TriedStep(Struct, frozen=True, kw_only=True):
     effect: Effect | None = None
     control: Share | None = None
     edited: Share | None = None
+    p: float | None = None
+    by_chance: float | None = None
     flawed: int = 0
     recorded: str = ""
     did: str = ""
@@ -102,6 +109,8 @@ def run_row(case: Case, result: StepResult | None, like: str | None) -> TriedRun
         oracle=test.oracle if test is not None else None,
         control=Share(hits=test.control, n=test.control_n) if test is not None else None,
         edited=Share(hits=test.edited, n=test.edited_n) if test is not None else None,
+        p=found.own.p if found.own is not None else None,
+        by_chance=found.own.by_chance if found.own is not None else None,
         unjudged=_unjudged(result, test),
         recorded=result.recorded.phrase,
         did=_mostly(result.edited),
@@ -133,6 +142,8 @@ def step_row(control: Control, result: StepResult | None) -> TriedStep:
         effect=found.effect,
         control=_departs(found.control),
         edited=_departs(found.edited),
+        p=found.own.p if found.own is not None else None,
+        by_chance=found.own.by_chance if found.own is not None else None,
         flawed=found.flawed,
         recorded=result.recorded.phrase,
         did=_mostly(result.edited),
@@ -197,12 +208,13 @@ class TryView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the try screen draws and `arc try` prints.
 
     `fixed` and `broke` are shares of the runs and of the steps of which something can be said;
-    their intervals mind that runs of one task are alike. `control` and `edited` count the answers
-    that still show the failure, each question once, and `p` is how often chance alone sets the
-    arms so far apart; `step_p` is that of the departures at the healthy steps. `done` of `total`
-    steps are in; `ended` says why no more will be, where it was cut short. `rules` are those of the
-    user by which actions were compared. `range` numbers rounds of samples, 0 the first; `digest`
-    is over all evidence of a finished try, whatever was answered first.
+    their intervals mind that runs of one task are alike. `fixed_by_chance` and `broke_by_chance`:
+    how many of them chance alone would call so, None where that was not reckoned. `control` and
+    `edited` count the answers that still show the failure, each question once, and `p` is how often
+    chance alone sets the arms so far apart; `step_p` is that of the departures at the healthy
+    steps. `done` of `total` steps are in; `ended` says why no more will be, where it was cut short.
+    `rules` are those of the user by which actions were compared. `range` numbers rounds of samples,
+    0 the first; `digest` is over all evidence of a finished try, whatever was answered first.
     """
 
     query: str
@@ -214,6 +226,8 @@ class TryView(Struct, frozen=True, eq=False, kw_only=True):
     not_applicable: tuple[Left, ...]
     fixed: Clustered
     broke: Clustered
+    fixed_by_chance: float | None = None
+    broke_by_chance: float | None = None
     control: Share
     edited: Share
     p: float
@@ -229,8 +243,13 @@ class TryView(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def fixes(self) -> bool:
         """Was something fixed, beyond chance?"""
+        return self.fixed.hits > 0 and self.rarer
+
+    @property
+    def rarer(self) -> bool:
+        """Over all runs together, is the failure rarer under the edit, beyond chance?"""
         rarer = self.edited.hits * self.control.n < self.control.hits * self.edited.n
-        return self.fixed.hits > 0 and rarer and self.p <= ALPHA
+        return rarer and self.p <= ALPHA
 
 
 NOTHING = clustered(())
@@ -284,13 +303,15 @@ def build_try(
         fixed=clustered(
             (group, row.ruling == "fixed")
             for group, row in zip(groups, runs, strict=True)
-            if row.ruling in ("fixed", "not fixed")
+            if row.by_chance is not None
         ),
         broke=clustered(
             (group, row.effect == "broke")
             for group, row in zip(step_groups, steps, strict=True)
-            if row.effect in ("broke", "held")
+            if row.by_chance is not None
         ),
+        fixed_by_chance=_by_chance(runs),
+        broke_by_chance=_by_chance(steps),
         control=_control(tables),
         edited=_edited(tables),
         p=stratified(tables),
@@ -314,6 +335,10 @@ def _runs(plan: Tryout, results: Results) -> list[TriedRun]:
         first.setdefault(case.asks, row.run)
         rows.append(row)
     return rows
+
+
+def _by_chance(rows: Iterable[TriedRun | TriedStep]) -> float:
+    return math.fsum(row.by_chance for row in rows if row.by_chance is not None)
 
 
 def _by_reason(left: Iterable[LeftOut]) -> tuple[Left, ...]:

@@ -38,7 +38,7 @@ from arc_tui.ui.styles import TALL, FewLines, Inked, folded, noticed
 
 Row: TypeAlias = TriedRun | TriedStep
 
-MARK, STEP, ARM = 13, 4, 7
+MARK, STEP, ARM = 14, 4, 7
 MOST_RUN = 28
 WIDE = 100
 """Cells from which on what was recorded has a place beside what the edit does."""
@@ -152,7 +152,7 @@ def _ink(row: Row) -> str:
             return "good"
         case "not fixed" | "broke":
             return "bad"
-        case "unknown":
+        case "unknown" | "inconclusive" | "changed":
             return "open"
         case _:
             return "quiet"

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from arc_tui.cli import console, db_option, json_option, open_store, print_json, print_table
 from arc_tui.features.edit_test.kept import KeptTry, kept_tries
-from arc_tui.features.edit_test.text import moment, share
+from arc_tui.features.edit_test.text import counted, moment
 from arc_tui.ui import format
 from replay.edit.changes import Change, describe
 from replay.edit.files import to_toml
@@ -78,8 +78,8 @@ def _tries(kept: EditRow) -> list[list[Text | str]]:
         [
             format.cut(format.one_line(kept.name), _NAME),
             format.cut(format.one_line(each.query), _ON),
-            share(each.fixed),
-            share(each.broke),
+            counted(each.fixed, each.fixed_by_chance),
+            counted(each.broke, each.broke_by_chance),
             f"{', '.join(map(label, each.models))}, k {each.samples}",
             moment(each.ran_ns)[:10],
         ]
@@ -89,13 +89,16 @@ def _tries(kept: EditRow) -> list[list[Text | str]]:
 
 class TriedOn(Struct, frozen=True, kw_only=True):
     """What trying an edit on some runs came to. `query` is how they were named; `fixed` and `broke`
-    are shares of breaks and of healthy steps, as `arc try` has them."""
+    are shares of breaks and of healthy steps, and what chance alone would give, as `arc try` has
+    them."""
 
     query: str
     models: tuple[str, ...]
     samples: int
     fixed: Clustered
     broke: Clustered
+    fixed_by_chance: float | None
+    broke_by_chance: float | None
     ran_ns: int
     digest: str | None
 
@@ -142,6 +145,8 @@ def _tried_on(kept: KeptTry) -> TriedOn:
         samples=kept.view.samples,
         fixed=kept.view.fixed,
         broke=kept.view.broke,
+        fixed_by_chance=kept.view.fixed_by_chance,
+        broke_by_chance=kept.view.broke_by_chance,
         ran_ns=kept.ran_ns,
         digest=kept.view.digest,
     )
