@@ -14,6 +14,7 @@ from itertools import accumulate
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 from rich.text import Text
 
+from replay.statistics import Rate
 from taxonomy.waste import Resent
 
 UNKNOWN = "–"
@@ -304,6 +305,16 @@ def size(each: Resent) -> str:
 
 def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
+
+
+def interval(rate: Rate) -> str:
+    """The bounds of a share: `.55–.91`."""
+    return f"{fraction(rate.low)}–{fraction(rate.high)}"
+
+
+def fraction(value: float) -> str:
+    """A share with two digits and no leading nought."""
+    return "1" if round(value, 2) == 1 else f"{value:.2f}".removeprefix("0") if value else "0"
 
 
 def steps_named(steps: Iterable[int]) -> str:

@@ -12,6 +12,7 @@ from arc_tui.ui import format
 from replay.locked.estimate import Estimate
 from replay.locked.tally import BreakTest
 from replay.models.choose import DEMO, label
+from replay.statistics import Rate, rate
 from taxonomy.probes.presets import Preset, Unfit
 from taxonomy.probes.result import Decided, LogLine, Result, meaning
 from taxonomy.probes.symptoms import BY_NAME, BY_SYMPTOM, Noted, ProbeEntry
@@ -130,8 +131,9 @@ class ProbeView(Struct, frozen=True, eq=False, kw_only=True):
     """A probe under way or at its end; everything `arc probe --probe` prints.
 
     `text` was put in, from `by`; `diff` shows the edit. `test` counts the answers at the step that
-    still show the failure, by whose word. `classification` and `intervention` are None until the
-    probe is done, and where it is undecided. `rows` are the steps asked: those after the first
+    still show the failure, by whose word, `left` is their share with the probe. `classification`
+    and `intervention` are None until the probe is done, and where it is undecided or its effect
+    partial. `rows` are the steps asked: those after the first
     departure, and the tail behind the break, rest on a history the edited agent would not have
     had. `line` is the line of the log, there when `done`; `ended` is why it was cut short.
     """
@@ -153,6 +155,7 @@ class ProbeView(Struct, frozen=True, eq=False, kw_only=True):
     test: BreakTest | None
     p: float | None
     likely: float | None
+    left: Rate | None
     classification: str | None
     intervention: str | None
     rows: tuple[ReplayRow, ...]
@@ -175,6 +178,11 @@ def sentence(probe: ProbeEntry, found: Decided, *, done: bool, ended: str | None
         return f"Cut short, so still {first} or {second}: {ended}."
     if not done:
         return f"Asking under the probe ({probe.change}): {first} or {second}."
+    if found.result == "partial":
+        return (
+            f"A partial effect: under the probe ({probe.change}) the failure is rarer and still"
+            f" there, which speaks for neither {first} nor {second} alone: {found.why}."
+        )
     means = meaning(probe, found.result)
     if means is None:
         return f"Undecided between {first} and {second}: {found.why}."
@@ -192,6 +200,7 @@ def _other(probe: ProbeEntry, classification: str) -> str:
 
 _VERBS: dict[Result, str] = {
     "persists": "persists",
+    "partial": "is rarer",
     "repairs": "is repaired",
     "undecided": "is undecided",
 }
@@ -228,12 +237,15 @@ def readings(offer: ProbeOffer) -> Iterator[str]:
     entry = BY_NAME[offer.name]
     for shown, means in (("still there", entry.persists), ("gone", entry.repairs)):
         yield f"{shown}: {means.classification}; then {means.intervention}"
+    yield "rarer, and still there: a partial effect; neither alone"
 
 
 def last_words(line: LogLine) -> str:
     """What the last probe came to: `probed 2026-11-22: goal misread → clarification prompt`."""
     if line.classification is None:
         first, second = BY_NAME[line.probe].candidates
+        if line.result == "partial":
+            return f"probed {line.date}: a partial effect, neither {first} nor {second} alone"
         return f"probed {line.date}: undecided between {first} and {second}"
     return f"probed {line.date}: {line.classification} → {line.intervention}"
 
@@ -258,7 +270,9 @@ def arms(view: ProbeView) -> Iterator[tuple[str, str]]:
 
 
 def _share(hits: int, n: int) -> str:
-    return f"shows the failure in {hits} of {n}" if n else "no answer that could be judged"
+    if not n:
+        return "no answer that could be judged"
+    return f"shows the failure in {hits} of {n} ({format.interval(rate(hits, n))})"
 
 
 def spent(view: ProbeView) -> str:

@@ -1,5 +1,16 @@
 """Does the failure persist under the probe, or is it repaired? Said only where the samples tell.
 
+`repairs`: control mostly shows the failure, with the probe it is rarer by Fisher's exact test at
+.05, and gone but for a few: of the share that is left, Wilson's 95 % interval ends below a half and
+does not begin above a tenth. `partial`: it is rarer by the same test, and more of it is left; what
+was changed has a part in it, and is not the whole cause. `persists`: both mostly show it, it is not
+rarer by that test, and by the posterior a fall by half or more has a chance of at most .05. None is
+said of so few samples that another could not have come out. Anything else is `undecided`; of that
+and of a partial effect no cause is named.
+
+An agent that is given a summary may begin anew and make a call it had made already. Such an answer
+does not show the failure and repairs nothing: it is left out of the counts.
+
 Kept as the log of the article: date, task, symptom, probe, result, classification, intervention.
 """
 
@@ -14,20 +25,24 @@ from msgspec import Struct, structs
 from replay import digests
 from replay.action import Act
 from replay.locked.tally import BreakTest, Reply, StepResult, break_test
-from replay.statistics import ALPHA, effect_probability, fisher
+from replay.statistics import ALPHA, Rate, effect_probability, fisher, rate
 from replay.store import answers
 from replay.store.handle import Store, now_ns
 from replay.trace import Trace
 from taxonomy.probes.symptoms import Meaning, ProbeEntry
 
-Result: TypeAlias = Literal["persists", "repairs", "undecided"]
+Result: TypeAlias = Literal["persists", "partial", "repairs", "undecided"]
+
+HALF, FEW = 0.5, 0.1
+"""Of a share: surely below the one it is not mostly, surely above the other it is not only few."""
 
 
 class Decided(Struct, frozen=True, kw_only=True):
     """What became of the failure, and the counts that say so.
 
     `test` counts the answers that could be judged; `anew` were left out, because they only make a
-    call again that was made before. `likely` is how likely the two shares differ by half or more.
+    call again that was made before. `p` is Fisher's; `likely` is how likely the two shares differ
+    by half or more; `left` the share of answers that show the failure with the probe.
     """
 
     result: Result
@@ -36,6 +51,7 @@ class Decided(Struct, frozen=True, kw_only=True):
     anew: int = 0
     p: float | None = None
     likely: float | None = None
+    left: Rate | None = None
 
 
 def outcome(row: StepResult | None, trace: Trace, cut: int | None) -> Decided:
@@ -69,9 +85,16 @@ def decided(test: BreakTest | None, anew: int = 0) -> Decided:
         f" {test.control}/{test.control_n} without{again}"
     )
     numbers = f"Fisher p = {p:.2g}; that the shares differ by half or more, {likely:.2g}"
-    result, note = _reading(test, p, likely)
+    left = rate(test.edited, test.edited_n)
+    result, note = _reading(test, p, likely, left)
     return Decided(
-        result=result, why=f"{counts} ({numbers}){note}", test=test, anew=anew, p=p, likely=likely
+        result=result,
+        why=f"{counts} ({numbers}){note}",
+        test=test,
+        anew=anew,
+        p=p,
+        likely=likely,
+        left=left,
     )
 
 
@@ -90,20 +113,20 @@ def _identity(tool: str, arguments: object) -> str:
     return digests.canonical([tool, arguments])
 
 
-def _reading(test: BreakTest, p: float, likely: float) -> tuple[Result, str]:
+def _reading(test: BreakTest, p: float, likely: float, left: Rate) -> tuple[Result, str]:
     if not test.is_controls:
         return "undecided", ": without it the failure mostly does not show, so nothing can persist"
     if fisher(test.control, test.control_n, 0, test.edited_n) > ALPHA:
         return "undecided", ": too few samples for either to be told (-k)"
-    if not test.is_edited and p <= ALPHA:
-        return "repairs", ""
+    if p <= ALPHA and test.edited * test.control_n < test.control * test.edited_n:
+        return "repairs" if left.high < HALF and left.low <= FEW else "partial", ""
     if test.is_edited and likely <= ALPHA:
         return "persists", ""
     return "undecided", ": more samples may tell (-k)"
 
 
 def meaning(probe: ProbeEntry, result: Result) -> Meaning | None:
-    """The cause a result speaks for; None where it is undecided."""
+    """The cause a result speaks for; None where it is undecided, or the effect is partial."""
     match result:
         case "persists":
             return probe.persists
@@ -118,7 +141,8 @@ _NONE = "–"
 
 
 class LogLine(Struct, frozen=True, kw_only=True):
-    """One probe that was run. `classification` and `intervention` are None where it is undecided.
+    """One probe that was run. `classification` and `intervention` are None where it names no cause:
+    it is undecided, or its effect partial.
 
     `assumed` where the user chose the probe though its symptom was not seen. `digest` is that of
     the replay it rests on, `control` and `edited` are (shows the failure, of so many answers).

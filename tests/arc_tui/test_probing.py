@@ -300,3 +300,46 @@ def test_the_list_asks_nobody(db: Path, api: MessagesApi, server: Server) -> Non
     assert view.ready[0].estimate is not None
     assert view.ready[0].estimate.calls == 1 + 2 * 8 + 2 * 3
     assert not server.written
+
+
+class Partly:
+    """The demo model; under the probe three answers of eight are one of those without it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.without: Body = {}
+        self.under = 0
+
+    def __call__(self, body: Body) -> Body:
+        answer = {**Demo().complete(body, 0), "model": body["model"]}
+        if self.text not in json.dumps(body):
+            self.without = answer
+            return answer
+        self.under += 1
+        return self.without if self.under % 8 in (1, 4, 7) else answer
+
+
+class TestPartly:
+    TEXT = "Never make up a value"
+
+    @pytest.fixture
+    def server(self) -> Partly:
+        return Partly(self.TEXT)
+
+    def test_a_failure_that_is_rarer_and_still_there_is_a_partial_effect_and_names_no_cause(
+        self, db: Path, api: MessagesApi
+    ) -> None:
+        asked = (START, "--probe", "constraint", "--model", MODEL)
+        view = as_json(db, *asked, "--live", "--max-calls", "50")
+        test = view["test"]
+        assert (test["control"], test["control_n"]) == (8, 8)
+        assert (test["edited"], test["edited_n"]) == (3, 8)
+        assert (view["result"], view["classification"]) == ("partial", None)
+        assert view["p"] == pytest.approx(0.0256, abs=1e-3)
+        assert (view["left"]["n"], round(view["left"]["low"], 2)) == (8, 0.14)
+        assert view["sentence"].startswith("A partial effect: under the probe")
+        assert "neither hallucination nor goal misread alone" in view["sentence"]
+        result = run(db, *asked)
+        assert result.return_value == 1
+        assert "3/8 with the probe, against 8/8 without" in result.stdout
+        assert " | partial | – | –" in result.stdout

@@ -18,11 +18,12 @@ from arc_tui.features.edit_test.kept import kept_tries
 from arc_tui.features.edit_test.plan import foreseen, tryout
 from arc_tui.features.edit_test.request import Wanted, Whom, edit_named
 from arc_tui.features.edit_test.run import trying
-from arc_tui.features.edit_test.text import NOT_OUTCOMES, p_words, short
+from arc_tui.features.edit_test.text import NOT_OUTCOMES, p_words
 from arc_tui.features.edit_test.view import TryView
 from arc_tui.features.replay.edits import build_edits
 from arc_tui.features.replay.edits import edits as edits_
 from arc_tui.places import fixtures
+from arc_tui.ui import format
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.models.demo import Demo
 from replay.store import edits
@@ -488,7 +489,13 @@ def test_answers_that_are_missing_are_said_to_be(api: MessagesApi, db: Path) -> 
 
 
 def test_numbers_read_as_a_person_writes_them() -> None:
-    assert [short(value) for value in (0, 0.005, 0.21, 0.999, 1)] == ["0", ".01", ".21", "1", "1"]
+    assert [format.fraction(value) for value in (0, 0.005, 0.21, 0.999, 1)] == [
+        "0",
+        ".01",
+        ".21",
+        "1",
+        "1",
+    ]
     assert [p_words(p) for p in (0.0001, 0.008, 0.5)] == ["p < .001", "p = .008", "p = .500"]
 
 

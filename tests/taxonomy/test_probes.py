@@ -287,6 +287,13 @@ def counts(control: int, control_n: int, edited: int, edited_n: int) -> BreakTes
         (counts(0, 8, 8, 8), "undecided"),
         (counts(8, 8, 0, 0), "undecided"),
         (counts(20, 20, 18, 20), "persists"),
+        (counts(8, 8, 1, 8), "repairs"),
+        (counts(8, 8, 3, 8), "partial"),
+        (counts(20, 20, 9, 20), "partial"),
+        (counts(20, 20, 15, 20), "partial"),
+        (counts(100, 100, 25, 100), "partial"),
+        (counts(100, 100, 3, 100), "repairs"),
+        (counts(12, 20, 20, 20), "undecided"),
     ],
 )
 def test_a_result_is_said_only_where_the_samples_tell(test: BreakTest, result: str) -> None:
@@ -308,10 +315,12 @@ def test_a_result_is_total_and_a_cause_is_named_only_with_it(
 ) -> None:
     found = decided(counts(min(a, b), b, min(c, d), d))
     for probe in PROBES:
-        assert (meaning(probe, found.result) is None) == (found.result == "undecided")
-    if found.result == "repairs":
+        assert (meaning(probe, found.result) is None) == (found.result in ("undecided", "partial"))
+    if found.result in ("repairs", "partial"):
         assert found.p is not None
         assert found.p <= 0.05
+        assert found.left is not None
+        assert (found.left.high < 0.5 and found.left.low <= 0.1) == (found.result == "repairs")
     if found.result == "persists":
         assert found.likely is not None
         assert found.likely <= 0.05

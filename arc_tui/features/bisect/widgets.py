@@ -24,7 +24,6 @@ from typing_extensions import override
 
 from arc_tui.features.bisect.state import EMPTY, BisectStage
 from arc_tui.features.bisect.view import BisectView, RoundLine, VersionRow
-from arc_tui.features.edit_test.text import interval
 from arc_tui.features.replay.pages import diff_page
 from arc_tui.features.replay.widgets import BAR, packed
 from arc_tui.ui import format
@@ -122,7 +121,7 @@ class BisectList(RowList):
             (fit(format.one_line(row.name), self._room(width)), ink),
             "  ",
             fit(f"{row.hits}/{row.bad.n}" if row.bad.n else format.UNKNOWN, BAD, right=True),
-            (f"  {fit(interval(row.bad) if row.bad.n else '', RATE)}  ", self._quiet),
+            (f"  {fit(format.interval(row.bad) if row.bad.n else '', RATE)}  ", self._quiet),
         )
         self._append_likely(line, row.likely, width)
         if row.next:

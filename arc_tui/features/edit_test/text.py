@@ -13,7 +13,7 @@ from arc_tui.ui import format
 from replay.locked.estimate import Estimate
 from replay.locked.tally import RECORDED
 from replay.models.choose import label
-from replay.statistics import ALPHA, Clustered, Rate
+from replay.statistics import ALPHA, Clustered
 from taxonomy.edit_test import FEWEST, Effect, Ruling, effect_of
 
 RULINGS: dict[Ruling, str] = {
@@ -59,16 +59,7 @@ def share(found: Clustered) -> str:
     """A share with its interval."""
     if not found.rate.n:
         return format.UNKNOWN
-    return f"{found.hits}/{found.rate.n} ({interval(found.rate)})"
-
-
-def interval(rate: Rate) -> str:
-    return f"{short(rate.low)}–{short(rate.high)}"
-
-
-def short(value: float) -> str:
-    """A share with two digits and no leading nought."""
-    return "1" if round(value, 2) == 1 else f"{value:.2f}".removeprefix("0") if value else "0"
+    return f"{found.hits}/{found.rate.n} ({format.interval(found.rate)})"
 
 
 def sentence(view: TryView) -> str:
@@ -123,8 +114,8 @@ def _basis(view: TryView) -> Iterator[str]:
     yield (
         f"fixed: control shows the failure in more than half of its judged answers, the edit in"
         f" fewer than half ({samples} an arm), and Fisher's exact test of that run holds at"
-        f" {short(ALPHA)}; where it does not, inconclusive; where control does not show it, or most"
-        " answers cannot be judged, it cannot be told and counts in no rate"
+        f" {format.fraction(ALPHA)}; where it does not, inconclusive; where control does not show"
+        " it, or most answers cannot be judged, it cannot be told and counts in no rate"
     )
     yield (
         "broke: control keeps to the recording, the edit mostly departs, and the step's own test"
@@ -153,7 +144,7 @@ def _worth(found: Clustered, noun: str) -> str:
         return f"{of}, taken for independent"
     return (
         f"{of} are worth {found.effective_n:.1f} independent ones"
-        f" (taken for independent: {interval(found.alone)})"
+        f" (taken for independent: {format.interval(found.alone)})"
     )
 
 

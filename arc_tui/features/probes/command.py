@@ -91,7 +91,8 @@ def probe(
     """Tell two causes of a failure apart by one change, asked again. Runs no tool.
 
     Without --probe it says the symptom, the probes for it and what they cost. Exit code 0: a probe
-    fits, or was decided; 1: none fits, or it is undecided; 2: it was not finished.
+    fits, or names a cause; 1: none fits, or it names none: undecided, or a partial effect; 2: it
+    was not finished.
     """
     with open_store(db) as store:
         if show_log:

@@ -247,6 +247,7 @@ class _Work:
             test=found.test,
             p=found.p,
             likely=found.likely,
+            left=found.left,
             classification=line.classification if line is not None else None,
             intervention=line.intervention if line is not None else None,
             rows=replay_rows(results, verdict, self._masked),
