@@ -316,7 +316,7 @@ async def test_x_stops_a_try_and_what_was_answered_is_asked_no_second_time(
     async with opening.opened(screen) as pilot:
         await ask_until_held(pilot, server, "try.run")
         await stop(pilot, "try.stop")
-        stopped = " Stopped; what was answered is kept. fixed 3/3 "
+        stopped = " Stopped; what was answered is kept. fixed 0/3 "
         assert any(row.startswith(stopped) for row in rows(pilot.app))
         assert text(pilot.app).count("  waiting ") == 1, "the healthy step"
         assert " 2 asked, 0 kept, " in rows(pilot.app)[-2]
