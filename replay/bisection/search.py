@@ -28,8 +28,8 @@ SMALL, ALIKE = 6, 3
 """With so few versions all get so many samples to begin with."""
 
 ROUGH = 0.8
-"""How likely a place of the change is when it is checked. What the checks ask makes it likelier, so
-that more beforehand is asked for twice: `tests.bench bisecting` measures what that saves."""
+"""How likely a place of the change is when it is checked. What the checks ask makes it likelier
+still, so that more beforehand would be asked for twice."""
 
 ALL = 6
 """Samples of every version, where one change does not explain them."""
