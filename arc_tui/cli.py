@@ -129,6 +129,8 @@ def refuse_unanswered(*, wanted: bool, answers: int) -> None:
 
 def foreseen(estimate: Estimate) -> str:
     """What is about to be asked of a server, in one line."""
+    if not estimate.calls and not estimate.stored:
+        return "0 calls: no request can be made"
     price = "price unknown" if estimate.usd is None else f"about {format.usd(estimate.usd)}"
     said = (
         f"{format.count(estimate.calls, 'live call')} at first, {estimate.stored} answered already;"

@@ -218,18 +218,24 @@ def _collateral(marks: Iterable[Mark]) -> Collateral:
 
 
 def _refusals(rows: Sequence[StepResult]) -> tuple[str, ...]:
-    said = []
-    for rows_of, words in (
-        ([row for row in rows if row.refused is not None], "was not asked"),
-        ([row for row in rows if row.edited_refused is not None], "was not asked with the edit"),
-        ([row for row in rows if row.lacks is not None], "lacks samples"),
-    ):
-        if rows_of:
-            row, others = rows_of[0], len(rows_of) - 1
-            more = f" ({others} more step{'s' if others > 1 else ''} too)" if others else ""
-            why = row.refused or row.edited_refused or row.lacks
-            said.append(f"step {row.step} {words}: {why}{more}")
-    return tuple(said)
+    """A sentence a reason: the first step it holds for, and how many more it holds for."""
+    found = (
+        ("was not asked", [(row.step, row.refused) for row in rows]),
+        ("was not asked with the edit", [(row.step, row.edited_refused) for row in rows]),
+        ("lacks samples", [(row.step, row.lacks) for row in rows]),
+    )
+    steps: dict[str, list[int]] = {}
+    for what, reasons in found:
+        for step, why in reasons:
+            if why is not None:
+                steps.setdefault(f"{what}: {why}", []).append(step)
+    return tuple(_of_steps(what, where) for what, where in steps.items())
+
+
+def _of_steps(what: str, steps: Sequence[int]) -> str:
+    others = len(steps) - 1
+    more = f" ({others} more step{'s' if others > 1 else ''} too)" if others else ""
+    return f"step {steps[0]} {what}{more}"
 
 
 def sentence(facts: Verdict, rows: Sequence[StepResult]) -> str:

@@ -111,6 +111,8 @@ async def test_a_session_without_prompt_and_tools_says_what_is_missing_and_how_t
     )
     assert "arc attach" in lines[1]
     assert "arc record" in lines[1]
+    assert ended(db, "replay", "last", "--estimate") == 0
+    assert capsys.readouterr().out == "0 calls: no request can be made\n"
     app = ArcApp(db)
     async with app.run_test(size=(120, 40)) as pilot:
         for key in ("enter", "e"):

@@ -207,6 +207,18 @@ def test_a_step_whose_request_is_unknown_gets_its_reason_and_no_call(store: Stor
     )
 
 
+def test_each_reason_names_its_own_steps(store: Store) -> None:
+    lost = Fidelity(level=Level.NONE, reasons=("the request was truncated",))
+    trace = stored(store, [*spans(DIALOGUE[:4] + DIALOGUE[5:])])
+    rows = run(store, trace)
+    first = run(store, stored(store, spans(fidelity=lost), id="lost"))[0]
+    notices = summary([first, *rows[1:]], BREAK).notices
+    assert notices[0] == "step 0 was not asked: the request was truncated"
+    assert notices[1].startswith("step 2 was not asked: ")
+    assert notices[1].endswith("(2 more steps too)")
+    assert len(notices) == 2
+
+
 def test_a_missing_result_stops_the_steps_after_it_and_no_other(store: Store) -> None:
     rows = run(store, stored(store, spans(DIALOGUE[:4] + DIALOGUE[5:])))
     assert [row.refused is None for row in rows] == [True, True, False, False, False]
