@@ -22,7 +22,7 @@ from replay.messages import text
 from replay.store import read
 from replay.store.edits import Supplement, attach, sketch, supplement_of
 from replay.store.handle import Store, now_ns
-from replay.store.rows import step_rows, trace_row
+from replay.store.rows import step_rows, trace_row, trace_rows
 from replay.store.trouble import is_of_file
 from replay.store.write import Finished, Writer, together
 from replay.trace import NO_SYSTEM, NO_TOOLS, Tool
@@ -405,12 +405,26 @@ def _named(store: Store, query: str) -> list[RunRow]:
 
 
 def make_demo(path: Path, *, reset: bool = False) -> None:
-    """Fill the demo database on first use; `reset` begins again."""
-    if reset:
+    """Fill the demo database where it has no runs; `reset` begins again.
+
+    Raises ArcError where `reset` would delete runs that are not the demo's.
+    """
+    if reset and path.exists():
+        _refuse_to_delete_others(path)
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
-    fresh = not path.exists()
     with open_ledger(path) as store:
-        if fresh:
+        if not trace_rows(store, every=True):
             for _ in import_paths(store, [fixtures() / "traces"]):
                 pass
+
+
+def _refuse_to_delete_others(path: Path) -> None:
+    own = {file.stem for file in (fixtures() / "traces").iterdir()}
+    with open_ledger(path) as store:
+        others = [row for row in trace_rows(store, every=True) if row.source_id not in own]
+    if others:
+        raise ArcError(
+            f"{path} was not reset: it holds runs that are not the demo's ({len(others)})",
+            "name another file with --db",
+        )

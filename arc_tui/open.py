@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from arc_tui import importing
 from arc_tui.cli import console, db_option, json_option, open_store, print_json, print_table, unlock
@@ -115,13 +116,23 @@ def demo(ctx: click.Context, reset: bool, tour: bool, headless: bool, db: Path |
     """
     from arc_tui.importing import make_demo
 
-    path = demo_database(db or ctx.find_root().obj)
+    path = demo_database(db or _named_before(ctx))
     first = not path.exists()
     make_demo(path, reset=reset)
     if headless or not sys.stdout.isatty():
         print_tour(path)
     else:
         run_app(path, demo=True, tour=tour or first)
+
+
+def _named_before(ctx: click.Context) -> Path | None:
+    """The database of `arc --db FILE demo`. ARC_DB names the one of a person's own runs: the demo
+    neither shows nor resets that."""
+    root = ctx.find_root()
+    if root.get_parameter_source("db") is not ParameterSource.COMMANDLINE:
+        return None
+    named: Path | None = root.obj
+    return named
 
 
 NOTHING = (

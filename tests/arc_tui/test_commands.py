@@ -338,6 +338,29 @@ def test_the_demo_runs_without_a_terminal_key_or_network(tmp_path: Path) -> None
     assert "demo, rule-based" in said.out
 
 
+def test_the_demo_leaves_a_database_of_other_runs_alone(tmp_path: Path) -> None:
+    own = tmp_path / "own.db"
+    chat = tmp_path / "chat.json"
+    chat.write_text(json.dumps({"messages": CHAT}))
+    assert installed("--db", str(own), "import", str(chat), cwd=tmp_path).code == 0
+    before = own.read_bytes()
+    reset = installed("demo", "--reset", "--headless", cwd=tmp_path, ARC_DB=str(own))
+    assert (reset.code, own.read_bytes() == before) == (0, True)
+    named = installed("demo", "--reset", "--headless", "--db", str(own), cwd=tmp_path)
+    assert named.code == 2
+    assert "it holds runs that are not the demo's (1)" in named.err
+    assert own.read_bytes() == before
+
+
+def test_an_empty_database_is_filled_with_the_demo(tmp_path: Path) -> None:
+    db = str(tmp_path / "empty.db")
+    assert installed("ls", "--db", db, cwd=tmp_path).code in (0, 1)
+    said = installed("demo", "--headless", "--db", db, cwd=tmp_path)
+    assert (said.code, "first departs at step 4" in said.out) == (0, True)
+    again = installed("demo", "--reset", "--headless", "--db", db, cwd=tmp_path)
+    assert (again.code, again.out) == (0, said.out)
+
+
 OBEYED = set("\x1b\x07\u202e")
 HOSTILE = "\x1b[31mred\x1b]8;;http://x\x07link\x1b]52;c;aGk=\x07\u202egnp.exe [bold]x[/bold]"
 
