@@ -20,9 +20,9 @@ from arc_tui.commands import BUG
 from arc_tui.config import read_owners
 from arc_tui.features.failures.command import pareto_lines
 from arc_tui.features.imports.command import drain
-from arc_tui.features.imports.finding import MOST, Offer, look, offer_words
 from arc_tui.features.replay.command import drained, print_replay
 from arc_tui.features.replay.run import Wanted, replaying
+from arc_tui.features.runs.offers import MOST, Offer, look, offer_words
 from arc_tui.features.trace.command import brief_text
 from arc_tui.places import database, demo_database, fixtures
 from arc_tui.ui.format import count, one_line

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from arc_tui.features.failures.screen import FailuresScreen
     from arc_tui.features.failures.widgets import FailureRuns
     from arc_tui.features.replay.screen import ReplayScreen
-    from arc_tui.features.runs.screen import Marking, RunsScreen
+    from arc_tui.features.runs.screen import RunsScreen
     from arc_tui.features.runs.widgets import RunTable
     from arc_tui.features.trace.actions import Leaving, Probed
     from arc_tui.features.trace.navigation import Finding
@@ -79,7 +79,7 @@ class Routing(App[None]):
     def on_run_table_opened(self, event: RunTable.Opened) -> None:
         self._open(event.trace)
 
-    def on_opening_demo_wanted(self) -> None:
+    def on_runs_screen_demo_wanted(self) -> None:
         """The bundled runs in a database of their own, imported where that is new."""
         from arc_tui.places import demo_database, fixtures
 
@@ -109,10 +109,10 @@ class Routing(App[None]):
         else:
             self._open(event.trace, event.step)
 
-    def on_marking_marked(self, event: Marking.Marked) -> None:
+    def on_run_table_marked(self, event: RunTable.Marked) -> None:
         self.marked = event.trace
 
-    def on_marking_compare_wanted(self, event: Marking.CompareWanted) -> None:
+    def on_runs_screen_compare_wanted(self, event: RunsScreen.CompareWanted) -> None:
         self._compare(event.trace)
 
     def on_leaving_compare_wanted(self, event: Leaving.CompareWanted) -> None:

@@ -120,12 +120,12 @@ class Touring(Routing):
         from arc_tui.features.runs.screen import RunsScreen
 
         lists = [screen for screen in self.screen_stack if isinstance(screen, RunsScreen)]
-        lists[-1].stand_on(START)
+        lists[-1].cursor_target.set(START)
         self._tell()
 
     def action_tour(self) -> None:
         if not self.demo:
-            self.on_opening_demo_wanted()
+            self.on_runs_screen_demo_wanted()
         self.begin_tour()
 
     def action_end_tour(self) -> None:

@@ -28,8 +28,8 @@ from arc_tui.features.free.screen import FreeScreen
 from arc_tui.features.help.screen import REST, HelpScreen, subject
 from arc_tui.features.probes.screen import ProbeScreen
 from arc_tui.features.replay.screen import ReplayScreen
-from arc_tui.features.runs.opening import ImportEnded, ImportMoved
 from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.runs.state import ImportFinished, ImportProgressed
 from arc_tui.features.runs.widgets import RunTable
 from arc_tui.features.settings.screen import SettingsScreen
 from arc_tui.features.trace.screen import TraceScreen
@@ -286,10 +286,10 @@ async def test_the_progress_of_an_import_is_one_line_and_escape_stops_it(
         assert isinstance(screen, RunsScreen)
         screen.bar.display = True
         moved = importing.Progress(done=2, total=12, path="/logs/airline.json", traces=140)
-        screen.post_message(ImportMoved(moved))
+        screen.post_message(ImportProgressed(moved))
         await settle(pilot)
         assert "importing airline.json, file 3 of 12 · 140 traces so far" in rows(app)[-2]
-        screen.post_message(ImportEnded(None))
+        screen.post_message(ImportFinished(None))
         await settle(pilot)
         assert "the import was stopped; what was read before is kept" in text(app)
 

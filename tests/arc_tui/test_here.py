@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from arc_tui.features.imports.finding import Offer, look, offer_words
+from arc_tui.features.runs.offers import Offer, look, offer_words
 from arc_tui.open import last
 from arc_tui.places import fixtures
 from tests.replay import test_opencode as opencode_case

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,8 +11,8 @@ import pytest
 from textual.message import Message
 from textual.pilot import Pilot
 
-from arc_tui.features.runs.opening import ALL, DEMO, Opening, options
 from arc_tui.features.runs.screen import RunsScreen
+from arc_tui.features.runs.widgets import ALL, DEMO, options
 from arc_tui.ui.dialogs import AskBox, Choices
 from tests.arc_tui.opening import SIZES, looks_like, opened
 from tests.arc_tui.test_here import NOON_NS, aged, claude, codex, folder, log
@@ -22,27 +23,28 @@ __all__ = ["folder"]
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
-class Bare(Opening):
-    """A screen with nothing on it that remembers what it was told."""
+class Remembering(RunsScreen):
+    """The list of runs, which remembers what it was to open and opens nothing."""
+
+    CSS_PATH = str(Path(inspect.getfile(RunsScreen)).with_name("screen.tcss"))
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.taken: list[Path] = []
         self.demo_wanted = False
 
-    def take_in(self, path: Path) -> None:
+    def import_path(self, path: Path) -> None:
         self.taken.append(path)
 
-    def on_opening_demo_wanted(self, event: Message) -> None:
+    def on_runs_screen_demo_wanted(self, event: Message) -> None:
         self.demo_wanted = True
         event.stop()
 
 
 @asynccontextmanager
-async def offered(tmp_path: Path) -> AsyncIterator[tuple[Pilot[None], Bare]]:
-    screen = Bare(tmp_path / "arc.db")
+async def offered(tmp_path: Path) -> AsyncIterator[tuple[Pilot[None], Remembering]]:
+    screen = Remembering(tmp_path / "arc.db")
     async with opened(screen) as pilot:
-        screen.action_here()
         await settle(pilot)
         assert isinstance(pilot.app.screen, AskBox)
         yield pilot, screen
@@ -94,7 +96,7 @@ async def test_escape_opens_nothing(folder: Path, tmp_path: Path) -> None:
 def test_a_folder_with_several_traces_of_its_own_can_be_taken_as_a_whole(
     folder: Path,
 ) -> None:
-    from arc_tui.features.imports.finding import look
+    from arc_tui.features.runs.offers import look
 
     claude(folder, "a question")
     log(folder / "one.jsonl")
@@ -114,7 +116,7 @@ async def test_a_title_cannot_draw_on_the_screen(folder: Path, tmp_path: Path) -
 @pytest.fixture
 def found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sessions and three logs of a folder, seen at noon."""
-    monkeypatch.setattr("arc_tui.features.runs.opening.now_ns", lambda: NOON_NS)
+    monkeypatch.setattr("arc_tui.features.runs.widgets.now_ns", lambda: NOON_NS)
     sized(claude(folder, "why does the night build fail?"), 48_200, age_s=40)
     sized(codex(folder, "mend the tests"), 9_100, age_s=25 * MINUTE)
     log(folder / "agent.jsonl", age_s=2 * HOUR)

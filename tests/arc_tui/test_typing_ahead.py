@@ -251,11 +251,11 @@ async def test_a_list_that_is_shown_is_walked_while_a_run_is_imported(db: Path) 
         await settle(pilot)
         screen = pilot.app.screen
         assert isinstance(screen, RunsScreen)
-        screen.take_in(RUN)
+        screen.import_path(RUN)
         burst(app_of(pilot), "j")
         await handled(pilot)
         assert screen.table.cursor == 1
-        assert screen._importing is not None
+        assert screen.bar.display
         await settle(pilot)
 
 

@@ -1,16 +1,11 @@
-"""The runs screen: every run of the database, why each failed, and how often that happens.
-
-Which runs are listed, in which order: what is typed, and what is pressed.
-
-A run that is marked, and others laid beside it.
-
-The cursor on a run that a query means, as soon as the list has it.
-"""
+"""The runs screen: every run of the database, why each failed, and how often that happens."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 from textual.app import ComposeResult
@@ -22,12 +17,18 @@ from textual.reactive import reactive
 from textual.worker import Worker, WorkerState
 from typing_extensions import override
 
-from arc_tui.features.runs.opening import ImportEnded, Importing, ImportMoved, Opening
-from arc_tui.features.runs.widgets import ImportBar, ParetoPanel, RunTable
+from arc_tui.features.runs.state import (
+    CursorTarget,
+    ImportFinished,
+    ImportJob,
+    ImportProgressed,
+    RunsReading,
+)
+from arc_tui.features.runs.widgets import DEMO, ImportBar, ParetoPanel, RunTable, offers_dialog
 from arc_tui.navigation import Queueing
 from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.key_bar import KeyBar
-from arc_tui.ui.screen import ArcScreen, Watching
+from arc_tui.ui.screen import Watching
 from arc_tui.ui.styles import Headline
 from arc_tui.views.columns import SETS
 from arc_tui.views.runs import (
@@ -38,7 +39,6 @@ from arc_tui.views.runs import (
     RunsView,
     build_runs,
     counted,
-    first_meant,
     headline,
     nothing,
     title,
@@ -48,104 +48,15 @@ from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.query.language import BadQuery
 from taxonomy.query.listing import RunRow, runs_at
 
-
-class Arranging(ArcScreen):
-    """Actions of the runs screen, which lists what the arrangement says."""
-
-    arrangement: reactive[Arrangement] = reactive(Arrangement(), repaint=False)
-
-    table = query_one(RunTable)
-    prompt = query_one(PromptLine)
-
-    def on_prompt_line_changed(self, event: PromptLine.Changed) -> None:
-        self.arrangement = structs.replace(self.arrangement, words=event.words)
-
-    def on_prompt_line_closed(self, event: PromptLine.Closed) -> None:
-        self.arrangement = structs.replace(self.arrangement, words=event.words)
-        self.table.focus()
-
-    def action_filter(self) -> None:
-        self.prompt.open()
-
-    def action_failed(self) -> None:
-        wanted = self.arrangement
-        self.arrangement = structs.replace(wanted, failed_only=not wanted.failed_only)
-
-    def action_sort(self) -> None:
-        order = self.arrangement.next_order()
-        self.arrangement = structs.replace(self.arrangement, order=order)
-
-
-class Marking(ArcScreen):
-    """Actions of the runs screen."""
-
-    marked: reactive[str] = reactive("", repaint=False)
-    """The run that others are compared with, "" for none."""
-
-    table = query_one(RunTable)
-
-    class Marked(Message):
-        """Another run is marked, or "" none."""
-
-        def __init__(self, trace: str) -> None:
-            super().__init__()
-            self.trace = trace
-
-    class CompareWanted(Message):
-        """The run is to be laid beside another."""
-
-        def __init__(self, trace: str) -> None:
-            super().__init__()
-            self.trace = trace
-
-    def action_mark(self) -> None:
-        self.marked = "" if self.table.at == self.marked else self.table.at
-        self.post_message(self.Marked(self.marked))
-        if self.marked:
-            self.say(f"marked; {self.key_of('runs.compare')} on another run compares the two")
-
-    def action_compare(self) -> None:
-        if self.table.at:
-            self.post_message(self.CompareWanted(self.table.at))
-        else:
-            shown = f"{self.key_of('runs.back')} shows all runs"
-            self.say(f"no run here to compare; {shown}, {self.key_of('runs.here')} opens others")
-
-
-class Seeking(ArcScreen):
-    """A part of the runs screen, which seeks again whenever it has read its runs."""
-
-    _sought: str = ""
-
-    table = query_one(RunTable)
-
-    class Sought(Message):
-        """The run was looked for; `trace` is "" where there is none yet."""
-
-        def __init__(self, trace: str) -> None:
-            super().__init__()
-            self.trace = trace
-
-    def stand_on(self, query: str) -> None:
-        """Put the cursor on the first run that a query means, now or once it was imported."""
-        self._sought = query
-        self.seek()
-
-    def seek(self) -> None:
-        sought = self._sought
-        if sought:
-            self.ask(lambda store: first_meant(store, sought), self.Sought, group="seek")
-
-    def on_seeking_sought(self, event: Sought) -> None:
-        if event.trace and self.table.stand_on(event.trace):
-            self._sought = ""
+if TYPE_CHECKING:
+    from arc_tui.features.runs.offers import Offer
 
 
 NARROW = 100
 """Below this many columns the failures hide behind the table."""
 
 
-class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
+class RunsScreen(Watching, Queueing):
     """Runs at the left, failures at the right."""
 
     CSS_PATH = "screen.tcss"
@@ -187,8 +98,10 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
 
     view: reactive[RunsView] = reactive(EMPTY, repaint=False)
     listed: reactive[Listed] = reactive(EMPTY.listed, repaint=False)
+    arrangement: reactive[Arrangement] = reactive(Arrangement(), repaint=False)
 
     table = query_one(RunTable)
+    prompt = query_one(PromptLine)
     bar = query_one(ImportBar)
 
     class Loaded(Message):
@@ -213,6 +126,23 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
             super().__init__()
             self.traces = traces
 
+    class OffersFound(Message):
+        """What is here to be opened was looked for."""
+
+        def __init__(self, offers: tuple[Offer, ...]) -> None:
+            super().__init__()
+            self.offers = offers
+
+    class DemoWanted(Message):
+        """The bundled runs are asked for; they have a database of their own."""
+
+    class CompareWanted(Message):
+        """The run is to be laid beside another."""
+
+        def __init__(self, trace: str) -> None:
+            super().__init__()
+            self.trace = trace
+
     class FailuresWanted(Message):
         """The screen of failures is asked for."""
 
@@ -223,19 +153,18 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
         self, path: Path, imports: tuple[Path, ...] = (), columns: str = next(iter(SETS))
     ) -> None:
         super().__init__(path)
+        self.cursor_target = CursorTarget(self)
         self._columns = columns
-        self._imports = imports
+        self._reading = RunsReading()
+        self._import = ImportJob(self, imports)
         self._offered = bool(imports)
-        self._importing: Importing | None = None
         self._left = False
-        self._loading = False
-        self._stale = False
         self._with_held_out: HeldOut = False
 
     def compose(self) -> ComposeResult:
         yield Headline(id="head")
         with Horizontal(id="body"):
-            yield RunTable(id="runs").data_bind(RunsScreen.listed, RunsScreen.marked)
+            yield RunTable(id="runs").data_bind(RunsScreen.listed)
             yield ParetoPanel(id="failures")
         yield ImportBar()
         yield PromptLine("filter ", 'outcome:failed tag:loop cost>0.5 "said"')
@@ -267,7 +196,7 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
     @property
     @override
     def awaits(self) -> bool:
-        coming = self._loading or self._one_may_come
+        coming = self._reading.under_way or self._import.may_bring_one
         return super().awaits or (coming and not self.table.row_count)
 
     @property
@@ -275,22 +204,16 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
     def expects(self) -> bool:
         """The run that is imported may be the only one, which is opened: who names it and types
         on means no other."""
-        return self._one_may_come or "seek" in self._questions
-
-    @property
-    def _one_may_come(self) -> bool:
-        going = self._importing
-        return going is not None and going.asked and self.bar.traces < 2
+        return self._import.may_bring_one or "target" in self._questions
 
     def load(self) -> None:
         """Read the runs; asked while that is under way, once more after it."""
-        self._stale = self._loading
-        if not self._loading:
+        if self._reading.request():
             self._read()
 
     def _read(self) -> Worker[None]:
-        """Read the runs that are wanted now: what is under way for others is dropped."""
-        self._loading, self._stale = True, False
+        """Read the runs that are wanted now."""
+        self._reading.begin()
         wanted, shown, near = self.arrangement, self._with_held_out, self.table.at
 
         def read(store: Store) -> RunsView | BadQuery:
@@ -302,8 +225,7 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
         return self.ask(read, self.Loaded, group="load")
 
     def on_runs_screen_loaded(self, event: Loaded) -> None:
-        self._loading = False
-        if self._stale:
+        if self._reading.finish():
             self.load()
         if isinstance(event.found, BadQuery):
             self._refuse(str(event.found))
@@ -322,16 +244,16 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
         self.view, self.listed = view, view.listed
         if self._with_held_out is None:
             self._with_held_out = view.apart.shown
-        self.seek()
+        self.cursor_target.find()
         panel = self.query_one(ParetoPanel)
         panel.pareto = view.pareto
         panel.border_title = f"failures of {counted(view)}"
         self.refresh_bindings()
-        if self._imports:
-            self._import()
+        if self._import.waiting:
+            self._start_import()
         elif first:
             self.ask(_waiting, self.Waiting, group="waiting")
-        going = self._importing is not None
+        going = self._import.is_running
         self.table.nothing = (
             "no runs yet, the import goes on" if going else nothing(view, self.key_of)
         )
@@ -342,10 +264,14 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
             self.action_here()
 
     def on_runs_screen_waiting(self, event: Waiting) -> None:
-        if event.traces and self._importing is None:
-            self._import()
+        if event.traces and not self._import.is_running:
+            self._start_import()
 
-    def on_run_table_neared(self, event: RunTable.Neared) -> None:
+    def on_cursor_target_found(self, event: CursorTarget.Found) -> None:
+        if event.trace and self.table.stand_on(event.trace):
+            self.cursor_target.reached()
+
+    def on_run_table_rows_needed(self, event: RunTable.RowsNeeded) -> None:
         listed, traces = event.listed, event.traces
         self.ask(
             lambda store: runs_at(store, traces),
@@ -357,25 +283,24 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
         if event.listed is self.listed:  # of a list that is not shown any more they may be old
             self.listed = self.listed.and_rows(event.rows)
 
-    @override
-    def take_in(self, path: Path) -> None:
-        if self._importing is None:
-            self._imports = (path,)
-            self._import()
-        else:
+    def import_path(self, path: Path) -> None:
+        """Import a file or a folder, and open what comes of it where that is one run."""
+        if self._import.is_running:
             self.say("an import is under way")
+        else:
+            self._import.waiting = (path,)
+            self._start_import()
 
-    def _import(self) -> None:
+    def _start_import(self) -> None:
         """Start what was asked for with the app, once the database is known to open; the rules
         look at what waits for them."""
-        self._importing = Importing(self, self.path, self._imports)
-        self._imports = ()
+        self._import.start()
         self.bar.traces = 0
         self.bar.display = True
 
     @override
     def stopped(self) -> None:
-        self._loading = self._stale = False
+        self._reading.cancel()
         if self.view is EMPTY:
             self.table.nothing = f"nothing was read; {self.key_of('runs.refresh')} reads the runs"
         super().stopped()
@@ -383,27 +308,26 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What failed is no longer under way; the base says why."""
         if event.state is WorkerState.ERROR and event.worker.group == "load":
-            self._loading = False
+            self._reading.finish()
         elif event.state is WorkerState.ERROR and event.worker.group == "import":
-            self._importing = None
+            self._import.finish()
             self.bar.display = False
 
     def watch_arrangement(self) -> None:
-        if self._loading or self.view is not EMPTY:
+        if self._reading.under_way or self.view is not EMPTY:
             self.table.sorted_by = self.arrangement.order
             self.hold_keys(self._read())
 
-    def on_import_moved(self, event: ImportMoved) -> None:
+    def on_import_progressed(self, event: ImportProgressed) -> None:
         bar, now = self.bar, event.progress
-        landed = now.traces != bar.traces and now.path != "diagnosis"
+        runs_came = self._import.advance(now)
         bar.done, bar.total, bar.path = now.done, now.total, now.path
-        if now.path != "diagnosis":
-            bar.traces = now.traces
-        if landed:
+        bar.traces = self._import.traces
+        if runs_came:
             self.load()
 
-    def on_import_ended(self, event: ImportEnded) -> None:
-        self._importing = None
+    def on_import_finished(self, event: ImportFinished) -> None:
+        self._import.finish()
         self.bar.display = False
         self.load()
         for words in event.errors:
@@ -413,6 +337,53 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
             self.app.post_message(self.Missed())
         if event.only is not None and self.is_current:  # else someone went on meanwhile
             self.post_message(RunTable.Opened(event.only))
+
+    def on_prompt_line_changed(self, event: PromptLine.Changed) -> None:
+        self.arrangement = structs.replace(self.arrangement, words=event.words)
+
+    def on_prompt_line_closed(self, event: PromptLine.Closed) -> None:
+        self.arrangement = structs.replace(self.arrangement, words=event.words)
+        self.table.focus()
+
+    def action_filter(self) -> None:
+        self.prompt.open()
+
+    def action_failed(self) -> None:
+        failed_only = not self.arrangement.failed_only
+        self.arrangement = structs.replace(self.arrangement, failed_only=failed_only)
+
+    def action_sort(self) -> None:
+        order = self.arrangement.next_order()
+        self.arrangement = structs.replace(self.arrangement, order=order)
+
+    def action_mark(self) -> None:
+        self.table.toggle_mark()
+
+    def on_run_table_marked(self, event: RunTable.Marked) -> None:
+        if event.trace:
+            self.say(f"marked; {self.key_of('runs.compare')} on another run compares the two")
+
+    def action_compare(self) -> None:
+        if self.table.at:
+            self.post_message(self.CompareWanted(self.table.at))
+        else:
+            shown = f"{self.key_of('runs.back')} shows all runs"
+            self.say(f"no run here to compare; {shown}, {self.key_of('runs.here')} opens others")
+
+    def action_here(self) -> None:
+        """Offer what is here, once it is known."""
+        folder = Path.cwd()
+        self.hold_keys(self.ask(lambda _: _found(folder), self.OffersFound, group="offers"))
+
+    def on_runs_screen_offers_found(self, event: OffersFound) -> None:
+        if self.is_current:  # else someone went on meanwhile
+            self.app.push_screen(offers_dialog(event.offers, Path.cwd()), self._open_answer)
+
+    def _open_answer(self, answer: str | None) -> None:
+        if answer == DEMO:
+            self.post_message(self.DemoWanted())
+        elif answer is not None:
+            self.import_path(Path(answer).expanduser())
 
     def action_columns(self) -> None:
         self.table.next_columns()
@@ -458,8 +429,8 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
         self.load()
 
     def action_back(self) -> None:
-        if self._importing is not None:
-            self._importing.stop()
+        if self._import.is_running:
+            self._import.stop()
             self.bar.stopping = True
         else:
             self.prompt.line.value = ""
@@ -469,3 +440,10 @@ class RunsScreen(Opening, Watching, Queueing, Marking, Seeking, Arranging):
 def _waiting(store: Store) -> list[str]:
     """The traces the rules are to look at; none where what they say could not be kept."""
     return [] if store.read_only else undiagnosed(store)
+
+
+def _found(folder: Path) -> tuple[Offer, ...]:
+    """What is here to be opened, the newest first."""
+    from arc_tui.features.runs.offers import MOST, look
+
+    return tuple(islice(look(folder), MOST))

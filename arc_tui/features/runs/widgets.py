@@ -5,11 +5,14 @@ It has the names of all runs and the rows of some: it asks for those that come n
 How often each class of failure happens: bars over failed runs, each run counted once.
 
 How far an import is: the file it reads, the traces so far, and how to stop it.
+
+What is here to be opened, as a choice.
 """
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 from rich.text import Text
@@ -22,6 +25,7 @@ from textual.widgets import Static
 from typing_extensions import override
 
 from arc_tui.ui import format
+from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.key_names import stops
 from arc_tui.ui.list import RowList
@@ -29,7 +33,11 @@ from arc_tui.ui.styles import Inked
 from arc_tui.views.columns import GAP, SETS, WHY, Layout, layout, mark
 from arc_tui.views.failures import NOT_AGENTS
 from arc_tui.views.runs import EMPTY, Listed
+from replay.store.handle import now_ns
 from taxonomy.failures import UNTAGGED, Bar, Pareto
+
+if TYPE_CHECKING:
+    from arc_tui.features.runs.offers import Offer
 
 MARK = 4
 MARKED = "»"
@@ -70,7 +78,14 @@ class RunTable(RowList):
             super().__init__()
             self.trace = trace
 
-    class Neared(Message):
+    class Marked(Message):
+        """Another run is marked, or "" none."""
+
+        def __init__(self, trace: str) -> None:
+            super().__init__()
+            self.trace = trace
+
+    class RowsNeeded(Message):
         """Runs of a list come into sight whose rows were not read."""
 
         def __init__(self, listed: Listed, traces: tuple[str, ...]) -> None:
@@ -79,7 +94,7 @@ class RunTable(RowList):
             self.traces = traces
 
         def can_replace(self, message: Message) -> bool:
-            return isinstance(message, RunTable.Neared)
+            return isinstance(message, RunTable.RowsNeeded)
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -134,7 +149,7 @@ class RunTable(RowList):
         traces = self.listed.missing(top - AHEAD, top + self.page_rows + AHEAD)
         if traces and traces != self._asked:
             self._asked = traces
-            self.post_message(self.Neared(self.listed, traces))
+            self.post_message(self.RowsNeeded(self.listed, traces))
 
     @override
     def draw_head(self, line: int, width: int) -> Text:
@@ -169,6 +184,11 @@ class RunTable(RowList):
             return False
         self.cursor = self.listed.traces.index(trace)
         return True
+
+    def toggle_mark(self) -> None:
+        """Mark the run under the cursor in place of another; one that is marked is not any more."""
+        self.marked = "" if self.at == self.marked else self.at
+        self.post_message(self.Marked(self.marked))
 
     def next_columns(self) -> None:
         """Show the next set of columns."""
@@ -273,3 +293,39 @@ class ImportBar(Inked):
             return f"looking for breaks, {self.done} of {self.total}"
         name = format.cut(format.one_line(PurePath(self.path).name or self.path), 40)
         return f"importing {name}, file {self.done + 1} of {max(self.total, 1)}"
+
+
+ALL, DEMO = ".", "arc demo"
+"""Answers that are no file: the folder itself, and the bundled runs."""
+
+
+def offers_dialog(offers: tuple[Offer, ...], folder: Path) -> AskBox:
+    """Asks what is to be opened of a folder."""
+    where = format.one_line(str(folder))
+    nothing = f"no session of Claude Code or Codex in {where}, and no trace in it"
+    return AskBox(
+        "what shall be opened?",
+        "" if offers else nothing,
+        hint="or the path of a file or a folder",
+        choices=options(offers, folder),
+    )
+
+
+def options(offers: tuple[Offer, ...], folder: Path) -> list[Option]:
+    """The offers as choices, newest first; then all of the folder's own, and the demo."""
+    from arc_tui.features.runs.offers import offer_words
+
+    now = now_ns()
+    words = [offer_words(offer, folder, now) for offer in offers]
+    rows = [
+        (offer.path, offer.format, said.age, f"{said.title} · {said.size} · {said.file}")
+        for offer, said in zip(offers, words, strict=True)
+    ]
+    if sum(Path(offer.path).is_relative_to(folder) for offer in offers) > 1:
+        rows.append((ALL, "this folder", "", "every trace in it"))
+    rows.append((DEMO, "the demo", "", "bundled runs and a built-in model: no key, no network"))
+    formats, ages = (max(map(len, column)) for column in list(zip(*rows, strict=True))[1:3])
+    return [
+        Option(answer, about, f"{name:<{formats}}  {age:<{ages}}")
+        for answer, name, age, about in rows
+    ]
