@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 
 from msgspec import Struct, structs
 
@@ -91,16 +90,16 @@ def _again(case: RuleContext) -> Iterator[Contradiction]:
 
     A loop whose answers were not recorded contradicts nothing that is known.
     """
-    told: set[int] = set()
+    steps: set[int] = set()
     for turns in case.reading.threads.values():
-        for run in loop.runs(case.reading, turns, stuck=not case.reading.passed):
-            finding = loop.finding(run)
-            for earlier, act in pairwise(run):
-                if earlier.reply.failed is not None and act.step not in told | {earlier.step}:
-                    told.add(act.step)
+        for each in loop.loops(case.reading, turns):
+            finding = loop.finding(each)
+            for earlier, act in each.again:
+                if earlier.reply.failed is not None and act.step not in steps:
+                    steps.add(act.step)
                     yield Contradiction(
                         step=act.step,
-                        why=finding.why,
+                        why=each.why,
                         says=(called(act),),
                         against=(answered(earlier),),
                         finding=finding,
@@ -148,8 +147,8 @@ class ContradictionDetector:
 def _unknown(case: RuleContext) -> Iterator[int]:
     """The steps of loops of which nothing tells whether the answers were the same."""
     for turns in case.reading.threads.values():
-        for run in loop.runs(case.reading, turns, stuck=not case.reading.passed):
-            yield from (act.step for earlier, act in pairwise(run) if earlier.reply.failed is None)
+        for each in loop.loops(case.reading, turns):
+            yield from (act.step for earlier, act in each.again if earlier.reply.failed is None)
 
 
 def _read(case: RuleContext, finding: Finding) -> Contradiction | None:

@@ -11,8 +11,9 @@ for the moment only is patience, up to a bound. A program in a turn's text is a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from replay.effects import takes_program
 from taxonomy.classes import FailureClass
@@ -21,6 +22,7 @@ from taxonomy.evidence.results import Kind
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import (
     RuleContext,
+    brought_again,
     called,
     repeated_speeches,
     repeats,
@@ -29,7 +31,7 @@ from taxonomy.rules.context import (
     speeches,
 )
 
-__all__ = ["NAME", "find", "finding", "repeated", "runs", "why_again"]
+__all__ = ["NAME", "Loop", "find", "finding", "loops", "repeated"]
 
 NAME = "loop"
 TIMES = 3
@@ -67,10 +69,77 @@ _Asked = tuple[str, str]
 """What was asked, and what came back."""
 
 
+class Loop(NamedTuple):
+    """A loop as it is told of everywhere: rule, rubric, costs, contradictions.
+
+    `calls` are the repeats of one call. `again` has a call of each step that went through the loop
+    again, behind the one it repeats: the steps of the repeats, and between them those whose every
+    call brings nothing new.
+    """
+
+    calls: Sequence[Act]
+    again: Sequence[tuple[Act, Act]]
+
+    @property
+    def why(self) -> str:
+        """What it is, in a phrase."""
+        act, times = _later(self.calls), f"{len(self.calls)} times"
+        if _partly_known(self.calls):
+            return f"called {act.name} {times} with the same arguments, as far as recorded"
+        if not act.reply.failed:
+            return f"called {act.name} {times} for the same answer"
+        if all(repeats(self.calls[0], each) for each in self.calls[1:]):
+            return f"{act.name} refused the same call {times}"
+        return f"{act.name} failed in the same words {times}"
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return tuple(act.step for _, act in self.again)
+
+
 def find(case: RuleContext) -> Iterator[Finding]:
     for turns in case.reading.threads.values():
-        yield from _first(runs(case.reading, turns, stuck=not case.reading.passed))
+        found = loops(case.reading, turns)
+        if found:
+            yield finding(found[0])
         yield from repeated_speeches(case.reading, turns, NAME)
+
+
+def loops(reading: Reading, turns: Sequence[Turn]) -> list[Loop]:
+    """The loops of a thread, none sharing a call with another: the one to look at, then the longest
+    first. What is a loop only by its errors is none of a run that passed."""
+    found = runs(reading, turns, stuck=not reading.passed)
+    if not found:
+        return []
+    named = _to_look_at(found)
+    before = {act.span.id: earlier for earlier, act in brought_again(_calls(turns))}
+    before |= {act.span.id: was for run in runs(reading, turns) for was, act in pairwise(run)}
+    made: list[Loop] = []
+    calls: set[str] = set()
+    steps: set[int] = set()
+    for run in sorted(found, key=lambda each: (each is not named, -len(each))):
+        each = Loop(run, tuple(_again_of(turns, run, before)))
+        if calls.isdisjoint(act.span.id for act in run) and not steps.issuperset(each.steps):
+            calls |= {act.span.id for act in run}
+            steps |= {*each.steps}
+            made.append(each)
+    return made
+
+
+def _calls(turns: Sequence[Turn]) -> Iterator[Act]:
+    return (act for turn in turns for act in turn.acts)
+
+
+def _again_of(
+    turns: Sequence[Turn], run: Sequence[Act], before: Mapping[str, Act]
+) -> Iterator[tuple[Act, Act]]:
+    own = {act.step: (was, act) for was, act in pairwise(run) if was.step < act.step}
+    for turn in turns:
+        within = run[0].step < turn.index < run[-1].step and bool(turn.acts)
+        if turn.index in own:
+            yield own[turn.index]
+        elif within and all(act.span.id in before for act in turn.acts):
+            yield before[turn.acts[0].span.id], turn.acts[0]
 
 
 def runs(reading: Reading, turns: Sequence[Turn], *, stuck: bool = True) -> list[list[Act]]:
@@ -120,13 +189,7 @@ def _again(left: Act, right: Act) -> bool:
     return repeats(left, right)
 
 
-def _first(found: Sequence[list[Act]]) -> Iterator[Finding]:
-    """The finding of the run of repeats that is to be looked at, where there is one."""
-    if found:
-        yield finding(lasting(found))
-
-
-def lasting(found: Sequence[list[Act]]) -> list[Act]:
+def _to_look_at(found: Sequence[list[Act]]) -> list[Act]:
     """The run of repeats that begins earliest; one that the run got out of gives way to one many
     times as long."""
     longest = max(map(len, found))
@@ -139,18 +202,6 @@ def _in_turn(run: Sequence[Act]) -> bool:
     return len({act.step for act in run}) >= TIMES
 
 
-def why_again(run: Sequence[Act]) -> str:
-    """What a run of repeats is, in a phrase."""
-    again, times = _later(run), f"{len(run)} times"
-    if _partly_known(run):
-        return f"called {again.name} {times} with the same arguments, as far as recorded"
-    if not again.reply.failed:
-        return f"called {again.name} {times} for the same answer"
-    if all(repeats(run[0], act) for act in run[1:]):
-        return f"{again.name} refused the same call {times}"
-    return f"{again.name} failed in the same words {times}"
-
-
 def _later(run: Sequence[Act]) -> Act:
     """The first call of a later step than the run begins at."""
     return next(act for act in run if act.step > run[0].step)
@@ -160,15 +211,16 @@ def _partly_known(run: Sequence[Act]) -> bool:
     return _later(run).reply.failed is None or any(act.cut for act in run)
 
 
-def finding(run: Sequence[Act]) -> Finding:
-    """What the rule says of a run of repeats, at the step that begins it again."""
+def finding(found: Loop) -> Finding:
+    """What the rule says of a loop, at the step that begins it again."""
+    run = found.calls
     again = _later(run)
     unknown = _partly_known(run)
     return Finding(
         failure=FailureClass.LOOP,
         step=again.step,
         span=again.span.id,
-        why=why_again(run),
+        why=found.why,
         rule=NAME,
         confidence=PARTLY_KNOWN if unknown else None,
         evidence=(

@@ -7,12 +7,12 @@ and their cost. A step costs what its model call costs: the tools' own cost is n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from replay.statistics import Rate, rate
-from taxonomy.evidence.reading import Reading, Turn
+from taxonomy.evidence.reading import Reading
 from taxonomy.metrics.cost import spent
 from taxonomy.rules import context, loop
 from taxonomy.rules.context import brought_again
@@ -83,22 +83,11 @@ def redundant(reading: Reading) -> Redundant:
 
 def loops(reading: Reading) -> tuple[LoopCost, ...]:
     """The loops of a run, with what going through them again cost, by the step at which each begins
-    again: of those that share calls the one that the rule names, else the longest."""
-    costs, again = _costs(reading), set(loop.repeated(reading))
+    again."""
+    costs = _costs(reading)
     found = []
     for turns in reading.threads.values():
-        acts = [act for turn in turns for act in turn.acts]
-        again |= {act.span.id for _, act in brought_again(acts)}
-        runs = loop.runs(reading, turns, stuck=not reading.passed)
-        named = loop.lasting(runs) if runs else None
-        seen: set[str] = set()
-        told: set[int] = set()
-        for run in sorted(runs, key=lambda each: (each is not named, -len(each))):
-            steps = tuple(_inside(turns, {act.step for act in run}, again))
-            if seen.isdisjoint(act.span.id for act in run) and not told.issuperset(steps):
-                seen |= {act.span.id for act in run}
-                told |= {*steps}
-                found.append((loop.why_again(run), steps))
+        found += [(each.why, each.steps) for each in loop.loops(reading, turns)]
         found += [
             (context.why_said(same), tuple(turn.index for turn in same[1:]))
             for same in context.speeches(reading, turns)
@@ -121,13 +110,3 @@ def _loop(why: str, steps: tuple[int, ...], costs: Sequence[float | None]) -> Lo
 
 def _costs(reading: Reading) -> list[float | None]:
     return [cost_of(step) for step in reading.trace.steps]
-
-
-def _inside(turns: Sequence[Turn], cited: Collection[int], again: Collection[str]) -> Iterator[int]:
-    """The steps a loop went through again: those of its repeats, and between them those whose
-    every call brings nothing new."""
-    first, last = min(cited), max(cited)
-    for turn in turns:
-        stale = bool(turn.acts) and all(act.span.id in again for act in turn.acts)
-        if first < turn.index <= last and (turn.index in cited or stale):
-            yield turn.index

@@ -19,7 +19,7 @@ from replay.store.rows import step_rows
 from replay.trace import Trace
 from taxonomy.diagnosis import diagnose
 from taxonomy.evidence.reading import Reading
-from taxonomy.findings import Diagnosis
+from taxonomy.findings import Diagnosis, Finding
 from taxonomy.first_contradiction.contradictions import ContradictionDetector
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.schema import open_ledger
@@ -146,13 +146,28 @@ def _of_repeats(
         if held[index][FRESH]:
             yield f"step {index}: paid for again, but {FRESH}"
     named = [each for each in said.findings if each.rule == loop.NAME]
-    oracle = ContradictionDetector(run) if named else None
-    for each in named:
-        if each.step not in again:
-            yield f"step {each.step}: {each.why}, but no loop among the costs"
-        words = each.why.startswith("says the same")
-        if oracle is not None and not words and oracle.at(each.step).bad is False:
-            yield f"step {each.step}: {each.why}, but nothing against it"
+    paid: dict[int, set[str]] = {}
+    for each in found.loops:
+        for index in each.steps:
+            paid.setdefault(index, set()).add(each.why)
+    for finding in named:
+        for at in {finding.step, *_cited_again(finding)}:
+            if finding.why not in paid.get(at, ()):
+                yield f"step {at}: {finding.why}, but {paid.get(at)} among the costs"
+    oracle = ContradictionDetector(run) if paid else None
+    for index, whys in paid.items():
+        words = all(why.startswith("says the same") for why in whys)
+        if oracle is not None and not words and oracle.at(index).bad is False:
+            yield f"step {index}: {whys}, but nothing against it"
+    for against in oracle.found if oracle is not None else ():
+        if against.finding.rule == loop.NAME and against.why not in paid.get(against.step, ()):
+            yield f"step {against.step}: {paid.get(against.step)} paid, but {against.why}"
+
+
+def _cited_again(found: Finding) -> Iterator[int]:
+    for each in found.evidence:
+        if each.role == "repeats" and each.step is not None and each.step >= found.step:
+            yield each.step
 
 
 def story(store: Store, key: str) -> Iterator[str]:
