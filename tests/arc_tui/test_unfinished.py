@@ -107,14 +107,49 @@ def test_what_was_not_finished_ends_in_two(
     assert re.search(said, sentence)
 
 
-@pytest.mark.parametrize("command", [each for each in COMMANDS if each != "bisect of steps"])
+WORDS = """[[task]]
+match = "many-wishes"
+texts = ["In other words: the same wishes."]
+"""
+DECLINED = COMMANDS | {
+    "bisect of two files": (
+        "bisect", TOUR, "--old", V4, "--new", V5, "--expect", "tool=get_order",
+    ),
+    "bisect by free runs": ("bisect", TOUR, V4, V5, "--free", "--expect", "tool=get_order"),
+    "bisect of prefixes": (
+        "bisect", TOUR, "--prefix", "--fix", V4, "--expect", "tool=get_order",
+    ),
+    "bisect of steps by belief": (
+        "bisect", TOUR, "--steps", "--oracle", "belief", "--ask", "When?", "--world", "now",
+    ),
+    "bisect of steps by a judge": (
+        "bisect", TOUR, "--steps", "--oracle", "judge", "--judge", MODEL,
+    ),
+    "test of a step": ("bisect", TOUR, "--steps", "--validate"),
+    "vary in your own wordings": ("vary", TOUR, "--judge", MODEL, "--paraphrases", "words.toml"),
+    "inject a tool's error": ("inject", TOUR, "--kind", "tool-error", "-k", "4"),
+    "score of whole runs": ("score", TOUR, "--mode", "run"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", DECLINED)
 def test_where_every_request_is_declined_nothing_is_answered(
-    db: Path, failing: Failing, command: str
+    db: Path,
+    failing: Failing,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
 ) -> None:
     assert failing.api is not None
     failing.api.fault(*[FAULTS["bad request"]] * 999)
-    assert ended(db, *COMMANDS[command], *LIVE, "--max-calls", "99") == 2
+    monkeypatch.chdir(db.parent)
+    Path("words.toml").write_text(WORDS)
+    assert ended(db, *DECLINED[command], *LIVE, "--max-calls", "99") == 2
     assert failing.api.asked >= 1
+    said = capsys.readouterr()
+    why = "8 censored" if command == "test of a step" else "HTTP 400"
+    assert why in said.out + said.err
+    assert re.search("^arc: (no request was answered|.*HTTP 400)", said.err, re.MULTILINE)
 
 
 def test_steps_the_model_declines_with_the_edit_are_no_word_for_it(

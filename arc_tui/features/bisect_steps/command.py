@@ -26,6 +26,7 @@ from arc_tui.cli import (
     print_json,
     print_table,
     refuse_keyless,
+    refuse_unanswered,
     said_before,
     with_database,
 )
@@ -141,6 +142,7 @@ def bisect_steps(
     store: Store, wanted: StepsWanted, *, as_json: bool = False, only_estimate: bool = False
 ) -> int:
     """Find the step and print it. Exit code 0: a step was found; 1: none was.
+    Raises ModelRefused where each request was declined.
 
     What was known before a model declined, or an answer was missing, is printed all the same.
     """
@@ -164,6 +166,8 @@ def bisect_steps(
         raise
     view = views[-1] if views else EMPTY
     _show(view, as_json=as_json)
+    unknown = view.trial is not None or any(row.asked and row.bad is None for row in view.rows)
+    refuse_unanswered(wanted=view.model is not None and unknown, answers=view.asked + view.kept)
     return 0 if view.named else 1
 
 

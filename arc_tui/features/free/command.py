@@ -22,6 +22,7 @@ from arc_tui.cli import (
     print_json,
     print_table,
     refuse_keyless,
+    refuse_unanswered,
     refuse_unfinished,
     with_database,
 )
@@ -145,8 +146,7 @@ def run_free(store: Store, wanted: FreeWanted, *, as_json: bool, bundle: Path | 
     else:
         print_runs(console(), found, go_on=continuing(store, wanted))
     refuse_unfinished(next((run.ended for run in found.runs if run.ended is not None), None))
-    if not any(run.rows for run in found.runs):
-        return 2
+    refuse_unanswered(wanted=True, answers=sum(len(run.rows) for run in found.runs))
     return 0 if all(run.status == "finished" for run in found.runs) else 1
 
 

@@ -21,6 +21,7 @@ from arc_tui.cli import (
     print_json,
     print_table,
     refuse_missing,
+    refuse_unanswered,
     said_before,
 )
 from arc_tui.features.paraphrase.plan import Wanted
@@ -113,6 +114,10 @@ def vary(
             raise
     _show(views, as_json=as_json)
     refuse_missing(sum(view.missing for view in views.values()), judge or options["model"])
+    refuse_unanswered(
+        wanted=any(view.model is not None and view.rows for view in views.values()),
+        answers=sum(view.asked + view.kept for view in views.values()),
+    )
     return 0 if any(view.surface is not None for view in views.values()) else 1
 
 

@@ -25,6 +25,7 @@ from arc_tui.cli import (
     open_store,
     print_json,
     print_table,
+    refuse_unanswered,
     refuse_unfinished,
     said_before,
 )
@@ -192,6 +193,7 @@ def replay(
     else:
         print_replay(console(), view, rules=show_rules)
     refuse_unfinished(view.ended)
+    refuse_unanswered(wanted=view.unanswered > 0, answers=view.asked + view.kept)
     if not view.verdict.control.of:  # nothing was asked: neither yes nor no
         cannot = cannot_replay([reason for row in view.rows for reason in row.reasons])
         if cannot is not None:
