@@ -13,6 +13,7 @@ from rich.text import Text
 
 from arc_tui.config import read_owners
 from arc_tui.ui import format
+from arc_tui.views.columns import BY_ID, SORTED
 from replay.store.handle import Store
 from replay.store.rows import TraceRow
 from taxonomy.failures import Pareto, tally
@@ -22,7 +23,6 @@ from taxonomy.query.compile import runs_meant
 from taxonomy.query.failures import Verdict
 from taxonomy.query.filter import ALL, Filter, of_traces, without_tasks
 from taxonomy.query.listing import (
-    ORDERS,
     PAGE,
     RunRow,
     Totals,
@@ -36,7 +36,7 @@ FAILED = Filter("outcome = ?", ("failed",), recorded=True)
 
 
 class Arrangement(Struct, frozen=True, kw_only=True):
-    """What a person chose to see. `order` is a name of `ORDERS`, "" the order of import.
+    """What a person chose to see. `order` is the id of a column, "" the order of import.
 
     `words` are a query. `only` are the traces of one kind, which `kind` names; None is all of them.
     """
@@ -59,8 +59,8 @@ class Arrangement(Struct, frozen=True, kw_only=True):
 
     def next_order(self) -> str:
         """The order after this one, round and round."""
-        names = [*ORDERS]
-        return names[(names.index(self.order) + 1) % len(names)]
+        ids = ["", *(column.id for column in SORTED)]
+        return ids[(ids.index(self.order) + 1) % len(ids)]
 
 
 class Listed(Struct, frozen=True, eq=False, kw_only=True):
@@ -159,22 +159,6 @@ def run_rows(store: Store, query: str = "", *, every: bool = False) -> tuple[Run
     return listing.run_rows(store, chosen(store, query), every=every)
 
 
-def reason(row: RunRow) -> tuple[str, int | None]:
-    """Why a run is as it is: its first candidate and that step, or what is wrong where it
-    passed."""
-    if row.outcome == "passed" and row.warnings:
-        return f"passed; {format.one_line(row.warnings[0])}", None
-    if row.outcome == "passed" or row.why is None:
-        return format.UNKNOWN, None
-    return format.one_line(row.why), row.why_step
-
-
-def phrase(row: RunRow) -> str:
-    """The reason of a run with its step, on one line."""
-    why, step = reason(row)
-    return why if step is None else f"{why} · {step}"
-
-
 def total_cost(rows: Sequence[RunRow]) -> tuple[float | None, bool]:
     """(the sum of what is known of the cost, whether that is all of it)."""
     known = [row.cost_usd for row in rows if row.cost_usd is not None]
@@ -210,7 +194,8 @@ def build_runs(
     held = structs.replace(held, shown=shown)
     seen = without_tasks(held.hidden)
     picked = wanted.kept & meant
-    traces = tuple(run_order(store, seen & picked, order=wanted.order))
+    order = BY_ID[wanted.order].order if wanted.order else ()
+    traces = tuple(run_order(store, seen & picked, order=order))
     if wanted.words:  # a search is made once
         picked = of_traces(traces)
     totals = run_totals(store, seen & picked)
@@ -278,7 +263,7 @@ def title(wanted: Arrangement) -> Text:
         format.one_line(wanted.kind),
         format.one_line(wanted.words),
         "failed only" if wanted.failed_only else "",
-        f"by {wanted.order}" if wanted.order else "",
+        f"by {BY_ID[wanted.order].heading}" if wanted.order else "",
     ]
     return Text(" · ".join(filter(None, chosen)))
 

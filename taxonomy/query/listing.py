@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -127,7 +127,12 @@ class RunRow(TraceRow, frozen=True, kw_only=True):
 _ENDED = "CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END"
 _WARNED = "SELECT trace FROM diagnosis WHERE warnings <> '[]'"
 
-ORDERS: dict[str, tuple[str, ...]] = {
+Order: TypeAlias = tuple[str, ...]
+"""What a list is sorted by: expressions of SQL in ascending order, () the order of import. Runs
+that are equal stand as they were imported. None of them is ever NULL, because NULL is neither
+before nor after a key."""
+
+ORDERS: dict[str, Order] = {
     "": (),
     "outcome": (_ENDED, f"trace NOT IN ({_WARNED})"),
     "task": ("task IS NULL", "coalesce(nullif(task, ''), title, '')", "coalesce(trial, '')"),
@@ -135,10 +140,8 @@ ORDERS: dict[str, tuple[str, ...]] = {
     "cost": ("coalesce(-cost_usd, 9e999)",),
     "time": ("coalesce(-(CASE WHEN end_ns > start_ns THEN end_ns - start_ns END), 9e999)",),
 }
-"""Orders by name, what they sort by in ascending order; "" is the order of import. Largest first,
-unknown last; runs that are equal stand as they were imported. Nothing here is ever NULL, because
-NULL is neither before nor after a key; by time without `duration_ns`, because a computed column of
-a view never matches an index."""
+"""The orders that an index has, by name: largest first, unknown last. By time without
+`duration_ns`, because a computed column of a view never matches an index."""
 
 _LAST = ("imported_ns", "trace")
 
@@ -156,13 +159,13 @@ def run_page(
     store: Store,
     chosen: Filter = ALL,
     *,
-    order: str = "",
+    order: Order = (),
     after: tuple[Any, ...] | None = None,
     size: int = PAGE,
     every: bool = False,
 ) -> Page:
     """A page of the runs that a filter chooses; `every` lists all recordings of a run."""
-    keys = (*ORDERS[order], *_LAST)
+    keys = (*order, *_LAST)
     found: list[tuple[Any, ...]] = []
     for alike in _stretches(order):
         if after is not None and after[: len(alike)] > alike:
@@ -184,30 +187,30 @@ def run_page(
     return Page(rows=rows, next=found[-1] if len(found) == size else None)
 
 
-def _stretches(order: str) -> Iterator[tuple[int, ...]]:
+def _stretches(order: Order) -> Iterator[tuple[int, ...]]:
     """The first keys of the runs that stand together, one stretch after the other."""
-    return product((0, 1, 2), (0, 1)) if order == "outcome" else iter([()])
+    return product((0, 1, 2), (0, 1)) if order == ORDERS["outcome"] else iter([()])
 
 
 def run_rows(
-    store: Store, chosen: Filter = ALL, *, order: str = "", every: bool = False
+    store: Store, chosen: Filter = ALL, *, order: Order = (), every: bool = False
 ) -> tuple[RunRow, ...]:
     """All rows that a filter chooses."""
     cursor = store.db.execute(
         f"SELECT {columns(RunRow)} FROM runs WHERE {_seen(every)} AND ({chosen.sql})"
-        f" ORDER BY {', '.join((*ORDERS[order], *_LAST))}",
+        f" ORDER BY {', '.join((*order, *_LAST))}",
         list(chosen.values),
     )
     return tuple(_rows(cursor))
 
 
-def run_order(store: Store, chosen: Filter = ALL, *, order: str = "") -> list[str]:
+def run_order(store: Store, chosen: Filter = ALL, *, order: Order = ()) -> list[str]:
     """The traces of a list in their order, without their rows: what a screen scrolls over."""
-    if order == "outcome":
+    if order == ORDERS["outcome"]:
         return _by_outcome(store, chosen)
     found = store.db.execute(
         f"SELECT trace FROM runs WHERE preferred AND ({chosen.sql})"
-        f" ORDER BY {', '.join((*ORDERS[order], *_LAST))}",
+        f" ORDER BY {', '.join((*order, *_LAST))}",
         list(chosen.values),
     )
     return [row[0] for row in found]

@@ -87,7 +87,7 @@ def test_a_name_that_cannot_be_read_as_a_query_is_still_said_to_be_no_run(db: Pa
 def test_a_list_on_screen_and_all_that_is_counted_beside_it_are_of_what_is_meant(db: Path) -> None:
     with open_ledger(db) as store:
         every = run_rows(store)
-        view = build_runs(store, Arrangement(words="outcome:failed not task:9", order="cost"))
+        view = build_runs(store, Arrangement(words="outcome:failed not task:9", order="cost_usd"))
         assert [row.task for row in view.listed.first_page] == ["26", "7"]
         assert (view.totals.runs, view.totals.failed, view.runs) == (2, 2, len(every))
         assert view.totals.cost_usd == sum(

@@ -90,23 +90,23 @@ def _asked(store: Store) -> dict[str, Callable[[], object]]:
     def asked(query: str) -> object:
         return run_page(store, runs_meant(store, query))
 
-    after = run_page(store, order="cost").next
+    after = run_page(store, order=ORDERS["cost"]).next
     failed = Filter("outcome = ?", ("failed",), recorded=True)
     listed: dict[str, Callable[[], object]] = {
         f"first page {f'by {order}' if order else 'as imported'}": (
-            lambda order=order: run_page(store, order=order)  # type: ignore[misc]
+            lambda keys=keys: run_page(store, order=keys)  # type: ignore[misc]
         )
-        for order in ORDERS
+        for order, keys in ORDERS.items()
     }
     return listed | {
-        "second page by cost": lambda: run_page(store, order="cost", after=after),
-        "first page of the failed by cost": lambda: run_page(store, failed, order="cost"),
+        "second page by cost": lambda: run_page(store, order=ORDERS["cost"], after=after),
+        "first page of the failed by cost": lambda: run_page(store, failed, order=ORDERS["cost"]),
         "first page of two words": lambda: asked("outcome:failed refund"),
         "a word that no run says": lambda: asked("nowhere"),
         "first page of a class": lambda: asked("tag:loop"),
         "first page of a tool": lambda: asked("tool.error"),
         "first page of what is said first": lambda: asked("class:loop"),
-        "order of all by cost, without rows": lambda: run_order(store, order="cost"),
+        "order of all by cost, without rows": lambda: run_order(store, order=ORDERS["cost"]),
         "sums of all": lambda: run_totals(store),
         "sums of the failed": lambda: run_totals(store, failed),
         "Pareto, counted": lambda: tally(store),

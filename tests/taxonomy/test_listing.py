@@ -82,10 +82,10 @@ def filled(given: list[dict[str, Any]]) -> Store:
 
 def paged(store: Store, chosen: Filter, order: str, size: int) -> list[RunRow]:
     found: list[RunRow] = []
-    page = run_page(store, chosen, order=order, size=size)
+    page = run_page(store, chosen, order=ORDERS[order], size=size)
     found += page.rows
     while page.next is not None:
-        page = run_page(store, chosen, order=order, size=size, after=page.next)
+        page = run_page(store, chosen, order=ORDERS[order], size=size, after=page.next)
         found += page.rows
     return found
 
@@ -128,11 +128,11 @@ def test_pages_of_any_size_are_the_whole_list_in_its_order(
     with closing(filled(given)) as store:
         imported = run_rows(store, chosen)
         for order in ORDERS:
-            whole = run_rows(store, chosen, order=order)
+            whole = run_rows(store, chosen, order=ORDERS[order])
             expected = sorted(imported, key=SORTED[order])
             assert [*whole] == expected
             assert paged(store, chosen, order, size) == expected
-            assert run_order(store, chosen, order=order) == [row.trace for row in expected]
+            assert run_order(store, chosen, order=ORDERS[order]) == [row.trace for row in expected]
             assert runs_at(store, [row.trace for row in expected]) == whole
         sums = run_totals(store, chosen)
         assert (sums.runs, sums.failed) == (
@@ -156,9 +156,9 @@ def test_a_page_is_read_by_the_index_of_its_order(order: str) -> None:
         keys = ORDERS[order]
         plans = planned(
             store,
-            lambda: run_page(store, order=order),
-            lambda: run_page(store, order=order, after=(1,) * len(keys) + (0, "")),
-            lambda: run_order(store, order=order),
+            lambda: run_page(store, order=ORDERS[order]),
+            lambda: run_page(store, order=ORDERS[order], after=(1,) * len(keys) + (0, "")),
+            lambda: run_order(store, order=ORDERS[order]),
         )
         assert len(plans) >= 3
         for sql, plan in plans:
@@ -192,8 +192,8 @@ def test_a_list_is_walked_by_the_index_of_its_order_whatever_it_is_asked(order: 
             chosen = runs_meant(store, query) & without_tasks({"held out"})
             plans = planned(
                 store,
-                lambda: run_page(store, chosen, order=order),  # noqa: B023
-                lambda: run_order(store, chosen, order=order),  # noqa: B023
+                lambda: run_page(store, chosen, order=ORDERS[order]),  # noqa: B023
+                lambda: run_order(store, chosen, order=ORDERS[order]),  # noqa: B023
             )
             walks = [plan for sql, plan in plans if "imported_ns, trace LIMIT" in sql]
             walks += [plan for sql, plan in plans if sql.endswith("imported_ns, trace")]
@@ -208,7 +208,7 @@ def test_runs_that_ended_alike_are_sorted_without_their_rows() -> None:
     failed = Filter("outcome = ?", ("failed",), recorded=True)
     with closing(empty()) as store:
         for order in ("", "steps", "cost", "time"):
-            ((_, plan), _) = planned(store, lambda: run_page(store, failed, order=order))  # noqa: B023
+            ((_, plan), _) = planned(store, lambda: run_page(store, failed, order=ORDERS[order]))  # noqa: B023
             assert "COVERING INDEX trace_ending (outcome=?)" in plan[0]
 
 

@@ -25,7 +25,7 @@ from taxonomy.query.compile import runs_meant, words_meant
 from taxonomy.query.failures import tag_rows, tags_of
 from taxonomy.query.fields import BY_NAME, FIELDS, described
 from taxonomy.query.language import Asks, BadQuery, Node, Says, Word, parse
-from taxonomy.query.listing import RunRow, run_order, run_page, run_rows, run_totals
+from taxonomy.query.listing import ORDERS, RunRow, run_order, run_page, run_rows, run_totals
 from tests.build import call, error, step, trace
 from tests.planned import ways
 from tests.taxonomy.pareto_case import MONDAY_NS, empty, put, put_again, tag
@@ -361,7 +361,7 @@ def test_the_longest_and_the_deepest_question_can_be_asked(runs: Runs) -> None:
     deep = "not (a or " * 4 + "tag:loop" + ")" * 4
     for query in (long, deep, "not " * 8 + "a"):
         meant = runs_meant(runs.store, query)
-        run_page(runs.store, meant, order="cost")
+        run_page(runs.store, meant, order=ORDERS["cost"])
         said = words_meant(runs.store, query)
         tag_rows(runs.store, said.sql, said.values)
     with pytest.raises(BadQuery, match="at most 4 stars"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -21,9 +22,10 @@ from arc_tui.cli import (
     say_apart,
 )
 from arc_tui.ui import format
-from arc_tui.views.runs import chosen, phrase, run_rows, total_cost
+from arc_tui.views.columns import BY_ID, IDENTITY, PRINTED, json_of, mark
+from arc_tui.views.runs import chosen, run_rows, total_cost
 from replay.store.handle import Store
-from replay.store.search import Saying, runs_saying
+from replay.store.search import runs_saying
 from taxonomy.held_out import HeldOutNote, hidden, parted
 from taxonomy.query.filter import ALL
 from taxonomy.query.listing import RunRow, run_order, runs_at
@@ -51,7 +53,7 @@ def ls(
     say_apart(HeldOutNote(tasks=tasks, runs=len(held), shown=with_held_out))
     rows = found if with_held_out else visible
     if as_json:
-        print_json(rows)
+        print_json([json_of(row) for row in rows])
         return 0 if rows else 1
     if not rows and held:
         return 1
@@ -59,8 +61,8 @@ def ls(
         nothing = "no runs yet; `arc last --list` shows what is here, `arc demo` shows some"
         click.echo(f"no run matches {words!r}" if words else nothing, err=True)
         return 1
-    names = ["", "id", "task", "trial", "outcome", "steps", "tokens", "cost", "time", "why"]
-    print_table(console(), names, [_cells(row) for row in rows])
+    headings = ["", *(column.heading for column in PRINTED)]
+    print_table(console(), headings, [_cells(row) for row in rows])
     cost, complete = total_cost(rows)
     failed = sum(row.outcome == "failed" for row in rows)
     shown = format.usd(cost, complete=complete) if cost is not None else "unknown"
@@ -69,35 +71,25 @@ def ls(
 
 
 def _cells(row: RunRow) -> list[Text | str]:
-    return [
-        format.outcome_mark(row.outcome, warned=bool(row.warnings), live=row.live),
-        row.trace[:8],
-        format.cut(format.one_line(row.task or row.title or row.source_id), 32),
-        format.cut(format.one_line(row.trial), 16),
-        format.outcome_value(row.outcome_value),
-        str(row.steps),
-        format.tokens(row.input_tokens),
-        format.usd(row.cost_usd, complete=row.cost_complete),
-        format.duration(row.duration_ns),
-        phrase(row),
-    ]
+    return [mark(row), *(column.printed_cell(row) for column in PRINTED)]
 
 
 MOST = 50
+
+FOUND = [BY_ID[each] for each in ("trace", "run", "title", "task", "trial", "outcome", "source_id")]
+"""What `arc find --json` says of a run."""
 
 
 class FoundRun(Struct, frozen=True, kw_only=True):
     """A run that says the text; `step` is None where that is part of no step."""
 
-    trace: str
-    run: str
-    title: str | None
-    task: str | None
-    trial: str | None
-    outcome: str
-    source_id: str
+    row: RunRow
     step: int | None
     excerpt: str
+
+    def as_json(self) -> dict[str, Any]:
+        """What `arc find --json` says of it."""
+        return json_of(self.row, FOUND) | {"step": self.step, "excerpt": self.excerpt}
 
 
 class FoundView(Struct, frozen=True, eq=False, kw_only=True):
@@ -126,22 +118,12 @@ def build_found(
     rows = {row.trace: row for row in runs_at(store, [each.trace for each in shown])}
     return FoundView(
         text=text,
-        runs=tuple(_found(each, rows[each.trace]) for each in shown if each.trace in rows),
+        runs=tuple(
+            FoundRun(row=rows[each.trace], step=each.step, excerpt=each.excerpt)
+            for each in shown
+            if each.trace in rows
+        ),
         more=len(sayings) > limit,
-    )
-
-
-def _found(saying: Saying, row: RunRow) -> FoundRun:
-    return FoundRun(
-        trace=saying.trace,
-        run=saying.run,
-        title=row.title,
-        task=row.task,
-        trial=row.trial,
-        outcome=row.outcome,
-        source_id=row.source_id,
-        step=saying.step,
-        excerpt=saying.excerpt,
     )
 
 
@@ -172,10 +154,10 @@ def find(
     with open_store(db) as store:
         found = build_found(store, wanted, limit, query=query, with_held_out=with_held_out)
     if as_json:
-        print_json(found.runs)
+        print_json([run.as_json() for run in found.runs])
     elif found.runs:
-        rows = [_finding_cells(row) for row in found.runs]
-        print_table(console(), ["", "id", "task", "trial", "step", "says"], rows)
+        headings = ["", *(column.heading for column in IDENTITY), "step", "says"]
+        print_table(console(), headings, [_finding_cells(run) for run in found.runs])
     else:
         click.echo(f"no run says {wanted!r}", err=True)
     if found.more:
@@ -183,12 +165,10 @@ def find(
     return 0 if found.runs else 1
 
 
-def _finding_cells(row: FoundRun) -> list[Text | str]:
+def _finding_cells(run: FoundRun) -> list[Text | str]:
     return [
-        format.outcome_mark(row.outcome),
-        row.trace[:8],
-        format.cut(format.one_line(row.task or row.title or row.source_id), 32),
-        format.cut(format.one_line(row.trial), 16),
-        format.UNKNOWN if row.step is None else str(row.step),
-        format.one_line(row.excerpt),
+        mark(run.row),
+        *(column.printed_cell(run.row) for column in IDENTITY),
+        format.UNKNOWN if run.step is None else str(run.step),
+        format.one_line(run.excerpt),
     ]

@@ -30,7 +30,7 @@ from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.screen import Watching
 from arc_tui.ui.styles import Headline
-from arc_tui.views.columns import SETS
+from arc_tui.views.columns import SETS, SORTED
 from arc_tui.views.runs import (
     EMPTY,
     Arrangement,
@@ -79,9 +79,9 @@ class RunsScreen(Watching, Queueing):
         Binding("c", "calibration", "how right", id="runs.calibration",
                 tooltip="How right rules, judge and localiser are, against labels"),
         Binding("s", "sort", "sort", id="runs.sort",
-                tooltip="Sort by outcome, task, steps, cost, time, or as imported"),
+                tooltip=f"Sort by {', '.join(each.heading for each in SORTED)}, or as imported"),
         Binding("v", "columns", "columns", id="runs.columns",
-                tooltip="Show other columns: why, figures, source"),
+                tooltip=f"Show other columns: {', '.join(SETS)}"),
         Binding("m", "mark", "mark", id="runs.mark",
                 tooltip="Mark this run, to compare others with it; again takes the mark off"),
         Binding("equals_sign", "compare", "compare", id="runs.compare", key_display="=",

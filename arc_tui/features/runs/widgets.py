@@ -30,7 +30,7 @@ from arc_tui.ui.format import fit, spread
 from arc_tui.ui.key_names import stops
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import Inked
-from arc_tui.views.columns import GAP, SETS, WHY, Layout, layout, mark
+from arc_tui.views.columns import GAP, NAME, SETS, WHY, Layout, layout, mark
 from arc_tui.views.failures import NOT_AGENTS
 from arc_tui.views.runs import EMPTY, Listed
 from replay.store.handle import now_ns
@@ -154,9 +154,9 @@ class RunTable(RowList):
     @override
     def draw_head(self, line: int, width: int) -> Text:
         text = Text(" " * MARK)
-        for column, title in self._columns.cells(None, width - MARK):
-            chosen = column.title == self.sorted_by
-            text.append(title, "bold underline" if chosen else "").append(" " * GAP)
+        for column, heading in self._columns.cells(None, width - MARK):
+            chosen = column.id == self.sorted_by
+            text.append(heading, "bold underline" if chosen else "").append(" " * GAP)
         return text
 
     def draw(self, index: int, width: int) -> Text:
@@ -166,11 +166,11 @@ class RunTable(RowList):
         warned = "warned" if row.outcome == "passed" and row.warnings else row.outcome
         text = Text.assemble(
             (MARKED if row.trace == self.marked else " ", self.ink("marked")),
-            (f"{mark(row):<{MARK - 1}}", self.ink(warned)),
+            (f"{mark(row).plain:<{MARK - 1}}", self.ink(warned)),
         )
         quiet = self.ink("quiet")
         for column, cell in self._columns.cells(row, width - MARK):
-            strong = (column is WHY and row.outcome == "failed") or column.title == "task"
+            strong = (column is WHY and row.outcome == "failed") or column is NAME
             text.append(cell, "" if strong else quiet).append(" " * GAP)
         return text
 
