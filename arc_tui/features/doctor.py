@@ -114,7 +114,7 @@ def _examined(path: Path, options: dict[str, Any]) -> Report:
         )
     require_key(protocol.server_url())
     out = console(err=True)
-    out.print(_foreseen(model, allowed), style="dim", soft_wrap=True)
+    out.print(_estimate_text(model, allowed), style="dim", soft_wrap=True)
     with open_ledger(path) as store, CheckContext(store, model, Budget(allowed)) as desk:
         about = desk.about()
         found: list[Found] = []
@@ -133,7 +133,7 @@ def _wire_name(model: str) -> str:
     return model.removeprefix("anthropic/")
 
 
-def _foreseen(model: str, allowed: Limits) -> str:
+def _estimate_text(model: str, allowed: Limits) -> str:
     """What is about to be asked of a server, in one line."""
     plan = expected(model)
     price = "price unknown"

@@ -32,7 +32,7 @@ from replay.errors import ArcError
 from replay.store import encryption
 
 
-class Gate:
+class BrowserAccess:
     """Knows the one token, and the one cookie it is changed for."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ _OF_TERMINAL = {
 
 _OURS = ("page.css", "page.js")
 
-_GATE = web.AppKey("gate", Gate)
+_GATE = web.AppKey("gate", BrowserAccess)
 _SERVED = web.AppKey("served", Served)
 _TABS: web.AppKey[set[web.WebSocketResponse]] = web.AppKey("tabs")
 _TELL: web.AppKey[Tell] = web.AppKey("tell")
@@ -119,7 +119,7 @@ async def serve(
     Port 0 is any that is free; `ready` is told the address that lets a browser in. Raises ArcError
     where the port is taken.
     """
-    gate = Gate()
+    gate = BrowserAccess()
     app = application(gate, served_at(path), tell)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=END_WITHIN_S * 2)
     await runner.setup()
@@ -148,7 +148,7 @@ def served_at(path: Path) -> Served:
     return Served(path, None if salt is None else encryption.find(path, salt).key)
 
 
-def application(gate: Gate, served: Served, tell: Tell) -> web.Application:
+def application(gate: BrowserAccess, served: Served, tell: Tell) -> web.Application:
     """The server's routes."""
     app = web.Application(middlewares=[_guarded])
     app[_GATE], app[_SERVED], app[_TABS], app[_TELL] = gate, served, set(), tell

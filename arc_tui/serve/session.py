@@ -72,7 +72,7 @@ async def _start(served: Served, size: Size) -> Process:
 
 async def _listen(socket: web.WebSocketResponse, process: Process) -> None:
     async for message in socket:
-        said = heard(message.data) if message.type is WSMsgType.TEXT else None
+        said = parse_message(message.data) if message.type is WSMsgType.TEXT else None
         if isinstance(said, Asked):
             await socket.send_json(["pong", said.at])
         elif said is not None:
@@ -149,12 +149,12 @@ class Asked(Struct, frozen=True, tag="ping", array_like=True):
     at: str
 
 
-Said = Typed | Resized | Asked
+PageMessage = Typed | Resized | Asked
 
-_page: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
+_page: msgspec.json.Decoder[PageMessage] = msgspec.json.Decoder(PageMessage)
 
 
-def heard(text: str) -> Said | None:
+def parse_message(text: str) -> PageMessage | None:
     """What a page said; None where it is nothing that pages say."""
     try:
         return _page.decode(text.encode("utf-8", "replace"))
@@ -162,7 +162,7 @@ def heard(text: str) -> Said | None:
         return None
 
 
-def for_app(said: Said) -> bytes:
+def for_app(said: PageMessage) -> bytes:
     """The same for the app; nothing where it is meant for the server."""
     match said:
         case Typed(text=text):

@@ -274,7 +274,7 @@ def owner(bar: Bar) -> str:
     return f"{format.one_line(bar.owner) or format.UNKNOWN}{more}"
 
 
-def told(run: RunBehind) -> str:
+def source_name(run: RunBehind) -> str:
     """Who says so of a run: a person or a judge by name, a rule as one."""
     match run.source:
         case None:

@@ -100,17 +100,19 @@ def build_compared(store: Store, run: str, by: str) -> Compared:
         return Compared(lines=(), same=False)
     pairs = [RaterPair(one=own, other=each) for each in others]
     return Compared(
-        lines=tuple(_beside(pair) for pair in pairs),
+        lines=tuple(_comparison(pair) for pair in pairs),
         same=all(pair.same and not pair.apart for pair in pairs),
     )
 
 
-def _beside(pair: RaterPair) -> str:
+def _comparison(pair: RaterPair) -> str:
     you, they = format.one_line(pair.one.words), format.one_line(pair.other.words)
-    return f"you: {you} · {format.one_line(pair.other.by)}: {they} · {', '.join(_parting(pair))}"
+    return (
+        f"you: {you} · {format.one_line(pair.other.by)}: {they} · {', '.join(_differences(pair))}"
+    )
 
 
-def _parting(pair: RaterPair) -> Iterator[str]:
+def _differences(pair: RaterPair) -> Iterator[str]:
     yield "the same class" if pair.same else "another class"
     if pair.apart is not None:
         yield "the same step" if not pair.apart else f"{format.count(pair.apart, 'step')} apart"

@@ -16,7 +16,7 @@ from arc_tui.ui import format
 from arc_tui.views.media import described, without_bytes
 from arc_tui.views.probe_offers import WhyProbes
 from arc_tui.views.scores import Scorer, scorers
-from arc_tui.views.value_origins import Grounds
+from arc_tui.views.value_origins import StepOrigins
 from replay.errors import no_step
 from replay.messages import calls, new_since, observed, prose, results, text, thinking
 from replay.store import read
@@ -41,7 +41,7 @@ class CallView(Struct, frozen=True, kw_only=True):
     parsed: bool = True
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class MessageView(Struct, frozen=True, kw_only=True):
     """A message as a reader sees it."""
 
     role: str
@@ -76,7 +76,7 @@ class Scored(Struct, frozen=True, kw_only=True):
     score: StepScore
 
 
-class Told(Sequence[Said]):
+class MessageViews(Sequence[MessageView]):
     """Messages that are made readable where they are looked at: late in a long run thousands of
     them stand behind one line."""
 
@@ -87,12 +87,12 @@ class Told(Sequence[Said]):
         return len(self._messages)
 
     @overload
-    def __getitem__(self, place: int) -> Said: ...
+    def __getitem__(self, place: int) -> MessageView: ...
     @overload
-    def __getitem__(self, place: slice) -> Told: ...
-    def __getitem__(self, place: int | slice) -> Said | Told:
+    def __getitem__(self, place: slice) -> MessageViews: ...
+    def __getitem__(self, place: int | slice) -> MessageView | MessageViews:
         if isinstance(place, slice):
-            return Told(self._messages[place])
+            return MessageViews(self._messages[place])
         return say(self._messages[place])
 
 
@@ -118,14 +118,14 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
     system: str | None
     system_changed: bool
     tools: tuple[str, ...] | None
-    earlier: Sequence[Said]
-    new: tuple[Said, ...]
-    response: Said | None
+    earlier: Sequence[MessageView]
+    new: tuple[MessageView, ...]
+    response: MessageView | None
     observations: tuple[Seen, ...]
     raw: str
     agent: str | None = None
     scores: tuple[Scored, ...] = ()
-    grounds: Grounds | None = None
+    grounds: StepOrigins | None = None
     probes: WhyProbes | None = None
 
     @property
@@ -223,7 +223,7 @@ def _view(
         system=text(request.system) if request.system is not None else None,
         system_changed=previous is not None and previous.system != request.system,
         tools=None if request.tools is None else tuple(tool.name for tool in request.tools),
-        earlier=Told(messages[:shared]),
+        earlier=MessageViews(messages[:shared]),
         new=tuple(map(say, messages[shared:])),
         response=say(step.ask.response.message) if step.ask.response.message else None,
         observations=tuple(map(_seen, step.acts)),
@@ -276,10 +276,10 @@ def is_hint(finding: Finding) -> bool:
     return finding.confidence is not None and finding.confidence < SURE
 
 
-def say(message: Message) -> Said:
+def say(message: Message) -> MessageView:
     """A message as a reader sees it; a line stands for each picture in it."""
     message = described(message)
-    return Said(
+    return MessageView(
         role=message.role,
         text=prose(message),
         thinking=thinking(message),
@@ -348,8 +348,8 @@ def step_markdown(view: StepView) -> str:
             "\n".join(line for each in view.scores for line in _markdown_scored(each)),
         ]
     parts.append("### New in the request")
-    parts += [_said(said) for said in view.new] or ["nothing"]
-    parts += ["### Response", _said(view.response) if view.response else "not recorded"]
+    parts += [_markdown_message(said) for said in view.new] or ["nothing"]
+    parts += ["### Response", _markdown_message(view.response) if view.response else "not recorded"]
     if view.observations:
         parts.append("### Observations")
         parts += [_markdown_seen(seen) for seen in view.observations]
@@ -371,7 +371,7 @@ def _markdown_scored(scored: Scored) -> Iterator[str]:
             yield f"  - {format.one_line(item.name)}: {because}"
 
 
-def _said(said: Said) -> str:
+def _markdown_message(said: MessageView) -> str:
     parts = [f"**{format.one_line(said.role)}**"]
     if said.thinking:
         parts.append(f"thinking:\n\n{_fenced(said.thinking)}")

@@ -100,7 +100,7 @@ def build_trace(store: Store, name: str, *, drawn: bool = False) -> TraceView:
 
     `drawn`: without the scores of the diagnosis, which no screen draws from there.
     """
-    return _scored(store, _read(store, _said(store, name, drawn=drawn)))
+    return _scored(store, _read(store, _without_steps(store, name, drawn=drawn)))
 
 
 def build_beginning(store: Store, name: str, at: int | None = None) -> TraceView:
@@ -109,14 +109,14 @@ def build_beginning(store: Store, name: str, at: int | None = None) -> TraceView
     A long run is `partial`: the steps far behind are missing, and so are all scores. Raises
     NotFound.
     """
-    view = _said(store, name, drawn=True)
+    view = _without_steps(store, name, drawn=True)
     first = (view.opens_at if at is None else at) + AHEAD
     if view.run.steps <= 2 * first:
         return _scored(store, _read(store, view))
     return _read(store, view, first)
 
 
-def _said(store: Store, name: str, *, drawn: bool) -> TraceView:
+def _without_steps(store: Store, name: str, *, drawn: bool) -> TraceView:
     """What is said of the run as a whole, none of its steps."""
     row = trace_row(store, name)
     return TraceView(

@@ -23,7 +23,7 @@ from taxonomy.evidence.value_origins import Value, to_ground, values
 from taxonomy.goals import Goal, hindsight, newest
 
 
-class Ground:
+class RunOrigins:
     """A run, read to be asked what its steps rest on. Raises NotFound for the trace."""
 
     def __init__(self, store: Store, trace: str) -> None:
@@ -37,12 +37,12 @@ class Ground:
             for goal in seen.goals.of(loaded.header)
         )
 
-    def under(self, step: int) -> Grounds:
+    def of_step(self, step: int) -> StepOrigins:
         """What a step rests on; nothing where there is no such step."""
         if not 0 <= step < len(self._turns):
-            return Grounds(step=step)
+            return StepOrigins(step=step)
         turn = self._turns[step]
-        return Grounds(
+        return StepOrigins(
             step=step,
             values=tuple(value_rows(self._index, turn)),
             goals=tuple(
@@ -150,7 +150,7 @@ class Served(Struct, frozen=True, kw_only=True):
     hindsight: bool | None
 
 
-class Grounds(Struct, frozen=True, eq=False, kw_only=True):
+class StepOrigins(Struct, frozen=True, eq=False, kw_only=True):
     """The values of a step's calls, in their order, and the goals that cover it."""
 
     step: int

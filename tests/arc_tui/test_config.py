@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from arc_tui.config import BadConfig, Config, config_file, read_config, read_owners, read_redaction
-from arc_tui.features.record.live import Desk
+from arc_tui.features.record.live import LiveWriter
 from replay.store import handle
 from replay.trace import Batch, Header
 from taxonomy.classes import Attribution, FailureClass
@@ -159,8 +159,8 @@ def test_what_is_listened_to_is_masked_by_the_rules_of_the_file(
     monkeypatch.setenv("ARC_CONFIG_DIR", str(tmp_path))
     monkeypatch.setattr(handle, "_sources", [read_redaction])
     run = trace([step("I write to ada@mail.de.", call("look_up", "ok", badge="a b c"))])
-    desk = Desk(tmp_path / "arc.db")
+    writer = LiveWriter(tmp_path / "arc.db")
     header = Header(format="built", source_id="1", title="for ada@mail.de")
-    desk.put(Batch(header=header, spans=run.spans, last=True), over=True)
-    desk.close()
+    writer.put(Batch(header=header, spans=run.spans, last=True), over=True)
+    writer.close()
     assert found_in(tmp_path / "arc.db", ["ada@mail", "a b c"]) == []

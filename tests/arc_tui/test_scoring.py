@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui.features.judge.command import score
-from arc_tui.features.judge.run import Wanted, judging
+from arc_tui.features.judge.run import ScoringRequest, judging
 from replay.budget import Limits
 from replay.errors import ModelRefused, NotFound, OfflineMiss
 from replay.store.handle import Store
@@ -241,7 +241,7 @@ def last(store: Store) -> str:
 
 def test_closing_the_work_keeps_what_is_in(api: MessagesApi, db: Path) -> None:
     with open_ledger(db) as store:
-        wanted = Wanted(
+        wanted = ScoringRequest(
             traces=("last",), model=MODEL, samples=2, live=True, limits=Limits(calls=50)
         )
         going = judging(store, wanted)

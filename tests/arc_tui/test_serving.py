@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from arc_tui.commands import cli
 from arc_tui.serve import server, session
-from arc_tui.serve.server import Gate
+from arc_tui.serve.server import BrowserAccess
 from arc_tui.serve.session import Asked, Resized, Size, Typed
 from replay.care import rewriting
 from replay.errors import ArcError
@@ -112,7 +112,7 @@ async def test_a_page_from_elsewhere_opens_no_socket(bundled: Path) -> None:
 
 
 def test_a_token_is_good_for_one_use_and_none_for_a_guess() -> None:
-    gate = Gate()
+    gate = BrowserAccess()
     gate.stand_at(4380)
     assert gate.admit("") is None
     assert gate.admit("\ud800") is None
@@ -172,7 +172,7 @@ async def test_everything_a_page_loads_is_served_here_and_nothing_else_is_allowe
 
 @given(st.text() | st.binary().map(lambda data: data.decode("latin-1")))
 def test_what_is_no_word_of_a_page_is_not_heard(text: str) -> None:
-    said = session.heard(text)
+    said = session.parse_message(text)
     assert said is None or session.for_app(said)[:1] in (b"D", b"M", b"")
 
 
@@ -194,8 +194,8 @@ def test_what_is_typed_arrives_as_it_is(text: str) -> None:
         ("[]", None),
     ],
 )
-def test_a_page_is_understood(text: str, said: session.Said | None) -> None:
-    assert session.heard(text) == said
+def test_a_page_is_understood(text: str, said: session.PageMessage | None) -> None:
+    assert session.parse_message(text) == said
 
 
 async def test_of_an_app_only_what_it_shows_is_passed_on() -> None:

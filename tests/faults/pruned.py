@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from arc_tui import importing
-from arc_tui.features.database.prune import Wanted, carry_out
+from arc_tui.features.database.prune import PruneRequest, carry_out
 from replay.care import check
 from replay.care.prune import unerased
 from replay.store.rows import trace_rows
@@ -31,9 +31,9 @@ _PIECE = 200
 """Instructions of SQLite's machine: the grain of the moments at which a pruning is killed."""
 
 
-def wanted(runs: int) -> Wanted:
+def wanted(runs: int) -> PruneRequest:
     """The older half of the planted runs."""
-    return Wanted(before_ns=START_NS + runs // 2 * DAY_NS)
+    return PruneRequest(before_ns=START_NS + runs // 2 * DAY_NS)
 
 
 def planted(file: Path, runs: int, seed: int) -> list[dict[str, str]]:

@@ -53,7 +53,7 @@ COUNTED = {
 """What a person asks of a copy: the table, and what one row of it is."""
 
 
-def told(rows: dict[str, int]) -> str:
+def contents(rows: dict[str, int]) -> str:
     """How much there is of what a person recorded, paid for or said."""
     return ", ".join(format.count(rows.get(table, 0), name) for table, name in COUNTED.items())
 
@@ -82,7 +82,9 @@ def backup(path: Path | None, as_json: bool, db: Path | None) -> int:
     if as_json:
         print_json(BackupView(path=str(made.path), bytes=made.bytes, rows=made.rows))
         return 0
-    click.echo(f"{format.one_line(str(made.path))}  {made.bytes / 1e6:.1f} MB: {told(made.rows)}")
+    click.echo(
+        f"{format.one_line(str(made.path))}  {made.bytes / 1e6:.1f} MB: {contents(made.rows)}"
+    )
     return 0
 
 

@@ -119,7 +119,7 @@ def prune(
             erase(store)
             click.echo("an earlier pruning was cut short: what it left is erased now", err=True)
             return 0
-        wanted = Wanted(
+        request = PruneRequest(
             query=" ".join(query),
             before_ns=None if older is None else now_ns() - older,
             keep=keep,
@@ -128,7 +128,7 @@ def prune(
             answers=answers,
             with_held_out=with_held_out,
         )
-        view = carry_out(store, wanted) if yes else foresee(store, wanted)
+        view = carry_out(store, request) if yes else foresee(store, request)
     if as_json:
         print_json(view)
         return 0
@@ -228,7 +228,7 @@ Rows = tuple[TraceRow, ...]
 """All recordings of a run."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class PruneRequest(Struct, frozen=True, kw_only=True):
     """Which runs are to go: those that the `query` means, begun before a moment.
 
     `keep` are words or queries: `failed`, `passed`, `tagged` (a person said something of it),
@@ -247,52 +247,52 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 class _Choice(Struct, frozen=True, kw_only=True):
     going: tuple[Rows, ...]
-    staying: tuple[Staying, ...]
+    staying: tuple[KeptRuns, ...]
 
     @property
     def keys(self) -> list[str]:
         return [row.trace for rows in self.going for row in rows]
 
 
-def foresee(store: Store, wanted: Wanted) -> PruneView:
+def foresee(store: Store, request: PruneRequest) -> PruneView:
     """What would go; changes nothing. Raises BadQuery."""
-    choice = _choose(store, wanted)
-    weight = weigh(store, choice.keys, **_asked(wanted))
-    return _view(store, wanted, choice, weight, care.said_of(store, choice.keys))
+    choice = _choose(store, request)
+    weight = weigh(store, choice.keys, **_removal_options(request))
+    return _view(store, request, choice, weight, care.said_of(store, choice.keys))
 
 
-def carry_out(store: Store, wanted: Wanted) -> PruneView:
+def carry_out(store: Store, request: PruneRequest) -> PruneView:
     """Remove it, then its bytes; an earlier pruning that was cut short is finished too.
 
     Raises BadQuery, and StoreBusy where another process is in the way.
     """
     before = _size(store)
     with removing(store) as db:
-        choice = _choose(store, wanted)  # again: what was foreseen may have been tagged since
+        choice = _choose(store, request)  # again: what was foreseen may have been tagged since
         said = care.said_of(store, choice.keys)
-        weight = remove(db, choice.keys, **_asked(wanted))
-        care.forget(store, choice.keys, even_people=wanted.even_people)
+        weight = remove(db, choice.keys, **_removal_options(request))
+        care.forget(store, choice.keys, even_people=request.even_people)
     erased = prune_care.unerased(store)
     if erased:
         prune_care.erase(store)
-    view = _view(store, wanted, choice, weight, said)
+    view = _view(store, request, choice, weight, said)
     return structs.replace(
         view, done=True, file_bytes=before, file_bytes_after=_size(store), erased=erased
     )
 
 
-class _Asked(TypedDict):
+class _RemovalOptions(TypedDict):
     unfinished_before_ns: int | None
     answers: bool
 
 
-def _asked(wanted: Wanted) -> _Asked:
+def _removal_options(request: PruneRequest) -> _RemovalOptions:
     # Without a limit of age nothing says that an import will not go on.
-    return {"unfinished_before_ns": wanted.before_ns, "answers": wanted.answers}
+    return {"unfinished_before_ns": request.before_ns, "answers": request.answers}
 
 
 def _view(
-    store: Store, wanted: Wanted, choice: _Choice, weight: Weight, said: care.JudgementCounts
+    store: Store, request: PruneRequest, choice: _Choice, weight: Weight, said: care.JudgementCounts
 ) -> PruneView:
     by_import = (all(_start(row) is None for row in rows) for rows in choice.going)
     return PruneView(
@@ -300,10 +300,10 @@ def _view(
         runs=len(choice.going),
         going=groups(choice.going),
         staying=choice.staying,
-        by_import=sum(by_import) if wanted.before_ns is not None else 0,
+        by_import=sum(by_import) if request.before_ns is not None else 0,
         weight=weight,
         said=said,
-        even_people=wanted.even_people,
+        even_people=request.even_people,
         file_bytes=_size(store),
         copies=tuple(map(str, copies_beside(store.path))),
     )
@@ -320,13 +320,13 @@ def _size(store: Store) -> int | None:
 # --- which
 
 
-def _choose(store: Store, wanted: Wanted) -> _Choice:
-    meant = {row.run for row in run_rows(store, wanted.query)}
+def _choose(store: Store, request: PruneRequest) -> _Choice:
+    meant = {row.run for row in run_rows(store, request.query)}
     runs: dict[str, list[TraceRow]] = {}
     for row in trace_rows(store, every=True):
         if row.run in meant:
             runs.setdefault(row.run, []).append(row)
-    stays = _reasons(store, wanted)
+    stays = _reasons(store, request)
     counts = dict.fromkeys((why for why, _ in stays), 0)
     going: list[Rows] = []
     for rows in map(tuple, runs.values()):
@@ -337,27 +337,27 @@ def _choose(store: Store, wanted: Wanted) -> _Choice:
             counts[why] += 1
     return _Choice(
         going=tuple(going),
-        staying=tuple(Staying(why=why, runs=count) for why, count in counts.items() if count),
+        staying=tuple(KeptRuns(why=why, runs=count) for why, count in counts.items() if count),
     )
 
 
 Stays = Callable[[Rows], bool]
 
 
-def _reasons(store: Store, wanted: Wanted) -> list[tuple[str, Stays]]:
+def _reasons(store: Store, request: PruneRequest) -> list[tuple[str, Stays]]:
     """Why a run stays, the first that holds is the one said."""
-    held = frozenset[str]() if wanted.with_held_out else hidden(store)
+    held = frozenset[str]() if request.with_held_out else hidden(store)
     found: list[tuple[str, Stays]] = [
         ("live: more of it is expected", lambda rows: any(row.live for row in rows)),
         ("held out for a test", lambda rows: any(row.task in held for row in rows)),
     ]
-    limit = wanted.before_ns
+    limit = request.before_ns
     if limit is not None:
         found.append(("younger", lambda rows: max(map(_moment, rows)) >= limit))
-    found += [(f"kept: {word}", _kept(store, word)) for word in wanted.keep]
-    if wanted.sample:
-        share = f"in the sample of {wanted.sample:.3g} %"
-        found.append((share, lambda rows: _sampled(rows, wanted.sample)))
+    found += [(f"kept: {word}", _kept(store, word)) for word in request.keep]
+    if request.sample:
+        share = f"in the sample of {request.sample:.3g} %"
+        found.append((share, lambda rows: _sampled(rows, request.sample)))
     return found
 
 
@@ -394,7 +394,7 @@ def _sampled(rows: Rows, percent: float) -> bool:
 MOST_GROUPS = 12
 
 
-class Going(Struct, frozen=True, kw_only=True):
+class RemovedRuns(Struct, frozen=True, kw_only=True):
     """The runs of one outcome and task that go, with all their recordings. `task` None: of all
     the tasks that are not named."""
 
@@ -405,7 +405,7 @@ class Going(Struct, frozen=True, kw_only=True):
     spans: int
 
 
-class Staying(Struct, frozen=True, kw_only=True):
+class KeptRuns(Struct, frozen=True, kw_only=True):
     """How many runs stay, and why, in words."""
 
     why: str
@@ -423,8 +423,8 @@ class PruneView(Struct, frozen=True, kw_only=True):
 
     done: bool
     runs: int
-    going: tuple[Going, ...]
-    staying: tuple[Staying, ...]
+    going: tuple[RemovedRuns, ...]
+    staying: tuple[KeptRuns, ...]
     by_import: int
     weight: Weight
     said: JudgementCounts
@@ -435,7 +435,7 @@ class PruneView(Struct, frozen=True, kw_only=True):
     erased: bool = False
 
 
-def groups(runs: Iterable[tuple[TraceRow, ...]]) -> tuple[Going, ...]:
+def groups(runs: Iterable[tuple[TraceRow, ...]]) -> tuple[RemovedRuns, ...]:
     """The recordings of each run, counted by the outcome and task of the preferred one; the
     largest first, the small ones of an outcome together."""
     found: dict[tuple[str, str], list[tuple[TraceRow, ...]]] = {}
@@ -450,8 +450,8 @@ def groups(runs: Iterable[tuple[TraceRow, ...]]) -> tuple[Going, ...]:
     return (*shown, *(_going(outcome, None, own) for outcome, own in sorted(rest.items())))
 
 
-def _going(outcome: str, task: str | None, runs: list[tuple[TraceRow, ...]]) -> Going:
-    return Going(
+def _going(outcome: str, task: str | None, runs: list[tuple[TraceRow, ...]]) -> RemovedRuns:
+    return RemovedRuns(
         outcome=outcome,
         task=task,
         runs=len(runs),

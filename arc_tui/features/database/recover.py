@@ -11,7 +11,7 @@ import click
 from msgspec import Struct, structs
 
 from arc_tui.cli import db_option, diagnose_new, json_option, open_store, print_json
-from arc_tui.features.database.command import existing, told
+from arc_tui.features.database.command import contents, existing
 from arc_tui.places import database
 from arc_tui.ui import format
 from replay.bundle import Verified
@@ -144,7 +144,7 @@ def _print(done: Recovered, again: tuple[str, ...]) -> None:
         click.echo(f"kept without its note: {format.one_line(words)}")
     traces = done.whole + len(losses.traces)
     click.echo(
-        f"{format.one_line(str(done.path))}: {told({'trace': traces, **done.rows})};"
+        f"{format.one_line(str(done.path))}: {contents({'trace': traces, **done.rows})};"
         f" {done.whole} of {format.count(traces, 'trace')} whole"
     )
 

@@ -40,7 +40,7 @@ from arc_tui.views.failures import (
     card,
     owner,
     rows_named,
-    told,
+    source_name,
 )
 from arc_tui.views.runs import chosen
 from replay.store.handle import Store
@@ -245,7 +245,7 @@ def _run(view: FailuresView, run: RunBehind) -> list[Text | str]:
         run.trace[:8],
         view.name(run),
         format.UNKNOWN if run.step is None else str(run.step),
-        told(run),
+        source_name(run),
         format.one_line(run.owner) or format.UNKNOWN,
         format.one_line(run.why) or format.UNKNOWN,
     ]

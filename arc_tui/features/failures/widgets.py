@@ -17,7 +17,7 @@ from arc_tui.ui import format
 from arc_tui.ui.format import fit, wrap
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import Inked
-from arc_tui.views.failures import EMPTY, BarRow, FailuresView, Labelled, owner, told
+from arc_tui.views.failures import EMPTY, BarRow, FailuresView, Labelled, owner, source_name
 from taxonomy.failures import RunBehind
 
 OWNER = 14
@@ -221,7 +221,7 @@ class FailureRuns(RowList):
         return {
             "run": self.view.name(run),
             "step": format.number(run.step),
-            "by": told(run),
+            "by": source_name(run),
             "owner": format.one_line(run.owner) or format.UNKNOWN,
             "why": format.one_line(run.why) or format.UNKNOWN,
         }

@@ -75,7 +75,7 @@ def _print_unknown(report: importing.ImportReport, as_json: bool) -> None:
 
     for error in report.errors:
         click.echo(f"arc: {one_line(error)}", err=True)
-    found = spotted(unknown_fields(report.files))
+    found = with_places(unknown_fields(report.files))
     print_json(found) if as_json else print_unknown(found)
 
 
@@ -227,7 +227,7 @@ def unknown_fields(files: Iterable[FileReport]) -> tuple[UnknownField, ...]:
     return tuple(sorted(found.values(), key=lambda each: (each.format, -each.count, each.field)))
 
 
-def spotted(found: tuple[UnknownField, ...]) -> tuple[UnknownField, ...]:
+def with_places(found: tuple[UnknownField, ...]) -> tuple[UnknownField, ...]:
     """The same with their places, each example looked through once."""
     fields: dict[str, list[str]] = {}
     for each in found:

@@ -26,7 +26,7 @@ from arc_tui.cli import (
     refuse_unanswered,
     said_before,
 )
-from arc_tui.features.judge.run import Wanted, estimated, judging
+from arc_tui.features.judge.run import ScoringRequest, estimated, judging
 from arc_tui.ui import format
 from arc_tui.views.scores import ScoreRow, ScoresView
 from replay.errors import ArcError
@@ -74,7 +74,7 @@ def score(
     ended. Exit code 0: something was scored; 1: nothing could be; 2: answers are not stored.
     """
     with open_store(db) as store:
-        wanted = Wanted(
+        request = ScoringRequest(
             traces=traces,
             model=options["model"],
             mode=mode,
@@ -85,16 +85,16 @@ def score(
             limits=limits(options),
         )
         if said_before(
-            lambda: estimated(store, wanted),
+            lambda: estimated(store, request),
             foreseen,
             only=only_estimate,
-            live=wanted.live,
+            live=request.live,
             as_json=as_json,
         ):
             return 0
         views: dict[str, ScoresView] = {}
         try:
-            _drain(judging(store, wanted), views)
+            _drain(judging(store, request), views)
         except ArcError:  # what was scored until then is kept, and worth its place on the screen
             _show(views, as_json=as_json)
             raise

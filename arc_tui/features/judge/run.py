@@ -30,7 +30,7 @@ BETWEEN_VIEWS_S = 0.1
 """Stored answers come faster than anyone reads views of them."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ScoringRequest(Struct, frozen=True, kw_only=True):
     """What to score. `rubric` None is the one in use for the mode; live calls need a limit.
 
     `goals_name` is the file the goals are from, as it is remembered with them.
@@ -48,7 +48,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 def judging(
-    store: Store, wanted: Wanted, *, hold: Callable[[Cached], object] | None = None
+    store: Store, request: ScoringRequest, *, hold: Callable[[Cached], object] | None = None
 ) -> Generator[ScoresView, None, None]:
     """Score traces one after another; yields the view of the one in hand whenever more is known.
 
@@ -56,59 +56,61 @@ def judging(
     missing. An answer that is not stored and may not be asked for is counted in `missing`. `hold`
     is given the model, for another thread to stop. Raises ModelRefused, NotFound and Stopped.
     """
-    seen = None if wanted.goals is None else first_seen(store, wanted.goals, wanted.goals_name)
-    traces = [trace_row(store, name).trace for name in wanted.traces]
-    if wanted.model == DEMO:
+    seen = None if request.goals is None else first_seen(store, request.goals, request.goals_name)
+    traces = [trace_row(store, name).trace for name in request.traces]
+    if request.model == DEMO:
         for key in traces:
-            yield _by_rule(store, wanted, seen, key)
+            yield _by_rule(store, request, seen, key)
         return
-    with _chosen(store, wanted) as model:
+    with _chosen(store, request) as model:
         if hold is not None:
             hold(model)
         for key in traces:
-            yield from _by_model(store, wanted, seen, model, key)
+            yield from _by_model(store, request, seen, model, key)
 
 
-def estimated(store: Store, wanted: Wanted) -> Estimate:
+def estimated(store: Store, request: ScoringRequest) -> Estimate:
     """What `judging` with the same wish would ask and cost. Asks nothing."""
-    if wanted.model == DEMO:
+    if request.model == DEMO:
         return Estimate(calls=0, stored=0, input_tokens=0, output_tokens=0, usd=0.0)
-    with _chosen(store, structs.replace(wanted, live=False)) as model:
+    with _chosen(store, structs.replace(request, live=False)) as model:
         asked = [
             each
-            for name in wanted.traces
-            for each in _asked(store, wanted, model, read.load(store, trace_row(store, name).trace))
+            for name in request.traces
+            for each in _requests(
+                store, request, model, read.load(store, trace_row(store, name).trace)
+            )
         ]
-        return estimate_cost(asked, model, wanted.samples)
+        return estimate_cost(asked, model, request.samples)
 
 
-def _chosen(store: Store, wanted: Wanted) -> Cached:
-    if not wanted.model:
+def _chosen(store: Store, request: ScoringRequest) -> Cached:
+    if not request.model:
         raise ModelRefused(
             "a judge must be named",
             "--model NAME, of another family than the agent's; --model demo judges by rule",
         )
-    return choose(wanted.model, store, live=wanted.live, budget=Budget(wanted.limits))
+    return choose(request.model, store, live=request.live, budget=Budget(request.limits))
 
 
-def _asked(
-    store: Store, wanted: Wanted, model: Cached, trace: Trace
+def _requests(
+    store: Store, request: ScoringRequest, model: Cached, trace: Trace
 ) -> Iterator[JudgeRequest | Unasked]:
-    goals = _goals(wanted, trace)
+    goals = _goals(request, trace)
     scores = read.scores(store, trace.id)
-    return judge_requests(trace, _rubric(wanted), model.name, goals=goals, scores=scores)
+    return judge_requests(trace, _rubric(request), model.name, goals=goals, scores=scores)
 
 
-def _rubric(wanted: Wanted) -> Rubric:
-    return wanted.rubric or RUBRICS[wanted.mode]
+def _rubric(request: ScoringRequest) -> Rubric:
+    return request.rubric or RUBRICS[request.mode]
 
 
-def _goals(wanted: Wanted, trace: Trace) -> tuple[Goal, ...]:
-    return () if wanted.goals is None else wanted.goals.of(trace.header)
+def _goals(request: ScoringRequest, trace: Trace) -> tuple[Goal, ...]:
+    return () if request.goals is None else request.goals.of(trace.header)
 
 
-def _by_rule(store: Store, wanted: Wanted, seen: Seen | None, key: str) -> ScoresView:
-    work = _Work(wanted, read.load(store, key), seen, judge=DEMO, rubric=run.VERSION)
+def _by_rule(store: Store, request: ScoringRequest, seen: Seen | None, key: str) -> ScoresView:
+    work = _Work(request, read.load(store, key), seen, judge=DEMO, rubric=run.VERSION)
     work.notices = (run.NOTICE,)
     work.given = list(run.rule_judged(work.trace, work.mode))
     work.keep(store, "rule")
@@ -116,18 +118,18 @@ def _by_rule(store: Store, wanted: Wanted, seen: Seen | None, key: str) -> Score
 
 
 def _by_model(
-    store: Store, wanted: Wanted, seen: Seen | None, model: Cached, key: str
+    store: Store, request: ScoringRequest, seen: Seen | None, model: Cached, key: str
 ) -> Generator[ScoresView, None, None]:
     trace = read.load(store, key)
-    work = _Work(wanted, trace, seen, judge=model.name, rubric=_rubric(wanted).version)
+    work = _Work(request, trace, seen, judge=model.name, rubric=_rubric(request).version)
     agents = [step.ask.response.model or step.ask.request.model for step in trace.steps]
-    work.notices = _said(requests.warning(model.name, [name for name in agents if name]))
+    work.notices = _notices(requests.warning(model.name, [name for name in agents if name]))
     work.meter = _Meter(model)
-    asked = list(_asked(store, wanted, model, trace))
+    asked = list(_requests(store, request, model, trace))
     work.total = sum(len(each.places) if isinstance(each, JudgeRequest) else 1 for each in asked)
     shown = 0.0
     try:
-        for each in judged(asked, model, wanted.samples):
+        for each in judged(asked, model, request.samples):
             work.given.append(each)
             if time.monotonic() - shown >= BETWEEN_VIEWS_S:
                 yield work.view()
@@ -165,23 +167,23 @@ class _Work:
     """The scores of one trace, as far as they are in."""
 
     def __init__(
-        self, wanted: Wanted, trace: Trace, seen: Seen | None, *, judge: str, rubric: str
+        self, request: ScoringRequest, trace: Trace, seen: Seen | None, *, judge: str, rubric: str
     ) -> None:
         self.trace = trace
-        self.mode = _rubric(wanted).mode
+        self.mode = _rubric(request).mode
         self.given: list[Judged] = []
         self.notices: tuple[str, ...] = ()
         self.total = len(trace.steps)
         self.meter: _Meter | None = None
-        self._samples = wanted.samples
-        self._goals = _goals(wanted, trace)
+        self._samples = request.samples
+        self._goals = _goals(request, trace)
         self._seen = seen
         self._turns = Reading(trace).turns if self._goals else ()
         self._set = kept_scores.ScoreSet(
             mode=self.mode,
             model=judge,
             rubric=rubric,
-            goals=wanted.goals.version if wanted.goals is not None and self._goals else None,
+            goals=request.goals.version if request.goals is not None and self._goals else None,
         )
 
     def keep(self, store: Store, source: Source) -> None:
@@ -250,7 +252,7 @@ class _Work:
         return shown_notices(self.given, self._samples) if self.meter else iter(())
 
 
-def _said(words: str | None) -> tuple[str, ...]:
+def _notices(words: str | None) -> tuple[str, ...]:
     return (words,) if words else ()
 
 

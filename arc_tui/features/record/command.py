@@ -133,13 +133,13 @@ def listen(ctx: click.Context, port: int, db: Path | None) -> int:
     require("arc listen", "aiohttp")
     path = database(db or ctx.find_root().obj)
     unlock(path)
-    heard = _Heard(path)
-    asyncio.run(_listen(path, port, heard))
-    heard.say_end()
+    received = _ReceivedTraces(path)
+    asyncio.run(_listen(path, port, received))
+    received.say_end()
     return 0
 
 
-async def _listen(path: Path, port: int, heard: _Heard) -> None:
+async def _listen(path: Path, port: int, received: _ReceivedTraces) -> None:
     import asyncio
 
     from arc_tui.features.record import listening
@@ -148,10 +148,10 @@ async def _listen(path: Path, port: int, heard: _Heard) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError):  # where loops know no signals, ctrl-c ends it at once
             loop.add_signal_handler(each, stop.set)
-    await listening.listen(path, port=port, ready=heard.say_ready, tell=heard.say, stop=stop)
+    await listening.listen(path, port=port, ready=received.say_ready, tell=received.say, stop=stop)
 
 
-class _Heard:
+class _ReceivedTraces:
     """What was received, told as it comes: traces on stdout, the rest on stderr."""
 
     def __init__(self, path: Path) -> None:

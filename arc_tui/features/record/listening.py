@@ -35,8 +35,8 @@ from arc_tui.features.record.live import (
     LOOK_S,
     LOOPBACK,
     Commits,
-    Desk,
-    Grown,
+    LiveSnapshot,
+    LiveWriter,
     Traces,
     Written,
     first_of,
@@ -67,7 +67,7 @@ async def listen(
         traces.add(records, time.monotonic())
         return commits.awaited()
 
-    async with _desk(path) as write:
+    async with _writer(path) as write:
 
         async def commit(now_s: float) -> None:
             found = [*traces.over(now_s), *traces.arrived()]
@@ -90,27 +90,27 @@ async def listen(
         await write(traces.all_over(), tell)
 
 
-Write = Callable[[list[Grown], Tell], "asyncio.Future[None]"]
+Write = Callable[[list[LiveSnapshot], Tell], "asyncio.Future[None]"]
 
 
 @asynccontextmanager
-async def _desk(path: Path) -> AsyncIterator[Write]:
+async def _writer(path: Path) -> AsyncIterator[Write]:
     """Write in a thread of its own: a store never crosses threads, and the server goes on."""
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1, thread_name_prefix="arc-desk") as thread:
-        desk = await loop.run_in_executor(thread, Desk, path)
+        writer = await loop.run_in_executor(thread, LiveWriter, path)
 
-        def work(found: list[Grown], tell: Tell) -> None:
-            for grown in found:
-                written = desk.write(grown)
+        def work(found: list[LiveSnapshot], tell: Tell) -> None:
+            for snapshot in found:
+                written = writer.write(snapshot)
                 if written is not None:
                     loop.call_soon_threadsafe(tell, written)
-            desk.keep_live(now_ns())
+            writer.keep_live(now_ns())
 
         try:
             yield lambda found, tell: loop.run_in_executor(thread, work, found, tell)
         finally:
-            await loop.run_in_executor(thread, desk.close)
+            await loop.run_in_executor(thread, writer.close)
 
 
 @asynccontextmanager

@@ -45,7 +45,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Piece).decode
 
 
-class Growing(Struct, eq=False):
+class LiveTrace(Struct, eq=False):
     """A trace under way. `pieces` are encoded: putting a trace together may change its records."""
 
     name: str
@@ -60,7 +60,7 @@ class Growing(Struct, eq=False):
         return now_s - self.heard_s >= (QUIET_S if self.rooted else SILENT_S)
 
 
-class Grown(Struct, frozen=True, eq=False):
+class LiveSnapshot(Struct, frozen=True, eq=False):
     """All that is known of a trace at a moment; `over`: no more of it is expected."""
 
     name: str
@@ -82,7 +82,7 @@ class Traces:
 
     def __init__(self, budget_bytes: int = BUDGET_BYTES) -> None:
         self._budget = budget_bytes
-        self._found: dict[str, Growing] = {}
+        self._found: dict[str, LiveTrace] = {}
 
     def add(self, records: Iterable[Record], now_s: float) -> None:
         """Keep what an export holds; a record that belongs to no trace is left out."""
@@ -100,38 +100,38 @@ class Traces:
             self._keep(name, piece, now_s)
 
     def _keep(self, name: str, piece: Piece, now_s: float) -> None:
-        growing = self._found.get(name)
-        if growing is None:
-            growing = self._found[name] = Growing(name, now_s)
+        trace = self._found.get(name)
+        if trace is None:
+            trace = self._found[name] = LiveTrace(name, now_s)
         data = _encode(piece)
-        growing.pieces.append(data)
-        growing.size += len(data)
-        growing.heard_s = now_s
-        growing.rooted = growing.rooted or any(_is_root(span) for span in piece.spans)
-        growing.waiting = True
+        trace.pieces.append(data)
+        trace.size += len(data)
+        trace.heard_s = now_s
+        trace.rooted = trace.rooted or any(_is_root(span) for span in piece.spans)
+        trace.waiting = True
 
-    def arrived(self) -> list[Grown]:
+    def arrived(self) -> list[LiveSnapshot]:
         """The traces of which something arrived since this was last asked."""
         found = [each for each in self._found.values() if each.waiting]
         for each in found:
             each.waiting = False
-        return [Grown(each.name, tuple(each.pieces)) for each in found]
+        return [LiveSnapshot(each.name, tuple(each.pieces)) for each in found]
 
-    def take_back(self, found: Iterable[Grown], now_s: float) -> None:
+    def take_back(self, found: Iterable[LiveSnapshot], now_s: float) -> None:
         """What was handed out and could not be written is handed out again."""
         for each in found:
-            growing = self._found.get(each.name)
-            if growing is None:  # it is over: it was let go, and nothing of it was heard since
+            trace = self._found.get(each.name)
+            if trace is None:  # it is over: it was let go, and nothing of it was heard since
                 size = sum(map(len, each.pieces))
-                growing = Growing(each.name, now_s, list(each.pieces), size, rooted=each.over)
-                self._found[each.name] = growing
-            growing.waiting = True
+                trace = LiveTrace(each.name, now_s, list(each.pieces), size, rooted=each.over)
+                self._found[each.name] = trace
+            trace.waiting = True
 
-    def over(self, now_s: float) -> list[Grown]:
+    def over(self, now_s: float) -> list[LiveSnapshot]:
         """The traces that are over, which are then no longer held."""
         ended = [each for each in self._found.values() if each.is_over(now_s)]
         held = sum(each.size for each in self._found.values()) - sum(each.size for each in ended)
-        for each in sorted(self._found.values(), key=lambda growing: growing.heard_s):
+        for each in sorted(self._found.values(), key=lambda trace: trace.heard_s):
             if held <= self._budget:
                 break
             if each not in ended:
@@ -139,14 +139,14 @@ class Traces:
                 held -= each.size
         return self._let_go(ended)
 
-    def all_over(self) -> list[Grown]:
+    def all_over(self) -> list[LiveSnapshot]:
         """Every trace that is held, at the end of listening."""
         return self._let_go(list(self._found.values()))
 
-    def _let_go(self, ended: list[Growing]) -> list[Grown]:
+    def _let_go(self, ended: list[LiveTrace]) -> list[LiveSnapshot]:
         for each in ended:
             del self._found[each.name]
-        return [Grown(each.name, tuple(each.pieces), over=True) for each in ended]
+        return [LiveSnapshot(each.name, tuple(each.pieces), over=True) for each in ended]
 
 
 def _is_root(span: RawSpan) -> bool:
@@ -169,7 +169,7 @@ class Written(Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-class Desk:
+class LiveWriter:
     """Writes into one database; made and used in one thread."""
 
     def __init__(self, path: Path) -> None:
@@ -181,10 +181,10 @@ class Desk:
     def close(self) -> None:
         self._store.close()
 
-    def write(self, grown: Grown) -> Written | None:
+    def write(self, snapshot: LiveSnapshot) -> Written | None:
         """Write a trace as it is known; None where no agent is in it."""
-        batch = otlp.batch_of(grown.name, *grown.records(), None, Tally())
-        return self.put(batch, over=grown.over) if batch is not None else None
+        batch = otlp.batch_of(snapshot.name, *snapshot.records(), None, Tally())
+        return self.put(batch, over=snapshot.over) if batch is not None else None
 
     def put(self, batch: Batch, *, over: bool) -> Written:
         """Write a whole trace, of which more is expected until it is `over`."""
@@ -193,7 +193,7 @@ class Desk:
         begun = key not in self._before
         if begun:
             self._before[key] = self._stored(key)
-        batch = _beside(self._before[key], batch)
+        batch = _merged(self._before[key], batch)
         writer = Writer(self._store, live_until_ns=None if over else now_ns() + LIVE_FOR_NS)
         title = batch.header.title and self._store.redactor.text(batch.header.title)
         try:
@@ -221,14 +221,14 @@ class Desk:
             self._said_ns = at_ns
 
     def _stored(self, key: str) -> Batch | None:
-        """What is there of a trace before this desk first writes it."""
+        """What is there of a trace before this writer first writes it."""
         try:
             return read.recorded(self._store, key)
         except NotFound:
             return None
 
 
-def _beside(before: Batch | None, now: Batch) -> Batch:
+def _merged(before: Batch | None, now: Batch) -> Batch:
     """What is new of a trace with what was written of it before."""
     if before is None:
         return now

@@ -22,7 +22,14 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from arc_tui.features.record.live import LEAST_PAUSE_S, LOOK_S, Commits, Desk, Written, first_of
+from arc_tui.features.record.live import (
+    LEAST_PAUSE_S,
+    LOOK_S,
+    Commits,
+    LiveWriter,
+    Written,
+    first_of,
+)
 from replay.errors import ArcError
 from replay.models.protocol import OFFICIAL
 from replay.recorder.exchange import RecordedExchange
@@ -187,14 +194,14 @@ class _Scribe:
         self.trouble: str | None = None
         self._thread = thread
         self._log = Log(about, apart=apart)
-        self._desk: Desk | None = None
+        self._writer: LiveWriter | None = None
 
     @property
     def unread(self) -> int:
         return self._log.unread
 
     async def open(self, path: Path) -> None:
-        self._desk = await self._there(partial(Desk, path))
+        self._writer = await self._there(partial(LiveWriter, path))
 
     async def write(self, heard: list[RecordedExchange]) -> None:
         """Take what is in the list out of it, and write what it adds."""
@@ -206,28 +213,28 @@ class _Scribe:
         await self._there(partial(self._guarded, self._end))
 
     async def close(self) -> None:
-        if self._desk is not None:
-            await self._there(self._desk.close)
+        if self._writer is not None:
+            await self._there(self._writer.close)
 
     def _there(self, work: Callable[[], _T]) -> Awaitable[_T]:
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _guarded(self, work: Callable[[Desk], None]) -> None:
-        assert self._desk is not None
+    def _guarded(self, work: Callable[[LiveWriter], None]) -> None:
+        assert self._writer is not None
         try:
-            work(self._desk)
+            work(self._writer)
         except (ArcError, sqlite3.Error, OSError) as error:
             self.trouble = str(error)
 
-    def _write(self, desk: Desk) -> None:
+    def _write(self, writer: LiveWriter) -> None:
         for batch in self._log.changed():
-            self._keep(desk.put(batch, over=False))
-        desk.keep_live(now_ns())
+            self._keep(writer.put(batch, over=False))
+        writer.keep_live(now_ns())
 
-    def _end(self, desk: Desk) -> None:
+    def _end(self, writer: LiveWriter) -> None:
         self.trouble = None
         for batch in self._log.every():
-            self._keep(desk.put(batch, over=True))
+            self._keep(writer.put(batch, over=True))
 
     def _keep(self, written: Written) -> None:
         if written.state == "refused":

@@ -23,7 +23,7 @@ from arc_tui.views.step import EMPTY, StepView, step_markdown
 from replay.errors import ArcError
 
 if TYPE_CHECKING:
-    from arc_tui.views.value_origins import Ground, Grounds
+    from arc_tui.views.value_origins import RunOrigins, StepOrigins
     from replay.store.handle import Store
 
 
@@ -249,12 +249,12 @@ class Looking(Probed):
 
     tab: reactive[int] = reactive(0, repaint=False)
 
-    _ground: Ground | None = None
+    _ground: RunOrigins | None = None
 
     class GroundsKnown(Message):
         """What a step rests on was found; `asked`: a person wants to see where values came from."""
 
-        def __init__(self, grounds: Grounds, *, asked: bool) -> None:
+        def __init__(self, grounds: StepOrigins, *, asked: bool) -> None:
             super().__init__()
             self.grounds = grounds
             self.asked = asked
@@ -278,12 +278,12 @@ class Looking(Probed):
     def _find_grounds(self, *, asked: bool) -> None:
         step = self.spans.step
 
-        def find(store: Store) -> Grounds:
-            from arc_tui.views.value_origins import Ground
+        def find(store: Store) -> StepOrigins:
+            from arc_tui.views.value_origins import RunOrigins
 
             if self._ground is None:
-                self._ground = Ground(store, self.trace)
-            return self._ground.under(step)
+                self._ground = RunOrigins(store, self.trace)
+            return self._ground.of_step(step)
 
         finding = self.ask(
             find,
@@ -302,7 +302,7 @@ class Looking(Probed):
     def action_origins(self) -> None:
         self._find_grounds(asked=True)
 
-    def _show_origins(self, grounds: Grounds) -> None:
+    def _show_origins(self, grounds: StepOrigins) -> None:
         from arc_tui.features.trace.detail import OriginsBox
 
         if not grounds.values:

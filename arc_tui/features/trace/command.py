@@ -15,7 +15,7 @@ from arc_tui.cli import console, db_option, json_option, open_judged, print_json
 from arc_tui.features.trace.pages import why_page
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, Keyed
-from arc_tui.views.step import Said, Seen, StepView, build_step, is_hint
+from arc_tui.views.step import MessageView, Seen, StepView, build_step, is_hint
 from arc_tui.views.trace import TraceView, build_break, build_trace
 from arc_tui.views.tree import TreeRow, indent, levelled, visible
 from replay.errors import no_step
@@ -49,12 +49,12 @@ def step_in_full(store: Store, view: TraceView, step: int) -> StepView:
     except IndexError as error:
         raise no_step(step, view.run.steps) from error
     from arc_tui.features.probes.offers import build_why_probes
-    from arc_tui.views.value_origins import Ground
+    from arc_tui.views.value_origins import RunOrigins
 
     return structs.replace(
         detail,
         earlier=tuple(detail.earlier),
-        grounds=Ground(store, view.run.trace).under(step),
+        grounds=RunOrigins(store, view.run.trace).of_step(step),
         probes=build_why_probes(store, view.run.trace, step),
     )
 
@@ -202,7 +202,7 @@ def _pair(name: str, text: str) -> Text:
     return Text(f"  {name:<10} ", "dim").append(format.plain(text))
 
 
-def _print_said(out: Console, said: Said) -> None:
+def _print_said(out: Console, said: MessageView) -> None:
     if said.thinking:
         out.print(_pair("thinking", _long(said.thinking)))
     if said.text:

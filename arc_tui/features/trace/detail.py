@@ -30,7 +30,7 @@ from arc_tui.views import step as steps
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView
 from arc_tui.views.trace import EMPTY_TRACE, TraceView
-from arc_tui.views.value_origins import Grounds, ValueRow
+from arc_tui.views.value_origins import StepOrigins, ValueRow
 from replay.trace import Json
 from taxonomy.query.listing import RunRow
 
@@ -272,7 +272,7 @@ class OriginsBox(ModalScreen[int | None]):
     rows = query_one(ValueList)
     said = query_one("#origin", Static)
 
-    def __init__(self, view: Grounds, at: Json | None) -> None:
+    def __init__(self, view: StepOrigins, at: Json | None) -> None:
         super().__init__()
         self._view = view
         self._at = at

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Fold, Item, Keyed, Placed, hiding, value
 from arc_tui.views.probe_offers import WhyProbes, between, last_basis, last_words, price
-from arc_tui.views.step import CallView, Said, Scored, Seen, StepView, is_hint
+from arc_tui.views.step import CallView, MessageView, Scored, Seen, StepView, is_hint
 from arc_tui.views.trace import TraceView
-from arc_tui.views.value_origins import Grounds, Served, ValueRow
+from arc_tui.views.value_origins import Served, StepOrigins, ValueRow
 from replay.trace import NO_SYSTEM, NO_TOOLS
 from taxonomy.classes import BY_CLASS, SHAPES, Attribution, FailureClass, class_label
 from taxonomy.findings import Diagnosis, Evidence, Finding, StepScore
@@ -251,7 +251,7 @@ def _earlier(step: StepView) -> Iterator[Item]:
     )
 
 
-def _message(said: Said, key: str, *, new: bool) -> Iterator[Item]:
+def _message(said: MessageView, key: str, *, new: bool) -> Iterator[Item]:
     mark = "┃ " if new else "  "
     role = "tool result" if said.results and not said.text else said.role
     yield Block(text=format.one_line(role), style="role", mark=mark)
@@ -386,7 +386,7 @@ VALUE = 160
 """Characters of one value shown before it is opened."""
 
 
-def value_blocks(grounds: Grounds) -> Iterator[Item]:
+def value_blocks(grounds: StepOrigins) -> Iterator[Item]:
     """The values of the step's calls: from nowhere, then with their origins, then its own."""
     kinds = {row.known: [each for each in grounds.values if each.known == row.known]
              for row in grounds.values}  # fmt: skip
@@ -426,7 +426,7 @@ def _value(row: ValueRow) -> Placed:
     )
 
 
-def goal_blocks(grounds: Grounds) -> Iterator[Item]:
+def goal_blocks(grounds: StepOrigins) -> Iterator[Item]:
     """The goals that cover the step."""
     if grounds.goals:
         yield Block(text="goals it serves", style="head")
