@@ -2,8 +2,6 @@
 
 Results go to stdout, everything else to stderr. Each command lives in the module of its family
 and is loaded when it is called: `arc ls` imports neither Textual nor the SDK.
-
-Commands that are loaded when they are called: `arc ls` imports neither Textual nor the SDK.
 """
 
 from __future__ import annotations
@@ -79,14 +77,25 @@ COMMANDS: dict[str, str] = {
     "try": "arc_tui.features.edit_test.command:try_",
     "probe": "arc_tui.features.probes.command:probe",
     "inject": "arc_tui.features.error_injection.command:inject",
-    "formats": "arc_tui.features.imports.formats:formats_command",
+    "formats": "arc_tui.features.imports.command:formats_command",
     "verify": "arc_tui.features.database.recover:verify",
-    "db": "arc_tui.features.database.group:db",
+    "db": "arc_tui.commands:db",
     "doctor": "arc_tui.features.doctor:doctor",
     "config": "arc_tui.features.settings.command:config",
     "help": "arc_tui.features.help.command:help_",
 }
 """Command by name, in the order of `arc --help`."""
+
+DB_COMMANDS: dict[str, str] = {
+    "backup": "arc_tui.features.database.command:backup",
+    "recover": "arc_tui.features.database.recover:recover",
+    "scrub": "arc_tui.features.database.command:scrub",
+    "prune": "arc_tui.features.database.prune:prune",
+    "encrypt": "arc_tui.features.database.command:encrypt",
+    "decrypt": "arc_tui.features.database.command:decrypt",
+    "rekey": "arc_tui.features.database.command:rekey",
+}
+"""Command by name, in the order of `arc db --help`."""
 
 USER_ERROR, BUG, INTERRUPTED = 2, 3, 130
 
@@ -149,6 +158,14 @@ def cli(ctx: click.Context, db: Path | None) -> None:
         command = cli.get_command(ctx, "open")
         assert command is not None
         ctx.invoke(command)
+
+
+@click.group(cls=Lazy, places=DB_COMMANDS, invoke_without_command=True)
+@click.pass_context
+def db(ctx: click.Context) -> None:
+    """Care of the database: copies, rescue, secrets, retention, encryption."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def main() -> None:

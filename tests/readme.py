@@ -22,7 +22,7 @@ from arc_tui import importing
 from arc_tui.commands import cli
 from arc_tui.features.calibration.results import markdown, shipped
 from arc_tui.features.doctor import never_checked
-from arc_tui.features.imports.formats import HEAD, build_formats
+from arc_tui.features.imports.command import HEAD, build_formats
 from arc_tui.places import fixtures
 from replay.edit.changes import EFFORTS, ROLES, Change
 from replay.edit.files import KINDS

@@ -13,8 +13,16 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arc_tui.features.imports.command import UnknownField, import_, spots, unknown_fields
-from arc_tui.features.imports.formats import HEAD, MEANS, build_formats, formats_command
+from arc_tui.features.imports.command import (
+    HEAD,
+    MEANS,
+    UnknownField,
+    build_formats,
+    formats_command,
+    import_,
+    spots,
+    unknown_fields,
+)
 from arc_tui.importing import FileReport
 from replay import formats as importers
 from replay.errors import BadTrace

@@ -25,25 +25,21 @@ from arc_tui.cli import (
     print_json,
     print_table,
 )
-from arc_tui.features.stats.lines import Line, lines
-from arc_tui.features.stats.view import (
+from arc_tui.features.stats.text import (
     COMPARE,
     HEAD,
+    LATENCY_HEAD,
     NOT_INDEPENDENT,
-    Ask,
-    CallTimes,
-    Group,
-    StatsView,
-    Trend,
-    build_stats,
+    Line,
     cells,
     cheapest,
     latency_note,
     latency_rows,
+    lines,
     shape_table,
     trend_cells,
 )
-from arc_tui.features.stats.view import LATENCY_HEAD as HEAD_OF_LATENCIES
+from arc_tui.features.stats.view import Ask, CallTimes, Group, StatsView, Trend, build_stats
 from arc_tui.ui import format
 from arc_tui.views.runs import run_rows
 from replay.compare.rules import rules_from
@@ -270,7 +266,7 @@ def _print_latencies(out: Console, found: Sequence[CallTimes]) -> None:
     rows = latency_rows(found)
     if rows:
         out.print()
-        print_table(out, HEAD_OF_LATENCIES, rows)
+        print_table(out, LATENCY_HEAD, rows)
     out.print(Text(latency_note(found), "dim"), soft_wrap=True)
 
 
