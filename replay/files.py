@@ -195,7 +195,7 @@ def private_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def beside(target: Path, *, folder: bool = False) -> Iterator[Path]:
+def temporary_for(target: Path, *, folder: bool = False) -> Iterator[Path]:
     """An empty private file (or folder) in the folder of a target, to take its name when it is
     finished; whatever happens, it does not stay. Raises OSError where none can be made."""
     with _noted(target) as part:

@@ -160,7 +160,7 @@ class JudgeDetector:
                 )
             self._known[names[place]] = _bad(said)
 
-    def foreseen(self, actions: Sequence[Action], others: int = 0) -> Estimate:
+    def estimate_cost(self, actions: Sequence[Action], others: int = 0) -> Estimate:
         """What judging answers would ask and cost, and `others` that nobody has seen yet, each
         taken to be new and of the recorded one's size. Asks nothing."""
         if self.judge is None:

@@ -170,7 +170,7 @@ class _Builder:
         self._count = 0
 
     def hear(self, message: Message) -> None:
-        self.thread.heard(message)
+        self.thread.add_message(message)
 
     def speak(self, spoken: Spoken) -> None:
         ids = [f"call-{self._count}-{index}" for index in range(len(spoken.calls))]
@@ -186,7 +186,7 @@ class _Builder:
             cost=None if spoken.usd is None else Cost(usd=spoken.usd, source="recorded"),
             agent=spoken.agent,
         )
-        self.thread.said(_answer(spoken, ids), turn)
+        self.thread.add_model_call(_answer(spoken, ids), turn)
         self._count += 1
         results = [
             _result(name, called.gives)
@@ -195,7 +195,7 @@ class _Builder:
         ]
         if results:
             body = {"role": "user", "content": results}
-            self.thread.heard(Message(dialect="anthropic", body=body), at_ns=self._clock)
+            self.thread.add_message(Message(dialect="anthropic", body=body), at_ns=self._clock)
 
 
 def _text(role: str, text: str) -> Message:

@@ -250,7 +250,7 @@ def phrase(arm: ArmRow | None) -> str:
 def tally(arm: ArmRow | None) -> str:
     """How many of several samples do as most do, and how many other answers stand behind those
     that depart: `7/8 +1`. "" of one sample, and where none can be compared."""
-    if arm is None or arm.counts.asked <= 1 or not arm.counts.decided:
+    if arm is None or arm.counts.total <= 1 or not arm.counts.decided:
         return ""
     found, departing = arm.counts, arm.mostly.same is False
     times = found.departs if departing else found.decided - found.departs

@@ -8,5 +8,5 @@ anybody: a search says which samples it wants and is told what they showed.
 
 `trials` are answers at one step and `rollouts` whole free runs, of `versions`; `course` brings a
 search and its samples together. `share` says when the samples of a single version are clear, and
-`foreseen` about how many a search will want.
+`expected_samples` about how many a search will want.
 """

@@ -32,7 +32,7 @@ class Asking:
         left = min(len(versions), self.settings.most - self.counts.samples)
         if left <= 0:
             raise Spent
-        wishes = tuple(self.counts.wish(version) for version in versions[:left])
+        wishes = tuple(self.counts.next_sample(version) for version in versions[:left])
         outcomes = yield Round(why=why, wishes=wishes)
         self.counts.add(wishes, outcomes, check=why in CHECKS)
 

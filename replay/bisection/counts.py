@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from replay.bisection.change_point import Tally, posterior
 from replay.bisection.result import Found, Seen, Status
-from replay.bisection.rounds import Outcome, Wish
+from replay.bisection.rounds import Outcome, SampleRequest
 from replay.statistics import greater_probability
 
 RETRIES = 2
@@ -28,12 +28,14 @@ class Counts:
         self._censored = [0] * versions
         self._taken = [0] * versions
 
-    def wish(self, version: int) -> Wish:
+    def next_sample(self, version: int) -> SampleRequest:
         """The next sample of a version that nobody has asked for."""
         self._taken[version] += 1
-        return Wish(version, self._taken[version] - 1)
+        return SampleRequest(version, self._taken[version] - 1)
 
-    def add(self, wishes: Sequence[Wish], outcomes: Sequence[Outcome], *, check: bool) -> None:
+    def add(
+        self, wishes: Sequence[SampleRequest], outcomes: Sequence[Outcome], *, check: bool
+    ) -> None:
         """A round that was answered."""
         self.samples += len(wishes)
         self.checks += len(wishes) if check else 0
@@ -81,7 +83,7 @@ class Counts:
         likely = posterior(self.tally)
         return math.fsum(likely[c] for c in self.among(likely))
 
-    def told(self) -> list[int]:
+    def usable(self) -> list[int]:
         """The versions that gave something to judge, or were not asked yet."""
         mute = self.mute()
         return [version for version in self.versions if version not in mute]

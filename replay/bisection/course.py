@@ -14,7 +14,7 @@ from msgspec import Struct
 from replay.bisection.change_point import Tally, posterior
 from replay.bisection.hunks import Chosen, Culprits, Hunk, HunkRound, applied, search_hunks
 from replay.bisection.result import Found, Seen
-from replay.bisection.rounds import USUAL, Outcome, Round, Settings, Spent, Why, Wish
+from replay.bisection.rounds import USUAL, Outcome, Round, SampleRequest, Settings, Spent, Why
 from replay.bisection.search import search
 from replay.bisection.versions import Asked, Version
 from replay.edit.changes import Edit
@@ -53,10 +53,10 @@ def bisect(asked: Asked, versions: int, settings: Settings = USUAL) -> Going[Fou
     """
     everyone = tuple(range(versions))
 
-    def placed(wanted: Round) -> _Placed:
-        return _Placed(wanted.why, wanted.wishes, everyone)
+    def placed(wanted: Round) -> _NumberedRound:
+        return _NumberedRound(wanted.why, wanted.wishes, everyone)
 
-    return (yield from _Course(asked, placed).run(search(versions, settings)))
+    return (yield from _SearchState(asked, placed).run(search(versions, settings)))
 
 
 def bisect_hunks(
@@ -78,11 +78,11 @@ def bisect_hunks(
             numbers[chosen] = asked.add(Version(name=spelled(chosen, len(parts)), edit=made))
         return numbers[chosen]
 
-    def placed(wanted: HunkRound) -> _Placed:
-        wishes = tuple(Wish(number(wish.chosen), wish.sample) for wish in wanted.wishes)
-        return _Placed(wanted.why, wishes, tuple(number(each) for each in wanted.texts))
+    def placed(wanted: HunkRound) -> _NumberedRound:
+        wishes = tuple(SampleRequest(number(wish.chosen), wish.sample) for wish in wanted.wishes)
+        return _NumberedRound(wanted.why, wishes, tuple(number(each) for each in wanted.texts))
 
-    return (yield from _Course(asked, placed).run(search_hunks(len(parts), settings)))
+    return (yield from _SearchState(asked, placed).run(search_hunks(len(parts), settings)))
 
 
 def spelled(chosen: Chosen, many: int) -> str:
@@ -99,23 +99,23 @@ def spelled(chosen: Chosen, many: int) -> str:
     return f"old + {noun} {', '.join(str(each + 1) for each in ordered)}"
 
 
-class _Placed(Struct, frozen=True):
+class _NumberedRound(Struct, frozen=True):
     """A round in the numbers of the versions that are asked."""
 
     why: Why
-    wishes: tuple[Wish, ...]
+    wishes: tuple[SampleRequest, ...]
     versions: tuple[int, ...]
 
 
 W = TypeVar("W", Round, HunkRound)
 
 
-class _Course(Generic[W]):
+class _SearchState(Generic[W]):
     """The counts of a search under way. Another set of versions begins to count afresh."""
 
-    def __init__(self, asked: Asked, placed: Callable[[W], _Placed]) -> None:
+    def __init__(self, asked: Asked, placed: Callable[[W], _NumberedRound]) -> None:
         self._asked = asked
-        self._placed: Callable[[W], _Placed] = placed
+        self._placed: Callable[[W], _NumberedRound] = placed
         self._versions: tuple[int, ...] = ()
         self._tally = Tally(0)
         self._censored: dict[int, int] = {}
@@ -139,7 +139,7 @@ class _Course(Generic[W]):
         except StopIteration as ended:
             return Ended(found=ended.value, refused=self._refused)
 
-    def _progress(self, placed: _Placed) -> Progress:
+    def _progress(self, placed: _NumberedRound) -> Progress:
         if placed.versions != self._versions:
             self._versions = placed.versions
             self._tally, self._censored = Tally(len(placed.versions)), {}
@@ -156,7 +156,7 @@ class _Course(Generic[W]):
             round=self._round,
         )
 
-    def _count(self, placed: _Placed, outcomes: Sequence[Outcome]) -> None:
+    def _count(self, placed: _NumberedRound, outcomes: Sequence[Outcome]) -> None:
         for wish, bad in zip(placed.wishes, outcomes, strict=True):
             at = self._versions.index(wish.version)
             if bad is None:

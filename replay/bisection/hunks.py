@@ -51,7 +51,7 @@ def applied(old: str, parts: Sequence[Hunk], chosen: Collection[int]) -> str:
     return "".join(lines)
 
 
-class HunkWish(NamedTuple):
+class HunkSampleRequest(NamedTuple):
     """A sample that is wanted: the `sample`-th of the text with these hunks."""
 
     chosen: Chosen
@@ -86,7 +86,7 @@ class HunkRound(Struct, frozen=True, kw_only=True):
     against each other, by their hunks."""
 
     why: Why
-    wishes: tuple[HunkWish, ...]
+    wishes: tuple[HunkSampleRequest, ...]
     texts: tuple[Chosen, ...]
 
 
@@ -159,10 +159,10 @@ def _translated(
         return found
 
 
-def _fresh(chosen: Chosen, taken: dict[Chosen, int]) -> HunkWish:
+def _fresh(chosen: Chosen, taken: dict[Chosen, int]) -> HunkSampleRequest:
     sample = taken.get(chosen, 0)
     taken[chosen] = sample + 1
-    return HunkWish(chosen, sample)
+    return HunkSampleRequest(chosen, sample)
 
 
 def _culprits(kept: Chosen, parts: Sequence[Part], *, enough: bool = False) -> Culprits:

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from replay import action
 from replay.action import Act, Action
-from replay.bisection.rounds import Outcome, Wish
+from replay.bisection.rounds import Outcome, SampleRequest
 from replay.bisection.versions import CannotAsk, Evidence, Version, first_reasons
 from replay.compare.rules import PLAIN, Rules
 from replay.edit.changes import Edit
@@ -134,7 +134,7 @@ class Rollouts:
         """By version, why the first run that could not be judged could not."""
         return first_reasons((each.version, each.why) for each in self.given)
 
-    def outcomes(self, wishes: Sequence[Wish]) -> list[Outcome]:
+    def outcomes(self, wishes: Sequence[SampleRequest]) -> list[Outcome]:
         """Make the runs and judge them, in their order.
 
         Raises OfflineMiss naming the step, ModelRefused where the model declines altogether; then
@@ -148,10 +148,10 @@ class Rollouts:
         Raises NotFound, BadEdit and OfflineMiss as a free run does, ModelRefused where the model
         declines altogether (a limit, no key).
         """
-        wishes = [Wish(0, sample) for sample in range(k)]
+        wishes = [SampleRequest(0, sample) for sample in range(k)]
         return self._made(wishes, [self._going(edit, start, sample) for sample in range(k)])
 
-    def _begun(self, wish: Wish) -> FreeRunner:
+    def _begun(self, wish: SampleRequest) -> FreeRunner:
         version = self.versions[wish.version]
         try:
             return self._going(version.edit, version.start, wish.sample)
@@ -170,7 +170,7 @@ class Rollouts:
             rules=self._rules,
         )
 
-    def _made(self, wishes: Sequence[Wish], runs: Sequence[FreeRunner]) -> list[Rollout]:
+    def _made(self, wishes: Sequence[SampleRequest], runs: Sequence[FreeRunner]) -> list[Rollout]:
         """The runs at their ends, side by side until then, judged in the order of the wishes."""
         run_all(runs, self.model)
         for each in runs:
@@ -180,7 +180,7 @@ class Rollouts:
         self.given += made
         return made
 
-    def _judged(self, wish: Wish, run: FreeRun) -> Rollout:
+    def _judged(self, wish: SampleRequest, run: FreeRun) -> Rollout:
         met = self.ending.met(self._trace, run)
         return Rollout(
             start=run.start,

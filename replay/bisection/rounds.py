@@ -10,7 +10,7 @@ from msgspec import Struct
 SURE = 0.95
 
 
-class Wish(NamedTuple):
+class SampleRequest(NamedTuple):
     """A sample that is wanted: the `sample`-th of a version, counted from 0."""
 
     version: int
@@ -34,7 +34,7 @@ class Round(Struct, frozen=True, kw_only=True):
     """The samples that are wanted next, and what for."""
 
     why: Why
-    wishes: tuple[Wish, ...]
+    wishes: tuple[SampleRequest, ...]
 
 
 Steps: TypeAlias = Generator[Round, Sequence[Outcome]]

@@ -116,7 +116,7 @@ class _Search:
                 if self.looked:
                     return "non-monotone"
                 self.looked = True
-                yield from asking.fill("all", counts.told(), ALL)
+                yield from asking.fill("all", counts.usable(), ALL)
             elif spots := self._spots(status):
                 yield from asking.ask("far from it", spots)
             elif status == "no change" or counts.confidence() >= self.sure:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from replay import action
 from replay.action import Action
-from replay.bisection.rounds import Outcome, Wish
+from replay.bisection.rounds import Outcome, SampleRequest
 from replay.bisection.versions import CannotAsk, Evidence, Version, first_reasons
 from replay.detector import Detector
 from replay.errors import BadEdit, OfflineMiss, RequestRefused, no_step
@@ -93,11 +93,11 @@ class Trials:
         """By version, why the first answer that could not be judged could not."""
         return first_reasons((each.version, each.why) for each in self.given)
 
-    def asks(self, wishes: Iterable[Wish]) -> list[Ask]:
+    def asks(self, wishes: Iterable[SampleRequest]) -> list[Ask]:
         """The requests of some samples, as the model gets them."""
         return [Ask(self._arms[each.version].sent, self._first + each.sample) for each in wishes]
 
-    def outcomes(self, wishes: Sequence[Wish]) -> list[Outcome]:
+    def outcomes(self, wishes: Sequence[SampleRequest]) -> list[Outcome]:
         """Ask for samples and judge them, in their order.
 
         Raises OfflineMiss naming the version where an answer is not stored and none may be asked
@@ -117,7 +117,7 @@ class Trials:
         self.given += ordered
         return [each.bad for each in ordered]
 
-    def actions(self, wishes: Iterable[Wish]) -> list[Action]:
+    def actions(self, wishes: Iterable[SampleRequest]) -> list[Action]:
         """What the stored answers among some samples do."""
         stored = [
             (wish, ask)
@@ -133,7 +133,9 @@ class Trials:
             whole = [each for each in actions if each is not None and each.cut is None]
             self.oracle.consider(whole)
 
-    def _judged(self, wish: Wish, outcome: Answered | RequestRefused, did: Action | None) -> Given:
+    def _judged(
+        self, wish: SampleRequest, outcome: Answered | RequestRefused, did: Action | None
+    ) -> Given:
         if isinstance(outcome, RequestRefused) or did is None:
             return Given(
                 version=wish.version,
@@ -154,7 +156,7 @@ class Trials:
             why=did.cut or unknown,
         )
 
-    def _action(self, wish: Wish, answer: Answered | RequestRefused) -> Action | None:
+    def _action(self, wish: SampleRequest, answer: Answered | RequestRefused) -> Action | None:
         """What the answer does, its tools called as in the recording."""
         if isinstance(answer, RequestRefused):
             return None

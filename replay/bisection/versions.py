@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from replay.bisection.rounds import Outcome, Wish
+from replay.bisection.rounds import Outcome, SampleRequest
 from replay.edit.changes import Edit
 from replay.errors import BadEdit
 from replay.models.cached import Cached
@@ -76,6 +76,6 @@ class Asked(Protocol):
         """One more version; its number. Raises BadEdit where it does not apply."""
         ...
 
-    def outcomes(self, wishes: Sequence[Wish]) -> list[Outcome]:
+    def outcomes(self, wishes: Sequence[SampleRequest]) -> list[Outcome]:
         """Ask for samples and judge them, in their order."""
         ...

@@ -134,7 +134,7 @@ def recover(
 def _workshop(into: Path | None) -> Iterator[Path]:
     """A private folder for what is made on the way, beside what it is made for."""
     with ExitStack() as undo:
-        made = files.private_folder() if into is None else files.beside(into, folder=True)
+        made = files.private_folder() if into is None else files.temporary_for(into, folder=True)
         try:
             folder = undo.enter_context(made)
         except OSError as error:

@@ -170,7 +170,7 @@ def _alone(file: Path, key: str | None) -> sqlite3.Connection:
 def _exported(source: sqlite3.Connection, file: Path, key: str | None) -> Iterator[IO[bytes]]:
     """The whole content under another key, attached as `made` and open for reading. The file has
     no name any more once SQLite has opened it: its bytes go with this process."""
-    with files.beside(file) as part, part.open("rb") as made:
+    with files.temporary_for(file) as part, part.open("rb") as made:
         source.execute("ATTACH ? AS made KEY ?", (str(part), key or ""))
         try:
             part.unlink()

@@ -96,7 +96,7 @@ class CheckContext:
         reserved = self.budget.reserve(whole)
         items = [{"custom_id": name, "params": body} for name, body in requests.items()]
         reply = self._loop.run(self._line.exchange("POST", PATH, {"requests": items}))
-        failed = declined(reply, self._line.asked())
+        failed = declined(reply, self._line.origin())
         if failed is None:
             self.budget.settle(reserved, None, None)  # what it will cost is not waited for
             return _object(reply.body)
@@ -212,12 +212,12 @@ def tool_gone(model: str) -> Body:
 
 
 def system_after_user(model: str) -> Body:
-    said = [_user("Is all well?"), _said("All is well."), _user("Are you sure?")]
+    said = [_user("Is all well?"), _assistant("All is well."), _user("Are you sure?")]
     return _body(model, [*said, _system("The night shift has begun.")])
 
 
 def system_after_answer(model: str) -> Body:
-    said = [_user("Is all well?"), _said("All is well.")]
+    said = [_user("Is all well?"), _assistant("All is well.")]
     return _body(model, [*said, _system("The night shift has begun."), _user("Are you sure?")])
 
 
@@ -256,7 +256,7 @@ def log(model: str, stamp: int) -> Body:
 
 def log_extended(model: str, stamp: int) -> Body:
     first = log(model, stamp)
-    more = [_said("At 10 %."), _user("And the one before it?")]
+    more = [_assistant("At 10 %."), _user("And the one before it?")]
     return {**first, "messages": [*first["messages"], *more]}
 
 
@@ -282,7 +282,7 @@ def _user(text: str) -> Body:
     return {"role": "user", "content": text}
 
 
-def _said(text: str) -> Body:
+def _assistant(text: str) -> Body:
     return {"role": "assistant", "content": text}
 
 

@@ -322,8 +322,8 @@ class History:
             earlier.append(place)
             place = self._known(place.node.parent, withheld)
         earlier.reverse()
-        lead = (message for each in earlier[: aim.lead] for message in each.said)
-        tail = (message for each in earlier[aim.cut :] for message in each.said)
+        lead = (message for each in earlier[: aim.lead] for message in each.messages)
+        tail = (message for each in earlier[aim.cut :] for message in each.messages)
         return extend(None, (*lead, edited_text("user", change.text), *tail))
 
 

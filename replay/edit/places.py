@@ -197,7 +197,7 @@ class Place(Struct, frozen=True, eq=False, kw_only=True):
     wedged: bool = False
 
     @property
-    def said(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[Message, ...]:
         return (*self.ahead, self.own, *self.behind, *self.held)
 
 

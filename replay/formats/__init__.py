@@ -105,7 +105,7 @@ def load(
     chosen = format or sniff(source)
     if chosen is None:
         raise BadTrace(source.display, "", _unclaimed(source.head))
-    sidecar = Sidecar.beside(source, task_from)
+    sidecar = Sidecar.find(source, task_from)
     for batch in chosen.read(source, tally):
         yield sidecar.fill(batch)
 

@@ -269,11 +269,11 @@ def chat_spans(
         message = Message(dialect=dialect_of(body), body=body)
         place = Place(message=index)
         if message.role != "assistant":
-            thread.heard(message, place=place)
+            thread.add_message(message, place=place)
             continue
         asked = calls(message)
         tally.counts["tool_calls"] += len(asked)
-        thread.said(
+        thread.add_model_call(
             message,
             Turn(
                 id=derived_id(root, index),
@@ -284,7 +284,7 @@ def chat_spans(
     return (agent, *thread.spans())
 
 
-class _Said(Struct, frozen=True, kw_only=True):
+class _GroupMessage(Struct, frozen=True, kw_only=True):
     """One message of a group: who said it, and where it stands."""
 
     index: int
@@ -305,7 +305,7 @@ def group_spans(
     `question` is what the group was asked where no message asks it, `prompts` the system prompt of
     each speaker where it is known.
     """
-    said = [*_said(messages, tally)]
+    said = [*_group_messages(messages, tally)]
     systems = {
         speaker: Message(dialect="openai", body={"role": "system", "content": prompt})
         for speaker, prompt in (prompts or {}).items()
@@ -325,18 +325,18 @@ def group_spans(
             place=Place(message=each.index),
             agent=each.speaker,
         )
-        thread.said(Message(dialect="openai", body=each.body), turn)
+        thread.add_model_call(Message(dialect="openai", body=each.body), turn)
     tally.counts["steps"] += len(said)
     return AgentSpan(id=root, name="group chat", time_quality="none"), *thread.spans()
 
 
-def _said(messages: list[Json], tally: Tally) -> Iterator[_Said]:
+def _group_messages(messages: list[Json], tally: Tally) -> Iterator[_GroupMessage]:
     for index, body in enumerate(messages):
         if not isinstance(body, dict):
             tally.problem(f"message {index}", "is not an object")
             continue
         speaker = word(body.get("name")) or word(body.get("role")) or "unknown speaker"
-        yield _Said(index=index, speaker=speaker, body=body)
+        yield _GroupMessage(index=index, speaker=speaker, body=body)
 
 
 def _in_group(system: Message | None) -> Fidelity:

@@ -81,7 +81,7 @@ class Thread:
         """From here on the requests are known less well."""
         self.fidelity = self.fidelity.also(reason)
 
-    def heard(
+    def add_message(
         self,
         message: Message,
         *,
@@ -98,7 +98,7 @@ class Thread:
         for result in results(message):
             self._answer(message, result, place, at_ns, errors or {})
 
-    def said(self, message: Message | None, turn: Turn) -> None:
+    def add_model_call(self, message: Message | None, turn: Turn) -> None:
         """A model call: asked with the context so far, answered with `message`."""
         request = structs.replace(self.request, context=self.context)
         self._spans.append(
@@ -131,7 +131,7 @@ class Thread:
         """The context was replaced (compaction, a fresh prompt): start again from `messages`."""
         self.context = extend(None, messages)
 
-    def beside(self, *spans: AnySpan) -> None:
+    def add_spans(self, *spans: AnySpan) -> None:
         """Spans made elsewhere (a sub-agent's, a call no model asked for), here in the order."""
         self._spans.extend(spans)
 

@@ -361,14 +361,14 @@ class SpanBuilder:
             if record.ends:
                 self._ended(record)
             elif record.answers:
-                self._said(record, record.message)
+                self._add_model_call(record, record.message)
             elif record.message != self._thread.request.system:
-                self._heard(record)
+                self._add_input(record)
             self._before_ns = record.at_ns or self._before_ns
         self._flush()
         return tuple(map(self._settled, self._thread.spans()))
 
-    def _said(self, record: Record, message: Message) -> None:
+    def _add_model_call(self, record: Record, message: Message) -> None:
         self._flush()
         tokens = common.usage(record.answer.get("usage"))
         end = record.at_ns
@@ -386,7 +386,7 @@ class SpanBuilder:
             extra=known(interrupt=record.extra.get("interrupt_type")),
         )
         self._tally.counts["model_calls"] += 1
-        self._thread.said(message, turn)
+        self._thread.add_model_call(message, turn)
         if record.is_response and common.reasons(record.raw):
             self._thread.fidelity = Fidelity(
                 level=Level.PARTIAL,
@@ -406,13 +406,13 @@ class SpanBuilder:
             for call in (record.written if record.answers else ())
         ]
 
-    def _heard(self, record: Record) -> None:
+    def _add_input(self, record: Record) -> None:
         message, failure, lost = record.message, record.failure, record.unusable
         if lost is not None:
             self._lose(record, lost)
         name = word(message.body.get("tool_call_id"))
         errors = {name: failure} if name is not None and failure is not None else None
-        self._thread.heard(
+        self._thread.add_message(
             message, place=Place(message=record.index), at_ns=record.at_ns, errors=errors
         )
         if self._waiting and message.role == "user":
@@ -423,7 +423,7 @@ class SpanBuilder:
         for as if it had not been given."""
         context = self._thread.context
         before = {call.id for call in self._thread.open_calls()}
-        self._said(record, lost)
+        self._add_model_call(record, lost)
         self._thread.context = context
         why = text(record.message) or "FormatError"
         for call in self._thread.open_calls():
@@ -433,7 +433,7 @@ class SpanBuilder:
     def _answer(self, message: Message, at_ns: int | None, failure: str | None) -> None:
         """The oldest command written as text that waits for its result has it now."""
         call = self._waiting.pop(0)
-        self._thread.beside(
+        self._thread.add_spans(
             structs.replace(
                 call,
                 observation=Observation(message=message),
@@ -455,7 +455,7 @@ class SpanBuilder:
 
     def _flush(self) -> None:
         """Commands that no result answered."""
-        self._thread.beside(*self._waiting)
+        self._thread.add_spans(*self._waiting)
         self._waiting = []
 
     def _settled(self, span: AnySpan) -> AnySpan:

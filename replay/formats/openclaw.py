@@ -333,11 +333,11 @@ class SpanBuilder:
         thread = self._thread = self._thread or self._begun(entry)
         message = None
         if entry.kind == MESSAGE and entry.role == "assistant":
-            message = self._said(thread, entry)
+            message = self._add_model_call(thread, entry)
         elif entry.kind == COMPACTION:
             self._compacted(thread, entry)
         else:
-            message = self._heard(thread, entry)
+            message = self._add_input(thread, entry)
         self.after[entry.number] = Seen(
             context=thread.context, fidelity=thread.fidelity, message=message
         )
@@ -358,28 +358,28 @@ class SpanBuilder:
             tally=self._tally,
         )
 
-    def _heard(self, thread: Thread, entry: Entry) -> Message | None:
+    def _add_input(self, thread: Thread, entry: Entry) -> Message | None:
         message = input_message(entry)
         if message is None:
             return None
         at_ns = _at_ns(entry) or entry.at_ns
-        thread.heard(message, place=entry.place, at_ns=at_ns, errors=_error(entry))
+        thread.add_message(message, place=entry.place, at_ns=at_ns, errors=_error(entry))
         if entry.kind == SUMMARY or entry.role in ("bashExecution", "branchSummary"):
             thread.weaken(WORDED)
         if entry.role == "user":
             self.unanswered.append(message)
         return message
 
-    def _said(self, thread: Thread, entry: Entry) -> Message:
+    def _add_model_call(self, thread: Thread, entry: Entry) -> Message:
         message = answer(entry)
         if is_injected(entry):
-            thread.heard(message)
+            thread.add_message(message)
             return message
         turn = _turn(entry, derived_id(self._parent, entry.number))
         asked_after = thread.context
         model = word(entry.message.get("model"))
         thread.request = structs.replace(thread.request, model=model)
-        thread.said(message if message.body["content"] else None, turn)
+        thread.add_model_call(message if message.body["content"] else None, turn)
         if turn.error is not None:
             thread.context = asked_after
             self.signals.append(signal(_failed(entry), entry))

@@ -49,7 +49,7 @@ class Sidecar(Struct, frozen=True, kw_only=True):
     reference: dict[str, Json] = {}
 
     @classmethod
-    def beside(cls, source: Source, task_from: str | None = None) -> Sidecar:
+    def find(cls, source: Source, task_from: str | None = None) -> Sidecar:
         """The sidecars of a file. Raises BadTrace where `task_from` is no regular expression."""
         found = cls()
         if source.display != "-":

@@ -371,21 +371,21 @@ class SpanBuilder:
                 self._tally.problem(f"{self._where} message {index}", "is not an object")
                 continue
             for each in _flat(raw):
-                self._told(each, index)
+                self._add_message(each, index)
         return (*self._thread.spans(), *self._users())
 
-    def _told(self, raw: dict[str, Any], index: int) -> None:
+    def _add_message(self, raw: dict[str, Any], index: int) -> None:
         role, at_ns = raw.get("role"), ns(raw.get("timestamp"))
         place = Place(message=index)
         if role == "tool":
             self._returned(raw, place, at_ns)
         elif role == "assistant" and self._is_call(raw):
-            self._said(raw, place, at_ns)
+            self._add_model_call(raw, place, at_ns)
         elif role == "user" and listed(raw.get("tool_calls")):
             self._user_acted(raw, index, at_ns)
         else:
             self._user_spoke = self._user_spoke or role == "user"
-            self._thread.heard(_message(raw), place=place)
+            self._thread.add_message(_message(raw), place=place)
         self._before_ns = at_ns or self._before_ns
 
     def _is_call(self, raw: dict[str, Any]) -> bool:
@@ -393,7 +393,7 @@ class SpanBuilder:
         spent = raw.get("raw_data") or raw.get("usage") or raw.get("tool_calls")
         return self._user_spoke or bool(spent)
 
-    def _said(self, raw: dict[str, Any], place: Place, at_ns: int | None) -> None:
+    def _add_model_call(self, raw: dict[str, Any], place: Place, at_ns: int | None) -> None:
         took = seconds_ns(raw.get("generation_time_seconds"))
         start = at_ns - took if at_ns is not None and took is not None else self._before_ns
         answer = obj(raw.get("raw_data"))
@@ -415,7 +415,7 @@ class SpanBuilder:
         number = raw.get("turn_idx")
         self.turns[number if isinstance(number, int) else place.message or 0] = turn.id
         self._tally.counts["model_calls"] += 1
-        self._thread.said(_message(raw), turn)
+        self._thread.add_model_call(_message(raw), turn)
 
     def _returned(self, raw: dict[str, Any], place: Place, at_ns: int | None) -> None:
         message = _message(raw)
@@ -425,7 +425,7 @@ class SpanBuilder:
             self._user_saw(message, name, error, at_ns)
             return
         errors = {name: error} if name is not None and error is not None else None
-        self._thread.heard(message, place=place, at_ns=at_ns, errors=errors)
+        self._thread.add_message(message, place=place, at_ns=at_ns, errors=errors)
 
     # --- the simulated user
 

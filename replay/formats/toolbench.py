@@ -240,7 +240,7 @@ class SpanBuilder:
             self._prompted(node)
         else:
             self.close()
-            words = self._asked(node) if node.role == "user" else self._told(node)
+            words = self._user_words(node) if node.role == "user" else self._words(node)
             self._hear({"role": node.role or "user", "content": words}, node)
 
     def close(self) -> None:
@@ -255,16 +255,18 @@ class SpanBuilder:
 
     def _prompted(self, node: Node) -> None:
         if node.text:
-            system = Message(dialect="openai", body={"role": "system", "content": self._told(node)})
+            system = Message(
+                dialect="openai", body={"role": "system", "content": self._words(node)}
+            )
             self._thread.request = structs.replace(self._thread.request, system=system)
 
-    def _asked(self, node: Node) -> str:
+    def _user_words(self, node: Node) -> str:
         """The user's words; a cut query stands whole beside the tree."""
         if self._query is not None and node.text and self._query.startswith(node.text):
             return self._query
-        return self._told(node)
+        return self._words(node)
 
-    def _told(self, node: Node) -> str:
+    def _words(self, node: Node) -> str:
         """The words of a turn; as long as the source lets them be, they go on."""
         if len(node.text) != WIDTH:
             return node.text
@@ -276,7 +278,7 @@ class SpanBuilder:
         if reply is None:
             self.close()
             self._tally.problem(f"turn {node.place}", "is no call that can be read")
-            self._hear({"role": "user", "content": self._told(node)}, node)
+            self._hear({"role": "user", "content": self._words(node)}, node)
             return
         call_id = f"call_{node.place}"
         self._say(node, reply, call_id)
@@ -288,19 +290,21 @@ class SpanBuilder:
         self._hear(body, node)
 
     def _hear(self, body: dict[str, Any], node: Node) -> None:
-        self._thread.heard(Message(dialect="openai", body=body), place=Place(message=node.place))
+        self._thread.add_message(
+            Message(dialect="openai", body=body), place=Place(message=node.place)
+        )
 
     def _say(self, node: Node, reply: Reply | None, call_id: str | None) -> None:
         thought, self._thought = self._thought, None
         self._thread.fidelity = self._known()
         body: dict[str, Any] = {"role": "assistant", "content": None}
         if thought is not None:
-            body["content"] = self._told(thought)
+            body["content"] = self._words(thought)
         if reply is not None and call_id is not None:
             function = {"name": reply.name, "arguments": self._arguments(reply, call_id)}
             body["tool_calls"] = [{"id": call_id, "type": "function", "function": function}]
         turn = Turn(id=derived_id(self._root, node.place), place=Place(message=node.place))
-        self._thread.said(Message(dialect="openai", body=body), turn)
+        self._thread.add_model_call(Message(dialect="openai", body=body), turn)
 
     def _arguments(self, reply: Reply, call_id: str) -> str:
         """The arguments as text; cut ones mended and marked, or whole from the final answer."""

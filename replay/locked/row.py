@@ -141,7 +141,7 @@ class Row:
         if self.touched:
             edited = self._in_order("edited")
         if self._empty.rebased:
-            control, edited = self._beside(control, edited)
+            control, edited = self._compared_with_control(control, edited)
         both = bool(control and edited)
         return structs.replace(
             self._empty,
@@ -168,7 +168,7 @@ class Row:
         found = self._replies[side]
         return tuple(found[place] for place in sorted(found))
 
-    def _beside(
+    def _compared_with_control(
         self, control: tuple[Reply, ...], edited: tuple[Reply, ...]
     ) -> tuple[tuple[Reply, ...], tuple[Reply, ...]]:
         """Both arms compared with the first whole answer of control."""

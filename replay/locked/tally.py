@@ -88,7 +88,7 @@ class Counts(Struct, frozen=True, kw_only=True):
         return self.repeats + self.reworded + self.departs
 
     @property
-    def asked(self) -> int:
+    def total(self) -> int:
         return self.decided + self.unclear
 
     @property

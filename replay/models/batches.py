@@ -107,7 +107,7 @@ class Batches:
 
     def _refused(self, reply: Reply) -> Failed | None:
         """Why the server did not take a batch, None where it did."""
-        asked = self._line.asked()
+        asked = self._line.origin()
         if reply.status == 404:
             error = ModelRefused(f"{asked.address} does not take batches", "use another schedule")
             return Failed(error, again=False, billed=False)

@@ -139,7 +139,7 @@ class Cached:
         missing = {key: asks[at[0]] for key, at in places.items() if key not in found}
         if not missing:
             return
-        for key, given in self._asked(missing, marked=marked, batch=batch):
+        for key, given in self._ask_missing(missing, marked=marked, batch=batch):
             outcome = Answered(key, given) if isinstance(given, dict) else given
             yield from ((place, outcome) for place in places[key])
 
@@ -202,7 +202,7 @@ class Cached:
 
     # --- several
 
-    def _asked(
+    def _ask_missing(
         self, missing: Mapping[str, Ask], *, marked: bool, batch: bool
     ) -> Iterator[tuple[str, Body | RequestRefused | OfflineMiss]]:
         """What those without a stored answer come to, by key."""

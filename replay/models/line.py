@@ -60,7 +60,7 @@ class Line:
         self._open = 0
         self._settled = asyncio.Event()
 
-    def asked(self, *, streamed: bool = False) -> Asked:
+    def origin(self, *, streamed: bool = False) -> Asked:
         """What a reply that comes now answers."""
         where = protocol.address(self._base_url)
         return Asked(self.model, where, streamed, self.world.clock())
@@ -89,7 +89,7 @@ class Line:
             reply = await self.exchange(method, path, body, least_s=LEAST_S)
             if reply.status == 404:
                 return None
-            failed = declined(reply, self.asked())
+            failed = declined(reply, self.origin())
             if failed is None:
                 return reply
             if not failed.again or attempt == self.attempts - 1:
@@ -191,7 +191,7 @@ class Call:
         free = False
         try:
             reply = await self._line.exchange("POST", MESSAGES, self._body)
-            found = judged(reply, self._line.asked(streamed="stream" in self._body))
+            found = judged(reply, self._line.origin(streamed="stream" in self._body))
             free = isinstance(found, Failed) and not found.billed
             return found
         except ModelRefused:

@@ -92,7 +92,7 @@ class Calls:
         if heard.api == "chat":
             spoken = openai.chat_call(request, body)
         else:
-            spoken = self._items.spoken(request, body)
+            spoken = self._items.read_call(request, body)
         spoken = structs.replace(
             spoken,
             system=spoken.system and self._same(spoken.system),

@@ -60,7 +60,7 @@ def _hearing(client: Any, request: Any) -> Hearing | None:
         return None
     found = recording.hear(request.method, request.url.path, request.headers)
     if found is not None:
-        found.ear.asked(content)
+        found.ear.take_request(content)
     return found
 
 

@@ -90,7 +90,7 @@ class ExchangeCapture:
         self._plain = True
         self.ended = False
 
-    def asked(self, data: bytes) -> None:
+    def take_request(self, data: bytes) -> None:
         """A piece of the request's body."""
         self._request.take(data)
 

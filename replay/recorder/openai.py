@@ -189,7 +189,7 @@ class Items:
     def __init__(self) -> None:
         self._known: dict[str, dict[str, Any]] = {}
 
-    def spoken(self, request: dict[str, Any], answer: dict[str, Any] | None) -> OpenAICall:
+    def read_call(self, request: dict[str, Any], answer: dict[str, Any] | None) -> OpenAICall:
         """What the two bodies say; `answer` None where none came."""
         given, lacking = self._given(request.get("input"))
         said = obj(answer)

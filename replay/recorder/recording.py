@@ -287,7 +287,7 @@ class Log:
         return [self._batch(run) for run in self._runs()]
 
     def _runs(self) -> list[Run]:
-        return [beside(run, self._made) for run in runs(self._links.calls)]
+        return [split_overlapping(run, self._made) for run in runs(self._links.calls)]
 
     def _batch(self, run: Run) -> Batch:
         told = SpanBuilder(run, self._made)
@@ -312,7 +312,7 @@ class Log:
         return Batch(header=header, spans=spans, last=True)
 
 
-def beside(run: Run, made: Mapping[int, Made]) -> Run:
+def split_overlapping(run: Run, made: Mapping[int, Made]) -> Run:
     """The run with conversations of its main thread that overlap made threads of their own."""
     first: dict[int, int] = {}
     spans: dict[int, tuple[int, int]] = {}

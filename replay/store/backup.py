@@ -82,7 +82,7 @@ def _part(target: Path) -> Iterator[Path]:
     """An empty private file in the folder of a target; whatever happens, it does not stay."""
     with ExitStack() as undo:
         try:
-            part = undo.enter_context(files.beside(target))
+            part = undo.enter_context(files.temporary_for(target))
         except OSError as error:
             raise StoreUnusable(
                 f"{target}: cannot be written: {error.strerror}", "name a place that can be"

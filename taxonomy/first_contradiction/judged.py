@@ -95,7 +95,7 @@ class JudgeScoreDetector:
         step = min(scored, key=lambda at: (scored[at], at), default=None)
         return None if step is None else self.at(step)
 
-    def foreseen(self) -> Estimate:
+    def estimate_cost(self) -> Estimate:
         """What asking about every step costs. Asks nothing."""
         if self.judge is None:
             return NOTHING

@@ -91,7 +91,7 @@ class _Meaning:
             case Says(text):
                 return self._of_run(_of_traces(traces_saying(self._store, text)))
             case Asks():
-                return self._asked(node)
+                return self._field_filter(node)
 
     def _word(self, word: Word) -> Filter:
         check_stars(word.text, word.at)
@@ -113,7 +113,7 @@ class _Meaning:
     def _of_word(self, found: Filter, who: values.Who) -> Filter:
         return (values.on_runs if self._row == "run" else values.on_words)(found, who)
 
-    def _asked(self, asked: Asks) -> Filter:
+    def _field_filter(self, asked: Asks) -> Filter:
         field = BY_NAME.get(asked.field)
         if field is None:
             hint = near(asked.field, BY_NAME)

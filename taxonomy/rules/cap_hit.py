@@ -83,7 +83,7 @@ def find(case: RuleContext) -> Iterator[Finding]:
 def served_badly(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:
     """The error of the model's service that ended the run, None where there was none."""
     root = next((span for span in case.trace.spans if isinstance(span, AgentSpan)), None)
-    for span in (_asked(last), root):
+    for span in (_last_model_call(last), root):
         if span is not None and span.error and _SERVING.search(span.error):
             words = cut(span.error, 60)
             return f"the model's service failed: {words}", _evidence_of(words, span.id, "error")
@@ -104,7 +104,7 @@ def cap(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:
             if value and (name == "limit" or _CAPS.search(str(value))):
                 words = _words(value)
                 return f"stopped by a limit: {words}", _evidence_of(words, root.id, name)
-    for span in (root, _asked(last)):
+    for span in (root, _last_model_call(last)):
         if span is not None and span.error and _CAPS.search(span.error):
             words = cut(span.error, 60)
             return f"stopped: {words}", _evidence_of(words, span.id, "error")
@@ -123,7 +123,7 @@ def cap(case: RuleContext, last: Turn) -> tuple[str, Evidence] | None:
     return None
 
 
-def _asked(last: Turn) -> ModelCall | None:
+def _last_model_call(last: Turn) -> ModelCall | None:
     """The last call of a model; None where a terminal spoke, whose errors are those of the code."""
     return None if last.observer else last.ask
 

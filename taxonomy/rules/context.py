@@ -122,11 +122,11 @@ def same_reply(left: Act, right: Act) -> bool:
     return left.reply.text == right.reply.text or (
         bool(left.reply.failed and right.reply.failed)
         and left.key == right.key
-        and said(left) == said(right)
+        and reply_words(left) == reply_words(right)
     )
 
 
-def said(act: Act) -> str:
+def reply_words(act: Act) -> str:
     """What came back; of a failure without what is of the moment alone, which is no news to
     whoever asked the very same."""
     return _MOMENT.sub("#", act.reply.text) if act.reply.failed else act.reply.text
@@ -153,7 +153,7 @@ def brought_again(acts: Iterable[Act]) -> Iterator[tuple[Act, Act]]:
         if act.reply.failed is False and mutates(act.span):
             seen.clear()
         elif act.reply.failed is not None:
-            asked = (act.key, said(act))
+            asked = (act.key, reply_words(act))
             if asked in seen:
                 yield seen[asked], act
             seen[asked] = act

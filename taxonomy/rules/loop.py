@@ -26,7 +26,7 @@ from taxonomy.rules.context import (
     called,
     repeated_speeches,
     repeats,
-    said,
+    reply_words,
     same_call,
     speeches,
 )
@@ -297,7 +297,7 @@ def _refusals(acts: Sequence[Act]) -> Iterator[list[Act]]:
     by_reply: dict[_Asked, list[list[Act]]] = {}
     for act in acts:
         if act.reply.failed:
-            open_ = by_reply.setdefault((act.name, said(act)), [])
+            open_ = by_reply.setdefault((act.name, reply_words(act)), [])
             run = next((run for run in open_[-_OPEN:] if repeats(run[-1], act)), None)
             if run is None:
                 open_.append([act])

@@ -74,13 +74,13 @@ def recorded(events: Sequence[Event], dialect: Dialect = "anthropic", **beside: 
     for at, event in enumerate(events):
         if event[0] != "model":
             body = {"role": event[0], "content": event[1]}
-            thread.heard(Message(dialect=dialect, body=body))
+            thread.add_message(Message(dialect=dialect, body=body))
             continue
         _, text, calls = event
         named = [(f"call_{at}_{place}", *call) for place, call in enumerate(calls)]
-        thread.said(answer(dialect, text, named), Turn(id=f"step-{at}"))
+        thread.add_model_call(answer(dialect, text, named), Turn(id=f"step-{at}"))
         for message in results(dialect, named):
-            thread.heard(message)
+            thread.add_message(message)
     spans = (AgentSpan(id="root", name="agent"), *thread.spans())
     made, loose, _ = steps.build(spans)
     return Trace(

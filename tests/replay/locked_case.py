@@ -168,14 +168,18 @@ def spans(
     for at, (role, content) in enumerate(said):
         if role == "result":
             block = {"type": "tool_result", "tool_use_id": "toolu_test", "content": content}
-            thread.heard(Message(dialect="anthropic", body={"role": "user", "content": [block]}))
+            thread.add_message(
+                Message(dialect="anthropic", body={"role": "user", "content": [block]})
+            )
         elif role == "assistant":
-            thread.said(
+            thread.add_model_call(
                 Message(dialect="anthropic", body={"role": "assistant", "content": content}),
                 Turn(id=f"{root}-{at}", usage=USAGE, response=Response(model=model)),
             )
         else:
-            thread.heard(Message(dialect="anthropic", body={"role": role, "content": content}))
+            thread.add_message(
+                Message(dialect="anthropic", body={"role": role, "content": content})
+            )
     return [AgentSpan(id=root, name=root, parent=parent), *thread.spans()]
 
 

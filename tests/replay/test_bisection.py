@@ -10,10 +10,10 @@ import pytest
 from replay.bisection.change_point import NO_CHANGE, Tally, next_versions, posterior
 from replay.bisection.checks import far, others
 from replay.bisection.result import ALONE, Found
-from replay.bisection.rounds import Outcome, Round, Settings, Spent, Wish
+from replay.bisection.rounds import Outcome, Round, SampleRequest, Settings, Spent
 from replay.bisection.search import search
 
-Answer = Callable[[Wish], Outcome]
+Answer = Callable[[SampleRequest], Outcome]
 
 
 def run(versions: int, answer: Answer, settings: Settings | None = None) -> Found:
@@ -30,14 +30,14 @@ def run(versions: int, answer: Answer, settings: Settings | None = None) -> Foun
 def noisy(first_bad: int, good: float, bad: float, seed: int) -> Answer:
     """Samples of one change; the same sample always shows the same."""
 
-    def answer(wish: Wish) -> bool:
+    def answer(wish: SampleRequest) -> bool:
         rate = bad if wish.version >= first_bad else good
         return drawn(seed, wish) < rate
 
     return answer
 
 
-def drawn(seed: int, wish: Wish) -> float:
+def drawn(seed: int, wish: SampleRequest) -> float:
     return random.Random(f"{seed} {wish.version} {wish.sample}").random()
 
 
@@ -123,7 +123,7 @@ class TestSearch:
             first, mended, again = sorted(random.Random(seed).sample(range(1, 16), 3))
 
             def answer(
-                wish: Wish, seed: int = seed, at: tuple[int, ...] = (first, mended, again)
+                wish: SampleRequest, seed: int = seed, at: tuple[int, ...] = (first, mended, again)
             ) -> bool:
                 bad = at[0] <= wish.version < at[1] or wish.version >= at[2]
                 return drawn(seed, wish) < (0.8 if bad else 0.1)
@@ -202,11 +202,11 @@ class TestSearch:
         assert found.confidence < 0.95
 
     def test_a_sample_is_never_wanted_twice_and_the_same_answers_lead_the_same_way(self) -> None:
-        asked: list[list[Wish]] = []
+        asked: list[list[SampleRequest]] = []
         for _ in range(2):
-            wishes: list[Wish] = []
+            wishes: list[SampleRequest] = []
 
-            def answer(wish: Wish, wishes: list[Wish] = wishes) -> Outcome:
+            def answer(wish: SampleRequest, wishes: list[SampleRequest] = wishes) -> Outcome:
                 wishes.append(wish)
                 return noisy(5, 0.1, 0.8, 3)(wish)
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.bisection.course import spelled
-from replay.bisection.foreseen import of_hunks, of_versions
-from replay.bisection.hunks import Culprits, HunkWish, applied, hunks, search_hunks
+from replay.bisection.expected_samples import of_hunks, of_versions
+from replay.bisection.hunks import Culprits, HunkSampleRequest, applied, hunks, search_hunks
 from replay.bisection.rounds import Settings, Spent
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), max_size=12)
@@ -22,10 +22,10 @@ def text(lines: list[str]) -> str:
 
 
 def run(
-    many: int, bad: Callable[[HunkWish], bool], settings: Settings | None = None
-) -> tuple[Culprits, list[HunkWish]]:
+    many: int, bad: Callable[[HunkSampleRequest], bool], settings: Settings | None = None
+) -> tuple[Culprits, list[HunkSampleRequest]]:
     going = search_hunks(many, settings or Settings())
-    asked: list[HunkWish] = []
+    asked: list[HunkSampleRequest] = []
     try:
         wanted = next(going)
         while True:
@@ -78,7 +78,7 @@ class TestSearch:
         assert (found.hunks, found.enough) == ((1, 4), True)
 
     def test_a_sample_of_a_text_is_never_counted_twice(self) -> None:
-        def bad(wish: HunkWish) -> bool:
+        def bad(wish: HunkSampleRequest) -> bool:
             drawn = random.Random(f"{sorted(wish.chosen)} {wish.sample}").random()
             return drawn < (0.8 if {1, 4} <= wish.chosen else 0.1)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from replay.bisection.rollouts import Reaches, Rollouts
-from replay.bisection.rounds import Wish
+from replay.bisection.rounds import SampleRequest
 from replay.bisection.trials import Trials
 from replay.bisection.versions import Evidence, Version
 from replay.budget import Budget, Limits
@@ -33,7 +33,7 @@ VERSIONS = [
     Version(name="edited", edit=EDIT, start=BREAK),
     Version(name="edited earlier", edit=EDIT, start=BREAK - 1),
 ]
-WISHES = [Wish(version, sample) for sample in range(2) for version in range(3)]
+WISHES = [SampleRequest(version, sample) for sample in range(2) for version in range(3)]
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_equal_requests_of_several_runs_are_asked_once(api: MessagesApi) -> None
     with Store.open(":memory:") as store, client(api) as claude:
         model = kept(store, claude, api)
         runs = Rollouts(stored(store), LOOKS, model, [VERSIONS[1], VERSIONS[1]])
-        runs.outcomes([Wish(0, 0), Wish(1, 0)])
+        runs.outcomes([SampleRequest(0, 0), SampleRequest(1, 0)])
         asked = api.asked
         assert runs.given[0].run.digest == runs.given[1].run.digest
         assert asked == model.asks == len(runs.given[0].run.steps)
@@ -142,7 +142,7 @@ def test_a_judge_is_asked_about_all_new_answers_at_once(store: Store, api: Messa
         trace = stored(store)
         oracle = JudgeDetector(trace, BREAK, kept(store, judging, bench))
         trials = Trials(trace, oracle, kept(store, claude, api), VERSIONS[:2])
-        assert None not in trials.outcomes([Wish(v, s) for v in (0, 1) for s in (0, 1)])
+        assert None not in trials.outcomes([SampleRequest(v, s) for v in (0, 1) for s in (0, 1)])
         assert (bench.asked, bench.most_at_once) == (2, 2)
-        trials.outcomes([Wish(0, 2)])
+        trials.outcomes([SampleRequest(0, 2)])
         assert bench.asked == 2, "what it said of an answer holds for the same answer"

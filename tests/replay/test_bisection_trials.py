@@ -11,7 +11,7 @@ from replay.bisection.course import Ended, Progress, bisect, bisect_hunks
 from replay.bisection.hunks import Chosen, Culprits, hunks
 from replay.bisection.result import Found
 from replay.bisection.rollouts import Reaches, Rollouts, as_one
-from replay.bisection.rounds import Settings, Wish
+from replay.bisection.rounds import SampleRequest, Settings
 from replay.bisection.trials import Trials
 from replay.bisection.versions import CannotAsk, Version
 from replay.edit.changes import Edit, ReplaceText, SetSystem
@@ -94,16 +94,16 @@ class TestTrials:
     def test_an_answer_that_is_not_stored_is_missed_by_its_version(self, store: Store) -> None:
         trials = Trials(stored(store), LOOKS, Cached(store, "tiny"), versions(1, 3))
         with pytest.raises(OfflineMiss, match="p0, answer 1"):
-            trials.outcomes([Wish(0, 0)])
+            trials.outcomes([SampleRequest(0, 0)])
 
     def test_a_refused_request_and_a_cut_answer_cannot_be_judged(self, store: Store) -> None:
         declined = Fixed(RequestRefused("too long"))
         trials = Trials(stored(store), LOOKS, tiny(store, declined), versions(1, 2))
-        assert trials.outcomes([Wish(0, 0), Wish(1, 0)]) == [None, None]
+        assert trials.outcomes([SampleRequest(0, 0), SampleRequest(1, 0)]) == [None, None]
         assert trials.lost == {0: "too long", 1: "too long"}
         cut = Fixed({**says("I"), "stop_reason": "max_tokens"})
         trials = Trials(stored(store), LOOKS, tiny(store, cut), versions(1, 2))
-        assert trials.outcomes([Wish(0, 0)]) == [None]
+        assert trials.outcomes([SampleRequest(0, 0)]) == [None]
         assert trials.lost == {0: "cut at the token limit"}
 
     def test_a_version_that_does_not_apply_is_named(self, store: Store) -> None:
@@ -120,7 +120,7 @@ class TestTrials:
     def test_samples_of_another_range_are_asked_afresh(self, store: Store) -> None:
         kept, model = stored(store), tiny(store)
         for number in (0, 0, 1):
-            Trials(kept, LOOKS, model, versions(1, 2), range=number).outcomes([Wish(0, 0)])
+            Trials(kept, LOOKS, model, versions(1, 2), range=number).outcomes([SampleRequest(0, 0)])
         assert (model.asks, model.hits) == (2, 1)
 
 
@@ -162,19 +162,19 @@ class TestRollouts:
     ) -> None:
         answers = (self.READS, self.READS, self.DONE, self.DONE)
         never = self.rollouts(store, "tool!=withdraw", *answers)
-        assert never.outcomes([Wish(0, 0)]) == [False]
+        assert never.outcomes([SampleRequest(0, 0)]) == [False]
         after = self.rollouts(store, "tool!=withdraw", *answers, start=2)
-        assert after.outcomes([Wish(0, 0)]) == [True], "it was withdrawn before the start"
+        assert after.outcomes([SampleRequest(0, 0)]) == [True], "it was withdrawn before the start"
 
     def test_a_run_that_stopped_is_judged_only_where_that_is_settled(self, store: Store) -> None:
         stops = (self.READS, self.ASKS, self.READS, self.DONE)
         settled = self.rollouts(store, "tool=withdraw, args.amount=20", *stops)
-        assert settled.outcomes([Wish(0, 0)]) == [False]
+        assert settled.outcomes([SampleRequest(0, 0)]) == [False]
         open_ = self.rollouts(store, "tool=withdraw, args.amount=10", *stops)
-        assert open_.outcomes([Wish(0, 0)]) == [None]
+        assert open_.outcomes([SampleRequest(0, 0)]) == [None]
         assert "withdraw" in open_.lost[0]
         stubbed = self.rollouts(store, "tool=withdraw, args.amount=10", *stops, stubs=True)
-        assert stubbed.outcomes([Wish(0, 0)])[0] is not False
+        assert stubbed.outcomes([SampleRequest(0, 0)])[0] is not False
 
     def test_the_last_words_are_those_of_a_run_that_ended(self, store: Store) -> None:
         answers = (self.READS, self.DONE)
@@ -190,7 +190,7 @@ class TestRollouts:
         rollouts = Rollouts(stored(store), Reaches(predicate("tool=get_order")), model)
         rollouts.add(Version(name="as recorded", edit=None))
         with pytest.raises(ModelRefused, match="the limit of calls"):
-            rollouts.outcomes([Wish(0, 0)])
+            rollouts.outcomes([SampleRequest(0, 0)])
         assert rollouts.evidence == []
 
     def test_the_last_step_a_fix_saves_the_run_from_is_found(self, store: Store) -> None:

@@ -174,9 +174,9 @@ MAKING = {
     " held = Source.stdin(); ",
     "a private folder": "made = files.private_folder(); folder = made.__enter__();"
     " files.new(folder / 'copy').write_bytes(SAID); ",
-    "a part": "made = files.beside(target); part = made.__enter__(); part.write_bytes(SAID);"
+    "a part": "made = files.temporary_for(target); part = made.__enter__(); part.write_bytes(SAID);"
     " part.with_name(part.name + '-journal').write_bytes(SAID); ",
-    "a folder of parts": "made = files.beside(target, folder=True);"
+    "a folder of parts": "made = files.temporary_for(target, folder=True);"
     " (made.__enter__() / 'rows.db').write_bytes(SAID); ",
     "what is put": "os.fsync = lambda _: ready(); files.put(io.BytesIO(SAID), target); ",
 }
@@ -233,7 +233,7 @@ def test_what_a_killed_process_left_is_gone_with_the_next_start(
 def test_doctor_finds_parts_that_no_process_has_a_note_of(tmp_path: Path) -> None:
     part = tmp_path / "arc.db.0123abcd.part"
     part.write_bytes(b"x")
-    with files.beside(tmp_path / "arc.db") as mine:
+    with files.temporary_for(tmp_path / "arc.db") as mine:
         done = arc(tmp_path, "doctor")
         assert mine.exists()  # of a process that is alive
     assert str(part).encode() in done.stdout
@@ -241,7 +241,7 @@ def test_doctor_finds_parts_that_no_process_has_a_note_of(tmp_path: Path) -> Non
 
 
 def test_what_a_living_process_has_is_left_to_it(tmp_path: Path) -> None:
-    with files.private_folder() as folder, files.beside(tmp_path / "arc.db") as part:
+    with files.private_folder() as folder, files.temporary_for(tmp_path / "arc.db") as part:
         files.new(folder / "copy").write_bytes(b"mine")
         assert arc(tmp_path, "doctor").returncode in (0, 1)
         assert (folder / "copy").read_bytes() == b"mine"

@@ -81,7 +81,7 @@ def test_paths_say_what_is_called(method: str, path: str, api: str | None) -> No
 def test_the_first_token_is_seen_though_its_mark_comes_in_two_pieces() -> None:
     ticks = iter(range(1, 10))
     ear = ExchangeCapture("messages", "/v1/messages", clock=lambda: next(ticks))
-    ear.asked(b"{}")
+    ear.take_request(b"{}")
     ear.answering(200, {"content-type": "text/event-stream"})
     ear.answered(b'event: message_start\ndata: {"type": "message_start"}\n\nevent: content_bl')
     ear.answered(b'ock_delta\ndata: {"type": "content_block_delta"}\n\n')

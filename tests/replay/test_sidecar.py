@@ -17,7 +17,7 @@ from replay.trace import Batch, Header, Json
 def beside(path: Path, **own: Json) -> dict[str, Json] | None:
     """The reference of a trace whose source has some of its own."""
     header = Header(format="built", source_id="built", reference=dict(own) or None)
-    return Sidecar.beside(Source(path)).fill(Batch(header=header)).header.reference
+    return Sidecar.find(Source(path)).fill(Batch(header=header)).header.reference
 
 
 def trial(folder: Path, printed: str = "", **result: Any) -> Path:
@@ -75,7 +75,7 @@ def test_nothing_beside_it_leaves_no_reference(tmp_path: Path) -> None:
 
 def outcome(path: Path) -> str:
     header = Header(format="built", source_id="built")
-    return Sidecar.beside(Source(path)).fill(Batch(header=header)).header.outcome.status
+    return Sidecar.find(Source(path)).fill(Batch(header=header)).header.outcome.status
 
 
 def index(folder: Path, *rows: tuple[str, bool]) -> None:
@@ -111,7 +111,7 @@ def test_an_index_is_seen_from_within_the_folder_and_through_links(
         assert outcome(Path(os.path.relpath(path))) == "passed", where
     monkeypatch.chdir(path.parent)
     (path.parents[1] / "result.json").write_text(json.dumps({"task_name": "fix"}))
-    assert Sidecar.beside(Source(Path("x.jsonl"))).task == "fix", "a trial's record likewise"
+    assert Sidecar.find(Source(Path("x.jsonl"))).task == "fix", "a trial's record likewise"
 
 
 def test_a_row_that_could_be_another_file_s_tells_of_none(tmp_path: Path) -> None:

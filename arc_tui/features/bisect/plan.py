@@ -16,7 +16,7 @@ from arc_tui.features.bisect.versions import BadVersions, Source, merged
 from arc_tui.features.bisect.view import BisectView, Kind, Label, text_diff
 from arc_tui.features.replay.run import break_and_notice
 from replay import kept
-from replay.bisection import foreseen
+from replay.bisection import expected_samples
 from replay.bisection.course import bisect, bisect_hunks, spelled
 from replay.bisection.hunks import Chosen, Hunk, hunks
 from replay.bisection.rollouts import Rollouts
@@ -274,9 +274,9 @@ def estimated(store: Store, wanted: Wanted) -> Outlook:
     model = plan.asked.model
     stored, settled = (0, False) if wanted.resample else _stored(plan)
     if plan.parts:
-        about = foreseen.of_hunks(len(plan.parts), plan.settings)
+        about = expected_samples.of_hunks(len(plan.parts), plan.settings)
     else:
-        about = foreseen.of_versions(len(plan.asked.versions), plan.settings)
+        about = expected_samples.of_versions(len(plan.asked.versions), plan.settings)
     road = free.recorded_actions(plan.trace, wanted.fix, model.name, plan.step) if plan.free else []
     steps = {each.step.index for each in road} if plan.free else {plan.step or 0}
     with Store.open(":memory:") as empty:
@@ -294,7 +294,7 @@ def estimated(store: Store, wanted: Wanted) -> Outlook:
         usd=0.0 if model.name == DEMO else each.usd,
         settled=settled,
         judge=judged.judge.name if judged is not None and judged.judge is not None else None,
-        judge_usd=judged.foreseen((), 1).usd if judged is not None else 0.0,
+        judge_usd=judged.estimate_cost((), 1).usd if judged is not None else 0.0,
     )
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from arc_tui.experiments.models import Everyone
 from arc_tui.experiments.request import JUDGE, ending, judge_of
 from replay import kept
-from replay.bisection.rounds import Wish
+from replay.bisection.rounds import SampleRequest
 from replay.bisection.scan import locate
 from replay.bisection.trials import Trials
 from replay.bisection.versions import Version
@@ -228,7 +228,8 @@ class StepPlan:
         arms = (Version(name="as recorded", edit=None), Version(name=fix.name, edit=fix))
         trials = Trials(self.trace, oracle, self.model, arms)
         control, fixed = (
-            [Wish(version, sample) for sample in range(self.wanted.samples)] for version in (0, 1)
+            [SampleRequest(version, sample) for sample in range(self.wanted.samples)]
+            for version in (0, 1)
         )
         ends = [trials.asks([wishes[0]])[0].sent for wishes in (control, fixed)]
         if ends[0].asks_as(ends[1]):
@@ -289,7 +290,9 @@ def outlook_of(plan: StepPlan) -> StepsOutlook:
             return StepsOutlook(estimate=found, test_calls=answers, facts=facts)
         case JudgeScoreDetector() as judged:
             judges = answers if judged.judge is not None else 0
-            return StepsOutlook(estimate=judged.foreseen(), test_calls=answers + judges, facts=())
+            return StepsOutlook(
+                estimate=judged.estimate_cost(), test_calls=answers + judges, facts=()
+            )
         case RecoverableDetector() as savable:
             return _of_runs(plan, savable)
         case _:

@@ -229,7 +229,7 @@ def _broken(
 async def _overheard(request: web.Request, ear: ExchangeCapture | None) -> AsyncIterator[bytes]:
     async for data in request.content.iter_any():
         if ear is not None:
-            ear.asked(data)
+            ear.take_request(data)
         yield data
 
 

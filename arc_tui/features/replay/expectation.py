@@ -16,7 +16,7 @@ from arc_tui.features.replay.run import Wanted
 from arc_tui.ui import format
 from replay import kept
 from replay.bisection.rollouts import Rollout, Rollouts
-from replay.bisection.rounds import Wish
+from replay.bisection.rounds import SampleRequest
 from replay.bisection.share import HALF, LOOK, mostly
 from replay.bisection.trials import Given, Trials
 from replay.bisection.versions import CannotAsk, Version
@@ -163,14 +163,14 @@ class _Work:
 
     def ask(self, samples: Sequence[int]) -> None:
         try:
-            self._trials.outcomes([Wish(0, sample) for sample in samples])
+            self._trials.outcomes([SampleRequest(0, sample) for sample in samples])
         except (OfflineMiss, ModelRefused) as error:
             raise CannotTell(error.message, error.hint) from error
 
     def missing(self, samples: int) -> int:
         """How many of the first samples of a step are not stored."""
         assert isinstance(self._trials, Trials)
-        asks = self._trials.asks(Wish(0, sample) for sample in range(samples))
+        asks = self._trials.asks(SampleRequest(0, sample) for sample in range(samples))
         return sum(not self.model.stored(sent, sample) for sent, sample in asks)
 
     def judged(self, samples: int) -> Estimate:
@@ -180,8 +180,8 @@ class _Work:
         oracle = self._trials.oracle
         if not isinstance(oracle, JudgeDetector):
             return NO_CALLS
-        wishes = [Wish(0, sample) for sample in range(samples)]
-        return oracle.foreseen(self._trials.actions(wishes), self.missing(samples))
+        wishes = [SampleRequest(0, sample) for sample in range(samples)]
+        return oracle.estimate_cost(self._trials.actions(wishes), self.missing(samples))
 
     def view(self) -> ExpectView:
         samples = list(map(_sampled, self._trials.given))

@@ -84,7 +84,7 @@ def _not_asked(title: str, why: str) -> Iterator[Item]:
 def _arm(name: str, arm: ArmRow, row: ReplayRow) -> Iterator[Item]:
     """Every different answer of an arm, its words that were not recorded marked; of several
     samples, how often it departs."""
-    one = arm.counts.asked <= 1
+    one = arm.counts.total <= 1
     style = "candidate" if arm.mostly.same is False else "role"
     yield Block(
         text=f"{name:<7}", style=style, aside=_sets_apart(arm.mostly) if one else _rate(arm)

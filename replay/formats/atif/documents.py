@@ -59,7 +59,7 @@ class Family:
         name = word(document.raw.get("continued_trajectory_ref"))
         if name is None:
             return None
-        return self._taken(self._beside(name, "continued_trajectory_ref"))
+        return self._taken(self._other_document(name, "continued_trajectory_ref"))
 
     def sent(self, reference: dict[str, Any], where: str) -> Document | None:
         """The sub-agent that a result refers to; None where it was told before or is not there.
@@ -71,7 +71,7 @@ class Family:
         if own in self._by_id:
             return self._taken(self._by_id[own])
         if path is not None and (session not in self._by_session or self._inside(path)):
-            return self._taken(self._beside(path, where))
+            return self._taken(self._other_document(path, where))
         if session in self._by_session:
             return self._taken(self._by_session[session])
         self._tally.problem(where, f"the sub-agent {own or session} is not recorded here")
@@ -86,7 +86,7 @@ class Family:
     def _taken(self, document: Document | None) -> Document | None:
         return None if document is None else self._waiting.pop(id(document.raw), None)
 
-    def _beside(self, name: str, where: str) -> Document | None:
+    def _other_document(self, name: str, where: str) -> Document | None:
         """A file in the main one's folder or below it; anything else is a problem."""
         path = self._inside(name)
         if path is None:

@@ -102,7 +102,7 @@ class SpanBuilder:
         self._know(document, prompt)
         told = turns([entry for entry in found if entry is not prompt])
         for turn, follower in zip(told, [*told[1:], None], strict=False):
-            self._tell(turn, follower)
+            self._add_turn(turn, follower)
 
     def adopt(self, document: Document) -> None:
         """A sub-agent of which no step says who sent it."""
@@ -124,18 +124,18 @@ class SpanBuilder:
         if self._shared.tools is None:
             self._weaken(NO_TOOLS)
 
-    def _tell(self, turn: Turn, follower: Turn | None) -> None:
+    def _add_turn(self, turn: Turn, follower: Turn | None) -> None:
         head = turn[0]
         if head.copied:
             self._overheard(head)
         elif replaces_context(head):
             self._begin_again(head)
         elif head.source != "agent":
-            self._heard(head)
+            self._add_input(head)
         elif not head.asks_model:
             self._dispatched(head)
         else:
-            self._asked(turn, follower)
+            self._add_model_call(turn, follower)
         for entry in turn:
             self._notice(entry)
 
@@ -151,8 +151,8 @@ class SpanBuilder:
         self._thread.reset(*self._observed(entry) or [input_message(entry)])
         self._weaken(COMPACTED)
 
-    def _heard(self, entry: Entry) -> None:
-        self._thread.heard(input_message(entry), place=entry.place)
+    def _add_input(self, entry: Entry) -> None:
+        self._thread.add_message(input_message(entry), place=entry.place)
         self._answer(self._thread, entry)
 
     def _dispatched(self, entry: Entry) -> None:
@@ -164,13 +164,13 @@ class SpanBuilder:
             fidelity=thread.fidelity,
             tally=self._tally,
         )
-        aside.said(answer_message([entry]), self._turn([entry]))
+        aside.add_model_call(answer_message([entry]), self._turn([entry]))
         self._answer(aside, entry)
         calls = (span for span in aside.spans() if isinstance(span, ToolCall))
-        thread.beside(*(structs.replace(call, asked_by=None) for call in calls))
+        thread.add_spans(*(structs.replace(call, asked_by=None) for call in calls))
         thread.context = aside.context
 
-    def _asked(self, turn: Turn, follower: Turn | None) -> None:
+    def _add_model_call(self, turn: Turn, follower: Turn | None) -> None:
         """A model call. One given up leaves no trace in what the next one was asked."""
         thread, asked_after = self._thread, self._thread.context
         told = self._turn(turn)
@@ -179,7 +179,7 @@ class SpanBuilder:
             told = structs.replace(told, extra={**told.extra, "given_up_for": instead.place.span})
             self._tally.problem(turn[0].where, f"was given up for the answer at {instead.where}")
         thread.request = self._request(turn[0])
-        thread.said(answer_message(turn), told)
+        thread.add_model_call(answer_message(turn), told)
         for entry in turn:
             self._answer(thread, entry)
         if instead is not None:
@@ -187,7 +187,7 @@ class SpanBuilder:
 
     def _answer(self, thread: Thread, entry: Entry) -> None:
         for message in self._observed(entry):
-            thread.heard(message, place=entry.place)
+            thread.add_message(message, place=entry.place)
 
     def _observed(self, entry: Entry) -> list[Message]:
         found = observed(entry)
@@ -258,7 +258,7 @@ class SpanBuilder:
         teller = SpanBuilder(agent, self._family, self._tally, depth=self._depth + 1)
         teller.build(document)
         span = agent_span(document, agent, teller.entries, parent=parent)
-        self._thread.beside(span, *teller.spans())
+        self._thread.add_spans(span, *teller.spans())
 
     def _weaken(self, reason: str) -> None:
         """From here on the requests are known less well."""

@@ -201,7 +201,7 @@ def _shown(kind: str, record: dict[str, Json]) -> Json:
 def _count(line: Line, record: dict[str, Json], tally: Tally) -> None:
     tally.counts["events"] += 1
     tally.counts[f"events.{line.kind or 'untyped'}"] += 1
-    tally.counts["tool_use"] += len(line.asked)
+    tally.counts["tool_use"] += len(line.call_ids)
     tally.counts["tool_errors"] += sum(1 for result in line.results if result.is_error)
     if line.kind not in _KINDS:
         tally.unknown[f"type {line.kind}" if line.kind else "no type"] += 1
@@ -280,7 +280,7 @@ class Line(Struct, frozen=True, kw_only=True, eq=False):
         return [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
 
     @property
-    def asked(self) -> list[str | None]:
+    def call_ids(self) -> list[str | None]:
         """The ids of the tool calls of this line, in their order."""
         return [first_text(b, "id") for b in self.blocks if b.get("type") == "tool_use"]
 

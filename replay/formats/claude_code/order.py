@@ -122,7 +122,7 @@ class _Node:
             return False
         if line.kind == "assistant":
             return line.answer is not None and line.answer == self.lines[0].answer
-        asked = {call for own in self.lines for call in own.asked}
+        asked = {call for own in self.lines for call in own.call_ids}
         return any(result.call_id in asked for result in line.results)
 
     def in_order(self) -> list[Line]:
@@ -325,7 +325,7 @@ def _above(own: list[Line], its: list[Line]) -> list[Line]:
     if not wanted:
         return []
     answers = {by_id[each].answer for each in wanted} - {None}
-    asked = {call for line in its if line.answer in answers for call in line.asked}
+    asked = {call for line in its if line.answer in answers for call in line.call_ids}
     return [
         _copied(line)
         for line in its

@@ -75,7 +75,7 @@ def items(lines: Iterable[Line]) -> list[Item]:
 
 def given_up(item: Item, follower: Item | None) -> bool:
     """Did another answer follow at once, with the calls of this one not run?"""
-    asked = any(line.asked for line in item)
+    asked = any(line.call_ids for line in item)
     return asked and follower is not None and follower[0].kind == "assistant"
 
 
@@ -215,7 +215,7 @@ def thread_spans(
     followers = dict(zip((item[0].number for item in spoken), spoken[1:], strict=False))
     for item in found:
         teller.build(item, followers.get(item[0].number))
-    return teller.told()
+    return teller.finish()
 
 
 class _SpanBuilder:
@@ -251,20 +251,20 @@ class _SpanBuilder:
         if not line.speaks:
             self._happened(line)
         elif line.kind != "assistant":
-            self._heard(line)
+            self._add_input(line)
         elif line.copied or line.answer in self._copied:
             self._repeated(item)
         elif is_filler(item):
             self._overheard(merged(item))
         else:
-            self._said(item, follower)
+            self._add_model_call(item, follower)
         if line.speaks or line.at_ns is not None:
             self._before_ns = item[-1].at_ns
         seen = Seen(context=self._thread.context, fidelity=self._thread.fidelity)
         self._after.update((each.number, seen) for each in item)
         self._depths.update((each.uuid, (depth, self._depth)) for each in item if each.uuid)
 
-    def told(self) -> ThreadSpans:
+    def finish(self) -> ThreadSpans:
         for call in self._thread.open_calls():
             if call.asked_by not in self._given_up:
                 self._tally.problem(f"line {call.place.line}", f"{call.call_id!r} has no result")
@@ -297,7 +297,7 @@ class _SpanBuilder:
         elif subtype in {"api_retry", "api_error"}:
             self._signal(subtype, line)
 
-    def _heard(self, line: Line) -> None:
+    def _add_input(self, line: Line) -> None:
         message = line.message
         assert message is not None
         for kind in stepped_in(line):
@@ -307,7 +307,7 @@ class _SpanBuilder:
         elif line.results and all(each.call_id in self._copied_calls for each in line.results):
             self._overheard(message)
         else:
-            self._thread.heard(message, place=line.place, at_ns=line.at_ns)
+            self._thread.add_message(message, place=line.place, at_ns=line.at_ns)
         if line.rich is not None:
             self._rich[id(message)] = line.rich
         if line.kind == "attachment":
@@ -318,11 +318,11 @@ class _SpanBuilder:
 
     def _repeated(self, item: Item) -> None:
         """An answer copied from another thread: part of the context, no call of this one."""
-        self._copied_calls.update(call for line in item for call in line.asked)
+        self._copied_calls.update(call for line in item for call in line.call_ids)
         self._overheard(merged(item))
         self._unanswered.clear()
 
-    def _said(self, item: Item, follower: Item | None) -> None:
+    def _add_model_call(self, item: Item, follower: Item | None) -> None:
         if self._compacted:
             self._begin_again()
             self._thread.weaken(NO_SUMMARY)
@@ -337,7 +337,7 @@ class _SpanBuilder:
             turn = self._abandoned(turn, item, follower)
         elif message is None:
             self._thread.weaken(NO_ANSWER)
-        self._thread.said(message, turn)
+        self._thread.add_model_call(message, turn)
         self._unanswered.clear()
         if turn.id in self._given_up:
             self._thread.context = asked_after
@@ -345,7 +345,7 @@ class _SpanBuilder:
     def _turn(self, item: Item) -> Turn:
         first, start, end = item[0], self._before_ns, item[-1].at_ns
         name = self._ids.once(first.answer or first.uuid or f"line-{first.number}")
-        self._asked_in[name] = [line for line in item for _ in line.asked]
+        self._asked_in[name] = [line for line in item for _ in line.call_ids]
         response = model_response(item)
         if item[-1] is self._end and self._end.streamed:  # more of this answer may be to come
             response = structs.replace(response, stop=None, stop_raw=None)

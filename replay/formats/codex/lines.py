@@ -366,7 +366,7 @@ class Figures:
         self._before: dict[str, int] = {}
         self._stands_before: bool | None = None
 
-    def told(self, info: Json) -> Usage | None:
+    def next_usage(self, info: Json) -> Usage | None:
         """The usage of one more answer, None where the event says nothing new."""
         total, last = obj(info).get("total_token_usage"), obj(obj(info).get("last_token_usage"))
         if not isinstance(total, dict) or total == self._total:

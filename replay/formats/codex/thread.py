@@ -76,7 +76,7 @@ def thread_spans(
     teller = _SpanBuilder(parent, system, tally)
     for line in lines:
         teller.build(line)
-    return teller.told()
+    return teller.finish()
 
 
 class _SpanBuilder:
@@ -116,7 +116,7 @@ class _SpanBuilder:
         elif line.kind == META:
             self._heard_ns = line.at_ns
 
-    def told(self) -> ThreadSpans:
+    def finish(self) -> ThreadSpans:
         self._close()
         for call in self._thread.open_calls():
             where = f"message {call.place.message}"
@@ -145,23 +145,23 @@ class _SpanBuilder:
             self._returned(line)
         elif line.type in ("message", "agent_message"):
             self._close()
-            self._heard(line)
+            self._add_input(line)
         self._heard_ns = line.at_ns or self._heard_ns
 
     def _returned(self, line: Line) -> None:
         call_id = word(line.payload.get("call_id"))
         why = failure(line)
-        self._thread.heard(
+        self._thread.add_message(
             result(line, self._names.get(call_id)),
             place=line.place,
             at_ns=line.at_ns,
             errors={call_id: why} if why is not None and call_id is not None else None,
         )
 
-    def _heard(self, line: Line) -> None:
+    def _add_input(self, line: Line) -> None:
         message = input_message(line)
         before = self._thread.context
-        self._thread.heard(message, place=line.place)
+        self._thread.add_message(message, place=line.place)
         shown = text(message)
         if message.role == "user" and not shown.startswith(_HARNESS):
             self._turns.append(before)
@@ -195,8 +195,8 @@ class _SpanBuilder:
             place=first.place,
         )
         self._unmeasured = name if self._usage is None else None
-        self._thread.said(answer_message(written), turn)
-        self._thread.beside(*(self._served(line, name) for line in written if _served(line)))
+        self._thread.add_model_call(answer_message(written), turn)
+        self._thread.add_spans(*(self._served(line, name) for line in written if _served(line)))
         self._names.update({c[0]: c[1] for c in map(called, filter(_calls, written))})
         self._unanswered.clear()
         self._heard_ns = last.at_ns or self._heard_ns
@@ -246,7 +246,7 @@ class _SpanBuilder:
             self._status, self._error = "error", word(line.payload.get("message")) or "error"
 
     def _counted(self, line: Line) -> None:
-        usage = self._figures.told(line.payload.get("info"))
+        usage = self._figures.next_usage(line.payload.get("info"))
         if usage is None:
             return
         answering = bool(self._answer) and self._usage is None
@@ -306,7 +306,7 @@ class _SpanBuilder:
             start_ns=self._heard_ns,
         )
         if turn.usage is not None or said is not None:
-            self._thread.said(said, turn)
+            self._thread.add_model_call(said, turn)
 
 
 def _served(line: Line) -> bool:

@@ -56,9 +56,9 @@ class SpanBuilder:
     def build(self, record: Record, name: str) -> None:
         """The next record; `name` is what its span is called."""
         if record.kind == "gemini":
-            self._said(record, name)
+            self._add_model_call(record, name)
         elif record.kind == "user":
-            self._heard(record)
+            self._add_input(record)
         elif record.kind == HISTORY:
             self._replaced(record)
         elif record.kind == "error":
@@ -71,7 +71,7 @@ class SpanBuilder:
             self._tally.problem(where, f"{call.call_id or call.name!r} has no result")
         return self._thread.spans()
 
-    def _heard(self, record: Record) -> None:
+    def _add_input(self, record: Record) -> None:
         content = record.value.get("content")
         for result in responses(content):
             self._returned(result, record.place, record.at_ns)
@@ -79,7 +79,7 @@ class SpanBuilder:
         self._heard_ns = record.at_ns or self._heard_ns
         if message.body["content"] == "":
             return
-        self._thread.heard(message, place=record.place)
+        self._thread.add_message(message, place=record.place)
         shown = text(message)
         if not shown.startswith(_HARNESS):
             self.unanswered.append(message)
@@ -90,9 +90,9 @@ class SpanBuilder:
         open_ids = {call.call_id for call in self._thread.open_calls()}
         named = found_results(result)[0].call_id
         if named is None or named in open_ids:
-            self._thread.heard(result, place=place, at_ns=at_ns)
+            self._thread.add_message(result, place=place, at_ns=at_ns)
 
-    def _said(self, record: Record, name: str) -> None:
+    def _add_model_call(self, record: Record, name: str) -> None:
         value = record.value
         model = word(value.get("model"))
         self._thread.request = structs.replace(self._thread.request, model=model)
@@ -106,7 +106,7 @@ class SpanBuilder:
             time_quality="none" if end_ns is None else "derived",
             place=record.place,
         )
-        self._thread.said(gemini(value), turn)
+        self._thread.add_model_call(gemini(value), turn)
         self.unanswered.clear()
         self._heard_ns = end_ns or self._heard_ns
         for call, result in results(value):
@@ -116,7 +116,7 @@ class SpanBuilder:
                 ns(call.get("timestamp")),
             )
             errors = {call_id: why} if call_id is not None and why is not None else None
-            self._thread.heard(result, place=record.place, at_ns=at_ns, errors=errors)
+            self._thread.add_message(result, place=record.place, at_ns=at_ns, errors=errors)
             self._heard_ns = max(at_ns or 0, self._heard_ns or 0) or None
 
     def _replaced(self, record: Record) -> None:

@@ -364,7 +364,7 @@ class Conversations:
         """The model's last answer: where the next call of the thread is shown it, it is this."""
         self._answers[thread] = answer
 
-    def asked(self, thread: str, event: ModelEvent) -> Asked:
+    def context_of(self, thread: str, event: ModelEvent) -> Asked:
         """What a model event of that thread was shown: its input, or the ranges it names."""
         given = entries(event.input)
         if given:

@@ -398,9 +398,11 @@ def spans_of_messages(
     for index, message in messages:
         place = Place(span=word(message.body.get("id")), message=index)
         if message.role == "assistant":
-            thread.said(message, _turn(message, root, place, output if index == last else {}))
+            thread.add_model_call(
+                message, _turn(message, root, place, output if index == last else {})
+            )
         else:
-            thread.heard(message, place=place)
+            thread.add_message(message, place=place)
     return thread.spans()
 
 

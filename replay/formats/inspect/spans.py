@@ -119,10 +119,10 @@ class Builder:
 
     def _model(self, node: Node, parent: str, thread: str) -> None:
         event = opened(node.raw, self._texts, self._tally)
-        asked = self._conversations.asked(thread, event)
+        asked = self._conversations.context_of(thread, event)
         for message in asked.fresh:
             if message.role == "tool":
-                self._heard(thread, message)
+                self._add_results(thread, message)
         call = self._models.call(node, parent, asked, event)
         self._queue.append(call)
         answer = call.response.message
@@ -132,7 +132,7 @@ class Builder:
             wanted = _PendingCall(asked_by=call.id, ask=call, call=each)
             self._never_run[id(wanted)] = self._want(thread, each.id, wanted)
 
-    def _heard(self, thread: str, message: Message) -> None:
+    def _add_results(self, thread: str, message: Message) -> None:
         for result in results(message):
             wanted = self._found(thread, result.call_id)
             if wanted is not None and wanted.answer is None:

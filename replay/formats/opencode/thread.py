@@ -72,7 +72,7 @@ class SpanBuilder:
             if _answers(written):
                 self._answered(written)
             else:
-                self._asked(written)
+                self._add_user_message(written)
 
     def spans(self) -> list[AnySpan]:
         for call in self._thread.open_calls():
@@ -89,10 +89,10 @@ class SpanBuilder:
             elif kind not in KNOWN:
                 self._tally.unknown[kind] += 1
 
-    def _asked(self, written: Written) -> None:
+    def _add_user_message(self, written: Written) -> None:
         message = user(written.parts)
         if message is not None:
-            self._thread.heard(message, place=written.place)
+            self._thread.add_message(message, place=written.place)
             self.unanswered.append(message)
         if words_unknown(written.parts):
             self._thread.weaken(WORDED)
@@ -154,7 +154,7 @@ class SpanBuilder:
             fidelity=self._known_at(start_ns),
             extra=known(provider=word(info.get("providerID")), agent=speaker(written)),
         )
-        self._thread.said(answer(step), turn)
+        self._thread.add_model_call(answer(step), turn)
         self._heard_ns = end_ns or self._heard_ns
         for tool in step.tools:
             self._returned(tool, written)
@@ -166,7 +166,7 @@ class SpanBuilder:
             self._began_ns[call_id] = start_ns
         message = result(tool)
         if message is not None:
-            self._thread.heard(message, place=written.place, at_ns=end_ns)
+            self._thread.add_message(message, place=written.place, at_ns=end_ns)
         self._heard_ns = max(end_ns or 0, self._heard_ns or 0) or None
 
     def _compacted(self, written: Written, found: list[Step]) -> None:

@@ -67,7 +67,7 @@ class SpanBuilder:
             if isinstance(happened, Prompted):
                 self._prompted(happened)
             elif isinstance(happened, Received):
-                self._heard(event, happened.message)
+                self._add_input(event, happened.message)
             elif isinstance(happened, Acted):
                 self._acted(event, happened, at_ns)
             elif isinstance(happened, Returned):
@@ -101,9 +101,9 @@ class SpanBuilder:
         has = (NO_SYSTEM,) if prompt.tools is None else (NO_SYSTEM, NO_TOOLS)
         talk.know(*lacks, known_now=has)
 
-    def _heard(self, event: Event, message: Message) -> None:
+    def _add_input(self, event: Event, message: Message) -> None:
         self._show(event, message)
-        self._talk.thread.heard(message, place=self._place(event))
+        self._talk.thread.add_message(message, place=self._place(event))
 
     def _show(self, event: Event, message: Message) -> None:
         self._talk.shown.append(Shown(event=_id(event), message=message))
@@ -133,7 +133,7 @@ class SpanBuilder:
         quality: TimeQuality = "derived" if at_ns is not None else "none"
         response = common.response(acted.answer)
         self._show(event, message)
-        talk.thread.said(
+        talk.thread.add_model_call(
             message,
             Turn(
                 id=derived_id(self._root, event.index),
@@ -162,7 +162,7 @@ class SpanBuilder:
         message = Message(dialect="openai", body=body)
         self._show(event, message)
         errors = {call_id: returned.error} if call_id and returned.error else None
-        talk.thread.heard(message, place=self._place(event), at_ns=at_ns, errors=errors)
+        talk.thread.add_message(message, place=self._place(event), at_ns=at_ns, errors=errors)
         talk.called = None
 
     def _sent(self, event: Event, sent: Sent, at_ns: int | None) -> None:
@@ -172,7 +172,7 @@ class SpanBuilder:
             return
         parent = next((c.id for c in reversed(self._talk.thread.open_calls())), self._talk.agent)
         agent = derived_id(self._root, "agent", event.index)
-        self._talk.thread.beside(
+        self._talk.thread.add_spans(
             AgentSpan(
                 id=agent,
                 name=sent.agent,
@@ -185,7 +185,7 @@ class SpanBuilder:
         request = structs.replace(self._request, system=None, tools=None, context=None)
         self._talks.append(Talk(agent, request, self._tally))
         task = Message(dialect="openai", body={"role": "user", "content": sent.task})
-        self._heard(event, task)
+        self._add_input(event, task)
 
     def _back(self, event: Event, back: Back, at_ns: int | None) -> None:
         if len(self._talks) > 1:
@@ -194,13 +194,13 @@ class SpanBuilder:
 
     def _close(self) -> None:
         ended = self._talks.pop()
-        self._talk.thread.beside(*ended.thread.spans())
+        self._talk.thread.add_spans(*ended.thread.spans())
 
     def _aside(self, event: Event, aside: Aside) -> None:
         at_ns = ns(event.raw.get("timestamp"))
         if aside.recalled:
             self._talk.know(RECALLED)
-        self._talk.thread.beside(
+        self._talk.thread.add_spans(
             OtherSpan(
                 id=derived_id(self._root, "aside", event.index),
                 name=aside.name,

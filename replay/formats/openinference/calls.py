@@ -266,7 +266,7 @@ class Pairs:
         self._by_id: dict[tuple[str | None, str], list[PendingCall]] = {}
         self._said: dict[tuple[str, str], ModelCall] = {}
 
-    def said(self, thread: str, call: ModelCall) -> None:
+    def add_model_call(self, thread: str, call: ModelCall) -> None:
         """A model call, and what its message asks for."""
         self.latest[thread] = call
         message = call.response.message
@@ -275,7 +275,7 @@ class Pairs:
             for each in calls(message):
                 self._want(thread, call, each)
 
-    def heard(self, thread: str, messages: tuple[Message, ...]) -> None:
+    def add_message(self, thread: str, messages: tuple[Message, ...]) -> None:
         """What a model call was shown that none before it was: it may answer calls, or tell of
         calls, made by the model call whose words stand before them."""
         asker = self.latest.get(thread)

@@ -102,7 +102,7 @@ class Builder:
     def _model(self, raw: Raw) -> None:
         thread = self._threads.above(raw.id)
         shown = self._conversations.shown(input_messages(raw), self._pairs.latest.get(thread))
-        self._pairs.heard(thread, shown.fresh)
+        self._pairs.add_message(thread, shown.fresh)
         body = answered(raw)
         message = Message(dialect="openai", body=body) if body is not None else None
         request = structs.replace(figures.request(raw), system=shown.system, context=shown.context)
@@ -117,7 +117,7 @@ class Builder:
         )
         self._spans.append(call)
         self._beside[raw.parent] = call
-        self._pairs.said(thread, call)
+        self._pairs.add_model_call(thread, call)
 
     def _tool(self, raw: Raw) -> None:
         named = word(figures.first(raw, "tool.name", "gen_ai.tool.name", "ai.toolCall.name"))

@@ -95,7 +95,7 @@ class Builder:
         before = Before(self._pairs.latest.get(thread), self._answered.get(named or ""))
         said = talk(raw, self._conversations, before)
         shown = said.shown
-        self._pairs.heard(thread, shown.fresh)
+        self._pairs.add_message(thread, shown.fresh)
         tools = self._toolsets.of(span)
         if tools is None and shown.opening is not None:
             tools = shown.opening.request.tools
@@ -120,7 +120,7 @@ class Builder:
         self._beside[raw.parent] = call
         if call.response.id is not None:
             self._answered[call.response.id] = call
-        self._pairs.said(thread, call)
+        self._pairs.add_model_call(thread, call)
 
     def _tool(self, span: Known) -> None:
         call_id = span.word(names.CALL)

@@ -303,9 +303,9 @@ class Turns:
         told: list[str] = []
         for name in self._turns_of.get(conversation, ()):
             row = next(self._database.rows("turns", _TURN, id=name), {}) | {"id": name}
-            told = self._tell(row, told, thread)
+            told = self._add_call(row, told, thread)
 
-    def _tell(self, row: Row, told: list[str], thread: Thread) -> list[str]:
+    def _add_call(self, row: Row, told: list[str], thread: Thread) -> list[str]:
         """Tell one call after those messages; gives the messages told then."""
         shown = self._chain(row.get("parent_message_hash"))
         gave = self._chain(row.get("tip_message_hash"), until=row.get("parent_message_hash"))
@@ -319,14 +319,14 @@ class Turns:
             thread.reset(*self._messages(rest[:known_]))
         turn = self._pieces.turn(row, _fidelity(lost))
         for message in self._messages(rest[known_:]):
-            thread.heard(message, place=turn.place, at_ns=turn.start_ns)
+            thread.add_message(message, place=turn.place, at_ns=turn.start_ns)
         thread.request = Request(
             model=word(row.get("model")),
             system=system,
             tools=self._tools(turn.id),
             params=self._pieces.params(row),
         )
-        thread.said(_joined(self._messages(gave)), turn)
+        thread.add_model_call(_joined(self._messages(gave)), turn)
         return [*rest, *gave]
 
     def _chain(self, tip: Json, until: Json = None) -> list[str]:
@@ -480,11 +480,11 @@ class Responses:
             if isinstance(row["id"], str):
                 conversation = word(row.get("conversation_id")) or row["id"]
                 self._calls_of.setdefault(conversation, []).append(row["id"])
-        self._tools_of = self._beside("tool_responses", "tool_id")
-        self._asked_of = self._beside("tool_calls", "id")
-        self._results_of = self._beside("tool_results", "id")
+        self._tools_of = self._by_response("tool_responses", "tool_id")
+        self._asked_of = self._by_response("tool_calls", "id")
+        self._results_of = self._by_response("tool_results", "id")
 
-    def _beside(self, table: str, column: str) -> dict[str, list[int]]:
+    def _by_response(self, table: str, column: str) -> dict[str, list[int]]:
         """A column of a table by the response that its rows belong to."""
         found: defaultdict[str, list[int]] = defaultdict(list)
         for row in self._database.rows(table, ["response_id", column], order=[column]):
@@ -508,21 +508,21 @@ class Responses:
             if changed and at == 0:
                 first = Message(dialect="openai", body={"role": "system", "content": changed})
                 changed = None
-            asked = [*self._asked(name, row, changed)]
+            asked = [*self._inputs(name, row, changed)]
             lost = tuple(sorted(self._pieces.lost))
             turn = self._pieces.turn(row, _responses_fidelity(lost))
             for body in asked:
                 message = Message(dialect="openai", body=body)
-                thread.heard(message, place=turn.place, at_ns=turn.start_ns)
+                thread.add_message(message, place=turn.place, at_ns=turn.start_ns)
             thread.request = Request(
                 model=word(row.get("model")),
                 system=first,
                 tools=self._tools(name),
                 params=self._pieces.params(row),
             )
-            thread.said(Message(dialect="openai", body=self._answer(name, row)), turn)
+            thread.add_model_call(Message(dialect="openai", body=self._answer(name, row)), turn)
 
-    def _asked(self, name: str, row: Row, system: str | None) -> Iterator[ResponsesBody]:
+    def _inputs(self, name: str, row: Row, system: str | None) -> Iterator[ResponsesBody]:
         """What a call adds to the conversation: results of the tools, then the prompt."""
         if system:
             yield {"role": "system", "content": system}

@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from replay.bisection.hunks import HunkWish, search_hunks
-from replay.bisection.rounds import Outcome, Settings, Wish
+from replay.bisection.hunks import HunkSampleRequest, search_hunks
+from replay.bisection.rounds import Outcome, SampleRequest, Settings
 from replay.bisection.search import search
 
 BEFORE, AFTER = 0.1, 0.8
@@ -28,7 +28,7 @@ def of_versions(versions: int, settings: Settings) -> int:
     def tried(number: int) -> int:
         first_bad = 1 + number * (versions - 1) // tries
 
-        def bad(wish: Wish) -> bool:
+        def bad(wish: SampleRequest) -> bool:
             rate = AFTER if wish.version >= first_bad else BEFORE
             return _drawn(number, wish.version, wish.sample) < rate
 
@@ -43,7 +43,7 @@ def of_hunks(many: int, settings: Settings) -> int:
     def tried(number: int) -> int:
         culprit = number * many // _TRIES
 
-        def bad(wish: HunkWish) -> bool:
+        def bad(wish: HunkSampleRequest) -> bool:
             rate = AFTER if culprit in wish.chosen else BEFORE
             return _drawn(number, *sorted(wish.chosen), -1, wish.sample) < rate
 
