@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.store import handle
+from replay.store import connection
 from replay.store.handle import Store
 from replay.store.migrations import Migrations
 from taxonomy.judgements.schema import open_ledger
@@ -35,9 +35,9 @@ def copied_tables() -> Iterator[None]:
             made[names] = sqlite3.connect(":memory:", check_same_thread=False)
             with make(path, *sets) as store:
                 store.db.backup(made[names])
-        connection = handle.connect(None)
-        made[names].backup(connection)
-        return Store(connection, None)
+        copy = connection.connect(None)
+        made[names].backup(copy)
+        return Store(copy, None)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Store, "open", opened)

@@ -18,8 +18,8 @@ from msgspec import Struct
 from replay import digests
 from replay.errors import StoreUnusable
 from replay.store import spans
+from replay.store.connection import dicts, lenient
 from replay.store.handle import Store
-from replay.store.read import dicts, lenient
 from replay.store.trouble import database_errors
 from replay.trace import Dialect, Message, Tool, Trace
 

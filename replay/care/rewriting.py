@@ -23,8 +23,8 @@ from replay import files
 from replay.care.pages import Damaged, Pages
 from replay.errors import ArcError, StoreUnusable
 from replay.store import encryption
+from replay.store.connection import BUSY_TIMEOUT_S, PAGE_BYTES
 from replay.store.encryption import ENCRYPTED_PAGE_BYTES, MAGIC, SALT_BYTES
-from replay.store.handle import BUSY_TIMEOUT_S, PAGE_BYTES
 from replay.store.trouble import StoreBusy, database_errors, unusable
 
 _BUSY_S = BUSY_TIMEOUT_S

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from replay.care.pages import INTERIOR_INDEX, LEAF_TABLE, Damaged, Pages, Record, Row, Value
 from replay.care.rewriting import begin_like, pages_of
 from replay.errors import StoreUnusable
-from replay.store.handle import connect
+from replay.store.connection import connect
 from replay.store.migrations import BOOK, Migrations
 from replay.store.trouble import database_errors
 

@@ -13,19 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from replay import files
 from replay.errors import StoreUnusable
+from replay.store.connection import connect
 from replay.store.migrations import BOOK, Migrations
 from replay.store.trouble import describe
-
-if TYPE_CHECKING:
-    from replay.store.handle import Store
-
-Connect = Callable[[Path], sqlite3.Connection]
 
 copied: ContextVar[Callable[[Path], None] | None] = ContextVar("copied", default=None)
 """Called with the copy that was made of an older database before it was changed."""
@@ -42,26 +37,17 @@ class Copied(Struct, frozen=True, kw_only=True):
     rows: dict[str, int]
 
 
-def backup(store: Store, target: Path | None = None) -> Copied:
-    """Copy a database to `target`, or to a name with the date beside it.
-
-    Raises StoreUnusable where a file stands there, it cannot be written, or the database is
-    damaged.
-    """
-    from replay.store.handle import connect
-
-    assert store.path is not None, "a database in memory has no file to copy"
-    target = target or dated(store.path)
-    return copy(store.db, store.path, target, connect)
-
-
 def dated(path: Path) -> Path:
     """A name beside a database that says when, to the second."""
     return path.with_name(f"{path.stem}-{time.strftime('%Y%m%d-%H%M%S')}{path.suffix}")
 
 
-def copy(source: sqlite3.Connection, path: Path, target: Path, connect: Connect) -> Copied:
-    """Copy the database behind a connection, whose file is `path`, as `backup` does."""
+def copy(source: sqlite3.Connection, path: Path, target: Path) -> Copied:
+    """Copy the database behind a connection, whose file is `path`.
+
+    Raises StoreUnusable where a file stands there, it cannot be written, or the database is
+    damaged.
+    """
     if os.path.lexists(target):
         raise StoreUnusable(
             f"{target}: is there already, and stays as it is", "name another file for the copy"
@@ -158,9 +144,7 @@ def _name(part: Path, target: Path) -> None:
 # --- before a migration
 
 
-def keep_older(
-    db: sqlite3.Connection, file: Path, sets: Iterable[Migrations], connect: Connect
-) -> Path:
+def keep_older(db: sqlite3.Connection, file: Path, sets: Iterable[Migrations]) -> Path:
     """Copy a database of an older schema to `<its name>.<schema>.bak`, and return that place.
 
     Whoever calls holds the write lock of it, so that it is still what it was.
@@ -169,7 +153,7 @@ def keep_older(
     target = _free(file.with_name(f"{file.name}.{schema}.bak"))
     try:
         with describe(file), closing(connect(file)) as reader:
-            copy(reader, file, target, connect)
+            copy(reader, file, target)
     except StoreUnusable as error:
         raise StoreUnusable(
             f"{file}: is of an older version, and no copy of it can be made before it is brought"

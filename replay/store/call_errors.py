@@ -12,9 +12,7 @@ from typing import Any
 import msgspec
 
 from replay import tool_errors
-from replay.store.content import Row
-from replay.store.read import as_recorded, dicts, lenient
-from replay.store.schema import ERRORS
+from replay.store.connection import Row, dicts, lenient
 from replay.trace import AnySpan, Message, ModelCall, Observation, Response, ToolCall
 
 
@@ -28,6 +26,11 @@ def judged(span: AnySpan) -> Row:
         words = tool_errors.result_text(span)
         return {"status": "error", "source_status": span.status, "said_error": words}
     return {"status": span.status, "source_status": None, "said_error": None}
+
+
+def as_recorded(row: Row) -> Row:
+    """The status of a row as the source gave it; a row of an older database has no other."""
+    return {"status": row.get("source_status") or row["status"]}
 
 
 _CALLS = """
@@ -58,8 +61,23 @@ def judge_again(db: sqlite3.Connection) -> None:
     db.executemany(
         "UPDATE span SET (status, source_status, said_error) = (?, ?, ?) WHERE id = ?", changed
     )
-    for statement in ERRORS.split(";\n\n"):
+    for statement in _SUMS.split(";\n\n"):
         db.executemany(statement, [(trace,) for trace in sorted(traces)])
+
+
+_SUMS = """
+UPDATE step SET errors = (
+  SELECT count(*) FROM span s WHERE s.trace = step.trace AND s.step = step.step
+    AND s.status = 'error' AND s.kind IN ('tool', 'model'))
+WHERE trace = ?;
+
+UPDATE trace SET errors = (
+  SELECT count(*) FROM span s WHERE s.trace = trace.id
+    AND s.status = 'error' AND s.kind IN ('tool', 'model'))
+WHERE id = ?
+"""
+"""How many calls of each step, and of a trace, ended in an error: counted anew for a database that
+was written by other rules."""
 
 
 def _stored(row: Row) -> ToolCall | ModelCall:

@@ -20,7 +20,8 @@ import msgspec
 
 from replay import digests
 from replay.errors import StoreUnusable
-from replay.store.handle import Store, connect, now_ns
+from replay.store.connection import connect
+from replay.store.handle import Store, now_ns
 from replay.store.trouble import database_errors
 
 LEASE_S = 10.0

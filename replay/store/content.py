@@ -22,6 +22,7 @@ from msgspec import structs
 from replay import digests, redact
 from replay.redact import Redactor
 from replay.store import text_index
+from replay.store.connection import Row
 from replay.trace import Context, Json, Message, Tool
 
 SHORT = 200
@@ -176,8 +177,6 @@ class Content:
         body = digests.encode(value).decode()
         return Stored(rows.once("toolset", {"digest": digest, "body": body})[0], digest)
 
-
-Row = dict[str, Any]
 
 ORDER = (
     "toolset", "message", "context", "span", "model_call", "tool_call", "source_score",

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -23,26 +22,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from replay import files
 from replay.errors import StoreUnusable
-from replay.store import encryption
 from replay.store.active import refuse_foreign
+from replay.store.backup import Copied, copy, dated, has_something, keep_older
+from replay.store.connection import connect
 from replay.store.migrations import Migrations
 from replay.store.schema import migrations
-from replay.store.trouble import cannot_write, database_errors, describe, opening, unusable
+from replay.store.trouble import database_errors, describe, opening, unusable
 
 if TYPE_CHECKING:
     from replay.redact import Redactor
     from replay.redact.rules import Policy
 
 
-BUSY_TIMEOUT_S = 5.0
 BETWEEN_LOOKS = 100_000
 """Instructions of SQLite's machine between two looks whether it is over: about a millisecond."""
-
-PAGE_BYTES = 8192
-"""Of a new file: rows of a page and more, as tool results are, leave less of it empty than in the
-usual 4096."""
 
 
 class Store:
@@ -154,6 +148,15 @@ class Store:
             ).fetchone()
         return bytes.fromhex(row[0])
 
+    def backup(self, target: Path | None = None) -> Copied:
+        """Copy the database to `target`, or to a name with the date beside it.
+
+        Raises StoreUnusable where a file stands there, it cannot be written, or the database is
+        damaged.
+        """
+        assert self.path is not None, "a database in memory has no file to copy"
+        return copy(self.db, self.path, target or dated(self.path))
+
     def version(self) -> int:
         """Changes whenever another connection has written; for refreshing a screen."""
         return int(self.db.execute("PRAGMA data_version").fetchone()[0])
@@ -176,83 +179,6 @@ def now_ns() -> int:
     return time.time_ns()
 
 
-def _opened(file: Path | None, options: str = "") -> sqlite3.Connection:
-    """By Python's own driver, or the one of encrypted databases where the file is one. `options`
-    are those of a URI of SQLite."""
-    encryption.take_from_environment()
-    encrypted = encryption.connect(file, BUSY_TIMEOUT_S, options) if file is not None else None
-    return encrypted or sqlite3.connect(
-        encryption.uri(file, options) if file is not None else ":memory:",
-        timeout=BUSY_TIMEOUT_S,
-        isolation_level=None,
-        uri=file is not None,
-    )
-
-
-def connect(file: Path | None) -> sqlite3.Connection:
-    """A connection as every one to a database is; the file is made where there is none. Where
-    nothing can be written, the connection only reads."""
-    if file is not None and not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
-    try:
-        return _writing(file)
-    except database_errors() as error:
-        if file is None or not cannot_write(error) or not file.stat().st_size:
-            raise
-        return _reading(file)
-
-
-def _reading(file: Path) -> sqlite3.Connection:
-    """A connection that only reads. A file in WAL mode wants a shared index beside it; where none
-    can be made it is read as if nobody could change it, and a copy of it where the last that was
-    written to it still stands in its log."""
-    try:
-        return _only_reading(file, "mode=ro")
-    except database_errors() as error:
-        if not cannot_write(error):
-            raise
-    log = file.with_name(f"{file.name}-wal")
-    if not log.exists() or not log.stat().st_size:
-        return _only_reading(file, "mode=ro&immutable=1")
-    with files.private_folder() as folder:
-        copy = folder / file.name
-        shutil.copyfile(file, copy)
-        shutil.copyfile(log, folder / log.name)
-        return _only_reading(copy, "")  # its files are open now, and need no name any more
-
-
-def _only_reading(file: Path, options: str) -> sqlite3.Connection:
-    connection = _opened(file, options)
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        connection.execute("PRAGMA query_only = ON")
-    except database_errors():
-        connection.close()
-        raise
-    return connection
-
-
-def _writing(file: Path | None) -> sqlite3.Connection:
-    connection = _opened(file)
-    try:
-        _set_up(connection, file)
-    except database_errors():
-        connection.close()
-        raise
-    return connection
-
-
-def _set_up(connection: sqlite3.Connection, file: Path | None) -> None:
-    if file is None or not file.stat().st_size:
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA recursive_triggers = ON")
-    if file is not None:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")  # a tag outlives a power cut
-
-
 def _bring_up(db: sqlite3.Connection, file: Path | None, sets: tuple[Migrations, ...]) -> None:
     """Apply what is pending, under the write lock: of two that open a new file one waits.
 
@@ -271,12 +197,10 @@ def _bring_up(db: sqlite3.Connection, file: Path | None, sets: tuple[Migrations,
         )
     with ExitStack() as undo:
         with _replacing(db), _locked(db):
-            if file is not None and any(_is_older(db, wanted) for wanted in sets):
-                from replay.store import backup  # only an older database needs it
-
-                if backup.has_something(db):
-                    kept = backup.keep_older(db, file, sets, connect)
-                    undo.callback(kept.unlink, missing_ok=True)
+            older = any(_is_older(db, wanted) for wanted in sets)
+            if file is not None and older and has_something(db):
+                kept = keep_older(db, file, sets)
+                undo.callback(kept.unlink, missing_ok=True)
             for wanted in sets:
                 wanted.apply(db)  # looks again at what is pending: nobody else can write now
         undo.pop_all()

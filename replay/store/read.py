@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -16,6 +15,8 @@ import msgspec
 
 from replay import steps
 from replay.errors import NotFound
+from replay.store.call_errors import as_recorded
+from replay.store.connection import Row, dicts
 from replay.store.edits import Supplement, supplement_of, supplied
 from replay.store.handle import Store
 from replay.trace import (
@@ -45,8 +46,6 @@ from replay.trace import (
     Usage,
     extend,
 )
-
-Row = dict[str, Any]
 
 _json = msgspec.json.decode
 
@@ -106,11 +105,6 @@ def recorded(store: Store, key: str) -> Batch:
     return Batch(header=_header(head), spans=spans, scores=scores(store, key), last=True)
 
 
-def as_recorded(row: Row) -> Row:
-    """The status of a row as the source gave it; a row of an older database has no other."""
-    return {"status": row.get("source_status") or row["status"]}
-
-
 def content_digest(store: Store, key: str) -> str:
     """The digest over all spans of a trace as they are kept. Raises NotFound as `load`."""
     head = _one(store, "SELECT content FROM trace WHERE key = ? AND complete", (key,))
@@ -162,23 +156,6 @@ def scores(store: Store, key: str) -> tuple[SourceScore, ...]:
         )
     )
     return tuple(SourceScore(**row) for row in found)
-
-
-def dicts(cursor: sqlite3.Cursor) -> Iterator[Row]:
-    """Rows by the names of their columns."""
-    # Later columns of one name win: a digest selected beside `c.*` stands for the row id.
-    names = [column[0] for column in cursor.description]
-    return (dict(zip(names, values, strict=True)) for values in cursor)
-
-
-@contextmanager
-def lenient(db: sqlite3.Connection) -> Iterator[None]:
-    """Bytes that are no text come as another text, whose digest is another, and not as an error."""
-    before, db.text_factory = db.text_factory, lambda raw: raw.decode(errors="replace")
-    try:
-        yield
-    finally:
-        db.text_factory = before
 
 
 def _one(store: Store, sql: str, values: tuple[Any, ...]) -> Row | None:

@@ -573,17 +573,3 @@ CREATE INDEX trace_by_time ON trace(
 """
 """What lets a page of a sorted list be read without sorting the rest. The expressions are those
 that lists are sorted by, to the letter: SQLite takes an index for no other."""
-
-ERRORS = """
-UPDATE step SET errors = (
-  SELECT count(*) FROM span s WHERE s.trace = step.trace AND s.step = step.step
-    AND s.status = 'error' AND s.kind IN ('tool', 'model'))
-WHERE trace = ?;
-
-UPDATE trace SET errors = (
-  SELECT count(*) FROM span s WHERE s.trace = trace.id
-    AND s.status = 'error' AND s.kind IN ('tool', 'model'))
-WHERE id = ?
-"""
-"""How many calls of each step, and of a trace, ended in an error: counted anew for a database that
-was written by other rules."""

@@ -15,9 +15,9 @@ from replay import digests, prices
 from replay.messages import text
 from replay.redact import masked_count
 from replay.steps import kind_of
-from replay.store.call_errors import judged
-from replay.store.content import Content, Pending, Row, Stored
-from replay.store.read import as_recorded
+from replay.store.call_errors import as_recorded, judged
+from replay.store.connection import Row
+from replay.store.content import Content, Pending, Stored
 from replay.trace import (
     AgentSpan,
     AnySpan,

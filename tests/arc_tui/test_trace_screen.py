@@ -18,7 +18,7 @@ from arc_tui.features.runs.widgets import RunTable
 from arc_tui.features.trace.detail import NAMES
 from arc_tui.features.trace.lanes import GUTTER, Lanes
 from arc_tui.features.trace.screen import TraceScreen
-from replay.store import handle, trouble
+from replay.store import connection, trouble
 from replay.store.rows import step_rows
 from replay.trace import Outcome
 from taxonomy.classes import FailureClass
@@ -225,7 +225,7 @@ async def test_a_letter_tags_the_step_and_u_takes_it_back(
 async def test_a_tag_that_another_writer_keeps_out_is_written_after_it(
     db: Path, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handle, "BUSY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_S", 0.01)
     monkeypatch.setattr(trouble, "PATIENCE", 2)
     async with opened(db, key) as (pilot, _):
         with closing(sqlite3.connect(db, isolation_level=None)) as other:

@@ -43,7 +43,7 @@ def fill(store: Store, traces: int, seed: int = 1) -> None:
 def test_a_copy_holds_what_the_database_holds_and_is_private(path: Path) -> None:
     with Store.open(path) as store:
         before = trace_rows(store)
-        copied = backup.backup(store)
+        copied = store.backup()
     assert copied.path.parent == path.parent
     assert copied.path.name.startswith("arc-2")
     assert stat.S_IMODE(copied.path.stat().st_mode) == 0o600
@@ -60,7 +60,7 @@ def test_what_stands_there_is_never_written_over(path: Path, tmp_path: Path) -> 
     with Store.open(path) as store:
         for name in ("mine", "dangling"):
             with pytest.raises(StoreUnusable, match="is there already"):
-                backup.backup(store, tmp_path / name)
+                store.backup(tmp_path / name)
     assert (tmp_path / "mine").read_text() == "mine"
     assert not (tmp_path / "nowhere").exists()
 
@@ -68,7 +68,7 @@ def test_what_stands_there_is_never_written_over(path: Path, tmp_path: Path) -> 
 def test_a_copy_is_made_while_another_writes(path: Path, tmp_path: Path) -> None:
     with Store.open(path) as writer, Store.open(path) as store, writer.writing() as db:
         db.execute("DELETE FROM trace")
-        copied = backup.backup(store, tmp_path / "copy.db")
+        copied = store.backup(tmp_path / "copy.db")
     assert copied.rows["trace"] == 4
 
 
@@ -77,7 +77,7 @@ def test_what_was_deleted_is_not_in_a_copy(path: Path, tmp_path: Path) -> None:
         store.db.execute("PRAGMA secure_delete = OFF")
         store.db.execute("INSERT INTO setting VALUES ('gone', 'a word that was deleted')")
         store.db.execute("DELETE FROM setting WHERE name = 'gone'")
-        backup.backup(store, tmp_path / "copy.db")
+        store.backup(tmp_path / "copy.db")
     assert b"a word that was deleted" not in (tmp_path / "copy.db").read_bytes()
 
 
@@ -93,14 +93,14 @@ def test_no_copy_is_left_where_the_database_is_damaged(path: Path, tmp_path: Pat
     raw[(root - 1) * size : root * size] = b"\xff" * size
     path.write_bytes(raw)
     with Store.open(path) as store, pytest.raises(StoreUnusable, match="is damaged") as raised:
-        backup.backup(store, tmp_path / "copy.db")
+        store.backup(tmp_path / "copy.db")
     assert "arc db recover" in raised.value.hint
     assert [each.name for each in tmp_path.glob("copy*")] == []
 
 
 def test_a_place_that_cannot_be_written_is_named(path: Path, tmp_path: Path) -> None:
     with Store.open(path) as store, pytest.raises(StoreUnusable, match=r"none/copy\.db"):
-        backup.backup(store, tmp_path / "none" / "copy.db")
+        store.backup(tmp_path / "none" / "copy.db")
 
 
 # --- before a migration

@@ -12,7 +12,8 @@ from msgspec import structs
 from replay.care import check
 from replay.errors import BadTrace
 from replay.store import read, rows
-from replay.store.handle import PAGE_BYTES, Store
+from replay.store.connection import PAGE_BYTES
+from replay.store.handle import Store
 from replay.store.schema import migrations
 from replay.store.write import SPANS_TOGETHER, Finished, Writer, together
 from replay.trace import AgentSpan, Batch, Header, Message, ModelCall, Request, extend

@@ -17,7 +17,7 @@ import pytest
 
 from replay.care import check
 from replay.errors import StoreUnusable
-from replay.store import answers, handle
+from replay.store import answers, connection
 from replay.store.handle import Store
 from replay.store.rows import trace_rows
 from replay.store.trouble import StoreBusy, StoreDamaged, patiently, unusable
@@ -180,7 +180,7 @@ def test_what_may_only_be_read_is_a_sentence_and_stays_as_it_was(shared: Path, m
 def test_a_second_writer_waits_and_then_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handle, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_S", 0.05)
     path = tmp_path / "arc.db"
     with Store.open(path) as first, Store.open(path) as second:
         with first.writing():
@@ -195,7 +195,7 @@ def test_a_second_writer_waits_and_then_says_so(
 def test_who_is_patient_tries_again_until_the_other_is_done_or_nobody_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handle, "BUSY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_S", 0.01)
     path = tmp_path / "arc.db"
     tries: list[int] = []
     with Store.open(path) as first, Store.open(path) as second, ExitStack() as writing:

@@ -34,7 +34,6 @@ from replay.edit.changes import Edit, SetSystem
 from replay.edit.files import from_toml
 from replay.errors import ArcError, NotFound
 from replay.store import encryption
-from replay.store.backup import backup as copy
 from taxonomy.judgements.care import JUDGEMENTS
 
 
@@ -78,7 +77,7 @@ def backup(path: Path | None, as_json: bool, db: Path | None) -> int:
     """
     existing(db)
     with open_store(db) as store:
-        made = copy(store, path)
+        made = store.backup(path)
     if as_json:
         print_json(BackupView(path=str(made.path), bytes=made.bytes, rows=made.rows))
         return 0

@@ -28,8 +28,8 @@ from replay.locked.row import Models, Sampling
 from replay.models.cached import Answered, Cached
 from replay.store import answers as answers_store
 from replay.store import read
+from replay.store.connection import dicts
 from replay.store.handle import Store
-from replay.store.read import dicts
 
 OWN_SETTINGS = ("redact_key", prune.UNERASED)
 """What arc keeps in the notes for itself."""

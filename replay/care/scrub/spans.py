@@ -17,8 +17,8 @@ from replay.errors import BadEdit
 from replay.locked.row import RANGE
 from replay.plan import Plan, plans
 from replay.store import read, spans
+from replay.store.connection import dicts
 from replay.store.handle import Store
-from replay.store.read import dicts
 from replay.store.schema import LATENCIES
 from replay.trace import (
     Dialect,
