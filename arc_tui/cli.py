@@ -25,7 +25,7 @@ from arc_tui.features.replay.expectation import CannotTell
 from arc_tui.places import database
 from arc_tui.ui import format
 from arc_tui.ui.format import count, escaped, one_line, plain
-from arc_tui.views.runs import apart_words
+from arc_tui.views.runs import held_out_text
 from replay.budget import Limits
 from replay.errors import ArcError, ModelRefused, OfflineMiss, StoreUnusable
 from replay.locked.estimate import Estimate
@@ -208,10 +208,10 @@ def held_out_option(command: F) -> F:
     )(command)
 
 
-def say_apart(given: HeldOutNote) -> None:
+def print_held_out(given: HeldOutNote) -> None:
     """On stderr, how many runs of held-out tasks are hidden."""
     if given.runs and not given.shown:
-        click.echo(f"{apart_words(given)} (--with-held-out shows them)", err=True)
+        click.echo(f"{held_out_text(given)} (--with-held-out shows them)", err=True)
 
 
 def open_store(db: Path | None) -> Store:

@@ -79,7 +79,7 @@ class Routing(App[None]):
     def on_run_table_opened(self, event: RunTable.Opened) -> None:
         self._open(event.trace)
 
-    def on_runs_screen_demo_wanted(self) -> None:
+    def on_runs_screen_demo_requested(self) -> None:
         """The bundled runs in a database of their own, imported where that is new."""
         from arc_tui.places import demo_database, fixtures
 
@@ -112,7 +112,7 @@ class Routing(App[None]):
     def on_run_table_marked(self, event: RunTable.Marked) -> None:
         self.marked = event.trace
 
-    def on_runs_screen_compare_wanted(self, event: RunsScreen.CompareWanted) -> None:
+    def on_runs_screen_compare_requested(self, event: RunsScreen.CompareRequested) -> None:
         self._compare(event.trace)
 
     def on_leaving_compare_wanted(self, event: Leaving.CompareWanted) -> None:
@@ -147,7 +147,7 @@ class Routing(App[None]):
 
         return TraceScreen(self.path, visit.here.trace, visit.here.step, visit)
 
-    def on_runs_screen_failures_wanted(self) -> None:
+    def on_runs_screen_failures_requested(self) -> None:
         from arc_tui.features.failures.screen import FailuresScreen
 
         self.push_screen(FailuresScreen(self.path))
@@ -164,7 +164,7 @@ class Routing(App[None]):
                 self.pop_screen()
         self.screen.show_saying(event.words)
 
-    def on_failures_screen_runs_wanted(self, event: FailuresScreen.RunsWanted) -> None:
+    def on_failures_screen_runs_requested(self, event: FailuresScreen.RunsRequested) -> None:
         """Back to the list, which shows just these."""
         from arc_tui.features.runs.screen import RunsScreen
 
@@ -172,7 +172,9 @@ class Routing(App[None]):
         if isinstance(self.screen, RunsScreen):
             self.screen.show_only(event.label, event.traces)
 
-    def on_failures_screen_try_wanted(self, event: FailuresScreen.TryWanted) -> None:
+    def on_failures_screen_edit_test_requested(
+        self, event: FailuresScreen.EditTestRequested
+    ) -> None:
         from arc_tui.features.edit_test.screen import TryScreen
 
         self.push_screen(TryScreen(self.path, event.label, event.traces))
@@ -183,7 +185,7 @@ class Routing(App[None]):
     def on_steps_list_opened(self, event: StepsList.Opened) -> None:
         self._open(event.trace, event.step)
 
-    def on_runs_screen_calibration_wanted(self) -> None:
+    def on_runs_screen_calibration_requested(self) -> None:
         from arc_tui.features.calibration.screen import CalibrationScreen
 
         self.push_screen(CalibrationScreen(self.path))

@@ -125,7 +125,7 @@ class Touring(Routing):
 
     def action_tour(self) -> None:
         if not self.demo:
-            self.on_runs_screen_demo_wanted()
+            self.on_runs_screen_demo_requested()
         self.begin_tour()
 
     def action_end_tour(self) -> None:

@@ -115,15 +115,15 @@ def _examined(path: Path, options: dict[str, Any]) -> Report:
     require_key(protocol.server_url())
     out = console(err=True)
     out.print(_estimate_text(model, allowed), style="dim", soft_wrap=True)
-    with open_ledger(path) as store, CheckContext(store, model, Budget(allowed)) as desk:
-        about = desk.about()
+    with open_ledger(path) as store, CheckContext(store, model, Budget(allowed)) as context:
+        about = context.about()
         found: list[Found] = []
         try:
-            for each in checkup(desk):
+            for each in checkup(context):
                 found.append(each)
                 out.print(Text(f"{OUTCOME_MARKS[each.outcome]} {each.check}", "dim"))
         finally:
-            made = report(desk, about, found)
+            made = report(context, about, found)
             if made.tried:
                 keep(store, made)
     return made

@@ -39,7 +39,7 @@ from taxonomy.query.listing import held_out_note
 NOT_AGENTS = "not the agent's doing"
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class FailuresRequest(Struct, frozen=True, kw_only=True):
     """How failures are counted: split by what, each class of a run or its first, of which tasks,
     and of the runs that a query means."""
 
@@ -70,7 +70,7 @@ class FailuresView(Struct, frozen=True, eq=False, kw_only=True):
     """
 
     database: str
-    asked: Asked
+    request: FailuresRequest
     runs: int
     pareto: Pareto
     rows: tuple[BarRow, ...]
@@ -91,7 +91,7 @@ class FailuresView(Struct, frozen=True, eq=False, kw_only=True):
 
 EMPTY = FailuresView(
     database="",
-    asked=Asked(),
+    request=FailuresRequest(),
     runs=0,
     pareto=Pareto(bars=(), apart=(), untagged=0, failed=0, unknown=0),
     rows=(),
@@ -101,18 +101,18 @@ EMPTY = FailuresView(
 
 
 def build_failures(
-    store: Store, asked: Asked = EMPTY.asked, owners: Owners = NOBODY
+    store: Store, request: FailuresRequest = EMPTY.request, owners: Owners = NOBODY
 ) -> FailuresView:
     """The failures of a database, counted as was asked."""
-    held = held_out_note(store, shown=asked.with_held_out)
-    wanted = chosen(store, asked.query)
+    held = held_out_note(store, shown=request.with_held_out)
+    wanted = chosen(store, request.query)
     counted = pareto(
-        store, by=asked.by, every=asked.every, owners=owners, without=held.hidden, chosen=wanted
+        store, by=request.by, every=request.every, owners=owners, without=held.hidden, chosen=wanted
     )
     heads = run_heads(store, without=held.hidden, chosen=wanted)
     return FailuresView(
         database=store.path.name if store.path else ":memory:",
-        asked=asked,
+        request=request,
         runs=len(heads),
         pareto=counted,
         rows=bar_rows(counted, hinted(store, held.hidden, wanted)),
@@ -232,8 +232,8 @@ def _sentence(view: FailuresView) -> Iterator[str]:
 
 def chosen_bar(view: FailuresView) -> str:
     """How failures are counted, where that is not the usual way."""
-    split = f"by {view.asked.by}" if view.asked.by else ""
-    return ", ".join(filter(None, [split, "every class" if view.asked.every else ""]))
+    split = f"by {view.request.by}" if view.request.by else ""
+    return ", ".join(filter(None, [split, "every class" if view.request.every else ""]))
 
 
 def card(view: FailuresView, row: BarRow) -> tuple[Labelled, ...]:

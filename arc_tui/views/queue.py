@@ -13,7 +13,7 @@ from taxonomy.classes import class_label
 from taxonomy.judgements.tags import CleanMark, Tag, human_words
 from taxonomy.queue import Queue, Waiting
 
-Deed = Tag | CleanMark
+HumanMark = Tag | CleanMark
 """What a person said of a run."""
 
 
@@ -26,7 +26,7 @@ class Visit(Struct, frozen=True, eq=False, kw_only=True):
 
     queue: Queue
     place: int = 0
-    said: tuple[Deed, ...] = ()
+    said: tuple[HumanMark, ...] = ()
     seen: frozenset[str] = frozenset()
 
     @property
@@ -58,16 +58,16 @@ class Visit(Struct, frozen=True, eq=False, kw_only=True):
         """The same walk at another run."""
         return structs.replace(self, place=place)
 
-    def place_of(self, deed: Deed) -> int:
+    def place_of(self, mark: HumanMark) -> int:
         """The run that a word was said of."""
-        return [each.trace for each in self.queue.waiting].index(deed.trace)
+        return [each.trace for each in self.queue.waiting].index(mark.trace)
 
 
-def deed_words(deed: Deed) -> str:
+def mark_text(mark: HumanMark) -> str:
     """What was said, in a few words."""
-    if isinstance(deed, CleanMark):
+    if isinstance(mark, CleanMark):
         return "nothing wrong with this run"
-    return f"step {deed.step} tagged {format.one_line(class_label(deed.failure, deed.sub))}"
+    return f"step {mark.step} tagged {format.one_line(class_label(mark.failure, mark.sub))}"
 
 
 def nothing_waits(found: Queue, *, seen: str = "", blind: str = "") -> str:

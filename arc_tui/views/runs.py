@@ -165,7 +165,7 @@ def total_cost(rows: Sequence[RunRow]) -> tuple[float | None, bool]:
     return (sum(known) if known else None), all(row.cost_complete for row in rows)
 
 
-def apart_words(given: HeldOutNote) -> str:
+def held_out_text(given: HeldOutNote) -> str:
     """What is said of the runs of held-out tasks, "" where there is none."""
     if not given.runs:
         return ""
@@ -244,7 +244,7 @@ def headline(view: RunsView, key_of: KeyOf) -> Text:
         counted(view),
         f"{format.number(totals.failed)} failed",
         f"cost {cost if totals.cost_usd is not None else 'unknown'}",
-        f"{apart_words(view.apart)} ({key_of('runs.held_out')})" if view.apart.runs else "",
+        f"{held_out_text(view.apart)} ({key_of('runs.held_out')})" if view.apart.runs else "",
     ]
     database = f"  {format.one_line(view.database)}   "
     return Text.assemble((" arc ", "bold"), database, " · ".join(filter(None, facts)))
@@ -271,7 +271,7 @@ def title(wanted: Arrangement) -> Text:
 def nothing(view: RunsView, key_of: KeyOf) -> str:
     """What stands where the runs would, if there are none."""
     if not view.runs:
-        hidden = apart_words(view.apart)
+        hidden = held_out_text(view.apart)
         if hidden:
             return f"{hidden}; {key_of('runs.held_out')} shows them"
         return NO_RUNS.format(open=key_of("runs.here"))

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from arc_tui.features.help import command
-from arc_tui.views.failures import Asked, build_failures
+from arc_tui.views.failures import FailuresRequest, build_failures
 from arc_tui.views.runs import Arrangement, build_runs, run_rows
 from replay.errors import NotFound
 from taxonomy.failures import tally
@@ -53,9 +53,9 @@ def test_the_pareto_counts_the_failures_of_the_runs_that_are_meant(db: Path) -> 
     assert [each["trace"] for each in as_json(db, "pareto", "--runs", "h", "task:26")]
     assert run(db, "pareto", "--agreement", "task:26").exception is None
     with open_ledger(db) as store:
-        view = build_failures(store, Asked(query="task:7"))
+        view = build_failures(store, FailuresRequest(query="task:7"))
         assert (view.runs, view.pareto.failed) == (1, 1)
-        assert build_failures(store, Asked(query="task:7", every=True)).pareto.failed == 1
+        assert build_failures(store, FailuresRequest(query="task:7", every=True)).pareto.failed == 1
 
 
 def test_tags_are_asked_for_by_what_they_say_and_by_their_runs(db: Path) -> None:

@@ -30,7 +30,7 @@ from arc_tui.features.calibration.score_pages import AXIS, MANY, scatter, scores
 from arc_tui.features.calibration.screen import CalibrationScreen
 from arc_tui.features.calibration.tables_drawn import Column, Line, table, text
 from arc_tui.features.calibration.text import basis, sentence
-from arc_tui.features.calibration.view import CalibrationStage, build_stage
+from arc_tui.features.calibration.view import CalibrationState, build_state
 from arc_tui.features.calibration.widgets import BREAK, CLASSES, NOTES, SCORES, WORST
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.places import fixtures
@@ -226,9 +226,9 @@ async def test_a_wide_terminal_and_the_light_theme_draw_it_too(db: Path, labels:
 # --- what it says
 
 
-def stage_of(db: Path, labels: Path | None) -> CalibrationStage:
+def state_of(db: Path, labels: Path | None) -> CalibrationState:
     with open_ledger(db) as store:
-        return build_stage(store, labels, 0)
+        return build_state(store, labels, 0)
 
 
 def page(lines: Sequence[Line]) -> str:
@@ -236,20 +236,20 @@ def page(lines: Sequence[Line]) -> str:
 
 
 def test_the_first_line_is_what_a_person_in_a_hurry_needs(db: Path, labels: Path) -> None:
-    stage = stage_of(db, labels)
-    said = sentence(stage, stage.parts[0])
+    state = state_of(db, labels)
+    said = sentence(state, state.parts[0])
     assert re.match(r"The first candidate is the very step in \d+ of 16 labelled runs, \.\d", said)
     assert "the best blind guess does .50 and .94." in said
     assert re.search(r"Judge claude-x \(step\): r \.8\d \(\.\d\d–\.\d\d\), passes: ‹cal", said)
 
 
 def test_people_s_labels_and_a_rule_s_are_never_in_one_figure(db: Path, labels: Path) -> None:
-    stage = stage_of(db, labels)
-    people, rule = stage.parts
-    assert "per run · by rule · 24 runs" in page(classes_page(stage, people, 100, str))
-    assert "per run · by rule · 3 runs" in page(classes_page(stage, rule, 100, str))
-    assert sentence(stage, rule).startswith("Conformance to a rule's labels, not accuracy.")
-    assert "by people · ‹calibration.part› shows a rule's" in basis(stage, people)
+    state = state_of(db, labels)
+    people, rule = state.parts
+    assert "per run · by rule · 24 runs" in page(classes_page(state, people, 100, str))
+    assert "per run · by rule · 3 runs" in page(classes_page(state, rule, 100, str))
+    assert sentence(state, rule).startswith("Conformance to a rule's labels, not accuracy.")
+    assert "by people · ‹calibration.part› shows a rule's" in basis(state, people)
 
 
 def test_scores_given_in_the_database_are_labels_like_a_file_s(db: Path) -> None:
@@ -261,11 +261,11 @@ def test_scores_given_in_the_database_are_labels_like_a_file_s(db: Path) -> None
                 give(store, HumanScore(
                     trace=key, span=row.span, step=row.step, value=given, by="mei"
                 ))  # fmt: skip
-    stage = stage_of(db, None)
-    [part] = stage.parts
-    assert "6 scores of both" in page(scores_page(stage, part, 0, 100, 30, str))
+    state = state_of(db, None)
+    [part] = state.parts
+    assert "6 scores of both" in page(scores_page(state, part, 0, 100, 30, str))
     assert "No label names the step" in page(break_page(part.part.figures, 100))
-    assert "No label names a class" in page(classes_page(stage, part, 100, str))
+    assert "No label names a class" in page(classes_page(state, part, 100, str))
 
 
 def test_rubric_items_have_figures_and_a_verdict_of_their_own(db: Path, tmp_path: Path) -> None:
@@ -279,11 +279,11 @@ def test_rubric_items_have_figures_and_a_verdict_of_their_own(db: Path, tmp_path
             kept_scores.keep(store, row.trace, window, [judged])
             said = {"arguments grounded": place % 2 == 0}
             answers.append({"trace": name, "at": {"step": 0}, "items": said})
-    stage = stage_of(db, written(tmp_path / "items.jsonl", answers))
-    [part] = stage.parts
+    state = state_of(db, written(tmp_path / "items.jsonl", answers))
+    [part] = state.parts
     through = "Judge claude-x (window): 1 of 1 rubric item through, passes: ‹calibration.keep›"
-    assert f"{through} trusts it." in sentence(stage, part)
-    shown = page(scores_page(stage, part, 0, 120, 30, str))
+    assert f"{through} trusts it." in sentence(state, part)
+    shown = page(scores_page(state, part, 0, 120, 30, str))
     assert "scored no step that people did" in shown
     assert "arguments grounded: passes: ‹calibration.keep› trusts it" in shown
 
@@ -293,8 +293,8 @@ def test_a_judge_of_another_version_stands_beside_the_one_before(db: Path, label
     with open_ledger(db) as store:
         for name in FAILED[:9]:
             put_judge(store, name, newer, milder=0.2)
-    stage = stage_of(db, labels)
-    said = page(scores_page(stage, stage.parts[0], 0, 120, 30, str))
+    state = state_of(db, labels)
+    said = page(scores_page(state, state.parts[0], 0, 120, 30, str))
     assert "source 1 of 3" in said
     assert f"changed: {JUDGE} → {newer}" in said
     assert f"! {newer}: never calibrated; its scores are not used" in said
@@ -307,21 +307,21 @@ def test_people_s_agreement_stands_beside_that_of_the_rules(db: Path) -> None:
                 row = step_rows(store, trace_row(store, name).trace)[0]
                 put_tag(store, Tag(trace=row.trace, span=row.span, step=0,
                                              failure=FailureClass.LOOP, by=by))  # fmt: skip
-    stage = stage_of(db, None)
-    assert "agreement of people" in page(classes_page(stage, stage.parts[0], 120, str))
+    state = state_of(db, None)
+    assert "agreement of people" in page(classes_page(state, state.parts[0], 120, str))
 
 
 def test_labels_that_point_nowhere_are_told_with_their_reasons(db: Path, tmp_path: Path) -> None:
     other = written(tmp_path / "other.jsonl", [{"trace": "else\x1b[31mwhere", "class": []}])
-    stage = stage_of(db, other)
-    assert sentence(stage, None) == "None of the 1 label of other.jsonl points at a run here."
-    said = page(missing_page(stage, 80, str))
+    state = state_of(db, other)
+    assert sentence(state, None) == "None of the 1 label of other.jsonl points at a run here."
+    said = page(missing_page(state, 80, str))
     assert "where names no trace of this database" in said
     assert "\x1b" not in said
 
 
 def test_the_picture_holds_every_pair_that_the_figures_are_over(db: Path, labels: Path) -> None:
-    people, rule = stage_of(db, labels).parts
+    people, rule = state_of(db, labels).parts
     assert (people.made_by, rule.made_by) == ("people", "rule")
     assert not rule.scorers
     assert people.scorers[0].by == JUDGE

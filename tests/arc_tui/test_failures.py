@@ -12,7 +12,7 @@ from msgspec import structs
 from arc_tui.config import BadConfig
 from arc_tui.views.failures import (
     EMPTY,
-    Asked,
+    FailuresRequest,
     FailuresView,
     agreement,
     build_failures,
@@ -41,7 +41,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def view(db: Path, **asked: Any) -> FailuresView:
     with open_ledger(db) as store:
-        return build_failures(store, Asked(**asked), owners_from({"loop": "runtime"}))
+        return build_failures(store, FailuresRequest(**asked), owners_from({"loop": "runtime"}))
 
 
 def test_each_bar_stands_with_its_owner_and_others_doing_apart(db: Path) -> None:

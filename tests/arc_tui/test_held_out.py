@@ -10,8 +10,8 @@ import pytest
 from arc_tui.app import ArcApp
 from arc_tui.features.failures.screen import FailuresScreen
 from arc_tui.features.runs.screen import RunsScreen
-from arc_tui.views.failures import Asked, build_failures
-from arc_tui.views.runs import apart_words, build_runs
+from arc_tui.views.failures import FailuresRequest, build_failures
+from arc_tui.views.runs import build_runs, held_out_text
 from replay.store.rows import trace_rows
 from taxonomy.held_out import HeldOutNote, hold, release
 from taxonomy.judgements.schema import open_ledger
@@ -109,11 +109,11 @@ def test_the_views_of_both_screens_leave_out_the_same(db: Path) -> None:
         listed, counted = build_runs(store), build_failures(store)
         assert (listed.totals.runs, listed.pareto.failed, counted.pareto.failed) == (9, 9, 9)
         assert (listed.apart.runs, counted.apart.runs, counted.runs) == (2, 2, 9)
-        every = build_failures(store, Asked(with_held_out=True))
+        every = build_failures(store, FailuresRequest(with_held_out=True))
         assert (every.pareto.failed, every.runs) == (11, 11)
         assert build_runs(store, with_held_out=True).pareto.failed == 11
-    assert apart_words(HeldOutNote()) == ""
-    assert apart_words(HeldOutNote(runs=1, shown=True)) == "1 run of held-out tasks shown"
+    assert held_out_text(HeldOutNote()) == ""
+    assert held_out_text(HeldOutNote(runs=1, shown=True)) == "1 run of held-out tasks shown"
 
 
 async def test_h_shows_them_in_both_screens_and_what_is_chosen_there_is_listed(db: Path) -> None:

@@ -235,7 +235,7 @@ def label(
             return 0 if removed else 1
         give(store, said)
         diagnose_one(store, row.trace)
-    click.echo(f"{row.trace[:8]} step {step}: {_told(said)}")
+    click.echo(f"{row.trace[:8]} step {step}: {_answers_text(said)}")
     return 0
 
 
@@ -300,7 +300,7 @@ def _undo(store: Store) -> int:
         return 1
     take_back(store, last.trace, last.step, last.by)
     diagnose_one(store, last.trace)
-    click.echo(f"{last.trace[:8]} step {last.step}: {_told(last)}: taken back")
+    click.echo(f"{last.trace[:8]} step {last.step}: {_answers_text(last)}: taken back")
     return 0
 
 
@@ -321,7 +321,7 @@ def _revised(
     )
 
 
-def _told(said: HumanScore) -> str:
+def _answers_text(said: HumanScore) -> str:
     score = [] if said.value is None else [format.score(said.value)]
     return " · ".join(
         (*score, *(f"{name} {'yes' if held else 'no'}" for name, held in said.items.items()))

@@ -15,9 +15,9 @@ from arc_tui.features.calibration.tables_drawn import (
     Column,
     KeyedWords,
     Line,
-    beside,
     folded_table,
     shown,
+    side_by_side,
     table,
     title,
 )
@@ -28,7 +28,7 @@ from arc_tui.features.calibration.text import (
     NO_LABELS,
     meanings,
 )
-from arc_tui.features.calibration.view import CalibrationStage, PartDrawn
+from arc_tui.features.calibration.view import CalibrationState, PartDrawn
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
 from taxonomy.calibration.disagreement import NOTHING
@@ -66,7 +66,7 @@ def break_page(figures: Calibration, width: int) -> list[Line]:
         confidence += [*([BLANK] if confidence else []), *reliability("finding", figures.findings)]
     if not figures.decisive:
         return [*folded_table(MAKE_DECISIVE, width), *([BLANK] if confidence else []), *confidence]
-    return beside(list(_localisation(figures, width)), confidence, width)
+    return side_by_side(list(_localisation(figures, width)), confidence, width)
 
 
 def _localisation(figures: Calibration, width: int) -> Iterator[Line]:
@@ -128,10 +128,10 @@ def _block(found: Sequence[Guesser]) -> Iterator[Line]:
     yield _row("abstained", [each.abstained or format.UNKNOWN for each in found])
 
 
-def _row(label: str, cells: Sequence[str], ink: str = "") -> Line:
+def _row(label: str, cells: Sequence[str], style: str = "") -> Line:
     """Ours is the first of the cells, and strong."""
     gap = " " * GAP
-    words = [(f"{gap}{fit(cell, CELL)}", ink or ("" if place else "strong"))
+    words = [(f"{gap}{fit(cell, CELL)}", style or ("" if place else "strong"))
              for place, cell in enumerate(cells)]  # fmt: skip
     return ((f"{label:<{LABEL}}", "quiet"), *words)
 
@@ -155,12 +155,12 @@ def reliability(what: str, found: Reliability) -> Iterator[Line]:
 
 
 def _bin(each: Bin) -> Iterator[Line]:
-    verdict, ink = _verdict(each)
+    verdict, style = _verdict(each)
     yield (
         (f"{short(each.stated):<6}", "strong"),
         (track(each), ""),
         (f"  {counted(each.right):<21}", ""),
-        (f"  {verdict}", ink),
+        (f"  {verdict}", style),
     )
 
 
@@ -188,7 +188,7 @@ def _at(value: float) -> int:
 
 
 COLUMNS = (
-    Column(title="", ink="strong"),
+    Column(title="", style="strong"),
     Column(title="n", right=True, spare=1),
     Column(title="found", right=True, spare=2),
     Column(title="both", right=True, spare=4),
@@ -201,11 +201,11 @@ COLUMNS = (
 
 
 def classes_page(
-    stage: CalibrationStage, drawn: PartDrawn, width: int, keyed: KeyedWords
+    state: CalibrationState, drawn: PartDrawn, width: int, keyed: KeyedWords
 ) -> list[Line]:
     """The page, or what would make one; then how well people agree, which no rule can beat."""
     lines = _found(drawn, width, keyed)
-    for each in raters.tables(stage.people):
+    for each in raters.tables(state.people):
         lines += [BLANK, *shown(each, width)]
     return lines
 
@@ -215,7 +215,7 @@ def _found(drawn: PartDrawn, width: int, keyed: KeyedWords) -> list[Line]:
         return folded_table(keyed(MAKE_CLASSES), width)
     first, *others = drawn.part.figures.classes
     matrix = list(_taken_for(drawn.part.taken_for, first.n, width))
-    lines = beside(list(_table(first, width)), matrix, width)
+    lines = side_by_side(list(_table(first, width)), matrix, width)
     for each in others:
         lines += [BLANK, *_table(each, width)]
     return lines
@@ -284,10 +284,10 @@ def matrix(found: Confusion, names: Sequence[str] = ()) -> list[Line]:
         for at in range(tall)
     ]
     for row, name in enumerate(found.rows):
-        inks = [_ink(row, at, count) for at, count in enumerate(found.counts[row])]
+        styles = [_cell_style(row, at, count) for at, count in enumerate(found.counts[row])]
         lines.append((
             (f"{name:<{label}}", "strong"),
-            *((f"  {cell:>{wide[at]}}", inks[at]) for at, cell in enumerate(cells[row])),
+            *((f"  {cell:>{wide[at]}}", styles[at]) for at, cell in enumerate(cells[row])),
         ))  # fmt: skip
     return lines
 
@@ -302,7 +302,7 @@ def _cell(row: int, column: int, count: int) -> str:
     return f"{count} " if count else "· "
 
 
-def _ink(row: int, column: int, count: int) -> str:
+def _cell_style(row: int, column: int, count: int) -> str:
     if not count:
         return "faint"
     return "good" if row == column else ""
@@ -315,11 +315,11 @@ READ = 100
 """Cells of a line that is still easy to read."""
 
 
-def notes_page(stage: CalibrationStage, width: int, keyed: KeyedWords) -> list[Line]:
+def notes_page(state: CalibrationState, width: int, keyed: KeyedWords) -> list[Line]:
     """Labels that did not count, the noise where it was counted, then the meanings."""
     room = min(width, READ)
-    lines = unusable_lines(stage, room)
-    lines += noise_lines(stage.noise) if stage.noise else []
+    lines = unusable_lines(state, room)
+    lines += noise_lines(state.noise) if state.noise else []
     lines += [title("what the figures mean, and when to distrust them")]
     for figure, words in meanings():
         lines += folded_table(keyed(words), room, "", figure, NOTES_LABEL)
@@ -350,10 +350,10 @@ def noise_lines(cells: Sequence[Cell]) -> Iterator[Line]:
     yield BLANK
 
 
-def missing_page(stage: CalibrationStage, width: int, keyed: KeyedWords) -> list[Line]:
+def missing_page(state: CalibrationState, width: int, keyed: KeyedWords) -> list[Line]:
     """What stands everywhere while no label points at a run."""
-    lines = unusable_lines(stage, min(width, READ))
-    if stage.view.read:
+    lines = unusable_lines(state, min(width, READ))
+    if state.view.read:
         hint = (
             "arc import PATH brings the runs in; ‹calibration.labels› reads another file of labels"
         )
@@ -363,9 +363,9 @@ def missing_page(stage: CalibrationStage, width: int, keyed: KeyedWords) -> list
     return [((line, ""),) for line in said.split("\n")]
 
 
-def unusable_lines(stage: CalibrationStage, width: int) -> list[Line]:
+def unusable_lines(state: CalibrationState, width: int) -> list[Line]:
     """Each label that did not count and why; none where all did."""
-    found = stage.view.unusable
+    found = state.view.unusable
     if not found:
         return []
     lines = [title(f"left out · {format.count(len(found), 'label')}")]

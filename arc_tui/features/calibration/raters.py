@@ -27,7 +27,7 @@ IN_SIGHT = (
 )
 
 
-class Parting(Struct, frozen=True, kw_only=True):
+class RaterDisagreement(Struct, frozen=True, kw_only=True):
     """A run that two people see differently; `apart` in steps, None where there is no distance."""
 
     trace: str
@@ -52,7 +52,7 @@ class RatersView(Struct, frozen=True, eq=False, kw_only=True):
     blind: bool
     people: dict[str, int]
     pairs: tuple[Agreement, ...]
-    partings: tuple[Parting, ...]
+    partings: tuple[RaterDisagreement, ...]
 
 
 EMPTY: RatersView = RatersView(blind=False, people={}, pairs=(), partings=())
@@ -71,12 +71,12 @@ def build_raters(store: Store, *, blind: bool = False) -> RatersView:
         blind=blind,
         people=dict(sorted(Counter(each.by for each in said).items())),
         pairs=tuple(agreement(*names, found) for names, found in chosen.items() if found),
-        partings=tuple(_parting(rows[pair.one.trace], pair) for pair in parted),
+        partings=tuple(_disagreement(rows[pair.one.trace], pair) for pair in parted),
     )
 
 
-def _parting(row: TraceRow, pair: RaterPair) -> Parting:
-    return Parting(
+def _disagreement(row: TraceRow, pair: RaterPair) -> RaterDisagreement:
+    return RaterDisagreement(
         trace=row.trace,
         task=row.task,
         trial=row.trial,
@@ -124,7 +124,7 @@ def tables(view: RatersView) -> Iterator[Table]:
         yield Table(
             title=f"where they part: {format.count(len(view.partings), 'run')}, worst first",
             columns=("id", "task", "trial", "one says", "the other says", "steps apart"),
-            rows=tuple(map(_parting_row, view.partings)),
+            rows=tuple(map(_disagreement_row, view.partings)),
         )
 
 
@@ -154,7 +154,7 @@ def _per_class(each: Agreement) -> Table:
     )
 
 
-def _parting_row(each: Parting) -> tuple[str, ...]:
+def _disagreement_row(each: RaterDisagreement) -> tuple[str, ...]:
     return (
         each.trace[:8],
         format.one_line(each.task),

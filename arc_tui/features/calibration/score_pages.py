@@ -21,14 +21,14 @@ from arc_tui.features.calibration.tables_drawn import (
     KeyedWords,
     Line,
     Word,
-    beside,
     folded_table,
     shown,
+    side_by_side,
     table,
     title,
 )
 from arc_tui.features.calibration.text import MAKE_SCORES, trust_lines
-from arc_tui.features.calibration.view import CalibrationStage, PartDrawn, Scorer
+from arc_tui.features.calibration.view import CalibrationState, PartDrawn, Scorer
 from arc_tui.ui import format
 from taxonomy.calibration.disagreement import Scatter
 from taxonomy.calibration.judge_approval import BAND_EDGES, Pair
@@ -43,7 +43,7 @@ RANGES = ("0–.2", ".3–.5", ".6–.8", ".9–1")
 """The four bands as the judge is told them."""
 
 CATEGORIES = (
-    Column(title="tasks", ink="strong", most=24),
+    Column(title="tasks", style="strong", most=24),
     Column(title="n", right=True),
     Column(title="r"),
     Column(title="ρ", spare=2),
@@ -55,7 +55,7 @@ CATEGORIES = (
 
 
 ITEMS = (
-    Column(title="", ink="strong", most=28),
+    Column(title="", style="strong", most=28),
     Column(title="n", right=True),
     Column(title="agree"),
     Column(title="κ"),
@@ -67,7 +67,7 @@ ITEMS = (
 
 
 def scores_page(
-    stage: CalibrationStage,
+    state: CalibrationState,
     drawn: PartDrawn,
     chosen: int,
     width: int,
@@ -83,10 +83,10 @@ def scores_page(
         lines = _source(scorer, place, width, height, keyed)
     else:
         lines = folded_table(MAKE_SCORES, width)
-    for each in (each for each in stage.view.unchecked if each.trust.by != by):
+    for each in (each for each in state.view.unchecked if each.trust.by != by):
         lines += [BLANK, *folded_table(f"! {format.one_line(unchecked_line(each))}", width, "warn")]
-    if stage.drift is not None and stage.drift.drifts:
-        for table_ in drift_tables(stage.drift):
+    if state.drift is not None and state.drift.drifts:
+        for table_ in drift_tables(state.drift):
             lines += [BLANK, *shown(table_, width)]
     return lines
 
@@ -107,7 +107,7 @@ def _source(scorer: Scorer, place: str, width: int, height: int, keyed: KeyedWor
     many = format.count(len(scorer.scatter.pairs), "score")
     lines = [(*title(f"{name} ↑ over people →"), (f"  {many} of both{place}", "quiet"))]
     facts = [*_facts(scorer, keyed), BLANK, *_bands(scorer.scatter)]
-    lines += beside(_picture(scorer.scatter, width, height), facts, width)
+    lines += side_by_side(_picture(scorer.scatter, width, height), facts, width)
     if scorer.items:
         lines += [BLANK, *_items(scorer, width, keyed)]
     if len(scorer.agreements) > 1:
@@ -229,7 +229,7 @@ def _cells(pairs: Sequence[Pair], columns: int, rows: int) -> list[list[Word]]:
     for pair in pairs:
         groups[_down(pair.other, rows) // 2, _across(pair.human, columns) // 2].append(pair)
     for (row, column), group in groups.items():
-        cells[row][column] = (_mark(group, columns, rows), _ink(group))
+        cells[row][column] = (_mark(group, columns, rows), _point_style(group))
     return cells
 
 
@@ -240,7 +240,7 @@ def _mark(group: Sequence[Pair], columns: int, rows: int) -> str:
     return QUARTERS[_across(pair.human, columns) % 2, _down(pair.other, rows) % 2]
 
 
-def _ink(group: Sequence[Pair]) -> str:
+def _point_style(group: Sequence[Pair]) -> str:
     """By how many bands the farthest of them is off."""
     off = max(abs(_band(pair.human) - _band(pair.other)) for pair in group)
     return ("good", "warn", "bad")[min(off, 2)]
@@ -261,13 +261,13 @@ def _down(value: float, rows: int) -> int:
 
 
 def _joined(cells: Sequence[Word]) -> list[Word]:
-    """Neighbours of one ink as one word."""
+    """Neighbours of one style as one word."""
     found: list[Word] = []
-    for words, ink in cells:
-        if found and found[-1][1] == ink:
-            found[-1] = (found[-1][0] + words, ink)
+    for words, style in cells:
+        if found and found[-1][1] == style:
+            found[-1] = (found[-1][0] + words, style)
         else:
-            found.append((words, ink))
+            found.append((words, style))
     return found
 
 

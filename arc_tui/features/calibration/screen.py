@@ -29,11 +29,11 @@ from arc_tui.features.calibration.tables_drawn import Line
 from arc_tui.features.calibration.text import ALL_AGREE, basis, sentence
 from arc_tui.features.calibration.view import EMPTY as NO_FIGURES
 from arc_tui.features.calibration.view import (
+    EMPTY_STATE,
     KEPT,
-    STAGE_EMPTY,
-    CalibrationStage,
+    CalibrationState,
     PartDrawn,
-    build_stage,
+    build_state,
 )
 from arc_tui.features.calibration.widgets import (
     BREAK,
@@ -99,7 +99,7 @@ class CalibrationScreen(ArcScreen):
                 tooltip="Back to where you came from"),
     ]  # fmt: skip
 
-    stage: reactive[CalibrationStage] = reactive(STAGE_EMPTY, repaint=False)
+    state: reactive[CalibrationState] = reactive(EMPTY_STATE, repaint=False)
     tab: reactive[int] = reactive(BREAK, repaint=False)
     kind: reactive[str] = reactive(KINDS[0], repaint=False)
     chosen_part: reactive[int] = reactive(0, repaint=False)
@@ -114,9 +114,9 @@ class CalibrationScreen(ArcScreen):
     class Loaded(Message):
         """The judgements were held against the labels."""
 
-        def __init__(self, stage: CalibrationStage) -> None:
+        def __init__(self, state: CalibrationState) -> None:
             super().__init__()
-            self.stage = stage
+            self.state = state
 
     class NoiseCounted(Message):
         """Runs of known shape were made and classified."""
@@ -158,24 +158,24 @@ class CalibrationScreen(ArcScreen):
         self.ask(partial(_held_against, labels=labels), self.Loaded, group="calibrate")
 
     def on_calibration_screen_loaded(self, event: Loaded) -> None:
-        self._labels = event.stage.labels
-        self.stage = structs.replace(event.stage, noise=self.stage.noise)
+        self._labels = event.state.labels
+        self.state = structs.replace(event.state, noise=self.state.noise)
 
     def tell(self, error: ArcError) -> None:
         """Where nothing was read yet, what went wrong stands in the sentence's place too."""
         super().tell(error)
-        if self.stage is STAGE_EMPTY:
-            self.stage = CalibrationStage(view=NO_FIGURES, parts=(), trouble=error.message)
+        if self.state is EMPTY_STATE:
+            self.state = CalibrationState(view=NO_FIGURES, parts=(), trouble=error.message)
 
     @property
     def drawn(self) -> PartDrawn | None:
         """The part in front, None where no label points at a run."""
-        parts = self.stage.parts
+        parts = self.state.parts
         return parts[self.chosen_part % len(parts)] if parts else None
 
     # --- what is shown
 
-    def watch_stage(self) -> None:
+    def watch_state(self) -> None:
         self._show()
 
     def watch_tab(self) -> None:
@@ -191,11 +191,11 @@ class CalibrationScreen(ArcScreen):
         self._show()
 
     def _show(self) -> None:
-        if not self.is_mounted or self.stage is STAGE_EMPTY:
+        if not self.is_mounted or self.state is EMPTY_STATE:
             return
         drawn = self.drawn
-        self.head.sentence = keyed(self, sentence(self.stage, drawn))
-        self.head.basis = keyed(self, basis(self.stage, drawn))
+        self.head.sentence = keyed(self, sentence(self.state, drawn))
+        self.head.basis = keyed(self, basis(self.state, drawn))
         self.tabs.worst = len(drawn.worst) if drawn is not None else 0
         listed = self.tab == WORST and drawn is not None
         self.set_class(listed, "-listed")
@@ -210,14 +210,14 @@ class CalibrationScreen(ArcScreen):
         """The lines of the page in front."""
         drawn, said = self.drawn, partial(keyed, self)
         if drawn is None and self.tab != NOTES:
-            return missing_page(self.stage, width, said)
+            return missing_page(self.state, width, said)
         match self.tab:
             case tab if tab == NOTES or drawn is None:
-                return notes_page(self.stage, width, said)
+                return notes_page(self.state, width, said)
             case tab if tab == CLASSES:
-                return classes_page(self.stage, drawn, width, said)
+                return classes_page(self.state, drawn, width, said)
             case tab if tab == SCORES:
-                return scores_page(self.stage, drawn, self.chosen_source, width, height, said)
+                return scores_page(self.state, drawn, self.chosen_source, width, height, said)
             case _:
                 return break_page(drawn.part.figures, width)
 
@@ -245,7 +245,7 @@ class CalibrationScreen(ArcScreen):
         drawn = self.drawn
         match action:
             case "part":
-                return len(self.stage.parts) > 1
+                return len(self.state.parts) > 1
             case "source":
                 return self.tab == SCORES and drawn is not None and len(drawn.scorers) > 1
             case "kind":
@@ -254,7 +254,7 @@ class CalibrationScreen(ArcScreen):
                 of_people = drawn is not None and drawn.made_by == "people"
                 return self.tab == SCORES and of_people and bool(drawn and drawn.scorers)
             case "noise":
-                return self.tab == NOTES and not self.stage.noise
+                return self.tab == NOTES and not self.state.noise
             case _:
                 return True
 
@@ -265,7 +265,7 @@ class CalibrationScreen(ArcScreen):
         self.tab = tab
 
     def action_part(self) -> None:
-        self.chosen_part = (self.chosen_part + 1) % len(self.stage.parts)
+        self.chosen_part = (self.chosen_part + 1) % len(self.state.parts)
 
     def action_source(self) -> None:
         drawn = self.drawn
@@ -285,7 +285,7 @@ class CalibrationScreen(ArcScreen):
             self.load(None if answer == KEPT else Path(answer).expanduser())
 
     def action_keep(self) -> None:
-        view = self.stage.view
+        view = self.state.view
         self.ask(lambda store: keep_verdicts(store, view, now_ns()), self.VerdictsKept,
                  group="keep")  # fmt: skip
 
@@ -300,7 +300,7 @@ class CalibrationScreen(ArcScreen):
         self.ask(lambda _: tuple(noise_table()), self.NoiseCounted, group="noise")
 
     def on_calibration_screen_noise_counted(self, event: NoiseCounted) -> None:
-        self.stage = structs.replace(self.stage, noise=event.cells)
+        self.state = structs.replace(self.state, noise=event.cells)
 
     def action_refresh(self) -> None:
         self.load(self._labels)
@@ -314,10 +314,10 @@ class CalibrationScreen(ArcScreen):
         self.dismiss()
 
 
-def _held_against(store: Store, labels: Path | None) -> CalibrationStage:
-    """The stage, with what the rules say today."""
+def _held_against(store: Store, labels: Path | None) -> CalibrationState:
+    """The state, with what the rules say today."""
     worker = get_current_worker()
     for _ in importing.diagnose_new(store):
         if worker.is_cancelled:
-            return STAGE_EMPTY
-    return build_stage(store, labels, now_ns())
+            return EMPTY_STATE
+    return build_state(store, labels, now_ns())

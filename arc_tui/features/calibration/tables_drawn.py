@@ -1,4 +1,4 @@
-"""Lines of a calibration page as values: words with the names of their inks, tables that fit.
+"""Lines of a calibration page as values: words with the names of their styles, tables that fit.
 Pure.
 
 A widget gives the names their colours; nothing here means anything by colour alone.
@@ -16,7 +16,7 @@ from arc_tui.features.calibration.tables import Table
 from arc_tui.ui.format import fit, one_line, wrap
 
 Word: TypeAlias = tuple[str, str]
-"""Some text and the name of its ink, "" for none."""
+"""Some text and the name of its style, "" for none."""
 
 Line: TypeAlias = tuple[Word, ...]
 
@@ -37,12 +37,12 @@ class Column(Struct, frozen=True, kw_only=True):
     title: str
     right: bool = False
     spare: int = 0
-    ink: str = ""
+    style: str = ""
     most: int = 1000
 
 
 def text(line: Line) -> str:
-    """The line without its inks."""
+    """The line without its styles."""
     return "".join(words for words, _ in line).rstrip()
 
 
@@ -55,11 +55,11 @@ def title(words: str) -> Line:
 
 
 def folded_table(
-    words: str, width: int, ink: str = "quiet", label: str = "", room: int = 0
+    words: str, width: int, style: str = "quiet", label: str = "", room: int = 0
 ) -> list[Line]:
     """Words over as many lines as they need, a label of `room` cells before the first."""
     return [
-        ((fit(label if place == 0 else "", room), "strong"), (words[start:end], ink))
+        ((fit(label if place == 0 else "", room), "strong"), (words[start:end], style))
         for place, (start, end) in enumerate(wrap(words, width - room))
     ]
 
@@ -76,7 +76,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) 
     def line(cells: Sequence[str], head: bool) -> Line:
         return tuple(
             (fit(cells[at], wide[at], right=columns[at].right) + " " * gap,
-             "quiet" if head else columns[at].ink)
+             "quiet" if head else columns[at].style)
             for at in kept
         )  # fmt: skip
 
@@ -100,7 +100,7 @@ def shown(found: Table, width: int) -> list[Line]:
     lines = [title(found.title)]
     if found.rows:
         columns = [
-            Column(title=name, spare=place, most=40, ink="" if place else "strong")
+            Column(title=name, spare=place, most=40, style="" if place else "strong")
             for place, name in enumerate(found.columns)
         ]
         lines += table(columns, [list(map(one_line, row)) for row in found.rows], width)
@@ -109,7 +109,9 @@ def shown(found: Table, width: int) -> list[Line]:
     return lines
 
 
-def beside(left: Sequence[Line], right: Sequence[Line], width: int, gap: int = 4) -> list[Line]:
+def side_by_side(
+    left: Sequence[Line], right: Sequence[Line], width: int, gap: int = 4
+) -> list[Line]:
     """Two blocks next to each other where the width allows, else one below the other."""
     wide = max(map(width_of, left), default=0)
     if wide + gap + max(map(width_of, right), default=0) > width:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from arc_tui.features.calibration.drift import stands
 from arc_tui.features.calibration.tables import ONLY_JUDGES, estimate, share, short
-from arc_tui.features.calibration.view import TITLES, CalibrationStage, PartDrawn, Scorer
+from arc_tui.features.calibration.view import TITLES, CalibrationState, PartDrawn, Scorer
 from arc_tui.ui import format
 from taxonomy.calibration.judge_approval import LEAST_R, counts_by_item
 from taxonomy.calibration.labelled import MEANT
@@ -40,10 +40,10 @@ MAKE_SCORES = (
 ALL_AGREE = "Labels and findings part nowhere."
 
 
-def sentence(stage: CalibrationStage, drawn: PartDrawn | None) -> str:
+def sentence(state: CalibrationState, drawn: PartDrawn | None) -> str:
     """What a person in a hurry needs of one part, or what is missing where there is none."""
     if drawn is None:
-        return _nothing(stage)
+        return _nothing(state)
     figures = drawn.part.figures
     said = " ".join((*_broke(figures), *_scores(drawn), *_classes(figures)))
     if not said:
@@ -53,13 +53,13 @@ def sentence(stage: CalibrationStage, drawn: PartDrawn | None) -> str:
     return lead + said
 
 
-def _nothing(stage: CalibrationStage) -> str:
-    if stage.trouble:
-        return stage.trouble
-    if not stage.view.read:
+def _nothing(state: CalibrationState) -> str:
+    if state.trouble:
+        return state.trouble
+    if not state.view.read:
         return "No labels yet: nobody knows how right the judgements are."
-    name = format.one_line(stage.view.source)
-    return f"None of the {format.count(stage.view.read, 'label')} of {name} points at a run here."
+    name = format.one_line(state.view.source)
+    return f"None of the {format.count(state.view.read, 'label')} of {name} points at a run here."
 
 
 def _broke(figures: Calibration) -> Iterator[str]:
@@ -148,9 +148,9 @@ def trust_lines(scorer: Scorer) -> Iterator[str]:
         yield f"these labels do not let it through: {'; '.join(gate.missing)}"
 
 
-def basis(stage: CalibrationStage, drawn: PartDrawn | None) -> str:
+def basis(state: CalibrationState, drawn: PartDrawn | None) -> str:
     """What the sentence rests on: whose labels, how many, and how the other part is reached."""
-    view = stage.view
+    view = state.view
     if drawn is None:
         return ""
     figures = drawn.part.figures
@@ -162,7 +162,7 @@ def basis(stage: CalibrationStage, drawn: PartDrawn | None) -> str:
     if view.unusable:
         facts.append(f"{len(view.unusable)} left out")
     facts.append("by people" if drawn.made_by == "people" else "by a rule")
-    if len(stage.parts) > 1:
+    if len(state.parts) > 1:
         other = "a rule's" if drawn.made_by == "people" else "people's"
         facts.append(f"‹calibration.part› shows {other}")
     return " · ".join(facts)

@@ -241,7 +241,7 @@ def who(by: str) -> str:
     return by if known is None else f"judge {known.model} ({known.mode})"
 
 
-class Apart(Struct, frozen=True, eq=False, kw_only=True):
+class NamedDisagreement(Struct, frozen=True, eq=False, kw_only=True):
     """A disagreement and what its run is called."""
 
     said: Disagreement
@@ -253,14 +253,14 @@ class PartDrawn(Struct, frozen=True, eq=False, kw_only=True):
 
     part: Part
     scorers: tuple[Scorer, ...]
-    worst: tuple[Apart, ...]
+    worst: tuple[NamedDisagreement, ...]
 
     @property
     def made_by(self) -> By:
         return self.part.figures.made_by
 
 
-class CalibrationStage(Struct, frozen=True, eq=False, kw_only=True):
+class CalibrationState(Struct, frozen=True, eq=False, kw_only=True):
     """The view and its parts as they are drawn. `labels` None: what people said in the database.
 
     `drift` holds judges' sets side by side, `people` those who tagged. `trouble` is why nothing
@@ -276,10 +276,10 @@ class CalibrationStage(Struct, frozen=True, eq=False, kw_only=True):
     noise: tuple[Cell, ...] = ()
 
 
-STAGE_EMPTY = CalibrationStage(view=EMPTY, parts=())
+EMPTY_STATE = CalibrationState(view=EMPTY, parts=())
 
 
-def build_stage(store: Store, labels: Path | None, now_ns: int) -> CalibrationStage:
+def build_state(store: Store, labels: Path | None, now_ns: int) -> CalibrationState:
     """Judgements against the labels of a file, or against what people said, with the pictures.
 
     Raises ArcError where the file cannot be read or holds no label.
@@ -287,7 +287,7 @@ def build_stage(store: Store, labels: Path | None, now_ns: int) -> CalibrationSt
     source, said, broken = labels_of(store, labels)
     view = compared(store, source, said, broken, now_ns)
     names = {row.trace: called(row) for row in trace_rows(store, every=True)}
-    return CalibrationStage(
+    return CalibrationState(
         view=view,
         parts=tuple(_drawn(store, part, names, now_ns) for part in view.parts),
         labels=labels,
@@ -300,7 +300,9 @@ def _drawn(store: Store, part: Part, names: Mapping[str, str], now_ns: int) -> P
     return PartDrawn(
         part=part,
         scorers=tuple(_scorer(store, part, *each, now_ns) for each in _sources(part)),
-        worst=tuple(Apart(said=each, run=names[each.trace]) for each in part.disagreements),
+        worst=tuple(
+            NamedDisagreement(said=each, run=names[each.trace]) for each in part.disagreements
+        ),
     )
 
 

@@ -17,7 +17,7 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.features.calibration.tables_drawn import Line, folded_table, text
-from arc_tui.features.calibration.view import Apart
+from arc_tui.features.calibration.view import NamedDisagreement
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
 from arc_tui.ui.key_names import key_of
@@ -137,8 +137,8 @@ class CalibrationPage(RowList):
     @override
     def draw(self, index: int, width: int) -> Text:
         line = Text()
-        for words, ink in self._lines[index]:
-            line.append(words, self.ink(ink) if ink else None)
+        for words, style in self._lines[index]:
+            line.append(words, self.ink(style) if style else None)
         line.truncate(width, overflow="ellipsis")
         return line
 
@@ -178,7 +178,7 @@ class CalibrationWorst(RowList):
                 tooltip="Open this run at this step"),
     ]  # fmt: skip
 
-    rows: reactive[tuple[Apart, ...]] = reactive((), repaint=False)
+    rows: reactive[tuple[NamedDisagreement, ...]] = reactive((), repaint=False)
 
     class Opened(Message):
         """A run is to be looked at; `step` None: nobody said which one."""
@@ -193,7 +193,7 @@ class CalibrationWorst(RowList):
         return len(self.rows)
 
     @property
-    def row(self) -> Apart | None:
+    def row(self) -> NamedDisagreement | None:
         """The one under the cursor."""
         return self.rows[self.cursor] if self.cursor < len(self.rows) else None
 
@@ -246,7 +246,7 @@ def off(distance: float | None) -> str:
     return f"{distance:.0f}" if distance == int(distance) else f"{distance:.2f}"
 
 
-def in_full(apart: Apart | None, width: int) -> list[Line]:
+def in_full(apart: NamedDisagreement | None, width: int) -> list[Line]:
     """All that is known of one disagreement."""
     if apart is None:
         return []

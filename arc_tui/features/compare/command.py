@@ -104,9 +104,9 @@ def _print(out: Console, store: Store, view: CompareView, *, every: bool, step: 
     out.print(Text(format.plain(view.sentence), "bold"), soft_wrap=True)
     out.print(Text(f"({view.note})", "dim"))
     out.print(Text(format.plain(" · ".join(figures(view)))), soft_wrap=True)
-    told = prompts_line(view.prompts)
-    if told:
-        out.print(Text(told, "yellow"), soft_wrap=True)
+    prompts = prompts_line(view.prompts)
+    if prompts:
+        out.print(Text(prompts, "yellow"), soft_wrap=True)
     for each in view.lacks:
         out.print(Text(format.one_line(each), "dim"), soft_wrap=True)
     if step is not None:

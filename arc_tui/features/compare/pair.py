@@ -229,9 +229,9 @@ class Line(Struct, frozen=True, eq=False, kw_only=True):
 def lines(view: CompareView, *, every: bool = False, opened: Collection[int] = ()) -> list[Line]:
     """The lines in order. `every` folds nothing; `opened` are the first rows of open folds."""
     made: list[Line] = []
-    told = prompts_line(view.prompts)
-    if told:
-        made.append(Line(kind="prompts", text=told))
+    prompts = prompts_line(view.prompts)
+    if prompts:
+        made.append(Line(kind="prompts", text=prompts))
     at = 0
     for stretch in _stretches(view.rows):
         made += _headed(view.rows, at, at + len(stretch))
@@ -298,9 +298,9 @@ def compare_markdown(view: CompareView) -> str:
         )
     )
     parts.append("\n".join(f"- {_code(each)}" for each in figures(view)))
-    told = prompts_line(view.prompts)
-    if told:
-        parts.append(_code(told))
+    prompts = prompts_line(view.prompts)
+    if prompts:
+        parts.append(_code(prompts))
     parts += [f"- {_code(each)}" for each in view.lacks]
     parts.append(_fenced("\n".join(_line(view, each) for each in lines(view))))
     return "\n\n".join(parts) + "\n"

@@ -119,7 +119,7 @@ def offered(trace: Trace) -> tuple[Tool, ...]:
     return tuple(found.values())
 
 
-def told(step: Step) -> Prompt:
+def prompt_of(step: Step) -> Prompt:
     """What the model was told before a step, beside the conversation."""
     request = step.ask.request
     system = messages.text(request.system) if request.system is not None else None
@@ -153,7 +153,7 @@ def _run(store: Store, name: str) -> Side:
         who=_who(store, row),
         doings=tuple(did(trace, step) for step in trace.steps),
         tools=offered(trace),
-        prompt=told(trace.steps[0]) if trace.steps else Prompt(),
+        prompt=prompt_of(trace.steps[0]) if trace.steps else Prompt(),
         known={
             step.index: tuple(brought)
             for step in trace.steps
@@ -294,7 +294,7 @@ def _edited(store: Store, trace: Trace, kept: Kept) -> tuple[Prompt, tuple[str, 
     if not trace.steps:
         return Prompt(), ()
     if kept.edit is None:
-        return told(trace.steps[0]), ()
+        return prompt_of(trace.steps[0]), ()
     edit = next((each.edit for each in edits.listed(store) if each.digest == kept.edit), None)
     if edit is None:
         return Prompt(), ("its edit is not kept",)

@@ -77,7 +77,7 @@ def what(mark: Mark, found: Difference | None, results: bool | None) -> str:
 # --- the whole
 
 
-def told(view: CompareView) -> CompareView:
+def with_sentence(view: CompareView) -> CompareView:
     """The view with its sentence, and whether anything differs at all."""
     same = view.first is None and not view.prompts.differs and view.a.outcome == view.b.outcome
     if view.b.kind != "run" or view.a.kind != "run":  # nobody said how a replay ended
@@ -91,7 +91,7 @@ def _sentence(view: CompareView) -> str:
     if view.asked_again:
         return _asked_again(view)
     if view.first is None:
-        said = f"Both did the same at {_all(len(view.rows), 'step')}{_besides(view)}."
+        said = f"Both did the same at {_all(len(view.rows), 'step')}{_reservations(view)}."
     elif view.lasting is None:
         apart = sum(row.apart for row in view.rows)
         said = (
@@ -120,7 +120,7 @@ def _asked_again(view: CompareView) -> str:
     """Every step of a locked replay was asked with the recorded history."""
     number = format.count(len(view.rows), "step")
     if view.first is None:
-        return f"Asked again at {number}, it did the same at each{_besides(view)}."
+        return f"Asked again at {number}, it did the same at each{_reservations(view)}."
     apart = sum(row.apart for row in view.rows)
     row = view.rows[view.first]
     return (
@@ -129,7 +129,7 @@ def _asked_again(view: CompareView) -> str:
     )
 
 
-def _besides(view: CompareView) -> str:
+def _reservations(view: CompareView) -> str:
     """What is to be known though nothing was done otherwise."""
     parts = []
     unclear = sum(row.mark == "unclear" for row in view.rows)
@@ -412,7 +412,7 @@ def compared(first: Side, second: Side, rules: Rules = PLAIN) -> CompareView:
         rules=rules.lines,
         lacks=(*lacks, *unknown_prompts(prompts)),
     )
-    return told(view)
+    return with_sentence(view)
 
 
 def _followed(side: Side) -> tuple[Doing, ...]:

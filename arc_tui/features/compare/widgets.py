@@ -180,7 +180,7 @@ class CompareList(RowList):
             return Text(fit(f"  {sign}  {line.text}", width), self.ink(style))
         row = self._row(line)
         if side == "both" and self._wide:
-            return self._beside(line, row, width)
+            return self._both_columns(line, row, width)
         return self._under(line, row, side, width)
 
     def _sign(self, line: Line, row: CompareRow) -> Text:
@@ -192,7 +192,7 @@ class CompareList(RowList):
             (f" {MARKS[row.mark]}{changed} ", ink),
         )
 
-    def _beside(self, line: Line, row: CompareRow, width: int) -> Text:
+    def _both_columns(self, line: Line, row: CompareRow, width: int) -> Text:
         half = _half(width)
         text = self._sign(line, row)
         text.append_text(self._cell(row, row.a, row.did_a, half)).append("  ")
@@ -290,8 +290,8 @@ class CompareHead(FewLines):
     def _who(self, letter: str, who: Who, width: int) -> Text:
         line = Text.assemble((f"{letter} ", self.ink("letter")))
         named = format.one_line(who.name)
-        told = " · ".join([named, *facts(who), (who.digest or who.trace).rpartition(":")[2][:8]])
-        return line.append(fit(told, width - line.cell_len).rstrip())
+        heading = " · ".join([named, *facts(who), (who.digest or who.trace).rpartition(":")[2][:8]])
+        return line.append(fit(heading, width - line.cell_len).rstrip())
 
 
 BLANK = Block(text="")

@@ -168,7 +168,7 @@ def _lines(view: PruneView) -> list[str]:
         format.count(weight.spans, "span"),
         format.count(weight.messages, "message"),
     ]
-    beside = {
+    judgements = {
         "replay": weight.replays,
         "answer": weight.answers,
         "edit": weight.edits,
@@ -179,7 +179,9 @@ def _lines(view: PruneView) -> list[str]:
         "diagnosis": said.diagnoses,
     }
     plurals = {"diagnosis": "diagnoses"}
-    parts += [format.count(many, name, plurals.get(name)) for name, many in beside.items() if many]
+    parts += [
+        format.count(many, name, plurals.get(name)) for name, many in judgements.items() if many
+    ]
     verb = "gone" if view.done else "to go"
     lines = [f"{verb}: {', '.join(parts)}; {size(weight.bytes)} of text"]
     if view.staying:

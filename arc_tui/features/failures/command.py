@@ -20,9 +20,9 @@ from arc_tui.cli import (
     held_out_option,
     json_option,
     open_judged,
+    print_held_out,
     print_json,
     print_table,
-    say_apart,
 )
 from arc_tui.config import read_owners
 from arc_tui.features.calibration.tables import counted, short
@@ -30,8 +30,8 @@ from arc_tui.ui import format
 from arc_tui.views.failures import (
     NOT_AGENTS,
     WHO,
-    Asked,
     BarRow,
+    FailuresRequest,
     FailuresView,
     Labelled,
     agreement,
@@ -90,26 +90,26 @@ def pareto(
     Of the runs that QUERY means, as in `arc ls`. Owners stand under [owners] in config.toml (a
     class, `other / …` or `fault:harness` = a name), and at the goals of a task.
     """
-    asked = Asked(
+    request = FailuresRequest(
         by=cast("By | None", by),
         every=every,
         with_held_out=with_held_out,
         query=" ".join(query),
     )
-    _one_question(asked, runs, since, agreement)
+    _one_question(request, runs, since, agreement)
     with open_judged(db) as store:
         held = held_out_note(store, shown=with_held_out)
-        say_apart(held)
-        of = _Of(without=held.hidden, chosen=chosen(store, asked.query))
+        print_held_out(held)
+        of = _Of(without=held.hidden, chosen=chosen(store, request.query))
         if since is not None:
             return _since(store, since, of, as_json)
         if agreement:
             return _agreement(store, of, as_json)
         if runs is not None:
-            return _runs(store, asked, runs, as_json)
+            return _runs(store, request, runs, as_json)
         if by == "week":
             return _weeks(store, of, as_json)
-        return _bars(store, asked, of, as_json)
+        return _bars(store, request, of, as_json)
 
 
 class _Of(NamedTuple):
@@ -119,22 +119,28 @@ class _Of(NamedTuple):
     chosen: Filter
 
 
-def _one_question(asked: Asked, runs: str | None, since: datetime | None, agreement: bool) -> None:
+def _one_question(
+    request: FailuresRequest, runs: str | None, since: datetime | None, agreement: bool
+) -> None:
     """Refuses options that ask for two different tables."""
     alone = {"--since": since is not None, "--agreement": agreement}
-    beside = {"--runs": runs is not None, "--by": asked.by is not None, "--every": asked.every}
-    given = [name for name, there in (alone | beside).items() if there]
+    narrowing = {
+        "--runs": runs is not None,
+        "--by": request.by is not None,
+        "--every": request.every,
+    }
+    given = [name for name, there in (alone | narrowing).items() if there]
     if any(alone.values()) and len(given) > 1:
         raise click.UsageError(f"{given[0]} and {given[1]} ask for two tables; one at a time")
-    if asked.by == "week" and asked.every and runs is None:
+    if request.by == "week" and request.every and runs is None:
         raise click.UsageError("--by week counts each run once; leave --every out")
 
 
-def _bars(store: Store, asked: Asked, of: _Of, as_json: bool) -> int:
+def _bars(store: Store, request: FailuresRequest, of: _Of, as_json: bool) -> int:
     counted = count_failures(
         store,
-        by=asked.by,
-        every=asked.every,
+        by=request.by,
+        every=request.every,
         owners=read_owners(),
         without=of.without,
         chosen=of.chosen,
@@ -170,8 +176,8 @@ def _bar_line(bar: Bar, most: int, width: int, label: int, end: int) -> Text:
     return Text(f"{format.one_line(bar.label):<{label}}  {drawn:<{end}}  {owner(bar)}".rstrip())
 
 
-def _runs(store: Store, asked: Asked, name: str, as_json: bool) -> int:
-    view = build_failures(store, asked, read_owners())
+def _runs(store: Store, request: FailuresRequest, name: str, as_json: bool) -> int:
+    view = build_failures(store, request, read_owners())
     rows = rows_named(view, name)
     if as_json:
         print_json([run for row in rows for run in row.runs])

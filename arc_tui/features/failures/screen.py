@@ -27,8 +27,8 @@ from arc_tui.ui.screen import ArcScreen
 from arc_tui.ui.styles import Headline
 from arc_tui.views.failures import (
     EMPTY,
-    Asked,
     BarRow,
+    FailuresRequest,
     FailuresView,
     agreement,
     build_failures,
@@ -36,7 +36,7 @@ from arc_tui.views.failures import (
     chosen_bar,
     sentence,
 )
-from arc_tui.views.runs import apart_words
+from arc_tui.views.runs import held_out_text
 from taxonomy.failures import BYS, By
 
 SPLIT = Binding.Group("split", compact=True)
@@ -96,7 +96,7 @@ class FailuresScreen(ArcScreen):
             super().__init__()
             self.view = view
 
-    class RunsWanted(Message):
+    class RunsRequested(Message):
         """The runs behind a bar are to be listed, by the ids of their traces."""
 
         def __init__(self, label: str, traces: tuple[str, ...]) -> None:
@@ -104,7 +104,7 @@ class FailuresScreen(ArcScreen):
             self.label = label
             self.traces = traces
 
-    class TryWanted(Message):
+    class EditTestRequested(Message):
         """An edit is to be tried on the runs behind a bar."""
 
         def __init__(self, label: str, traces: tuple[str, ...]) -> None:
@@ -114,7 +114,7 @@ class FailuresScreen(ArcScreen):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._asked = Asked()
+        self._request = FailuresRequest()
 
     def compose(self) -> ComposeResult:
         yield Headline(id="head")
@@ -140,9 +140,9 @@ class FailuresScreen(ArcScreen):
 
     def load(self) -> None:
         """Count as it is asked now."""
-        asked = self._asked
+        request = self._request
         self.ask(
-            lambda store: build_failures(store, asked, read_owners()), self.Loaded, group="load"
+            lambda store: build_failures(store, request, read_owners()), self.Loaded, group="load"
         )
 
     def on_failures_screen_loaded(self, event: Loaded) -> None:
@@ -153,7 +153,7 @@ class FailuresScreen(ArcScreen):
             return
         head = self.query_one("#head", Headline)
         shows = self.key_of("failures.held_out")
-        held = f"{apart_words(view.apart)} ({shows})" if view.apart.runs else ""
+        held = f"{held_out_text(view.apart)} ({shows})" if view.apart.runs else ""
         how = ", ".join(filter(None, [chosen_bar(view), held]))
         head.left = Text.assemble((f" failures {how}", "bold"), f"  {sentence(view)}")
         head.right = Text(f"{format.one_line(view.database)} ")
@@ -187,18 +187,18 @@ class FailuresScreen(ArcScreen):
         return bool(self.view.rows) if action in {"list", "pane", "try"} else True
 
     def action_split(self, by: int) -> None:
-        at = SPLITS.index(self._asked.by)
-        self._count(structs.replace(self._asked, by=SPLITS[(at + by) % len(SPLITS)]))
+        at = SPLITS.index(self._request.by)
+        self._count(structs.replace(self._request, by=SPLITS[(at + by) % len(SPLITS)]))
 
     def action_every(self) -> None:
-        self._count(structs.replace(self._asked, every=not self._asked.every))
+        self._count(structs.replace(self._request, every=not self._request.every))
 
     def action_held_out(self) -> None:
-        shown = not self._asked.with_held_out
-        self._count(structs.replace(self._asked, with_held_out=shown))
+        shown = not self._request.with_held_out
+        self._count(structs.replace(self._request, with_held_out=shown))
 
-    def _count(self, asked: Asked) -> None:
-        self._asked = asked
+    def _count(self, request: FailuresRequest) -> None:
+        self._request = request
         self.load()
 
     def action_refresh(self) -> None:
@@ -209,12 +209,12 @@ class FailuresScreen(ArcScreen):
         self.toggle_class("-toggled")
 
     def action_list(self) -> None:
-        self._ask_for(self.RunsWanted)
+        self._ask_for(self.RunsRequested)
 
     def action_try(self) -> None:
-        self._ask_for(self.TryWanted)
+        self._ask_for(self.EditTestRequested)
 
-    def _ask_for(self, wanted: type[RunsWanted | TryWanted]) -> None:
+    def _ask_for(self, wanted: type[RunsRequested | EditTestRequested]) -> None:
         """Ask for something to be done with the runs behind the bar."""
         bar = self.bars.bar
         if bar is not None:

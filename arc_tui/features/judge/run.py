@@ -151,11 +151,11 @@ class _Meter:
         self._hits, self._asks, self._usd = model.hits, model.asks, model.usd
 
     @property
-    def kept(self) -> int:
+    def cached(self) -> int:
         return self.model.hits - self._hits
 
     @property
-    def asked(self) -> int:
+    def calls(self) -> int:
         return self.model.asks - self._asks
 
     @property
@@ -220,8 +220,8 @@ class _Work:
             scored=sum(row.value is not None for row in rows),
             refused=sum(len(each.refused) for each in self._answers()),
             missing=sum(each.missing for each in self._answers()),
-            asked=meter.asked if meter else 0,
-            kept=meter.kept if meter else 0,
+            asked=meter.calls if meter else 0,
+            kept=meter.cached if meter else 0,
             spent_usd=meter.usd if meter else 0.0,
             spent_complete=meter.model.usd_complete if meter else True,
         )

@@ -148,7 +148,9 @@ async def _listen(path: Path, port: int, received: _ReceivedTraces) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError):  # where loops know no signals, ctrl-c ends it at once
             loop.add_signal_handler(each, stop.set)
-    await listening.listen(path, port=port, ready=received.say_ready, tell=received.say, stop=stop)
+    await listening.listen(
+        path, port=port, ready=received.say_ready, report=received.say, stop=stop
+    )
 
 
 class _ReceivedTraces:

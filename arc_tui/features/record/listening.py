@@ -50,16 +50,16 @@ from replay.store.handle import now_ns
 from replay.store.trouble import StoreBusy
 
 Take = Callable[[list[Record]], Awaitable[bool]]
-Tell = Callable[[Written], None]
+Report = Callable[[Written], None]
 
 
 async def listen(
-    path: Path, *, port: int, ready: Callable[[int], None], tell: Tell, stop: asyncio.Event
+    path: Path, *, port: int, ready: Callable[[int], None], report: Report, stop: asyncio.Event
 ) -> None:
     """Receive on loopback until `stop`, then write what is left.
 
-    Port 0 is any that is free; `ready` is told which. `tell` hears of every write. Raises ArcError
-    where the port is taken.
+    Port 0 is any that is free; `ready` is given the port. `report` is called
+    after every write. Raises ArcError where the port is taken.
     """
     traces, commits = Traces(), Commits()
 
@@ -73,7 +73,7 @@ async def listen(
             found = [*traces.over(now_s), *traces.arrived()]
             with suppress(StoreBusy), commits.committing():
                 try:
-                    await write(found, tell)
+                    await write(found, report)
                 except StoreBusy:  # another process writes: who sent it is told to send it again
                     traces.take_back(found, now_s)
                     raise
@@ -87,28 +87,28 @@ async def listen(
                 took_s = time.monotonic() - began_s
                 await first_of(stop, seconds=max(took_s, LEAST_PAUSE_S))
             await commit(time.monotonic())  # for who still waits for an answer
-        await write(traces.all_over(), tell)
+        await write(traces.all_over(), report)
 
 
-Write = Callable[[list[LiveSnapshot], Tell], "asyncio.Future[None]"]
+Write = Callable[[list[LiveSnapshot], Report], "asyncio.Future[None]"]
 
 
 @asynccontextmanager
 async def _writer(path: Path) -> AsyncIterator[Write]:
     """Write in a thread of its own: a store never crosses threads, and the server goes on."""
     loop = asyncio.get_running_loop()
-    with ThreadPoolExecutor(1, thread_name_prefix="arc-desk") as thread:
+    with ThreadPoolExecutor(1, thread_name_prefix="arc-writer") as thread:
         writer = await loop.run_in_executor(thread, LiveWriter, path)
 
-        def work(found: list[LiveSnapshot], tell: Tell) -> None:
+        def work(found: list[LiveSnapshot], report: Report) -> None:
             for snapshot in found:
                 written = writer.write(snapshot)
                 if written is not None:
-                    loop.call_soon_threadsafe(tell, written)
+                    loop.call_soon_threadsafe(report, written)
             writer.keep_live(now_ns())
 
         try:
-            yield lambda found, tell: loop.run_in_executor(thread, work, found, tell)
+            yield lambda found, report: loop.run_in_executor(thread, work, found, report)
         finally:
             await loop.run_in_executor(thread, writer.close)
 

@@ -89,7 +89,7 @@ async def record(
         heard.append(each)
         return commits.awaited()
 
-    with ThreadPoolExecutor(1, thread_name_prefix="arc-desk") as thread:
+    with ThreadPoolExecutor(1, thread_name_prefix="arc-writer") as thread:
         scribe = _Scribe(thread, about, apart=apart)
         await scribe.open(path)
         try:
@@ -156,8 +156,8 @@ def _signals_for(child: asyncio.subprocess.Process) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def hand_on(number: signal.Signals) -> None:
-        told = number == signal.SIGINT and _has_terminal()
-        if not told and child.returncode is None:
+        sent_by_terminal = number == signal.SIGINT and _has_terminal()
+        if not sent_by_terminal and child.returncode is None:
             child.send_signal(number)
 
     with suppress(NotImplementedError):  # where loops know no signals, ctrl-c ends us too

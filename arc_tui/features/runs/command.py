@@ -17,9 +17,9 @@ from arc_tui.cli import (
     json_option,
     open_judged,
     open_store,
+    print_held_out,
     print_json,
     print_table,
-    say_apart,
 )
 from arc_tui.ui import format
 from arc_tui.views.columns import BY_ID, IDENTITY, PRINTED, json_of, mark
@@ -50,7 +50,7 @@ def ls(
         found = run_rows(store, words, every=every)
         tasks = hidden(store)
     visible, held = parted(found, tasks)
-    say_apart(HeldOutNote(tasks=tasks, runs=len(held), shown=with_held_out))
+    print_held_out(HeldOutNote(tasks=tasks, runs=len(held), shown=with_held_out))
     rows = found if with_held_out else visible
     if as_json:
         print_json([json_of(row) for row in rows])

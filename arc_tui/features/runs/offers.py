@@ -68,23 +68,23 @@ class Offer(Struct, frozen=True, kw_only=True):
 
 
 class _File(NamedTuple):
-    """A file that may hold traces. `of` is the folder whose sessions are wanted, and `told`
-    whether a session has to say that it is of it."""
+    """A file that may hold traces. `of` is the folder whose sessions are wanted;
+    where a session `must_name_folder`, one that names none is not of it."""
 
     changed_ns: int
     path: Path
     bytes: int
     of: Path | None = None
-    told: bool = False
+    must_name_folder: bool = False
 
 
 def look(folder: Path) -> Iterator[Offer]:
     """What can be opened of a folder (absolute), newest first, each when it is asked for."""
     places = (
         _newest(_claude_code(folder), of=folder),
-        _newest(_codex(), of=folder, told=True),
-        _newest(_gemini_cli(), of=folder, told=True),
-        _newest(_opencode(), of=folder, told=True),
+        _newest(_codex(), of=folder, must_name_folder=True),
+        _newest(_gemini_cli(), of=folder, must_name_folder=True),
+        _newest(_opencode(), of=folder, must_name_folder=True),
         _newest(_own(folder)),
     )
     for file in merge(*places, key=lambda file: -file.changed_ns):
@@ -93,7 +93,9 @@ def look(folder: Path) -> Iterator[Offer]:
             yield offer
 
 
-def _newest(paths: Iterable[Path], *, of: Path | None = None, told: bool = False) -> list[_File]:
+def _newest(
+    paths: Iterable[Path], *, of: Path | None = None, must_name_folder: bool = False
+) -> list[_File]:
     found = []
     for path in paths:
         try:
@@ -101,7 +103,7 @@ def _newest(paths: Iterable[Path], *, of: Path | None = None, told: bool = False
         except OSError:
             continue
         if S_ISREG(state.st_mode):
-            found.append(_File(state.st_mtime_ns, path, state.st_size, of, told))
+            found.append(_File(state.st_mtime_ns, path, state.st_size, of, must_name_folder))
     return sorted(found, reverse=True)[:_LOOKED_AT]
 
 
@@ -112,10 +114,14 @@ def _offer(file: _File) -> Offer | None:
         claimed = formats.sniff(source)
         if claimed is None or formats.part_of(file.path) is not None:
             return None
-        if file.of is not None and not _is_of(source, claimed.NAME, file.of, told=file.told):
+        if file.of is not None and not _is_of(
+            source, claimed.NAME, file.of, must_name_folder=file.must_name_folder
+        ):
             return None
         title = None  # a database of all folders may begin with a session of another one
-        if file.bytes <= _READ_BYTES and not (file.told and tables(source.head) is not None):
+        if file.bytes <= _READ_BYTES and not (
+            file.must_name_folder and tables(source.head) is not None
+        ):
             first = next(formats.load(source, Tally(), format=claimed), None)
             if first is None:
                 return None
@@ -131,9 +137,9 @@ def _offer(file: _File) -> Offer | None:
     )
 
 
-def _is_of(source: Source, format: str, folder: Path, *, told: bool) -> bool:
-    """Did this session (of a database: any of them) begin in the folder? Unless that has to be
-    `told`, silence says yes."""
+def _is_of(source: Source, format: str, folder: Path, *, must_name_folder: bool) -> bool:
+    """Did this session (of a database: any of them) begin in the folder? Unless it
+    `must_name_folder`, silence says yes."""
     head, ways = source.head, {folder, folder.resolve()}
     if format == opencode.NAME and tables(head) is not None:
         with opened(source, Tally()) as database:
@@ -143,7 +149,7 @@ def _is_of(source: Source, format: str, folder: Path, *, told: bool) -> bool:
         return project[1].decode() in {sha256(os.fsencode(way)).hexdigest() for way in ways}
     found = (_DIRECTORY if format == opencode.NAME else _CWD).search(head.data)
     if found is None:
-        return not told
+        return not must_name_folder
     quoted, plain = found.groups()
     said = decode(quoted, head.name, "cwd") if quoted else plain.decode("utf-8", "replace")
     return Path(str(said)) in ways

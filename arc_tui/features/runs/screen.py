@@ -133,20 +133,20 @@ class RunsScreen(Watching, Queueing):
             super().__init__()
             self.offers = offers
 
-    class DemoWanted(Message):
+    class DemoRequested(Message):
         """The bundled runs are asked for; they have a database of their own."""
 
-    class CompareWanted(Message):
+    class CompareRequested(Message):
         """The run is to be laid beside another."""
 
         def __init__(self, trace: str) -> None:
             super().__init__()
             self.trace = trace
 
-    class FailuresWanted(Message):
+    class FailuresRequested(Message):
         """The screen of failures is asked for."""
 
-    class CalibrationWanted(Message):
+    class CalibrationRequested(Message):
         """The screen of calibration is asked for."""
 
     def __init__(
@@ -365,7 +365,7 @@ class RunsScreen(Watching, Queueing):
 
     def action_compare(self) -> None:
         if self.table.at:
-            self.post_message(self.CompareWanted(self.table.at))
+            self.post_message(self.CompareRequested(self.table.at))
         else:
             shown = f"{self.key_of('runs.back')} shows all runs"
             self.say(f"no run here to compare; {shown}, {self.key_of('runs.here')} opens others")
@@ -381,7 +381,7 @@ class RunsScreen(Watching, Queueing):
 
     def _open_answer(self, answer: str | None) -> None:
         if answer == DEMO:
-            self.post_message(self.DemoWanted())
+            self.post_message(self.DemoRequested())
         elif answer is not None:
             self.import_path(Path(answer).expanduser())
 
@@ -393,10 +393,10 @@ class RunsScreen(Watching, Queueing):
         self.toggle_class("-toggled")
 
     def action_failures(self) -> None:
-        self.post_message(self.FailuresWanted())
+        self.post_message(self.FailuresRequested())
 
     def action_calibration(self) -> None:
-        self.post_message(self.CalibrationWanted())
+        self.post_message(self.CalibrationRequested())
 
     def show_only(self, kind: str, traces: Collection[str]) -> None:
         """List just these runs, which `kind` names; escape shows all again.

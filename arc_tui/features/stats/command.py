@@ -39,7 +39,14 @@ from arc_tui.features.stats.text import (
     shape_table,
     trend_cells,
 )
-from arc_tui.features.stats.view import Ask, CallTimes, Group, StatsView, Trend, build_stats
+from arc_tui.features.stats.view import (
+    CallTimes,
+    Group,
+    StatsRequest,
+    StatsView,
+    Trend,
+    build_stats,
+)
 from arc_tui.ui import format
 from arc_tui.views.runs import run_rows
 from replay.compare.rules import rules_from
@@ -127,7 +134,7 @@ def stats(
     """
     if hold_out and release:
         raise click.UsageError("--hold-out begins it, --release ends it: give one")
-    ask = Ask(
+    request = StatsRequest(
         query=" ".join(query),
         by=by,
         edges=buckets,
@@ -142,30 +149,30 @@ def stats(
     )
     with open_judged(db) as store:
         if hold_out or release:
-            return _hold(store, ask, release=release, as_json=as_json)
-        view = build_stats(store, ask)
+            return _hold(store, request, release=release, as_json=as_json)
+        view = build_stats(store, request)
     if as_json:
-        print_json(_plain(view, ask))
+        print_json(_plain(view, request))
     elif view.groups:
-        print_stats(console(), view, grouped=bool(ask.by))
+        print_stats(console(), view, grouped=bool(request.by))
     else:
-        click.echo(_nothing(view, ask), err=True)
+        click.echo(_nothing(view, request), err=True)
     return 0 if view.groups else 1
 
 
-def _nothing(view: StatsView, ask: Ask) -> str:
+def _nothing(view: StatsView, request: StatsRequest) -> str:
     if view.hidden is not None:
         return "all of these runs are of held-out tasks; --with-held-out counts them"
-    return f"no run matches {ask.query!r}" if ask.query else "no runs yet"
+    return f"no run matches {request.query!r}" if request.query else "no runs yet"
 
 
-def _hold(store: Store, ask: Ask, *, release: bool, as_json: bool) -> int:
+def _hold(store: Store, request: StatsRequest, *, release: bool, as_json: bool) -> int:
     """Choose the tasks to hold out, or hold out none, and say which."""
     if release:
         holding.release(store)
         click.echo("no task is held out any more", err=True)
         return 0
-    rows = run_rows(store, ask.query)
+    rows = run_rows(store, request.query)
     found = hold(store, rows)
     if as_json:
         print_json(found)
@@ -190,7 +197,7 @@ def _hold(store: Store, ask: Ask, *, release: bool, as_json: bool) -> int:
     return 0
 
 
-def _plain(view: StatsView, ask: Ask) -> object:
+def _plain(view: StatsView, request: StatsRequest) -> object:
     """The figures as they were asked for: of all runs, a list of groups, or with what is beside."""
     groups = [
         ({"group": each.group} if each.group else {})
@@ -198,7 +205,7 @@ def _plain(view: StatsView, ask: Ask) -> object:
         | {"latencies": each.latencies}
         for each in view.groups
     ]
-    figures: object = groups if ask.by else groups[0] if groups else {}
+    figures: object = groups if request.by else groups[0] if groups else {}
     if view.hidden is None and view.trend is None:
         return figures
     return {"figures": figures, "held_out_tasks": view.hidden, "trend": view.trend}
@@ -215,12 +222,14 @@ def print_stats(out: Console, view: StatsView, *, grouped: bool) -> None:
     if view.hidden is not None:
         given = view.hidden
         said = f"{format.count(given.tasks, 'held-out task')} ({format.count(given.runs, 'run')})"
-        told = (
+        counting = (
             "counted like all others"
             if given.shown
             else "hidden but for the gap (--with-held-out shows)"
         )
-        out.print(Text(f"{said} {told}; held out since {given.since}", "yellow"), soft_wrap=True)
+        out.print(
+            Text(f"{said} {counting}; held out since {given.since}", "yellow"), soft_wrap=True
+        )
 
 
 def _print_trend(out: Console, trend: Trend) -> None:

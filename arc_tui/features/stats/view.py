@@ -69,7 +69,7 @@ class StatsView(Struct, frozen=True, eq=False, kw_only=True):
     trend: Trend | None
 
 
-class Ask(Struct, frozen=True, kw_only=True):
+class StatsRequest(Struct, frozen=True, kw_only=True):
     """What `arc stats` was asked: which runs, in which groups, measured how.
 
     `held_out` and `production` are queries too, None where not given; `every` counts the tasks
@@ -90,31 +90,31 @@ class Ask(Struct, frozen=True, kw_only=True):
     goals_name: str = ""
 
 
-def build_stats(store: Store, ask: Ask) -> StatsView:
+def build_stats(store: Store, request: StatsRequest) -> StatsView:
     """A group for each value of the columns of `by` (one for none); none where no run matches.
 
     Raises NotFound where an injection names a run that is needed and not there.
     """
-    production = () if ask.production is None else run_rows(store, ask.production)
+    production = () if request.production is None else run_rows(store, request.production)
     compared = _traces(production)
-    asked = tuple(row for row in run_rows(store, ask.query) if row.trace not in compared)
+    asked = tuple(row for row in run_rows(store, request.query) if row.trace not in compared)
     holding = holding_of.held(store)
     visible, apart = holding_of.parted(asked, holding.tasks)
-    split = _split(store, ask, apart)
-    shown = asked if ask.every else visible
-    known = _Known(store, ask, shown, () if ask.every else apart, production, split)
-    by_group = stats.grouped(shown, ask.by)
+    split = _split(store, request, apart)
+    shown = asked if request.every else visible
+    known = _Known(store, request, shown, () if request.every else apart, production, split)
+    by_group = stats.grouped(shown, request.by)
     return StatsView(
         groups=tuple(known.group(key, own) for key, own in by_group.items()),
-        hidden=_hidden(apart, holding, shown=ask.every),
-        trend=None if ask.since is None else known.trend(ask.since),
+        hidden=_hidden(apart, holding, shown=request.every),
+        trend=None if request.since is None else known.trend(request.since),
     )
 
 
-def _split(store: Store, ask: Ask, apart: Sequence[RunRow]) -> Held | None:
+def _split(store: Store, request: StatsRequest, apart: Sequence[RunRow]) -> Held | None:
     """Whose the held-out tasks are: a query's, those that are kept, or nobody's."""
-    if ask.held_out is not None:
-        return Held("yours", _traces(run_rows(store, ask.held_out)))
+    if request.held_out is not None:
+        return Held("yours", _traces(run_rows(store, request.held_out)))
     return Held("kept", _traces(apart)) if apart else None
 
 
@@ -131,41 +131,41 @@ class _Known:
     def __init__(
         self,
         store: Store,
-        ask: Ask,
+        request: StatsRequest,
         rows: Sequence[RunRow],
         apart: Sequence[RunRow],
         production: Sequence[RunRow],
         split: Held | None,
     ) -> None:
         self._store = store
-        self._ask = ask
+        self._request = request
         self._rows = rows
         self._split = split
         self._runs = stats.runs_of(store, rows)
         self._apart = stats.runs_of(store, apart)
-        self._apart_by_group = stats.grouped(apart, ask.by)
+        self._apart_by_group = stats.grouped(apart, request.by)
         self._production = stats.runs_of(store, production)
-        self._recovery = stats.recovered(store, ask.injections) if ask.injections else None
+        self._recovery = stats.recovered(store, request.injections) if request.injections else None
         traces = _traces(rows)
         self._injected = [each for each in recovery.kept(store) if each.trace in traces]
         self._varied = [each for each in result.kept(store) if each.trace in traces]
         self._signs = proxies.read_signs(store, rows)
         self._goal_runs: Sequence[GoalRun] = ()
-        if ask.goals is not None:
-            seen = first_seen(store, ask.goals, ask.goals_name)
-            self._goal_runs = goal_runs(store, rows, ask.goals, seen)
+        if request.goals is not None:
+            seen = first_seen(store, request.goals, request.goals_name)
+            self._goal_runs = goal_runs(store, rows, request.goals, seen)
 
     def group(self, key: tuple[str | None, ...], own: frozenset[str]) -> Group:
-        ask = self._ask
+        request = self._request
         apart = self._apart_by_group.get(key, frozenset())
         signs = [self._signs[trace] for trace in sorted(own) if trace in self._signs]
-        version = ask.goals.version if ask.goals is not None else ""
+        version = request.goals.version if request.goals is not None else ""
         return Group(
-            group=dict(zip(ask.by, key, strict=True)),
+            group=dict(zip(request.by, key, strict=True)),
             figures=figures(
                 [run for run in self._runs if run.trace in own],
-                edges=ask.edges,
-                rules=ask.rules,
+                edges=request.edges,
+                rules=request.rules,
                 held_out=self._split,
                 apart=[run for run in self._apart if run.trace in apart],
                 production=self._production,

@@ -20,7 +20,7 @@ from arc_tui.features.trace.tag_picker import QueueLine
 from arc_tui.features.trace.tagging import Tagging
 from arc_tui.navigation import Queueing
 from arc_tui.places import author
-from arc_tui.views.queue import Compared, Deed, Visit, build_compared
+from arc_tui.views.queue import Compared, HumanMark, Visit, build_compared
 from arc_tui.views.trace import EMPTY_TRACE, TraceView, blinded
 from replay.store.handle import Store
 
@@ -128,21 +128,21 @@ class Walking(Queueing, Tagging):
         self.post_message(self.Entered(visit) if self.visit is None else self.Moved(visit))
 
     @override
-    def give(self, deed: Deed, change: Callable[[Store], object]) -> None:
+    def give(self, mark: HumanMark, change: Callable[[Store], object]) -> None:
         """A word on a run of the queue goes on to the next; a blind one shows what others say."""
-        super().give(deed, change)
+        super().give(mark, change)
         if self.hidden:
             self._then = self._reveal
         elif self.visit is not None and not self.visit.blind:
             self._then = self.action_skip
 
     @override
-    def take_back(self, deed: Deed) -> None:
+    def take_back(self, mark: HumanMark) -> None:
         """A word on a run that is behind leads back to it."""
-        super().take_back(deed)
+        super().take_back(mark)
         visit = self.visit
-        if visit is not None and deed.trace != visit.here.trace:
-            back = structs.replace(visit, said=tuple(self._given)).at(visit.place_of(deed))
+        if visit is not None and mark.trace != visit.here.trace:
+            back = structs.replace(visit, said=tuple(self._given)).at(visit.place_of(mark))
             self._then = partial(self.post_message, self.Moved(back))
 
     def on_tagging_tagged(self, event: Tagging.Tagged) -> None:

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from arc_tui.places import author
 from arc_tui.ui.screen import ArcScreen
-from arc_tui.views.queue import Deed, deed_words
+from arc_tui.views.queue import HumanMark, mark_text
 from arc_tui.views.trace import TraceView, build_tags
 from replay.errors import StoreUnusable
 from replay.store.handle import Store
@@ -59,7 +59,7 @@ class Tagging(ArcScreen):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._given: list[Deed] = []
+        self._given: list[HumanMark] = []
         self._last: Choice | None = None
         self._changes: deque[tuple[Callable[[Store], object], str]] = deque()
         self._writing = Lock()
@@ -148,18 +148,18 @@ class Tagging(ArcScreen):
         self._last = choice
         self.give(tag, lambda store: put_tag(store, tag))
 
-    def give(self, deed: Deed, change: Callable[[Store], object]) -> None:
+    def give(self, mark: HumanMark, change: Callable[[Store], object]) -> None:
         """Keep a word on the run."""
-        self._given.append(deed)
-        self._write(change, f"{deed_words(deed)}; {self.key_of('trace.undo') or 'u'} takes it back")
+        self._given.append(mark)
+        self._write(change, f"{mark_text(mark)}; {self.key_of('trace.undo') or 'u'} takes it back")
 
-    def take_back(self, deed: Deed) -> None:
+    def take_back(self, mark: HumanMark) -> None:
         """Forget a word on the run."""
-        words = f"{deed_words(deed)}: taken back"
-        if isinstance(deed, Tag):
-            self._write(lambda store: remove_tag(store, deed), words)
+        words = f"{mark_text(mark)}: taken back"
+        if isinstance(mark, Tag):
+            self._write(lambda store: remove_tag(store, mark), words)
         else:
-            self._write(lambda store: unmark_clean(store, deed), words)
+            self._write(lambda store: unmark_clean(store, mark), words)
 
     def _write(self, change: Callable[[Store], object], words: str) -> None:
         """Make a change, and say so once it is kept: what was said outlives the app."""
