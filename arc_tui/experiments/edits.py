@@ -8,7 +8,6 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from arc_tui.experiments.locked_view import ReplayRow
-from arc_tui.features.replay.run import break_and_notice
 from arc_tui.ui import format
 from replay import messages
 from replay.action import action
@@ -33,6 +32,7 @@ from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_row
 from replay.trace import NO_SYSTEM, NO_TOOLS, Request, Step, ToolCall, Trace
+from taxonomy.query.failures import break_and_notice
 
 
 class Draft(Struct, frozen=True, eq=False, kw_only=True):

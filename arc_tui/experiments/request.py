@@ -9,7 +9,7 @@ import re
 from msgspec import Struct
 
 from arc_tui.features.bisect.versions import BadVersions
-from arc_tui.features.replay.run import Wanted, break_and_notice
+from arc_tui.features.replay.run import Wanted
 from arc_tui.ui import format
 from replay.bisection.rollouts import Ending, Reaches
 from replay.budget import Budget, Limits
@@ -34,6 +34,7 @@ from taxonomy.expectations import (
     judge_needed,
 )
 from taxonomy.judgements.diagnoses import diagnosis
+from taxonomy.query.failures import break_and_notice
 
 
 class Wish(Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from msgspec import Struct
 from replay.store.handle import Store
 from replay.store.rows import rows
 from taxonomy.classes import Attribution, FailureClass, Shape
+from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.tags import TagRow
 from taxonomy.query.filter import ALL, Filter, among, without_tasks
 
@@ -104,6 +105,25 @@ def tags_of(store: Store, recording: str) -> list[TagRow]:
         return []
     # Of the view SQLite reads one run alone only where that stands in the question as it is.
     return tag_rows(store, "trace = ? AND recording = ? AND accepted", (found[0], recording))
+
+
+def break_and_notice(store: Store, key: str) -> tuple[int | None, str | None]:
+    """The step where a trace broke, as far as is known, and what speaks against a prompt edit.
+
+    A person's tag says more than the first candidate of the rules.
+    """
+    said = diagnosis(store, key)
+    tagged = tags_of(store, key)
+    candidate = said.candidates[0].step if said and said.candidates else None
+    at = min(tag.step for tag in tagged) if tagged else candidate
+    harness = [f for f in (said.findings if said else ()) if f.fault is Attribution.HARNESS]
+    notice = (
+        f"The failure is the harness's, not the prompt's ({harness[0].why}): no prompt edit can"
+        " answer it"
+        if harness
+        else None
+    )
+    return at, notice
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,6 @@ from msgspec import Struct
 from arc_tui.features.bisect.run import kept_bisects
 from arc_tui.features.bisect.versions import BadVersions, Source, of_files, of_git, recorded_prompt
 from arc_tui.features.bisect.view import BisectView
-from arc_tui.features.replay.run import break_and_notice
 from arc_tui.places import fixtures
 from arc_tui.ui import format
 from replay import messages
@@ -34,6 +33,7 @@ from replay.trace import Trace
 from taxonomy.detectors import detector_at
 from taxonomy.expectations import GoldEnding, NothingExpected
 from taxonomy.judgements.diagnoses import diagnosis
+from taxonomy.query.failures import break_and_notice
 
 LAST = 3
 """The newest prompts that are offered by themselves: one change is likelier among few."""

@@ -14,7 +14,6 @@ from arc_tui.experiments import request
 from arc_tui.experiments.models import Everyone
 from arc_tui.features.bisect.versions import BadVersions, Source, merged
 from arc_tui.features.bisect.view import BisectView, Kind, Label, text_diff
-from arc_tui.features.replay.run import break_and_notice
 from replay import kept
 from replay.bisection import expected_samples
 from replay.bisection.course import bisect, bisect_hunks, spelled
@@ -37,6 +36,7 @@ from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Json, Trace
 from taxonomy.expectations import JudgeDetector
+from taxonomy.query.failures import break_and_notice
 
 KEPT = "bisect/"
 """Before the names under which results are remembered."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from msgspec import Struct, field, structs
 
 from arc_tui.features.free.view import FreeView, Spent, free_view
-from arc_tui.features.replay.run import BETWEEN_VIEWS_S, break_and_notice
+from arc_tui.features.replay.run import BETWEEN_VIEWS_S
 from replay import kept as replays
 from replay import kept as stubs
 from replay.budget import Budget, Limits
@@ -29,6 +29,7 @@ from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_row
 from replay.trace import Effect, Trace
+from taxonomy.query.failures import break_and_notice
 
 
 class FreeWanted(Struct, frozen=True, kw_only=True):

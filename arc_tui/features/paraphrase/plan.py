@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from arc_tui.features.replay.run import break_and_notice
 from replay.budget import Budget, Limits
 from replay.edit.changes import Edit, SetMessage
 from replay.errors import ModelRefused, no_step
@@ -26,6 +25,7 @@ from taxonomy.paraphrase_test import model_calls as costs
 from taxonomy.paraphrase_test import paraphrases as framed
 from taxonomy.paraphrase_test.model_calls import steps_to_ask
 from taxonomy.paraphrase_test.paraphrases import Paraphrase, Paraphrases, request_of, tried
+from taxonomy.query.failures import break_and_notice
 
 RUBRIC = RUBRICS["step"]
 """What a judge is asked of an answer."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from arc_tui.features.probes.plan import Wanted
 from arc_tui.features.probes.run import offered
-from arc_tui.features.replay.run import break_and_notice
 from arc_tui.views.probe_offers import WhyProbes
 from replay.store.handle import Store
 from taxonomy.probes import result
 from taxonomy.probes.result import LogLine
+from taxonomy.query.failures import break_and_notice
 
 
 def build_why_probes(store: Store, trace: str, step: int) -> WhyProbes:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from arc_tui.features.replay.run import break_and_notice
 from replay.budget import Budget, Limits
 from replay.errors import ModelRefused, NotFound, no_step
 from replay.locked.estimate import Estimate, estimate, total_estimate
@@ -23,7 +22,7 @@ from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.probes import presets
 from taxonomy.probes.presets import Given, Preset, Unfit, cut_of, preset
 from taxonomy.probes.symptoms import BY_NAME, Noted, ProbeEntry, symptoms
-from taxonomy.query.failures import tags_of
+from taxonomy.query.failures import break_and_notice, tags_of
 
 SAMPLES = 8
 """Of each arm at the step that decides: enough for a failure that is mostly there, or gone."""

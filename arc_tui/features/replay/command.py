@@ -46,7 +46,7 @@ from arc_tui.features.replay.expect_command import (
     there,
 )
 from arc_tui.features.replay.expectation import Question
-from arc_tui.features.replay.run import Wanted, break_and_notice, estimated, replaying
+from arc_tui.features.replay.run import Wanted, estimated, replaying
 from arc_tui.ui import format
 from replay import kept
 from replay.bisection.share import HALF
@@ -62,6 +62,7 @@ from replay.plan import cannot_replay
 from replay.store import edits
 from replay.store.handle import Store
 from replay.store.rows import trace_row
+from taxonomy.query.failures import break_and_notice
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

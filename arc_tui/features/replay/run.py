@@ -26,10 +26,9 @@ from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_row
 from replay.trace import Trace
-from taxonomy.classes import Attribution
 from taxonomy.detectors import detector_at
 from taxonomy.judgements.diagnoses import diagnosis
-from taxonomy.query.failures import tags_of
+from taxonomy.query.failures import break_and_notice
 
 BETWEEN_VIEWS_S = 0.1
 """A view costs a look at every step: answers that are all there come faster than anyone reads."""
@@ -185,22 +184,3 @@ class _Work:
             unanswered=sum(each.declined is not None for each in results),
             ended=next((each.ended for each in results if each.ended is not None), None),
         )
-
-
-def break_and_notice(store: Store, key: str) -> tuple[int | None, str | None]:
-    """The step where a trace broke, as far as is known, and what speaks against a prompt edit.
-
-    A person's tag says more than the first candidate of the rules.
-    """
-    said = diagnosis(store, key)
-    tagged = tags_of(store, key)
-    candidate = said.candidates[0].step if said and said.candidates else None
-    at = min(tag.step for tag in tagged) if tagged else candidate
-    harness = [f for f in (said.findings if said else ()) if f.fault is Attribution.HARNESS]
-    notice = (
-        f"The failure is the harness's, not the prompt's ({harness[0].why}): no prompt edit can"
-        " answer it"
-        if harness
-        else None
-    )
-    return at, notice
