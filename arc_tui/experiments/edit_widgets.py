@@ -18,8 +18,16 @@ from textual.reactive import reactive
 from textual.widgets import Static, TextArea
 from textual.widgets.text_area import Document, EditHistory, Selection
 
-from arc_tui.experiments.edits import EMPTY, Draft, Target, also_words, diff_of, edit_of
-from arc_tui.features.replay.pages import diff_page, trouble_page
+from arc_tui.experiments.edits import (
+    EMPTY,
+    Draft,
+    Target,
+    also_words,
+    diff_of,
+    diff_page,
+    edit_of,
+    trouble_page,
+)
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
 from arc_tui.ui.list import RowList

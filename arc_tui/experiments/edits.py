@@ -9,6 +9,8 @@ from msgspec import Struct, structs
 
 from arc_tui.experiments.locked_view import ReplayRow
 from arc_tui.ui import format
+from arc_tui.ui.diff import DiffLine, diff_lines
+from arc_tui.ui.document import Block, Document
 from replay import messages
 from replay.action import action
 from replay.edit.changes import (
@@ -26,7 +28,7 @@ from replay.edit.changes import (
 )
 from replay.edit.diff import diff_trace
 from replay.edit.editor import Editor
-from replay.errors import BadEdit
+from replay.errors import ArcError, BadEdit
 from replay.models.choose import default_name
 from replay.store import edits, read
 from replay.store.handle import Store
@@ -339,3 +341,31 @@ def _text_in(request: Request, target: Target) -> str:
         case _:
             assert request.context is not None
             return messages.text(request.context.messages()[int(target.name)])
+
+
+_STYLES = {"new": "good", "gone": "error", "place": "role", "same": "quiet"}
+
+
+def diff_page(lines: Sequence[str]) -> Document:
+    """A unified diff, each line as long as it is; or that there is none."""
+    if not lines:
+        return (Block(text="nothing is changed: control alone is asked", style="quiet"),)
+    made = diff_lines([format.plain(line) for line in lines])
+    return tuple(map(_diff_line, (line for line in made if not is_second_name(line))))
+
+
+def is_second_name(line: DiffLine) -> bool:
+    """Is it the name of the changed text, below that of the one it was made from?"""
+    return line.kind == "name" and line.text.startswith("+")
+
+
+def _diff_line(line: DiffLine) -> Block:
+    if line.kind == "name":
+        return Block(text=format.one_line(line.text[4:]), style="head")
+    return Block(text=line.text, style=_STYLES[line.kind], strong=line.words)
+
+
+def trouble_page(error: ArcError) -> Document:
+    """Why there is no diff, and what to do."""
+    said = Block(text=format.plain(error.message), style="error")
+    return (said, Block(text=format.plain(error.hint), style="quiet")) if error.hint else (said,)

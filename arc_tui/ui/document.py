@@ -222,6 +222,22 @@ def row_text(row: Row) -> str:
     return text[row.start : row.end]
 
 
+def document_text(document: Document) -> str:
+    """A page as plain text, nothing of it folded away."""
+    return "".join(f"{line.rstrip()}\n" for line in _text_lines(document))
+
+
+def _text_lines(document: Sequence[Item]) -> Iterator[str]:
+    for item in document:
+        if isinstance(item, Fold):
+            yield from _text_lines(item.inside())
+            continue
+        label = f"{item.label}: " if item.label else ""
+        aside = f"   {item.aside}" if item.aside else ""
+        for line in f"{label}{item.text}{aside}".split("\n"):
+            yield f"{item.mark}{' ' * item.indent}{line}"
+
+
 def value(text: str, *, key: str, indent: int = INDENT, style: str = "", mark: str = "") -> Block:
     """A recorded value as a block: JSON laid out and coloured, other text as it is."""
     laid = laid_out_json(text)

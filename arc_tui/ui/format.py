@@ -323,3 +323,27 @@ def steps_named(steps: Iterable[int]) -> str:
     shown = ", ".join(map(str, listed[:STEPS]))
     more = f" and {len(listed) - STEPS} more" if len(listed) > STEPS else ""
     return f"step{'' if len(listed) == 1 else 's'} {shown}{more}"
+
+
+BETWEEN = " · "
+
+
+def packed(parts: Iterable[str], width: int) -> list[str]:
+    """Parts on as few lines as they need."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and cell_len(lines[-1]) + len(BETWEEN) + cell_len(part) <= width:
+            lines[-1] += BETWEEN + part
+        else:
+            lines.append(part)
+    return lines
+
+
+DIGITS = 12
+"""Shown of a digest on a screen; commands print all of it."""
+
+
+def short_digest(digest: str) -> str:
+    """The algorithm, and the beginning of the digits."""
+    algorithm, _, digits = digest.rpartition(":")
+    return f"{algorithm}:{digits[:DIGITS]}"

@@ -96,3 +96,13 @@ def folded(said: str, width: int) -> list[str]:
 def noticed(notices: Iterable[str], width: int) -> list[str]:
     """Notices, each marked, in at most MOST lines."""
     return [line for said in notices for line in folded(f"! {said}", width)][:MOST]
+
+
+BAR = 20
+"""Cells of a bar that says how far something is."""
+
+
+def progress_bar(done: int, total: int, full: Style, left: Style, cells: int = BAR) -> Text:
+    """How much of `total` is done, in so many cells; nothing where the total is not known."""
+    reached = round(cells * done / total) if total else 0
+    return Text.assemble(("━" * reached, full), ("─" * (cells - reached), left))

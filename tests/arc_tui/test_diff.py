@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from arc_tui.features.replay.pages import diff_page
+from arc_tui.experiments.edits import diff_page
 from arc_tui.ui.diff import changed_words, diff_lines, diff_texts, word_counts
 from arc_tui.ui.document import Block
 

@@ -18,8 +18,9 @@ from arc_tui.features.free.command import free_options, free_wanted, refuse_free
 from arc_tui.features.free.run import FreeWanted, freeing, kept_run, outlook
 from arc_tui.features.free.text import UNCHECKED
 from arc_tui.features.free.view import FreeView, free_runs, got_words
-from arc_tui.features.free.widgets import document_text, row_page
+from arc_tui.features.free.widgets import row_page
 from arc_tui.features.replay.run import Wanted
+from arc_tui.ui.document import document_text
 from replay import bundle
 from replay import kept as replays
 from replay.budget import Limits

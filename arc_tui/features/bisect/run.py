@@ -8,6 +8,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from arc_tui.experiments.models import Everyone
+from arc_tui.experiments.progress import resting
 from arc_tui.features.bisect.plan import KEPT, KeptBisect, Plan, Wanted
 from arc_tui.features.bisect.text import (
     hunk_sentence,
@@ -25,7 +26,6 @@ from arc_tui.features.bisect.view import (
     text_diff,
     version_rows,
 )
-from arc_tui.features.free.text import resting
 from arc_tui.ui import format
 from replay import digests
 from replay.bisection.course import Ended, Progress, bisect, bisect_hunks

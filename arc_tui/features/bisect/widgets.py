@@ -22,16 +22,15 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
+from arc_tui.experiments.edits import diff_page
 from arc_tui.features.bisect.state import EMPTY, BisectStage
 from arc_tui.features.bisect.view import BisectView, RoundLine, VersionRow
-from arc_tui.features.replay.pages import diff_page
-from arc_tui.features.replay.widgets import BAR, packed
 from arc_tui.ui import format
 from arc_tui.ui.document import Block, Document, Item, Keyed
-from arc_tui.ui.format import fit, spread
+from arc_tui.ui.format import fit, packed, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import TALL, FewLines, Inked, folded, noticed
+from arc_tui.ui.styles import BAR, TALL, FewLines, Inked, folded, noticed, progress_bar
 from replay.budget import Limits
 
 MARK, BAD, RATE, LIKELY = 2, 6, 8, 4
@@ -235,10 +234,8 @@ class BisectFoot(Inked):
         outlook = stage.prospect.outlook if stage.prospect is not None else None
         about = max(outlook.samples if outlook is not None else 0, view.samples, 1)
         room = BAR if self._width >= FOOT_WIDE else BAR // 2
-        full = round(room * view.samples / about)
         line = Text.assemble(
-            ("━" * full, self.ink("done")),
-            ("─" * (room - full), self.ink("left")),
+            progress_bar(view.samples, about, self.ink("done"), self.ink("left"), room),
             f"  {view.samples} of about {format.count(about, 'answer')}",
             f" · {_spent(view)}{_allowed(stage.wanted.limits)}",
         )

@@ -34,14 +34,13 @@ from arc_tui.features.bisect_steps.view import (
     TrialView,
     p_words,
 )
-from arc_tui.features.replay.widgets import BAR
 from arc_tui.features.trace.pages import observations_page, response_page
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Item, Keyed, Placed
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import FewLines, Inked, folded, noticed
+from arc_tui.ui.styles import FewLines, Inked, folded, noticed, progress_bar
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView
 from replay.budget import Limits
@@ -219,11 +218,9 @@ class StepsFoot(Inked):
     def _progress(self) -> Text:
         view = self.stage.view
         done, total = sum(row.asked for row in view.rows), len(view.rows)
-        full = round(BAR * done / total) if total else 0
         allowed = _allowed(self.stage.wanted.limits)
         return Text.assemble(
-            ("━" * full, self.ink("done")),
-            ("─" * (BAR - full), self.ink("left")),
+            progress_bar(done, total, self.ink("done"), self.ink("left")),
             f"  {done} of {format.count(total, 'step')} · {spent(view)}{allowed}",
         )
 

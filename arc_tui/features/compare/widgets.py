@@ -22,10 +22,9 @@ from typing_extensions import override
 from arc_tui.features.compare.pair import Line, PairView, Part, lines, quiet
 from arc_tui.features.compare.sides import Who
 from arc_tui.features.compare.view import MARKS, NOTE, CompareRow, CompareView, facts, figures
-from arc_tui.features.replay.widgets import packed
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Item, value
-from arc_tui.ui.format import fit
+from arc_tui.ui.format import fit, packed
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import TALL, FewLines, folded
 

@@ -19,8 +19,8 @@ from textual.reactive import reactive
 from arc_tui.features.cost.rows import MoneyRows, build_money_rows
 from arc_tui.features.cost.view import Where, build_money
 from arc_tui.features.cost.widgets import MoneyFoot, MoneyHead, MoneyList, money_page
-from arc_tui.features.free.widgets import document_text
 from arc_tui.ui.dialogs import AskBox
+from arc_tui.ui.document import document_text
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import PlacedPage

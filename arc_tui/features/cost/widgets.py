@@ -13,10 +13,9 @@ from typing_extensions import override
 
 from arc_tui.features.cost.rows import Fact, MoneyRow, MoneyRows, used_count
 from arc_tui.features.cost.text import route_lines, sentence
-from arc_tui.features.replay.widgets import packed
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Item, Placed, value
-from arc_tui.ui.format import fit
+from arc_tui.ui.format import fit, packed
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import FewLines, folded
 from taxonomy.stats.routing import WhatIf

@@ -11,11 +11,11 @@ from itertools import chain
 
 from msgspec import structs
 
+from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.features.edit_test.kept import digest_of, fresh_range, keep, take_range
 from arc_tui.features.edit_test.plan import Case, Tryout, by_trace, tryout
 from arc_tui.features.edit_test.request import Wanted, Whom
 from arc_tui.features.edit_test.view import Spent, TryView, build_try
-from arc_tui.features.replay.run import BETWEEN_VIEWS_S
 from replay.detector import Detector
 from replay.errors import BadEdit, OfflineMiss, Stopped
 from replay.locked.run import Lane, replay_all

@@ -29,12 +29,11 @@ from arc_tui.features.edit_test.text import (
     whom,
 )
 from arc_tui.features.edit_test.view import TriedRun, TriedStep
-from arc_tui.features.replay.widgets import BAR
 from arc_tui.ui import format
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import TALL, FewLines, Inked, folded, noticed
+from arc_tui.ui.styles import TALL, FewLines, Inked, folded, noticed, progress_bar
 
 Row: TypeAlias = TriedRun | TriedStep
 
@@ -217,11 +216,9 @@ class TryFoot(Inked):
         if not stage.running:
             figures = " · ".join(filter(None, (whom(view), spent(view)))) if view.done else ""
             return spread(Text(figures, self.ink("figures")), Text(""), self.content_size.width)
-        full = round(BAR * view.done / view.total) if view.total else 0
         allowed = _allowed(stage)
         line = Text.assemble(
-            ("━" * full, self.ink("done")),
-            ("─" * (BAR - full), self.ink("left")),
+            progress_bar(view.done, view.total, self.ink("done"), self.ink("left")),
             f"  {view.done} of {format.count(view.total, 'step')} · {spent(view)}{allowed}",
         )
         ends = stops(self.screen, "try.stop", stopping=stage.at == "stopping")

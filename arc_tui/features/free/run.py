@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Mapping
 
 from msgspec import Struct, field, structs
 
+from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.features.free.view import FreeView, Spent, free_view
-from arc_tui.features.replay.run import BETWEEN_VIEWS_S
 from replay import kept as replays
 from replay import kept as stubs
 from replay.budget import Budget, Limits

@@ -25,15 +25,9 @@ from arc_tui.features.free.run import FreeWanted, Outlook, freeing, outlook
 from arc_tui.features.free.state import EMPTY, FreeStage, left_of, price
 from arc_tui.features.free.stub_box import StubBox
 from arc_tui.features.free.view import FreeRow, FreeView
-from arc_tui.features.free.widgets import (
-    FreeFoot,
-    FreeHead,
-    FreePath,
-    document_text,
-    row_page,
-    stop_page,
-)
+from arc_tui.features.free.widgets import FreeFoot, FreeHead, FreePath, row_page, stop_page
 from arc_tui.ui.dialogs import AskBox, Option, allowed
+from arc_tui.ui.document import document_text
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.list import RowList

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from arc_tui.experiments.progress import resting
 from arc_tui.ui import format
 from replay.compare.actions import Difference
 from replay.effects import By
@@ -144,13 +145,6 @@ def together(runs: Sequence[FreeView]) -> str:
     said += [f"{n} {words}{place}" for (words, place), n in ends.most_common()[1:]]
     guessed = resting(sum(1 for run in runs if run.guessed), len(runs))
     return f"{'; '.join(filter(None, (', '.join(said), _leaving(runs), guessed)))}."
-
-
-def resting(guessed: int, runs: int) -> str:
-    """`2 of 5 runs rest on guessed tool results`; "" for none."""
-    return (
-        f"{guessed} of {format.count(runs, 'run')} rest on guessed tool results" if guessed else ""
-    )
 
 
 def _where(run: FreeView) -> str:

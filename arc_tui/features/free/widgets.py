@@ -10,7 +10,7 @@ An answer of a free run in full, and why a run is over, as documents. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 import msgspec
@@ -35,10 +35,9 @@ from arc_tui.features.free.view import (
     did_words,
     got_words,
 )
-from arc_tui.features.replay.widgets import DIGITS, packed
 from arc_tui.ui import format
-from arc_tui.ui.document import INDENT, Block, Document, Fold, Item, Keyed, value
-from arc_tui.ui.format import fit, spread
+from arc_tui.ui.document import INDENT, Block, Document, Item, Keyed, value
+from arc_tui.ui.format import fit, packed, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import FewLines, folded, noticed
@@ -239,8 +238,7 @@ def _figures(stage: FreeStage) -> Iterator[str]:
     if view.rows:
         yield _spent(stage)
     if view.digest is not None:
-        algorithm, _, digits = view.digest.rpartition(":")
-        yield f"{algorithm}:{digits[:DIGITS]}"
+        yield format.short_digest(view.digest)
 
 
 def _spent(stage: FreeStage) -> str:
@@ -287,22 +285,6 @@ def row_page(row: FreeRow) -> Document:
 def stop_page(stage: FreeStage) -> Document:
     """Why the run is over, the nearest recorded calls, and what to do next."""
     return tuple(_stop(stage))
-
-
-def document_text(document: Document) -> str:
-    """A page as plain text, nothing of it folded away."""
-    return "".join(f"{line.rstrip()}\n" for line in _lines(document))
-
-
-def _lines(document: Sequence[Item]) -> Iterator[str]:
-    for item in document:
-        if isinstance(item, Fold):
-            yield from _lines(item.inside())
-            continue
-        label = f"{item.label}: " if item.label else ""
-        aside = f"   {item.aside}" if item.aside else ""
-        for line in f"{label}{item.text}{aside}".split("\n"):
-            yield f"{item.mark}{' ' * item.indent}{line}"
 
 
 # --- an answer

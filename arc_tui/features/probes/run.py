@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from msgspec import structs
 
 from arc_tui.experiments.locked_view import edit_diff, replay_rows
+from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.features.probes.plan import (
     Case,
     Wanted,
@@ -23,7 +24,6 @@ from arc_tui.features.probes.plan import (
     sampling_of,
     trace_of,
 )
-from arc_tui.features.replay.run import BETWEEN_VIEWS_S
 from arc_tui.views.probe_offers import ProbeOffer, ProbesView, ProbeView, in_order, offer, sentence
 from replay import kept as replays
 from replay.compare.rules import PLAIN

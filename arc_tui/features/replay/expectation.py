@@ -10,8 +10,8 @@ from msgspec import Struct, structs
 
 from arc_tui.experiments import request
 from arc_tui.experiments.models import Everyone
+from arc_tui.experiments.progress import resting
 from arc_tui.features.free.run import FreeWanted
-from arc_tui.features.free.text import resting
 from arc_tui.features.replay.run import Wanted
 from arc_tui.ui import format
 from replay import kept

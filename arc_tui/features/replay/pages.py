@@ -9,10 +9,9 @@ from msgspec import structs
 
 from arc_tui.experiments.locked_view import ArmRow, Given, ReplayRow, mark_words
 from arc_tui.ui import format
-from arc_tui.ui.diff import DiffLine, changed_words, diff_lines
+from arc_tui.ui.diff import changed_words
 from arc_tui.ui.document import INDENT, Block, Document, Item, value
 from replay.action import Act
-from replay.errors import ArcError
 from replay.locked.tally import BreakTest
 from replay.locked.verdict import percent
 from replay.statistics import ALPHA
@@ -160,31 +159,3 @@ def _trust(row: ReplayRow) -> Iterator[Item]:
             label="dimmed",
             style="quiet",
         )
-
-
-_STYLES = {"new": "good", "gone": "error", "place": "role", "same": "quiet"}
-
-
-def diff_page(lines: Sequence[str]) -> Document:
-    """A unified diff, each line as long as it is; or that there is none."""
-    if not lines:
-        return (Block(text="nothing is changed: control alone is asked", style="quiet"),)
-    made = diff_lines([format.plain(line) for line in lines])
-    return tuple(map(_diff_line, (line for line in made if not is_second_name(line))))
-
-
-def is_second_name(line: DiffLine) -> bool:
-    """Is it the name of the changed text, below that of the one it was made from?"""
-    return line.kind == "name" and line.text.startswith("+")
-
-
-def _diff_line(line: DiffLine) -> Block:
-    if line.kind == "name":
-        return Block(text=format.one_line(line.text[4:]), style="head")
-    return Block(text=line.text, style=_STYLES[line.kind], strong=line.words)
-
-
-def trouble_page(error: ArcError) -> Document:
-    """Why there is no diff, and what to do."""
-    said = Block(text=format.plain(error.message), style="error")
-    return (said, Block(text=format.plain(error.hint), style="quiet")) if error.hint else (said,)

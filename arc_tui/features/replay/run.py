@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Generator
 from msgspec import Struct, structs
 
 from arc_tui.experiments.locked_view import ReplayView, edit_diff, replay_rows
+from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from replay import kept as replays
 from replay.budget import Budget, Limits
 from replay.compare.rules import PLAIN, Rules
@@ -29,9 +30,6 @@ from replay.trace import Trace
 from taxonomy.detectors import detector_at
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.query.failures import break_and_notice
-
-BETWEEN_VIEWS_S = 0.1
-"""A view costs a look at every step: answers that are all there come faster than anyone reads."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):

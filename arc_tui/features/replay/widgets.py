@@ -32,10 +32,10 @@ from arc_tui.experiments.locked_view import (
 )
 from arc_tui.features.replay.state import EMPTY, Stage
 from arc_tui.ui import format
-from arc_tui.ui.format import fit, spread
+from arc_tui.ui.format import fit, packed, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import TALL, FewLines, Inked, folded, noticed
+from arc_tui.ui.styles import TALL, FewLines, Inked, folded, noticed, progress_bar
 from replay.budget import Limits
 from replay.locked.tally import BreakTest
 
@@ -255,12 +255,6 @@ class ReplayHead(FewLines):
         return self.stage.basis if self.app.size.height >= TALL else ()
 
 
-BAR = 20
-BETWEEN = " · "
-DIGITS = 12
-"""Shown of the digest; `arc replay` prints all of it."""
-
-
 class ReplayFoot(Inked):
     """Progress or figures; the figures take a second line where one is too short."""
 
@@ -286,10 +280,8 @@ class ReplayFoot(Inked):
     def _progress(self) -> Text:
         view = self.stage.view
         total = view.total or len(self.stage.draft.rows)
-        full = round(BAR * view.done / total) if total else 0
         line = Text.assemble(
-            ("━" * full, self.ink("done")),
-            ("─" * (BAR - full), self.ink("left")),
+            progress_bar(view.done, total, self.ink("done"), self.ink("left")),
             f"  {_progress(view, total)} · {', '.join(asked(view, self.stage.limits))}",
         )
         ends = stops(self.screen, "replay.back", stopping=self.stage.at == "stopping")
@@ -321,19 +313,7 @@ def figures(view: ReplayView, limits: Limits) -> Iterator[str]:
     if view.done:
         yield ", ".join(asked(view, limits))
     if view.digest is not None:
-        algorithm, _, digits = view.digest.rpartition(":")
-        yield f"{algorithm}:{digits[:DIGITS]}"
-
-
-def packed(parts: Iterable[str], width: int) -> list[str]:
-    """Parts on as few lines as they need."""
-    lines: list[str] = []
-    for part in parts:
-        if lines and cell_len(lines[-1]) + len(BETWEEN) + cell_len(part) <= width:
-            lines[-1] += BETWEEN + part
-        else:
-            lines.append(part)
-    return lines
+        yield format.short_digest(view.digest)
 
 
 def _place(view: ReplayView) -> str:
