@@ -21,7 +21,7 @@ from arc_tui.config import read_owners
 from arc_tui.features.failures.command import pareto_lines
 from arc_tui.features.imports.command import drain
 from arc_tui.features.replay.command import drained, print_replay
-from arc_tui.features.replay.run import Wanted, replaying
+from arc_tui.features.replay.run import ReplayRequest, replaying
 from arc_tui.features.runs.offers import MOST, Offer, look, offer_words
 from arc_tui.features.trace.command import brief_text
 from arc_tui.places import database, demo_database, fixtures
@@ -217,7 +217,7 @@ def print_tour(path: Path) -> None:
             f"arc --db {path} replay {TRACE} --system {prompt}",
             "3. an older prompt, tried on every recorded step",
         )
-        wanted = Wanted(trace=TRACE, edit=from_files(prompt, []))
+        wanted = ReplayRequest(trace=TRACE, edit=from_files(prompt, []))
         print_replay(out, drained(replaying(store, wanted)))
     click.echo("\nIn a terminal, `arc demo` opens the app on these runs.")
 

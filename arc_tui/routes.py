@@ -201,7 +201,9 @@ class Routing(App[None]):
         step, edit = event.step, event.edit
         self.push_screen(ReplayScreen(self.path, event.trace, step, edit=edit, free=True))
 
-    def on_replay_screen_free_wanted(self, event: ReplayScreen.FreeWanted) -> None:
+    def on_replay_screen_free_replay_requested(
+        self, event: ReplayScreen.FreeReplayRequested
+    ) -> None:
         self._run_free(event.trace, event.step, event.edit, event.model)
 
     def on_leaving_free_wanted(self, event: Leaving.FreeWanted) -> None:
@@ -210,7 +212,7 @@ class Routing(App[None]):
     def on_leaving_bisect_wanted(self, event: Leaving.BisectWanted) -> None:
         self._bisect(event.trace, event.step, None)
 
-    def on_replay_screen_bisect_wanted(self, event: ReplayScreen.BisectWanted) -> None:
+    def on_replay_screen_bisect_requested(self, event: ReplayScreen.BisectRequested) -> None:
         self._bisect(event.trace, event.step, event.edit)
 
     def _bisect(self, trace: str, step: int, edit: Edit | None) -> None:

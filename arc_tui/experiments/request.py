@@ -1,6 +1,4 @@
-"""What a person wants asked: of whom, how often, for how much, and what is expected of an
-answer.
-"""
+"""What a person wants asked: of whom, how often, and for how much."""
 
 from __future__ import annotations
 
@@ -8,33 +6,14 @@ import re
 
 from msgspec import Struct
 
-from arc_tui.features.bisect.versions import BadVersions
-from arc_tui.features.replay.run import Wanted
+from arc_tui.features.replay.run import ReplayRequest
 from arc_tui.ui import format
-from replay.bisection.rollouts import Ending, Reaches
-from replay.budget import Budget, Limits
-from replay.detector import Detector
+from replay.budget import Limits
 from replay.edit.changes import Edit
-from replay.errors import ArcError, BadEdit, no_step
+from replay.errors import BadEdit
 from replay.locked.estimate import Estimate
 from replay.locked.row import AUTO, LEVELS, Sampling
-from replay.models.cached import Cached
-from replay.models.choose import DEMO, choose
-from replay.predicate import BadPredicate, Predicate, Unmet, predicate
-from replay.store import read
-from replay.store.handle import Store
-from replay.store.rows import trace_row
-from replay.trace import Trace
-from taxonomy.detectors import detector_at
-from taxonomy.expectations import (
-    GoldDetector,
-    GoldEnding,
-    JudgeDetector,
-    NothingExpected,
-    judge_needed,
-)
-from taxonomy.judgements.diagnoses import diagnosis
-from taxonomy.query.failures import break_and_notice
+from replay.models.choose import DEMO
 
 
 class Wish(Struct, frozen=True, kw_only=True):
@@ -44,9 +23,9 @@ class Wish(Struct, frozen=True, kw_only=True):
     sampling: Sampling = AUTO
     resample: bool = False
 
-    def of(self, trace: str, edit: Edit | None) -> Wanted:
+    def of(self, trace: str, edit: Edit | None) -> ReplayRequest:
         """What to replay, without leave to ask a server."""
-        return Wanted(
+        return ReplayRequest(
             trace=trace,
             edit=edit,
             model=self.model,
@@ -117,120 +96,3 @@ def levels_meaning(levels: tuple[int, ...]) -> str:
     if levels == (1,):
         return "one of each request: a look, not a result"
     return f"{levels[0]} of each request, whatever they say"
-
-
-RULE, GOLD, JUDGE = "rule", "gold", "judge"
-_SAY = "say what is expected: --expect 'tool=NAME' (or gold, judge)"
-
-
-class Asks(Struct, frozen=True, eq=False):
-    """Who is asked: the model, and the judge where one is needed (None: the rules)."""
-
-    model: Cached
-    judge: Cached | None = None
-
-
-def step_of(store: Store, trace: Trace, at: int | None) -> int:
-    """The step to ask at: as said, else where the run broke.
-
-    Raises NotFound, and NothingExpected where it is not known where it broke.
-    """
-    if at is not None:
-        if not 0 <= at < len(trace.steps):
-            raise no_step(at, len(trace.steps))
-        return at
-    broke, _ = break_and_notice(store, trace.id)
-    if broke is None:
-        known = f"0 to {len(trace.steps) - 1}" if trace.steps else "the run has none"
-        raise NothingExpected(
-            "it is not known where this run broke", f"--at STEP says it ({known})"
-        )
-    return broke
-
-
-def judge_of(
-    store: Store, expect: str | None, judge: str | None, model: str, *, live: bool, budget: Budget
-) -> Cached | None:
-    """The model that judges, None for the rules or where none is needed.
-
-    Raises ModelRefused where a judge must be named.
-    """
-    if expect != JUDGE:
-        return None
-    named = judge_needed(judge, model)
-    return None if named == DEMO else choose(named, store, live=live, budget=budget)
-
-
-def oracle(
-    store: Store, trace: Trace, step: int, expect: str | None, judge: Cached | None
-) -> Detector:
-    """What tells a bad answer at a step. `expect` None is the rule's finding there.
-
-    Raises BadPredicate, and NothingExpected where there is nothing to hold an answer against.
-    """
-    match expect:
-        case None | "rule":
-            said = diagnosis(store, trace.id)
-            found = detector_at(trace, said.findings if said else (), step)
-            if found is None:
-                raise NothingExpected(f"no rule found anything at step {step}", _SAY)
-            return found
-        case "gold":
-            return GoldDetector(trace, step)
-        case "judge":
-            return JudgeDetector(trace, step, judge, scores=read.scores(store, trace.id))
-        case _:
-            return Unmet(expected(trace, expect, step), step)
-
-
-def ending(trace: Trace, expect: str | None) -> Ending:
-    """What tells whether a whole run came to what was wanted. Raises as `oracle`."""
-    match expect:
-        case None | "rule" | "judge":
-            raise NothingExpected(
-                "what a whole run should come to is not said",
-                "--expect 'tool=refund_order, args.order_id=1049' (or tool!=…, or gold)",
-            )
-        case "gold":
-            return GoldEnding(trace)
-        case _:
-            return Reaches(expected(trace, expect, None))
-
-
-def expected(trace: Trace, text: str, step: int | None) -> Predicate:
-    """The expectation, its tools held against those offered at the step (None: at any).
-
-    Raises BadPredicate.
-    """
-    steps = trace.steps if step is None else (trace.steps[step],)
-    offered = {tool.name for each in steps for tool in each.ask.request.tools or ()}
-    found = predicate(text)
-    found.check(offered)
-    return found
-
-
-class Expected(Struct, frozen=True, kw_only=True):
-    """What a good answer does, as a person says it; `judge` names who judges."""
-
-    words: str
-    judge: str | None = None
-
-
-def expected_expected(store: Store, name: str, step: int | None, words: str) -> Expected:
-    """The expectation in words, held against the tools offered. `judge NAME` names a judge.
-
-    Raises BadPredicate, NothingExpected.
-    """
-    first, _, who = words.partition(" ")
-    if first == JUDGE and "=" not in who:
-        return Expected(words=JUDGE, judge=who.strip() or None)
-    trace = read.load(store, trace_row(store, name).trace)
-    if words == GOLD:
-        GoldEnding(trace)
-    elif words != RULE:
-        expected(trace, words, step)
-    return Expected(words=words)
-
-
-READABLE: tuple[type[ArcError], ...] = (BadPredicate, NothingExpected, BadVersions)
-"""What a person can put right by typing something else."""

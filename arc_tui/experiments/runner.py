@@ -35,7 +35,7 @@ Hold: TypeAlias = Callable[[Stoppable], None]
 Work: TypeAlias = Callable[[Store, Hold], Generator[View]]
 
 
-class Moved(Message, Generic[View]):
+class JobProgressed(Message, Generic[View]):
     """The work has come further, or is over."""
 
     def __init__(self, view: View) -> None:
@@ -44,10 +44,10 @@ class Moved(Message, Generic[View]):
 
     @override
     def can_replace(self, message: Message) -> bool:
-        return isinstance(message, Moved)
+        return isinstance(message, JobProgressed)
 
 
-class Ended(Message):
+class JobFinished(Message):
     """Nothing more will be asked: it was cut short (`stopped`, by a person, a limit or a refusal),
     there is `trouble`, or it is over."""
 
@@ -57,8 +57,8 @@ class Ended(Message):
         self.trouble = trouble
 
 
-class Going(Generic[View]):
-    """Work whose views are posted as `Moved` messages, and its end as an `Ended` one."""
+class BackgroundRun(Generic[View]):
+    """Work whose views are posted as `JobProgressed`, and its end as `JobFinished`."""
 
     def __init__(
         self,
@@ -87,10 +87,10 @@ class Going(Generic[View]):
     def _work(self) -> None:
         worker = get_current_worker()
         try:
-            ended = Ended(stopped=not self._drained(worker))
+            ended = JobFinished(stopped=not self._drained(worker))
         except ArcError as error:
             stopped = worker.is_cancelled
-            ended = Ended(stopped=stopped, trouble=None if stopped else error)
+            ended = JobFinished(stopped=stopped, trouble=None if stopped else error)
         self._screen.post_message(ended)
 
     def _drained(self, worker: Worker[None]) -> bool:
@@ -100,7 +100,7 @@ class Going(Generic[View]):
             closing(self._views(store, self._hold)) as going,
         ):
             for view in going:
-                self._screen.post_message(Moved(view))
+                self._screen.post_message(JobProgressed(view))
                 if worker.is_cancelled or self._cut_short(view):
                     return False
         return True

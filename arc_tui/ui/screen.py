@@ -168,7 +168,7 @@ class ArcScreen(Screen[None], inherit_bindings=False):
             return
         if not isinstance(error, ArcError):
             raise error
-        self.tell(error)
+        self.show_error(error)
 
     def miss(self) -> None:
         """Say so where nothing was told: what was typed for it is for nothing else."""
@@ -179,7 +179,7 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         """How the key of a binding is written, by its id; for a sentence."""
         return key_of(self, name, otherwise)
 
-    def tell(self, error: ArcError) -> None:
+    def show_error(self, error: ArcError) -> None:
         """Say what went wrong and what to do about it."""
         self.say(f"{error.message}\n{error.hint}".strip(), severity="error")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from arc_tui import importing
-from arc_tui.features.free.run import FreeWanted, freeing
-from arc_tui.features.replay.run import Wanted, replaying
+from arc_tui.features.free.run import FreeRunRequest, freeing
+from arc_tui.features.replay.run import ReplayRequest, replaying
 from replay.edit.changes import Edit, SetSystem
 from replay.kept import of_trace
 from replay.locked.row import LOOK
@@ -29,9 +29,9 @@ def make(path: Path) -> Path:
         for _ in importing.import_paths(store, files):
             pass
         first = named(store, "refund", "v1")
-        for _ in replaying(store, Wanted(trace=first, edit=V8, model="demo", sampling=LOOK)):
+        for _ in replaying(store, ReplayRequest(trace=first, edit=V8, model="demo", sampling=LOOK)):
             pass
-        for _ in freeing(store, FreeWanted(trace=first, edit=V8, model="demo", start=2)):
+        for _ in freeing(store, FreeRunRequest(trace=first, edit=V8, model="demo", start=2)):
             pass
     return path
 

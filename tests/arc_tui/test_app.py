@@ -347,7 +347,7 @@ async def test_text_from_a_trace_is_shown_and_never_obeyed(db: Path) -> None:
             screen.tab = tab
             await settle(pilot)
             await harmless(app)
-        screen.tell(ArcError(HOSTILE, HOSTILE))
+        screen.show_error(ArcError(HOSTILE, HOSTILE))
         screen.say(HOSTILE)
         screen.post_message(TraceScreen.Found(frozenset()))
         await settle(pilot)

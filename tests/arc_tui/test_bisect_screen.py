@@ -14,9 +14,9 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
-from arc_tui.experiments.runner import Moved
+from arc_tui.experiments.runner import JobProgressed
 from arc_tui.features.bisect.candidates import named
-from arc_tui.features.bisect.plan import Wanted
+from arc_tui.features.bisect.plan import BisectRequest
 from arc_tui.features.bisect.run import bisecting
 from arc_tui.features.bisect.screen import BisectScreen
 from arc_tui.features.bisect.versions import of_files
@@ -74,7 +74,7 @@ async def opened(
     app = Opener(db)
     async with app.run_test(size=size, notifications=True) as pilot:
         screen = BisectScreen(db, key(db, trace), step, edit)
-        screen._wanted = structs.replace(screen._wanted, model=model)
+        screen._request = structs.replace(screen._request, model=model)
         app.push_screen(screen)
         await settle(pilot)
         yield pilot, screen
@@ -114,10 +114,10 @@ async def test_two_keys_later_the_version_is_named_and_its_diff_shown(
     name = f"{size[0]}x{size[1]}"
     async with opened(db, size=size) as (pilot, screen):
         await press(pilot, "enter")
-        assert screen.stage.at == "ready"
+        assert screen.state.at == "ready"
         matches_golden(pilot.app, f"bisect_ready_{name}")
         await press(pilot, "r")
-        assert screen.stage.view.first_bad == "v5"
+        assert screen.state.view.first_bad == "v5"
         assert rows(pilot.app)[1].startswith(" v5 broke it: ")
         matches_golden(pilot.app, f"bisect_found_{name}")
 
@@ -128,8 +128,8 @@ async def test_while_it_runs_it_says_what_is_asked_and_why(db: Path, size: tuple
     assert halfway.samples
     async with opened(db, size=size) as (pilot, screen):
         await press(pilot, "j", "enter")
-        screen.stage = structs.replace(screen.stage, at="asking")
-        screen.post_message(Moved(halfway))
+        screen.state = structs.replace(screen.state, at="asking")
+        screen.post_message(JobProgressed(halfway))
         await settle(pilot)
         said = drawn(pilot.app)
         assert "Asking v5 ×4: an answer there is expected to leave the least open." in said
@@ -142,12 +142,12 @@ def views(db: Path, *versions: int, most: int = 200) -> list[BisectView]:
     """Every view of a search, in a copy of the database."""
     with open_ledger(":memory:") as store, open_ledger(db) as source:
         source.db.backup(store.db)
-        wanted = Wanted(
+        request = BisectRequest(
             trace=TOUR,
             sources=tuple(of_files([prompt(each) for each in versions])),
             settings=Settings(most=most),
         )
-        return list(bisecting(store, wanted))
+        return list(bisecting(store, request))
 
 
 # --- what is searched
@@ -161,9 +161,9 @@ async def test_files_are_named_in_their_order_and_a_slip_loses_nothing(
         assert "no file 'nowhere.md'" in drawn(pilot.app)
         assert pilot.app.screen.query_one(Input).value == f"{prompt(3)} nowhere.md"
         await answer(pilot, files(3, 4))
-        assert [row.name for row in screen.stage.view.rows] == ["v3", "v4"]
+        assert [row.name for row in screen.state.view.rows] == ["v3", "v4"]
         await press(pilot, "r")
-        assert screen.stage.view.status == "no change"
+        assert screen.state.view.status == "no change"
         assert "neither end shows the failure" in drawn(pilot.app)
 
 
@@ -184,7 +184,7 @@ async def test_a_range_of_git_is_searched_too(db: Path, tmp_path: Path) -> None:
     ]
     async with opened(db) as (pilot, screen):
         await answer(pilot, f"{scratch.folder / 'system.md'} {hashes[0]}..{hashes[-1]}")
-        assert [row.name for row in screen.stage.view.rows] == hashes
+        assert [row.name for row in screen.state.view.rows] == hashes
         await press(pilot, "r")
         assert f"{hashes[-1]} “prompt 5” broke it" in drawn(pilot.app)
 
@@ -195,22 +195,22 @@ async def test_from_the_cursor_on_only_the_rest_is_asked(db: Path) -> None:
         assert "v5 is one boundary of possibly several" in drawn(pilot.app)
         assert "f leaves out the versions before the one under the cursor" in drawn(pilot.app)
         await press(pilot, "f")
-        assert len(screen.stage.view.rows) == 5, "of one version nothing can be searched"
+        assert len(screen.state.view.rows) == 5, "of one version nothing can be searched"
         await press(pilot, "k", "k", "f")
-        assert [row.name for row in screen.stage.view.rows] == ["v3", "v4", "v5"]
+        assert [row.name for row in screen.state.view.rows] == ["v3", "v4", "v5"]
         await press(pilot, "r")
-        assert screen.stage.view.first_bad == "v5"
-        assert screen.stage.view.kept > 0
+        assert screen.state.view.first_bad == "v5"
+        assert screen.state.view.kept > 0
 
 
 async def test_the_parts_of_an_edit_are_searched_at_once_where_it_is_given(db: Path) -> None:
     async with opened(db, edit=LOOKS_UP) as (pilot, screen):
-        assert screen.stage.view.kind == "hunks"
+        assert screen.state.view.kind == "hunks"
         assert rows(pilot.app)[0] == " bisect parts of careful · many-wishes · 0"
         await press(pilot, "j")
         assert "old → old + hunk 1" in drawn(pilot.app)
         await press(pilot, "r")
-        assert screen.stage.view.status == "reversed"
+        assert screen.state.view.status == "reversed"
         assert "something in between repaired it" in drawn(pilot.app)
 
 
@@ -229,7 +229,7 @@ async def test_kept_edits_are_offered_with_their_parts_and_from_each_step(db: Pa
         assert "get_order" in drawn(pilot.app), "what is known is named"
         assert pilot.app.screen.query_one(Input).value == "tool=get_ordre"
         await answer(pilot, "tool=get_order, args.order_id=1039 or tool!=refund_order")
-        assert screen.stage.view.kind == "prefix"
+        assert screen.state.view.kind == "prefix"
         await press(pilot, "r")
         assert "step 4 is the last from which the fix saves the run" in drawn(pilot.app)
         assert "whether a real one would have passed nobody checked" in drawn(pilot.app)
@@ -240,12 +240,12 @@ async def test_an_earlier_bisection_is_shown_without_asking_anyone(
 ) -> None:
     with open_ledger(db) as store:
         sources = tuple(of_files([prompt(each) for each in (3, 4, 5)]))
-        kept = list(bisecting(store, Wanted(trace=TOUR, sources=sources)))[-1]
+        kept = list(bisecting(store, BisectRequest(trace=TOUR, sources=sources)))[-1]
     monkeypatch.setattr(Demo, "complete", _asked_nobody)
     async with opened(db) as (pilot, screen):
         assert "earlier: found" in drawn(pilot.app)
         await press(pilot, "enter")
-        assert screen.stage.view.digest == kept.digest
+        assert screen.state.view.digest == kept.digest
         assert "v5 broke it" in rows(pilot.app)[1]
         assert "v4 → v5" in drawn(pilot.app)
         await press(pilot, "k")
@@ -267,19 +267,19 @@ async def test_a_step_where_no_rule_found_anything_asks_what_is_expected(db: Pat
         await answer(pilot, "2")
         assert "what does a good answer do at step 2?" in drawn(pilot.app)
         await press(pilot, "escape")
-        assert screen.stage.ground is not None
-        assert (screen.stage.view.step, screen.stage.ground.step) == (4, 4), "as it was"
+        assert screen.state.ground is not None
+        assert (screen.state.view.step, screen.state.ground.step) == (4, 4), "as it was"
         await press(pilot, "a")
         await answer(pilot, "2")
         await answer(pilot, "tool=get_order")
-        assert screen.stage.view.step == 2
+        assert screen.state.view.step == 2
         assert "bad at step 2: does not meet tool=get_order" in drawn(pilot.app)
 
 
 async def test_beside_a_finding_of_a_rule_it_opens_at_the_step_that_has_one(db: Path) -> None:
     async with opened(db, step=0) as (_, screen):
-        assert screen.stage.ground is not None
-        assert screen.stage.ground.step == BROKE
+        assert screen.state.ground is not None
+        assert screen.state.ground.step == BROKE
 
 
 async def test_what_is_expected_can_be_typed_instead_of_what_a_rule_found(db: Path) -> None:
@@ -289,16 +289,16 @@ async def test_what_is_expected_can_be_typed_instead_of_what_a_rule_found(db: Pa
         await answer(pilot, "tool=")
         assert pilot.app.screen.query_one(Input).value == "tool="
         await answer(pilot, "tool=get_order")
-        assert screen.stage.wanted.expect == "tool=get_order"
+        assert screen.state.request.expect == "tool=get_order"
         await press(pilot, "r")
-        assert screen.stage.view.first_bad == "v5"
+        assert screen.state.view.first_bad == "v5"
 
 
 async def test_whole_runs_are_judged_by_what_a_person_expects_of_them(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "enter", "F")
         await answer(pilot, "tool!=refund_order")
-        assert screen.stage.view.free
+        assert screen.state.view.free
         assert "of up to" in rows(pilot.app)[1]
         assert "bad whole runs" in drawn(pilot.app)
 
@@ -310,7 +310,7 @@ async def test_after_as_many_answers_as_were_allowed_it_is_not_sure_and_more_go_
         await press(pilot, "enter", "s")
         await answer(pilot, "3")
         await press(pilot, "r")
-        assert screen.stage.view.status == "budget"
+        assert screen.state.view.status == "budget"
         assert "s allows more" in drawn(pilot.app)
         await press(pilot, "s")
         await answer(pilot, "many")
@@ -318,7 +318,7 @@ async def test_after_as_many_answers_as_were_allowed_it_is_not_sure_and_more_go_
         await press(pilot, "s")
         await answer(pilot, "200")
         await press(pilot, "r")
-        assert (screen.stage.view.status, screen.stage.view.kept) == ("found", 3)
+        assert (screen.state.view.status, screen.state.view.kept) == ("found", 3)
 
 
 async def test_stopped_it_keeps_what_was_answered_and_asks_only_the_rest(
@@ -337,12 +337,12 @@ async def test_stopped_it_keeps_what_was_answered_and_asks_only_the_rest(
     monkeypatch.setattr(Demo, "complete", mortal)
     async with opened(db) as (pilot, screen):
         await press(pilot, "enter", "r")
-        assert screen.stage.at == "stopped"
+        assert screen.state.at == "stopped"
         assert "Stopped; r goes on, and asks only the rest." in drawn(pilot.app)
         left[0] = 1000
         await press(pilot, "r")
-        assert screen.stage.view.digest == whole.digest
-        assert screen.stage.view.asked == whole.asked - 7
+        assert screen.state.view.digest == whole.digest
+        assert screen.state.view.asked == whole.asked - 7
 
 
 async def test_x_stops_what_runs_and_escape_does_so_before_it_leaves(db: Path) -> None:
@@ -351,11 +351,11 @@ async def test_x_stops_what_runs_and_escape_does_so_before_it_leaves(db: Path) -
         for key_ in ("x", "escape"):
             stopped: list[str] = []
             screen._going = _Stops(stopped)  # type: ignore[assignment]
-            screen.stage = structs.replace(screen.stage, at="asking")
+            screen.state = structs.replace(screen.state, at="asking")
             await press(pilot, key_)
-            assert (screen.stage.at, stopped) == ("stopping", ["stopped"])
+            assert (screen.state.at, stopped) == ("stopping", ["stopped"])
         screen._going = None
-        screen.stage = structs.replace(screen.stage, at="ready")
+        screen.state = structs.replace(screen.state, at="ready")
         await press(pilot, "tab", "escape")
         assert pilot.app.screen is screen
         await press(pilot, "escape")
@@ -384,7 +384,7 @@ async def test_what_was_found_is_copied_as_markdown(db: Path) -> None:
             in (copied)
         )
         assert any("nothing of a real model" in line for line in copied)
-        assert any(screen.stage.view.digest or "–" in line for line in copied)
+        assert any(screen.state.view.digest or "–" in line for line in copied)
 
 
 # --- live
@@ -415,10 +415,10 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
         assert "Not confirmed: neither side of the boundary was asked again." in drawn(pilot.app)
         await asked_for_a_limit(pilot)
         await answer(pilot, "60 calls")
-        assert screen.stage.view.verified
+        assert screen.state.view.verified
         assert api.asked == 13
         await press(pilot, "s")
         await answer(pilot, "199")
         await press(pilot, "r")
-        assert screen.stage.at == "done", "all of it is there: no limit is asked for"
+        assert screen.state.at == "done", "all of it is there: no limit is asked for"
         assert api.asked == 13

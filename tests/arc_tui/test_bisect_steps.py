@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from arc_tui import importing
 from arc_tui.features.bisect.command import bisect
-from arc_tui.features.bisect_steps.plan import StepsWanted
+from arc_tui.features.bisect_steps.plan import BisectStepsRequest
 from arc_tui.features.bisect_steps.run import bisecting_steps
 from arc_tui.places import fixtures
 from replay import kept
@@ -305,8 +305,8 @@ class Server:
 
     def __call__(self, body: Body) -> Body:
         self.asked += 1
-        wanted = body.get("output_config")
-        model = DemoBeliefs() if wanted else Demo()
+        request = body.get("output_config")
+        model = DemoBeliefs() if request else Demo()
         return {**model.complete(body, self.asked), "model": body["model"]}
 
 
@@ -349,7 +349,7 @@ def test_without_live_a_missing_answer_is_an_error_that_names_its_step(
 def test_the_model_is_given_out_so_that_another_thread_can_stop_it(db: Path) -> None:
     held: list[object] = []
     with open_ledger(db) as store:
-        wanted = StepsWanted(trace=LONG, oracle="belief")
-        *_, view = bisecting_steps(store, wanted, hold=held.append)
+        request = BisectStepsRequest(trace=LONG, oracle="belief")
+        *_, view = bisecting_steps(store, request, hold=held.append)
     assert len(held) == 1
     assert view.first_bad == 15

@@ -139,10 +139,10 @@ async def by_key(pilot: Pilot[None], name: str) -> None:
 
 async def by_palette(pilot: Pilot[None], name: str) -> None:
     """As choosing its line there does."""
-    wanted = offered(pilot, name)
+    request = offered(pilot, name)
     async for hit in KeyCommands(pilot.app.screen).discover():
         assert isinstance(hit, DiscoveryHit)
-        if (hit.text, hit.help) == (wanted.description, wanted.tooltip):
+        if (hit.text, hit.help) == (request.description, request.tooltip):
             await hit.command()
             await settle(pilot)
             return
@@ -152,18 +152,18 @@ async def by_palette(pilot: Pilot[None], name: str) -> None:
 async def by_mouse(pilot: Pilot[None], name: str) -> None:
     """A click on the bar, a double one on a row, one on a choice; else on `…`, which lists the
     rest. In a dialog the cursor is moved by key."""
-    wanted = offered(pilot, name)
+    request = offered(pilot, name)
     if name == "runs.open":
         await pilot.click("#runs", offset=(4, 2), times=2)
     elif name == "ask.choose":
         choices = pilot.app.screen.query_one(Choices)
         await pilot.click(choices, offset=(4, choices.cursor))
     elif not pilot.app.screen.query(KeyBar):
-        await pilot.press(wanted.key)
+        await pilot.press(request.key)
     else:
         bar = pilot.app.screen.query_one(KeyBar)
         placed = {hint.key: at for hint, at in bar._placed()}
-        found = placed.get(wanted.key)
+        found = placed.get(request.key)
         if found is None:
             more = next(at for hint, at in bar._placed() if hint.shown == MORE)
             await pilot.click(bar, offset=(more + bar.gutter.left, 0))
@@ -244,14 +244,14 @@ def test_every_screen_is_in_the_table() -> None:
 
 
 def test_every_screen_has_its_goldens() -> None:
-    wanted = {f"{row.golden}_{w}x{h}" for row in TABLE if row.golden for w, h in (SMALL, LARGE)}
+    request = {f"{row.golden}_{w}x{h}" for row in TABLE if row.golden for w, h in (SMALL, LARGE)}
     pages = ("request", "response", "observations", "raw")
     others = ("runs", "screen_limit", *(f"trace_{name}" for name in pages))
-    wanted |= {f"{name}_{w}x{h}" for name in others for w, h in (SMALL, LARGE)}
+    request |= {f"{name}_{w}x{h}" for name in others for w, h in (SMALL, LARGE)}
     replays = (f"replay_{when}" for when in ("before", "during", "after"))
     wide = ("trace", *(f"trace_{name}" for name in pages), *replays)
-    wanted |= {f"{name}_160x48" for name in wide}
-    assert wanted <= {path.stem for path in GOLDENS.glob("*.txt")}
+    request |= {f"{name}_160x48" for name in wide}
+    assert request <= {path.stem for path in GOLDENS.glob("*.txt")}
 
 
 @pytest.mark.parametrize("parent", WAYS)

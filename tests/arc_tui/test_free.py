@@ -14,12 +14,12 @@ from click.testing import CliRunner, Result
 from msgspec import structs
 
 from arc_tui.cli import db_option, json_option, open_store
-from arc_tui.features.free.command import free_options, free_wanted, refuse_free_options, run_free
-from arc_tui.features.free.run import FreeWanted, freeing, kept_run, outlook
+from arc_tui.features.free.command import free_options, free_request, refuse_free_options, run_free
+from arc_tui.features.free.run import FreeRunRequest, freeing, kept_run, outlook
 from arc_tui.features.free.text import UNCHECKED
 from arc_tui.features.free.view import FreeView, free_runs, got_words
 from arc_tui.features.free.widgets import row_page
-from arc_tui.features.replay.run import Wanted
+from arc_tui.features.replay.run import ReplayRequest
 from arc_tui.ui.document import document_text
 from replay import bundle
 from replay import kept as replays
@@ -49,13 +49,13 @@ from tests.replay.free_case import says, uses
 from tests.replay.live_case import clean_environment
 
 
-def views(db: Path, **wanted: Any) -> list[FreeView]:
+def views(db: Path, **request: Any) -> list[FreeView]:
     with open_ledger(db) as store:
-        return list(freeing(store, FreeWanted(**{"trace": TOUR, **wanted})))
+        return list(freeing(store, FreeRunRequest(**{"trace": TOUR, **request})))
 
 
-def last(db: Path, **wanted: Any) -> FreeView:
-    return views(db, **wanted)[-1]
+def last(db: Path, **request: Any) -> FreeView:
+    return views(db, **request)[-1]
 
 
 @click.command()
@@ -70,13 +70,13 @@ def last(db: Path, **wanted: Any) -> FreeView:
 def replay(trace: str, name: str, samples: int, model: str, db: Path, **options: Any) -> int:
     """The command with the options that free runs look at."""
     with open_store(db) as store:
-        wanted = Wanted(
+        request = ReplayRequest(
             trace=trace,
             edit=edits.find(store, name) if name else None,
             model=model,
             sampling=fixed(samples) if samples else AUTO,
         )
-        wish = free_wanted(wanted, options)
+        wish = free_request(request, options)
         return run_free(store, wish, as_json=options["as_json"], bundle=options["bundle"])
 
 
@@ -301,7 +301,7 @@ def test_a_limit_stops_the_run_and_is_no_result_of_it(
 
 def test_before_a_server_is_asked_it_is_said_what_the_recording_would_cost(db: Path) -> None:
     with open_ledger(db) as store:
-        found = outlook(store, FreeWanted(trace=TOUR, edit=V4, model="claude-test", start=2))
+        found = outlook(store, FreeRunRequest(trace=TOUR, edit=V4, model="claude-test", start=2))
         assert (found.model, found.most, found.as_recorded.calls) == ("claude-test", 17, 6)
         assert found.as_recorded.input_tokens > 0
 
@@ -385,11 +385,11 @@ def test_options_of_a_free_run_need_it_and_must_make_sense() -> None:
         with pytest.raises(click.UsageError, match=words):
             refuse_free_options({**bare, **given})
     with pytest.raises(BadEdit, match="cannot both read and write"):
-        free_wanted(Wanted(trace="t"), {**bare, "reads": ("a", "b"), "writes": ("b",)})
+        free_request(ReplayRequest(trace="t"), {**bare, "reads": ("a", "b"), "writes": ("b",)})
     with pytest.raises(click.UsageError):
-        free_wanted(Wanted(trace="t", resample=True), bare)
+        free_request(ReplayRequest(trace="t", resample=True), bare)
     with pytest.raises(click.UsageError):
-        free_wanted(Wanted(trace="t", sampling=Sampling(schedule="batch")), bare)
+        free_request(ReplayRequest(trace="t", sampling=Sampling(schedule="batch")), bare)
 
 
 def test_a_model_that_the_edit_names_acts_unless_another_one_is_chosen() -> None:
@@ -398,8 +398,10 @@ def test_a_model_that_the_edit_names_acts_unless_another_one_is_chosen() -> None
         "stubs": (), "start": None, "allow_stale": False, "reads": (), "writes": (),
         "max_steps": None,
     }  # fmt: skip
-    assert free_wanted(Wanted(trace="t", edit=edit, model="demo"), bare).model == "claude-test"
-    assert free_wanted(Wanted(trace="t", model="demo"), bare).model == "demo"
+    assert (
+        free_request(ReplayRequest(trace="t", edit=edit, model="demo"), bare).model == "claude-test"
+    )
+    assert free_request(ReplayRequest(trace="t", model="demo"), bare).model == "demo"
 
 
 # --- files of stubs, and words

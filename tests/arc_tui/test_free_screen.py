@@ -14,8 +14,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
-from arc_tui.experiments.runner import Moved
-from arc_tui.features.free.run import FreeWanted, freeing
+from arc_tui.experiments.runner import JobProgressed
+from arc_tui.features.free.run import FreeRunRequest, freeing
 from arc_tui.features.free.screen import FreeScreen
 from arc_tui.features.free.state import left_of
 from arc_tui.features.free.stub_box import StubBox
@@ -57,8 +57,8 @@ async def opened(
 def keep(db: Path, *written: Stub, trace: str = TOUR) -> str:
     """Stubs as an earlier run left them; the trace's key."""
     with open_ledger(db) as store:
-        wanted = FreeWanted(trace=trace, model="demo", stubs=written, max_steps=1)
-        return [view.trace for view in freeing(store, wanted)][-1]
+        request = FreeRunRequest(trace=trace, model="demo", stubs=written, max_steps=1)
+        return [view.trace for view in freeing(store, request)][-1]
 
 
 def focused(screen: FreeScreen) -> str | None:
@@ -66,7 +66,7 @@ def focused(screen: FreeScreen) -> str | None:
 
 
 def status(screen: FreeScreen) -> str:
-    return screen.stage.view.status
+    return screen.state.view.status
 
 
 # --- what it looks like
@@ -78,16 +78,16 @@ async def test_it_looks_like_this_at_a_miss_where_a_stub_is_written_and_while_it
     other = tmp_path / "other.db"  # what it keeps is not to be found by the screen
     other.write_bytes(db.read_bytes())
     with open_ledger(other) as store:
-        first = next(freeing(store, FreeWanted(trace=TOUR, edit=V4)))
+        first = next(freeing(store, FreeRunRequest(trace=TOUR, edit=V4)))
     assert first.stop is None
     async with opened(db) as (pilot, screen):
         await looks_like(pilot, "free_miss")
         await press(pilot, "s")
         await looks_like(pilot, "free_stub")
         await press(pilot, "escape")
-        screen.stage = structs.replace(screen.stage, at="asking")
+        screen.state = structs.replace(screen.state, at="asking")
         await settle(pilot)
-        screen.post_message(Moved(first))
+        screen.post_message(JobProgressed(first))
         await settle(pilot)
         await settle(pilot)
         await looks_like(pilot, "free_going")
@@ -106,7 +106,7 @@ async def test_it_looks_like_this_when_it_is_finished_and_offers_no_key_that_doe
         assert not offered & {"stub", "forget", "stale", "stop"}
         await press(pilot, "s", "d", "A", "x")
         assert pilot.app.screen is screen
-        assert screen.stage.at == "done"
+        assert screen.state.at == "done"
 
 
 async def test_an_answer_beyond_the_road_looks_like_this(db: Path) -> None:
@@ -138,31 +138,31 @@ async def test_a_stub_is_written_with_one_key_and_the_run_goes_on_at_once(db: Pa
         assert 'from step 0, for order_id "1049"' in drawn(pilot.app)
         box.area.load_text(READ.result)
         await press(pilot, "ctrl+s")
-        assert screen.stage.view.rows[4].got[0].stub == READ
+        assert screen.state.view.rows[4].got[0].stub == READ
         assert "refund_order" in rows(pilot.app)[1]
         assert "1 asked, 5 kept" in drawn(pilot.app)
         with open_ledger(db) as store:
-            assert kept.stubs_of_trace(store, screen.stage.view.trace) == (READ,)
+            assert kept.stubs_of_trace(store, screen.state.view.trace) == (READ,)
         await press(pilot, "s", "ctrl+s", "ctrl+s")
-        assert screen.stage.view.status == "user"
-        assert screen.stage.view.ranks == {"exact": 4, "stub": 2}
+        assert screen.state.view.status == "user"
+        assert screen.state.view.ranks == {"exact": 4, "stub": 2}
 
 
 async def test_what_another_call_got_is_taken_only_when_that_is_said_twice(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "s", "ctrl+s")
         assert 'This is still all from step 0, for order_id "1049"' in drawn(pilot.app)
-        assert screen.stage.view.status == "miss"
+        assert screen.state.view.status == "miss"
         await press(pilot, "ctrl+s")
-        assert screen.stage.view.ranks["stub"] == 1
+        assert screen.state.view.ranks["stub"] == 1
 
 
 async def test_a_stub_may_be_an_error_and_be_left_unwritten(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "s", "escape")
-        assert screen.stage.view.status == "miss"
+        assert screen.state.view.status == "miss"
         await press(pilot, "s", "tab", "space", "ctrl+s", "ctrl+s")
-        [got] = screen.stage.view.rows[4].got
+        [got] = screen.state.view.rows[4].got
         assert got.is_error
         assert got.stub is not None
         assert got.stub.is_error
@@ -178,11 +178,11 @@ async def test_a_stub_is_changed_and_forgotten_where_it_answered(db: Path) -> No
         assert isinstance(box, StubBox)
         box.area.load_text("gone")
         await press(pilot, "ctrl+s")
-        assert screen.stage.view.rows[4].got[0].text == "gone"
+        assert screen.state.view.rows[4].got[0].text == "gone"
         screen.path_rows.cursor = 4
         await press(pilot, "d")
-        assert screen.stage.view.status == "miss"
-        assert screen.stage.view.rows[4].got[0].text is None
+        assert screen.state.view.status == "miss"
+        assert screen.state.view.rows[4].got[0].text is None
 
 
 # --- stale answers
@@ -209,11 +209,11 @@ async def test_a_stale_answer_is_allowed_after_it_was_asked_and_taken_back(tmp_p
 
 async def test_it_runs_again_on_what_is_kept_in_any_theme_and_width(db: Path) -> None:
     async with opened(db) as (pilot, screen):
-        digest = screen.stage.view.digest
+        digest = screen.state.view.digest
         assert "5 asked, 0 kept" in drawn(pilot.app)
         await press(pilot, "r")
         assert "0 asked, 5 kept" in drawn(pilot.app)
-        assert screen.stage.view.digest == digest
+        assert screen.state.view.digest == digest
         pilot.app.theme = "arc-light"
         await pilot.resize_terminal(160, 48)
         await settle(pilot)
@@ -239,7 +239,7 @@ async def test_a_server_is_asked_only_under_a_limit_which_holds_for_the_screen(
             await until(pilot, "'a lot' is no limit")
             pilot.app.screen.query_one(Input).value = "6 calls"
             await press(pilot, "enter")
-            assert screen.stage.view.status == "miss"
+            assert screen.state.view.status == "miss"
             assert "5 of 6 asked" in drawn(pilot.app)
             await press(pilot, "s", "ctrl+s", "ctrl+s")
             assert api.asked == 6
@@ -257,7 +257,7 @@ async def test_without_a_limit_it_says_how_far_stored_answers_go(
         app.push_screen(screen)
         await until(pilot, "what may it cost?")
         await press(pilot, "escape")
-        assert screen.stage.at == "failed"
+        assert screen.state.at == "failed"
         assert rows(app)[0].startswith(" Step 0: no stored answer of claude-test")
 
 
@@ -286,7 +286,7 @@ async def test_a_run_is_stopped_and_what_was_answered_is_kept(
                 await pilot.pause(0.01)
             await press(pilot, "x")
             await until(pilot, "Stopped; what was answered is kept.")
-            assert screen.stage.at == "stopped"
+            assert screen.state.at == "stopped"
 
 
 def test_a_limit_is_what_is_left_of_it() -> None:
@@ -338,7 +338,7 @@ async def test_from_a_step_of_a_run_one_key_lets_the_agent_run_on(db: Path) -> N
         trace.spans.go_to(3)
         await press(pilot, "F")
         assert isinstance(app.screen, FreeScreen)
-        assert [row.step for row in app.screen.stage.view.rows] == [3, 4, 5, 6, 7]
+        assert [row.step for row in app.screen.state.view.rows] == [3, 4, 5, 6, 7]
 
 
 async def test_from_a_replay_the_edited_agent_runs_on(db: Path) -> None:
@@ -346,14 +346,14 @@ async def test_from_a_replay_the_edited_agent_runs_on(db: Path) -> None:
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         app.push_screen(ReplayScreen(db, TOUR, 4, free=True))
         await settle(pilot)
-        app.screen.post_message(ReplayScreen.FreeWanted(TOUR, 4, V4, "demo"))
+        app.screen.post_message(ReplayScreen.FreeReplayRequested(TOUR, 4, V4, "demo"))
         await settle(pilot)
         assert isinstance(app.screen, FreeScreen)
-        view: FreeView = app.screen.stage.view
+        view: FreeView = app.screen.state.view
         assert (view.start, view.edit, view.left and view.left.step) == (4, "v4", 4)
 
 
 async def test_trouble_stands_where_the_sentence_would(db: Path) -> None:
     async with opened(db, edit=None, trace="nothing") as (pilot, screen):
-        assert screen.stage.at == "failed"
+        assert screen.state.at == "failed"
         assert "nothing" in rows(pilot.app)[0]

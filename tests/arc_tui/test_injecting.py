@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from arc_tui import importing
 from arc_tui.features.error_injection.command import inject
-from arc_tui.features.error_injection.run import Wanted, injecting
+from arc_tui.features.error_injection.run import ErrorInjectionRequest, injecting
 from arc_tui.places import fixtures
 from replay.budget import Limits
 from replay.errors import ModelRefused, NotFound, OfflineMiss
@@ -171,8 +171,8 @@ def test_cut_short_by_its_limit_it_goes_on_where_it_was(db: Path, api: MessagesA
 
 def test_the_model_can_be_stopped_from_outside_and_each_is_handed_over(db: Path) -> None:
     handed: list[str] = []
-    wanted = Wanted(traces=RUNS, limits=Limits())
+    request = ErrorInjectionRequest(traces=RUNS, limits=Limits())
     with open_ledger(db) as store:
-        views = list(injecting(store, wanted, hold=lambda model: handed.append(model.name)))
+        views = list(injecting(store, request, hold=lambda model: handed.append(model.name)))
     assert handed == ["demo"] * 3
     assert [view.done for view in views] == [False] * 3 + [True]

@@ -87,7 +87,7 @@ async def opened(
 
 
 def at(screen: ProbeScreen) -> str:
-    return screen.stage.at
+    return screen.state.at
 
 
 async def answer(pilot: Pilot[None], words: str) -> None:
@@ -126,8 +126,8 @@ async def test_each_says_what_it_changes_and_what_it_would_ask_and_names_no_caus
             assert entry.change in shown
             assert " or ".join(entry.candidates) in shown
         assert "22 calls, free" in shown
-        assert screen.stage.chosen == "summary"
-        assert screen.stage.view is None
+        assert screen.state.chosen == "summary"
+        assert screen.state.view is None
         assert "speaks for" not in shown
 
 
@@ -151,14 +151,14 @@ async def test_your_own_words_make_a_constraint_where_nothing_was_found(
     db: Path, ids: dict[str, str]
 ) -> None:
     async with opened(db, ids[LATE], 5) as (pilot, screen):
-        constraint = screen.stage.offered("constraint")
+        constraint = screen.state.offered("constraint")
         assert constraint is not None
         assert constraint.why_not is not None
         await pilot.press("w")
         await until(pilot, "what would have been right?")
         await answer(pilot, "Read order 1039 before you pay anything back.")
-        assert screen.stage.can("constraint")
-        assert screen.stage.chosen == "constraint"
+        assert screen.state.can("constraint")
+        assert screen.state.chosen == "constraint"
         assert "Read order 1039 before you pay anything back." in drawn(pilot.app)
         assert "from          yours" in drawn(pilot.app)
 
@@ -173,7 +173,7 @@ async def test_a_run_whose_model_is_not_known_asks_for_one_before_it_asks_it(
         await press(pilot, "s")
         assert "which model?" in str(pilot.app.screen.query_one("#ask").border_title)
         await answer(pilot, "claude-haiku-4-5")
-        assert screen.stage.listed.model == "claude-haiku-4-5"
+        assert screen.state.listed.model == "claude-haiku-4-5"
         assert "calls, about $" in drawn(pilot.app)
 
 
@@ -198,7 +198,7 @@ async def test_few_samples_decide_nothing_and_more_may(db: Path, ids: dict[str, 
         await until(pilot, "how many samples of each arm?")
         await answer(pilot, "1")
         await press(pilot, "c")
-        assert screen.stage.first.startswith("Undecided between hallucination and goal misread")
+        assert screen.state.first.startswith("Undecided between hallucination and goal misread")
         assert "n asks more often" in drawn(pilot.app)
         assert lines(db)[-1].classification is None
 
@@ -267,12 +267,12 @@ async def test_x_stops_it_what_was_answered_is_kept_and_no_cause_is_named(
             await pilot.pause(0.01)
         assert "x stop" in drawn(pilot.app)
         await pilot.press("x")
-        while screen.stage.running:
+        while screen.state.running:
             await pilot.pause(0.01)
         await settle(pilot)
         assert at(screen) == "stopped"
         assert "What was answered is kept." in drawn(pilot.app)
-        estimate = screen.stage.listed.offers[0].estimate
+        estimate = screen.state.listed.offers[0].estimate
         assert estimate is not None
         assert 0 < estimate.stored < 16
         assert not lines(db)
@@ -287,7 +287,7 @@ async def test_a_summary_that_the_model_wrote_decides_too(
         await pilot.press("s")
         await until(pilot, LIMIT)
         await answer(pilot, "50 calls")
-        view = screen.stage.view
+        view = screen.state.view
         assert view is not None
         assert SUMMED in view.text
         assert (view.result, view.classification) == ("persists", "capability gap")

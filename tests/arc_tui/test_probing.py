@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from arc_tui import importing
 from arc_tui.features.probes.command import probe
-from arc_tui.features.probes.plan import Wanted
+from arc_tui.features.probes.plan import ProbeRequest
 from arc_tui.features.probes.run import offered, probing
 from arc_tui.places import fixtures
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
@@ -207,7 +207,7 @@ def test_a_probe_whose_symptom_was_not_seen_says_so(db: Path) -> None:
 
 def test_before_it_is_done_no_cause_is_named(db: Path) -> None:
     with open_ledger(db) as store:
-        views = list(probing(store, Wanted(trace=LATE, probe="rename")))
+        views = list(probing(store, ProbeRequest(trace=LATE, probe="rename")))
         assert edits.listed(store)[0].name == "probe rename at 4"
     assert len(views) > 1
     for view in views[:-1]:
@@ -296,7 +296,7 @@ def test_a_probe_that_was_cut_short_leaves_no_line_and_goes_on_where_it_was(
 
 def test_the_list_asks_nobody(db: Path, api: MessagesApi, server: Server) -> None:
     with open_ledger(db) as store:
-        view = offered(store, Wanted(trace=LATE, model=MODEL, ask_summary=True))
+        view = offered(store, ProbeRequest(trace=LATE, model=MODEL, ask_summary=True))
     assert view.ready[0].estimate is not None
     assert view.ready[0].estimate.calls == 1 + 2 * 8 + 2 * 3
     assert not server.written

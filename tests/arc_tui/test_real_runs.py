@@ -16,7 +16,7 @@ import pytest
 
 from arc_tui.cli import PIPED_WIDTH, PlainConsole
 from arc_tui.commands import cli
-from arc_tui.features.probes.plan import Wanted
+from arc_tui.features.probes.plan import ProbeRequest
 from arc_tui.features.probes.run import offered
 from arc_tui.features.trace.command import brief_text, print_step, print_trace, step_in_full
 from arc_tui.ui.document import NAMED
@@ -86,7 +86,7 @@ def test_every_candidate_is_shown_and_each_probe_has_its_price_or_why_it_cannot_
             assert msgspec.json.encode(detail)
             if step == view.marked[0]:
                 tried.update(suggested(view, detail))
-            listed = offered(store, Wanted(trace=view.run.trace, step=step, model="a-model"))
+            listed = offered(store, ProbeRequest(trace=view.run.trace, step=step, model="a-model"))
             assert len(listed.offers) == 4
             for offer in listed.offers:
                 can = offer.why_not is None

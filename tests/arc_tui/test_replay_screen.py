@@ -16,8 +16,8 @@ from textual.widgets import Input
 from arc_tui.app import ArcApp
 from arc_tui.experiments.locked_view import ReplayView
 from arc_tui.experiments.request import levels_of, limits_of
-from arc_tui.experiments.runner import Ended, Moved
-from arc_tui.features.replay.run import Wanted, replaying
+from arc_tui.experiments.runner import JobFinished, JobProgressed
+from arc_tui.features.replay.run import ReplayRequest, replaying
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.replay.widgets import StepDiff
 from arc_tui.places import fixtures
@@ -92,7 +92,7 @@ LIMIT = "what may it cost?"
 def views(db: Path, edit: Edit | None, sampling: Sampling = AUTO) -> list[ReplayView]:
     """What a worker would post, one after another."""
     with open_ledger(db) as store:
-        return list(replaying(store, Wanted(trace=TOUR, edit=edit, sampling=sampling)))
+        return list(replaying(store, ReplayRequest(trace=TOUR, edit=edit, sampling=sampling)))
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ async def test_it_looks_like_this_before_anything_is_asked_and_while_it_asks(db:
         posted = views(db, Edit(name="v4", changes=(SetSystem(V4),)))
         screen.edit_pane.put(V4)
         await pilot.press("tab")
-        screen.post_message(Moved(under_way(posted, 5)))
+        screen.post_message(JobProgressed(under_way(posted, 5)))
         await settle(pilot)
         await looks_like(pilot, "replay_during", (*SIZES, WIDE))
 
@@ -160,13 +160,13 @@ async def test_submitting_another_prompt_shows_where_it_departs(db: Path) -> Non
         )
         await ask(pilot, screen)
         assert "Your edit first departs at step 4:" in drawn(pilot.app)
-        asked = screen.stage.view.asked
+        asked = screen.state.view.asked
         assert f"{asked} asked, 0 kept" in drawn(pilot.app)
         with open_ledger(db) as store:
             assert [name for name, _ in edits.names(store)] == [f"edit 1 of {TOUR}"]
         await pilot.press("r")
         await settle(pilot)
-        assert (screen.stage.view.asked, screen.stage.at) == (0, "done")
+        assert (screen.state.view.asked, screen.state.at) == (0, "done")
         await pilot.press("j", "j", "enter", "G")
         await settle(pilot)
         assert focused(screen) == "step"
@@ -179,14 +179,14 @@ async def test_an_unchanged_prompt_asks_control_alone(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await pilot.press("ctrl+s")
         await settle(pilot)
-        assert screen.stage.view.edit is None
+        assert screen.state.view.edit is None
         assert "Control repeats the recording at" in rows(pilot.app)[0]
-        assert all(row.edited is None for row in screen.stage.rows)
+        assert all(row.edited is None for row in screen.state.rows)
 
 
 async def target(pilot: Pilot[None], screen: ReplayScreen, label: str) -> None:
     """Open a text of the list in the editor."""
-    labels = [each.label for each in screen.stage.draft.targets]
+    labels = [each.label for each in screen.state.draft.targets]
     screen.edit_pane.targets.cursor = labels.index(label)
     await pilot.pause()
 
@@ -208,7 +208,7 @@ async def test_several_texts_edited_make_one_edit(db: Path) -> None:
             SetTool("get_order", description="Look an order up. Always call it before a refund."),
             SetMessage(7, "I will read the order first."),
         )
-        assert screen.stage.view.differs
+        assert screen.state.view.differs
 
 
 async def test_tab_turns_from_the_editor_to_the_result_in_a_narrow_terminal(db: Path) -> None:
@@ -258,7 +258,7 @@ async def test_a_live_model_is_asked_within_a_budget_and_can_be_stopped(
             while api.asked < 3:
                 await pilot.pause(0.01)
             await pilot.press("x")
-            while screen.stage.running:
+            while screen.state.running:
                 await pilot.pause(0.01)
             await settle(pilot)
             assert "Stopped at 2 of 8 steps. What was answered is kept." in rows(pilot.app)[0]
@@ -289,7 +289,7 @@ async def test_what_is_spent_is_counted_while_calls_are_under_way(
             await pilot.press("enter")
             await until(pilot, "0 of 8 steps · 23 of 30 asked")
             await pilot.press("x")
-            while screen.stage.running:
+            while screen.state.running:
                 await pilot.pause(0.01)
             await settle(pilot)
             assert "Stopped at 0 of 8 steps. What was answered is kept." in rows(pilot.app)[0]
@@ -300,11 +300,11 @@ async def test_figures_that_move_do_not_lay_the_steps_out_again(
 ) -> None:
     posted = views(db, None, LOOK)
     async with opened(db) as (pilot, screen):
-        screen.post_message(Moved(posted[-1]))
+        screen.post_message(JobProgressed(posted[-1]))
         await pilot.pause()
         laid_out: list[StepDiff] = []
         monkeypatch.setattr(StepDiff, "rows_changed", laid_out.append)
-        screen.post_message(Moved(structs.replace(posted[-1], asked=99)))
+        screen.post_message(JobProgressed(structs.replace(posted[-1], asked=99)))
         await pilot.pause()
         assert "99 asked" in drawn(pilot.app)
         assert not laid_out
@@ -339,10 +339,10 @@ async def test_without_a_budget_a_missing_answer_is_one_sentence(
 async def test_what_a_worker_posts_after_a_stop_does_not_start_it_again(db: Path) -> None:
     posted = views(db, None, LOOK)
     async with opened(db) as (pilot, screen):
-        screen.post_message(Moved(under_way(posted, 2)))
+        screen.post_message(JobProgressed(under_way(posted, 2)))
         await pilot.pause()
-        assert screen.stage.at == "asking"
-        screen.post_message(Ended(stopped=True))
+        assert screen.state.at == "asking"
+        screen.post_message(JobFinished(stopped=True))
         await pilot.pause()
         assert "Stopped at 2 of 8 steps." in rows(pilot.app)[0]
 
@@ -361,7 +361,7 @@ async def test_the_trace_screen_opens_it_at_the_step_under_its_cursor(
         screen = app.screen
         assert isinstance(screen, ReplayScreen)
         assert focused(screen) == pane
-        assert screen.steps.row == screen.stage.rows[BREAK]
+        assert screen.steps.row == screen.state.rows[BREAK]
         await pilot.press("escape")
         assert not screen.is_current
 
@@ -397,7 +397,7 @@ async def test_a_number_of_samples_is_taken_foreseen_and_asked_and_nothing_else(
         await settle(pilot)
         assert "8 steps × 2 arms × 1 sample: 16 calls to demo, rule-based; free" in drawn(pilot.app)
         await ask(pilot, screen)
-        assert screen.stage.view.asked == 16
+        assert screen.state.view.asked == 16
         assert "One sample: a look." in drawn(pilot.app)
         assert "┃" not in drawn(pilot.app)
 
@@ -413,8 +413,8 @@ async def test_asking_afresh_asks_again_what_is_kept(db: Path) -> None:
         assert "asked afresh: 16 calls" in drawn(pilot.app)
         await pilot.press("f5")
         await settle(pilot)
-        assert (screen.stage.view.asked, screen.stage.view.range) == (8, 1)
-        assert screen.stage.view.digest != posted[-1].digest
+        assert (screen.state.view.asked, screen.state.view.range) == (8, 1)
+        assert screen.state.view.digest != posted[-1].digest
 
 
 async def test_the_order_of_the_calls_is_a_choice_of_a_server_alone(db: Path) -> None:
@@ -501,7 +501,7 @@ async def test_an_observation_is_edited_like_a_text(db: Path) -> None:
         assert kept.changes == (
             SetObservation(step=0, call=0, text="order 1049 was never shipped"),
         )
-        assert next(row.step for row in screen.stage.rows if row.p is not None) == 1
+        assert next(row.step for row in screen.state.rows if row.p is not None) == 1
         await pilot.press("d")
         await pilot.pause()
         assert "+order 1049 was never shipped" in drawn(pilot.app)
@@ -531,7 +531,7 @@ async def test_a_kept_edit_is_taken_whole_and_keeps_its_name(db: Path) -> None:
         assert "also: tool get_order renamed" in drawn(pilot.app)
         await pilot.press("f5")
         await settle(pilot)
-        assert screen.stage.view.edit == KEPT.name
+        assert screen.state.view.edit == KEPT.name
         screen.edit_pane.area.undo()
         await pilot.pause()
         assert screen.edit_pane.text == "what was typed before"
@@ -545,13 +545,13 @@ async def test_a_change_that_no_text_shows_can_be_left_out_again(db: Path) -> No
         await pilot.pause()
         await pilot.press("end", "enter")
         await settle(pilot)
-        assert screen.stage.draft.also == ()
+        assert screen.state.draft.also == ()
         assert screen.edit_pane.text == "Be brief.\n"
         await pilot.press("f7")
         await settle(pilot)
         await pilot.press("enter")
         await settle(pilot)
-        assert screen.stage.draft.edit is None
+        assert screen.state.draft.edit is None
         assert screen.edit_pane.texts == {}
 
 
@@ -566,7 +566,7 @@ async def test_a_constraint_shows_in_the_prompt_it_is_added_to(db: Path) -> None
         await pilot.press("enter")
         await settle(pilot)
         assert screen.edit_pane.text == "Be kind.\n\nNever guess.\n"
-        edit = screen.stage.draft.edit
+        edit = screen.state.draft.edit
         assert edit is not None
         assert edit.changes == (SetSystem("Be kind."), InjectConstraint("Never guess."))
 
@@ -579,7 +579,7 @@ async def test_effort_and_a_model_of_its_own_are_changes_beside_the_texts(db: Pa
         await pilot.pause()
         await pilot.press("down", "enter")
         await settle(pilot)
-        assert screen.stage.draft.also == (SetEffort("medium"),)
+        assert screen.state.draft.also == (SetEffort("medium"),)
         assert "also: effort set to medium" in drawn(pilot.app)
         await pilot.press("f9")
         await pilot.pause()
@@ -589,7 +589,7 @@ async def test_effort_and_a_model_of_its_own_are_changes_beside_the_texts(db: Pa
         await pilot.press("enter")
         await settle(pilot)
         assert "to demo, rule-based, the edit to claude-test" in said(pilot)
-        prospect = screen.stage.prospect
+        prospect = screen.state.prospect
         assert prospect is not None
         assert not prospect.local
 
@@ -614,19 +614,19 @@ async def test_an_edit_of_another_trace_says_why_it_does_not_fit(db: Path) -> No
 async def test_free_replay_is_wanted_of_an_app_that_offers_it(
     db: Path, monkeypatch: pytest.MonkeyPatch, free: bool
 ) -> None:
-    wanted: list[ReplayScreen.FreeWanted] = []
+    request: list[ReplayScreen.FreeReplayRequested] = []
 
-    def follow(_: ArcApp, event: ReplayScreen.FreeWanted) -> None:
-        wanted.append(event)
+    def follow(_: ArcApp, event: ReplayScreen.FreeReplayRequested) -> None:
+        request.append(event)
 
-    monkeypatch.setattr(ArcApp, "on_replay_screen_free_wanted", follow, raising=False)
+    monkeypatch.setattr(ArcApp, "on_replay_screen_free_replay_requested", follow, raising=False)
     screen = ReplayScreen(db, TOUR, BREAK, free=free)
     async with opening.opened(screen) as pilot:
         screen.edit_pane.put("Be brief.")
         await pilot.press("f12")
         await pilot.pause()
     edit = Edit(name=f"edit 1 of {TOUR}", changes=(SetSystem("Be brief."),))
-    assert [(each.step, each.edit, each.model) for each in wanted] == [(BREAK, edit, None)] * free
+    assert [(each.step, each.edit, each.model) for each in request] == [(BREAK, edit, None)] * free
 
 
 # --- around it
@@ -649,7 +649,7 @@ async def test_a_trace_without_a_system_prompt_asks_for_one_instead(tmp_path: Pa
         assert "there is no file" in drawn(pilot.app)
         await type_path(pilot, prompt)
         assert screen.edit_pane.text == sample.SYSTEM
-        assert screen.stage.draft.missing == ()
+        assert screen.state.draft.missing == ()
         assert "tool get_reservation" in drawn(pilot.app)
 
 
@@ -680,8 +680,8 @@ async def test_a_hostile_trace_is_shown_and_never_obeyed(tmp_path: Path) -> None
         await settle(pilot)
         assert "and more" in drawn(pilot.app)
         assert not obeyed(pilot)
-        assert screen.stage.prospect is not None
-        sentence = keyed(screen, screen.stage.prospect.sentence, typing=True)
+        assert screen.state.prospect is not None
+        sentence = keyed(screen, screen.state.prospect.sentence, typing=True)
         assert sentence == rows(pilot.app)[0].strip()
         await choose(pilot, "demo")
         await pilot.press("f5")

@@ -17,8 +17,8 @@ from textual.widgets import Input
 from arc_tui import importing
 from arc_tui.app import ArcApp
 from arc_tui.experiments.dialogs import AttachBox
-from arc_tui.experiments.runner import Moved
-from arc_tui.features.bisect_steps.plan import StepsWanted
+from arc_tui.experiments.runner import JobProgressed
+from arc_tui.features.bisect_steps.plan import BisectStepsRequest
 from arc_tui.features.bisect_steps.run import bisecting_steps
 from arc_tui.features.bisect_steps.screen import StepsScreen
 from arc_tui.features.bisect_steps.view import StepsView
@@ -75,12 +75,12 @@ def key(db: Path, name: str) -> str:
 
 @asynccontextmanager
 async def opened(
-    db: Path, name: str, **wanted: object
+    db: Path, name: str, **request: object
 ) -> AsyncIterator[tuple[Pilot[None], StepsScreen]]:
     app = Opener(db)
     async with app.run_test(size=SIZES[1], notifications=True) as pilot:
         screen = StepsScreen(db, key(db, name), step=2)
-        screen.wanted = structs.replace(screen.wanted, **wanted)
+        screen.request = structs.replace(screen.request, **request)
         app.push_screen(screen)
         await settle(pilot)
         await settle(pilot)
@@ -106,14 +106,14 @@ async def type_in(pilot: Pilot[None], words: str) -> None:
 
 async def test_it_opens_with_the_step_that_the_rules_name(db: Path) -> None:
     async with opened(db, TOUR) as (pilot, screen):
-        assert screen.stage.at == "done"
+        assert screen.state.at == "done"
         await looks_like(pilot, "steps")
 
 
 async def test_a_tested_step_says_first_what_the_test_came_to(db: Path) -> None:
     async with opened(db, TOUR) as (pilot, screen):
         await press(pilot, "v")
-        assert screen.stage.view.trial is not None
+        assert screen.state.view.trial is not None
         await looks_like(pilot, "steps_validated")
 
 
@@ -121,7 +121,7 @@ async def test_beliefs_are_asked_after_their_estimate(db: Path) -> None:
     async with opened(db, LONG) as (pilot, screen):
         await press(pilot, "right")
         await looks_like(pilot, "steps_ready")
-        assert screen.stage.view.asked == 0
+        assert screen.state.view.asked == 0
         await press(pilot, "r")
         await looks_like(pilot, "steps_belief")
 
@@ -156,19 +156,19 @@ async def test_where_nothing_contradicts_it_says_what_to_try_next(db: Path) -> N
         await until(pilot, "what is it really?")
         await type_in(pilot, "0:total_cents")
         await settle(pilot)
-        assert (screen.stage.at, screen.wanted.oracle) == ("ready", "belief")
+        assert (screen.state.at, screen.request.oracle) == ("ready", "belief")
         assert "about 1 fact at " in rows(pilot.app)[1]
 
 
 async def test_an_answer_that_is_there_already_is_shown_without_asking(db: Path) -> None:
     with open_ledger(db) as store:
-        list(bisecting_steps(store, StepsWanted(trace=LONG, oracle="belief")))
+        list(bisecting_steps(store, BisectStepsRequest(trace=LONG, oracle="belief")))
     async with opened(db, LONG) as (pilot, screen):
         await press(pilot, "o")
         assert "what the model believes at each step" in drawn(pilot.app)
         await press(pilot, "j", "enter")
-        assert screen.stage.at == "done"
-        assert (screen.stage.view.decisive, screen.stage.view.asked) == (15, 0)
+        assert screen.state.at == "done"
+        assert (screen.state.view.decisive, screen.state.view.asked) == (15, 0)
         assert screen.rows.cursor == 15
 
 
@@ -184,7 +184,7 @@ async def test_few_answers_settle_nothing_and_more_may_be_asked_for(db: Path) ->
         await until(pilot, "'none' is no number from 1 to 100")
         await type_in(pilot, "8")
         await until(pilot, "v tests it: 8 as recorded, 8 with the fix")
-        assert screen.stage.view.trial is None
+        assert screen.state.view.trial is None
         await press(pilot, "v")
         assert rows(pilot.app)[2].startswith(" Validated: with the fix at step 4")
         assert "hypothesis until it is tested" not in drawn(pilot.app)
@@ -200,15 +200,15 @@ async def test_a_fix_that_does_not_help_is_refuted_and_another_one_is_taken(db: 
         await press(pilot, "e")
         await type_in(pilot, "read first")
         await until(pilot, "constraint added to the system prompt: Never make up an amount")
-        assert screen.stage.view.trial is None
+        assert screen.state.view.trial is None
         await press(pilot, "e", "enter")
-        assert screen.wanted.fix is None
+        assert screen.request.fix is None
         assert "constraint added at step 16" in drawn(pilot.app)
 
 
 async def test_enter_opens_the_run_there_and_a_source_leads_to_its_step(db: Path) -> None:
     async with opened(db, LONG) as (pilot, screen):
-        trace, app = screen.wanted.trace, pilot.app
+        trace, app = screen.request.trace, pilot.app
         await press(pilot, "enter")
         shown = app.screen
         assert isinstance(shown, TraceScreen)
@@ -255,8 +255,8 @@ async def test_the_point_of_no_return_of_a_fix_is_asked_for_what_it_needs(db: Pa
 async def test_while_it_runs_it_says_how_far_it_is_and_stops(db: Path) -> None:
     halfway = views(db)[7]
     async with opened(db, LONG) as (pilot, screen):
-        screen.stage = structs.replace(screen.stage, at="asking")
-        screen.post_message(Moved(halfway))
+        screen.state = structs.replace(screen.state, at="asking")
+        screen.post_message(JobProgressed(halfway))
         await settle(pilot)
         assert rows(pilot.app)[1].startswith(" So far: Nothing found in ")
         assert " of 22 steps · " in rows(pilot.app)[-2]
@@ -265,12 +265,12 @@ async def test_while_it_runs_it_says_how_far_it_is_and_stops(db: Path) -> None:
 
 def views(db: Path) -> list[StepsView]:
     """Every view of a search, in another database."""
-    wanted = StepsWanted(trace=LONG, oracle="belief")
+    request = BisectStepsRequest(trace=LONG, oracle="belief")
     with pytest.MonkeyPatch.context() as patch, open_ledger(":memory:") as store:
         patch.setattr("arc_tui.features.bisect_steps.run.BETWEEN_VIEWS_S", 0)
         with open_ledger(db) as source:
             source.db.backup(store.db)
-        return list(bisecting_steps(store, wanted))
+        return list(bisecting_steps(store, request))
 
 
 async def test_a_run_without_a_fact_says_which_key_names_one(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ async def test_a_run_without_a_fact_says_which_key_names_one(tmp_path: Path) -> 
         list(importing.take_in(store, [fixtures() / "traces" / "shop-prefix-v6-0.jsonl"]))
     async with opened(db, "shop-prefix-v6-0") as (pilot, screen):
         await press(pilot, "right")
-        assert screen.stage.at == "failed"
+        assert screen.state.at == "failed"
         assert "! f names one" in drawn(pilot.app)
 
 
@@ -288,13 +288,13 @@ async def test_the_rules_judge_at_once_and_who_judges_may_be_chosen(db: Path) ->
         screen.wish(oracle="judge")
         await settle(pilot)
         await settle(pilot)
-        assert screen.stage.at == "done"
+        assert screen.state.at == "done"
         assert "The judge scores no step under 0.5" in rows(pilot.app)[1]
         assert "nobody asked" in rows(pilot.app)[-2]
         await press(pilot, "J")
         await type_in(pilot, MODEL)
         await until(pilot, f"r asks {MODEL}, at ")
-        assert screen.stage.view.asked == 0
+        assert screen.state.view.asked == 0
 
 
 # --- live
@@ -335,15 +335,15 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
         await until(pilot, "what may it cost?")
         await type_in(pilot, "7 calls")
         await settle(pilot)
-        assert screen.stage.at == "failed"
+        assert screen.state.at == "failed"
         assert "What was answered is kept." in drawn(pilot.app)
         assert api.asked == 7
         await pilot.press("r")
         await until(pilot, "what may it cost?")
         await type_in(pilot, "40 calls")
         await settle(pilot)
-        assert screen.stage.view.decisive == 15
-        assert (api.asked, screen.stage.view.kept) == (18, 7)
+        assert screen.state.view.decisive == 15
+        assert (api.asked, screen.state.view.kept) == (18, 7)
 
 
 async def test_x_stops_what_is_asked_and_the_rest_is_asked_the_next_time(
@@ -358,8 +358,8 @@ async def test_x_stops_what_is_asked_and_the_rest_is_asked_the_next_time(
             await type_in(pilot, "40 calls")
             await settle(pilot)
             if server.asked == 3:
-                assert screen.stage.at == "stopped"
+                assert screen.state.at == "stopped"
                 assert rows(pilot.app)[1].startswith(" Stopped; what was answered is kept.")
-        view = screen.stage.view
+        view = screen.state.view
         assert (view.decisive, view.kept + view.asked) == (15, 18)
         assert view.kept in {2, 3}  # the third may have come in before the stop

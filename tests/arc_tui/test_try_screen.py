@@ -14,9 +14,9 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
-from arc_tui.experiments.runner import Moved
+from arc_tui.experiments.runner import JobProgressed
 from arc_tui.features.edit_test.kept import KEPT, kept_tries
-from arc_tui.features.edit_test.request import Wanted
+from arc_tui.features.edit_test.request import EditTestRequest
 from arc_tui.features.edit_test.run import trying
 from arc_tui.features.edit_test.screen import TryScreen
 from arc_tui.features.edit_test.view import TryView
@@ -73,7 +73,7 @@ async def opened(
     app = Opener(db)
     async with app.run_test(size=size, notifications=True) as pilot:
         screen = TryScreen(db, LABEL, broken(db), edit)
-        screen._wanted = structs.replace(screen._wanted, model=model)
+        screen._request = structs.replace(screen._request, model=model)
         app.push_screen(screen)
         await settle(pilot)
         await settle(pilot)
@@ -81,7 +81,7 @@ async def opened(
 
 
 def at(screen: TryScreen) -> str:
-    return screen.stage.at
+    return screen.state.at
 
 
 async def answer(pilot: Pilot[None], words: str) -> None:
@@ -123,15 +123,15 @@ async def test_what_was_tried_before_is_shown_with_its_day_before_anything_is_as
             return
         await press(pilot, "r")
         assert at(screen) == "done"
-        assert screen.stage.view.spent.asked == 0
+        assert screen.state.view.spent.asked == 0
         assert "Tried" not in drawn(pilot.app)
 
 
 def kept_at(db: Path, ran_ns: int) -> None:
     """The edit tried on those runs by the command, on that day."""
     with open_ledger(db) as store:
-        wanted = Wanted(edit=V4_EDIT, query=LABEL, traces=broken(db), model="demo")
-        *_, view = trying(store, wanted)
+        request = EditTestRequest(edit=V4_EDIT, query=LABEL, traces=broken(db), model="demo")
+        *_, view = trying(store, request)
         (kept,) = kept_tries(store)
         name = f"{KEPT}{kept.edit}/{view.digest}"
         answers.keep(store, name, structs.replace(kept, ran_ns=ran_ns))
@@ -143,8 +143,8 @@ async def test_without_an_edit_r_asks_for_one_which_may_be_a_file(db: Path) -> N
         assert "many-wishes · 2" in drawn(pilot.app)
         await press(pilot, "r")
         await answer(pilot, str(V4))
-        assert screen.stage.wanted.edit is not None
-        assert screen.stage.wanted.edit.name == "v4"
+        assert screen.state.request.edit is not None
+        assert screen.state.request.edit.name == "v4"
         assert "r asks demo, rule-based" in drawn(pilot.app)
 
 
@@ -153,7 +153,7 @@ async def test_e_takes_a_kept_edit(db: Path) -> None:
         edits.save(store, V4_EDIT)
     async with opened(db, edit=None) as (pilot, screen):
         await press(pilot, "e", "enter")
-        assert screen.stage.wanted.edit == V4_EDIT
+        assert screen.state.request.edit == V4_EDIT
         assert at(screen) == "ready"
 
 
@@ -186,7 +186,7 @@ async def test_the_newest_prompt_is_edited_in_the_editor_of_the_person(
     async with opened(db, edit=None) as (pilot, screen):
         await press(pilot, "E")
         assert "there is no need to" in seen[0]
-        edit = screen.stage.wanted.edit
+        edit = screen.state.request.edit
         assert edit is not None
         assert edit.digest == V4_EDIT.digest
         assert edit.name.startswith("prompt ")
@@ -198,22 +198,22 @@ async def test_samples_and_healthy_steps_are_as_many_as_a_person_says(db: Path) 
         await answer(pilot, "2")
         await press(pilot, "c")
         await answer(pilot, "0")
-        assert (screen.stage.wanted.samples, screen.stage.wanted.controls) == (2, 0)
-        assert screen.stage.view.steps == ()
+        assert (screen.state.request.samples, screen.state.request.controls) == (2, 0)
+        assert screen.state.view.steps == ()
         await press(pilot, "s")
         await answer(pilot, "none")
-        assert screen.stage.wanted.samples == 2
+        assert screen.state.request.samples == 2
         assert "'none' is no number of samples" in drawn(pilot.app)
 
 
 async def test_enter_opens_the_run_at_the_step_that_is_asked_past_the_heading(db: Path) -> None:
     async with opened(db) as (pilot, screen):
         await press(pilot, "j", "j", "j")
-        assert screen.rows.row is screen.stage.view.steps[0]
+        assert screen.rows.row is screen.state.view.steps[0]
         await press(pilot, "k", "enter")
         run = pilot.app.screen
         assert isinstance(run, TraceScreen)
-        last = screen.stage.view.runs[-1]
+        last = screen.state.view.runs[-1]
         assert (run.trace, run.step) == (last.trace, last.step)
 
 
@@ -221,8 +221,8 @@ async def test_while_it_runs_it_says_how_far_it_is_and_x_stops_it(db: Path) -> N
     halfway = views(db)[2]
     assert 0 < halfway.done < halfway.total
     async with opened(db) as (pilot, screen):
-        screen.stage = structs.replace(screen.stage, at="asking")
-        screen.post_message(Moved(halfway))
+        screen.state = structs.replace(screen.state, at="asking")
+        screen.post_message(JobProgressed(halfway))
         await settle(pilot)
         assert "So far: fixed" in drawn(pilot.app)
         assert rows(pilot.app)[-2].endswith("x stops")
@@ -231,12 +231,12 @@ async def test_while_it_runs_it_says_how_far_it_is_and_x_stops_it(db: Path) -> N
 
 def views(db: Path) -> list[TryView]:
     """Every view of a try, in another database."""
-    wanted = Wanted(edit=V4_EDIT, query=LABEL, traces=broken(db), model="demo")
+    request = EditTestRequest(edit=V4_EDIT, query=LABEL, traces=broken(db), model="demo")
     with pytest.MonkeyPatch.context() as patch, open_ledger(":memory:") as store:
         patch.setattr("arc_tui.features.edit_test.run.BETWEEN_VIEWS_S", 0)
         with open_ledger(db) as source:
             source.db.backup(store.db)
-        return list(trying(store, wanted))
+        return list(trying(store, request))
 
 
 async def test_e_on_a_bar_of_the_failures_tries_an_edit_on_its_runs(db: Path) -> None:
@@ -247,7 +247,7 @@ async def test_e_on_a_bar_of_the_failures_tries_an_edit_on_its_runs(db: Path) ->
         await press(pilot, "e")
         screen = app.screen
         assert isinstance(screen, TryScreen)
-        assert [row.trace for row in screen.stage.view.runs] == list(broken(db))
+        assert [row.trace for row in screen.state.view.runs] == list(broken(db))
         assert rows(app)[0] == " try an edit on hallucinated state"
 
 
@@ -288,5 +288,5 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
         await asked_for_a_limit(pilot)
         await answer(pilot, "9 calls")
         assert at(screen) == "done"
-        assert screen.stage.view.done == screen.stage.view.total
-        assert screen.stage.view.spent.kept >= 2
+        assert screen.state.view.done == screen.state.view.total
+        assert screen.state.view.spent.kept >= 2

@@ -16,7 +16,7 @@ from msgspec import structs
 from arc_tui.features.edit_test.command import try_
 from arc_tui.features.edit_test.kept import kept_tries
 from arc_tui.features.edit_test.plan import foreseen, tryout
-from arc_tui.features.edit_test.request import Wanted, Whom, edit_named
+from arc_tui.features.edit_test.request import EditTestRequest, Whom, edit_named
 from arc_tui.features.edit_test.run import trying
 from arc_tui.features.edit_test.text import NOT_OUTCOMES, p_words
 from arc_tui.features.edit_test.view import TryView
@@ -305,8 +305,8 @@ def test_interrupted_after_some_answers_it_asks_only_the_rest(
     db: Path, monkeypatch: pytest.MonkeyPatch, answers: int
 ) -> None:
     def going() -> list[TryView]:
-        wanted = Wanted(edit=V4_EDIT, query=MADE_UP, model="demo", samples=2)
-        with open_ledger(db) as store, closing(trying(store, wanted)) as work:
+        request = EditTestRequest(edit=V4_EDIT, query=MADE_UP, model="demo", samples=2)
+        with open_ledger(db) as store, closing(trying(store, request)) as work:
             return list(work)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -328,13 +328,13 @@ def stored(db: Path) -> int:
 
 
 def test_the_plan_asks_nothing_and_foresees_what_is_asked(db: Path) -> None:
-    wanted = Wanted(edit=V4_EDIT, query=MADE_UP, model="demo")
+    request = EditTestRequest(edit=V4_EDIT, query=MADE_UP, model="demo")
     with open_ledger(db) as store:
-        before = foreseen(store, wanted)
+        before = foreseen(store, request)
         assert stored(db) == 0
-        view = list(trying(store, wanted))[-1]
-        after = foreseen(store, wanted)
-        assert tryout(store, wanted, Whom(store, wanted, live=False)).controls
+        view = list(trying(store, request))[-1]
+        after = foreseen(store, request)
+        assert tryout(store, request, Whom(store, request, live=False)).controls
     assert before.estimate.calls == view.spent.asked
     assert (after.estimate.calls, after.estimate.stored) == (0, before.estimate.calls)
     assert before.models == ("demo",)
@@ -354,18 +354,18 @@ def test_a_finished_try_is_listed_with_its_edit_and_shown_for_the_same_runs(db: 
         (row,) = build_edits(store)
         assert [each.samples for each in row.tries] == [2, 5]
         assert row.tries[0].digest == first["digest"]
-        wanted = Wanted(edit=V4_EDIT, query=MADE_UP, model="demo")
-        before = foreseen(store, wanted).before
+        request = EditTestRequest(edit=V4_EDIT, query=MADE_UP, model="demo")
+        before = foreseen(store, request).before
         assert before is not None
         assert before.view.samples == 2
-        others = structs.replace(wanted, query=f"{MADE_UP} trial:0")
+        others = structs.replace(request, query=f"{MADE_UP} trial:0")
         assert foreseen(store, others).before is None
-        assert foreseen(store, structs.replace(wanted, model=MODEL)).before is None
+        assert foreseen(store, structs.replace(request, model=MODEL)).before is None
 
 
 def test_a_try_that_was_cut_short_is_not_kept_as_a_result(db: Path) -> None:
     with open_ledger(db) as store:
-        work = trying(store, Wanted(edit=V4_EDIT, query=MADE_UP, model="demo"))
+        work = trying(store, EditTestRequest(edit=V4_EDIT, query=MADE_UP, model="demo"))
         assert next(work).digest is None
         work.close()
         assert kept_tries(store) == []
@@ -482,7 +482,7 @@ def test_offline_all_that_is_stored_is_shown_before_what_is_missing_is_named(
 def test_answers_that_are_missing_are_said_to_be(api: MessagesApi, db: Path) -> None:
     api.fault(FAULTS["too large"])
     said = run(db, str(V4), "--on", MADE_UP, *LIVE).stdout
-    assert "1 step with fewer answers than wanted: " in said
+    assert "1 step with fewer answers than request: " in said
 
 
 # --- words
@@ -501,5 +501,5 @@ def test_numbers_read_as_a_person_writes_them() -> None:
 
 def test_a_command_without_an_edit_in_its_wish_tries_nothing(db: Path) -> None:
     with open_ledger(db) as store, pytest.raises(ArcError, match="there is no edit to try"):
-        next(trying(store, Wanted(edit=None, query=CLASS)))
+        next(trying(store, EditTestRequest(edit=None, query=CLASS)))
     assert ENGINE

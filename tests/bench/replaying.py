@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from arc_tui import importing
-from arc_tui.features.replay.run import Wanted, replaying
+from arc_tui.features.replay.run import ReplayRequest, replaying
 from arc_tui.places import fixtures
 from replay.edit.files import from_files
 from replay.locked import run as locked
@@ -26,13 +26,13 @@ def rows(folder: Path) -> Iterator[Row]:
     with open_ledger(folder / "replay.db") as store:
         for _ in importing.import_paths(store, [fixtures() / "traces" / f"{TRACE}.jsonl"]):
             pass
-        wanted = Wanted(trace=TRACE, edit=edit)
-        *_, view = replaying(store, wanted)
+        request = ReplayRequest(trace=TRACE, edit=edit)
+        *_, view = replaying(store, request)
         trace = read.load(store, trace_row(store, TRACE).trace)
         models = Models.one(choose("demo", store))
         look = best(lambda: list(locked.replay(trace, edit, models, sampling=LOOK)))
         auto = best(lambda: list(locked.replay(trace, edit, models, sampling=AUTO)))
-        whole = best(lambda: list(replaying(store, wanted)))
+        whole = best(lambda: list(replaying(store, request)))
     steps = view.total
     said, answers = f"cached replay of {steps} steps", view.kept + view.asked
     yield Row(f"{said}, a look at both arms: engine", ms(look), "goal < 5 ms at 20 steps")

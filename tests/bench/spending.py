@@ -13,7 +13,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from arc_tui import importing
-from arc_tui.features.replay.run import Wanted, replaying
+from arc_tui.features.replay.run import ReplayRequest, replaying
 from arc_tui.places import fixtures
 from replay.budget import Limits
 from replay.edit.files import from_files
@@ -53,7 +53,7 @@ def _spent(folder: Path, schedule: Schedule) -> tuple[float, int]:
     ):
         for _ in importing.import_paths(store, [fixtures() / "traces" / f"{TRACE}.jsonl"]):
             pass
-        wanted = Wanted(
+        request = ReplayRequest(
             trace=TRACE,
             edit=edit,
             model=MODEL,
@@ -61,7 +61,7 @@ def _spent(folder: Path, schedule: Schedule) -> tuple[float, int]:
             limits=Limits(calls=10_000),
             sampling=sampling,
         )
-        *_, view = replaying(store, wanted)
+        *_, view = replaying(store, request)
         return _usd(api, batch=False) + _usd(api, batch=True) / 2, view.total
 
 

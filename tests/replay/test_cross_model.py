@@ -13,7 +13,7 @@ import pytest
 
 from arc_tui import importing
 from arc_tui.experiments.locked_view import ReplayView
-from arc_tui.features.replay.run import Wanted, replaying
+from arc_tui.features.replay.run import ReplayRequest, replaying
 from replay.budget import Limits
 from replay.edit.changes import Edit, InjectConstraint
 from replay.store.handle import Store
@@ -48,8 +48,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 
 def asked(store: Store, **beside: object) -> ReplayView:
-    wanted = Wanted(trace=RUN, edit=CAREFUL, model="claude-other", steps=STEPS, **beside)  # type: ignore[arg-type]
-    *_, view = replaying(store, wanted)
+    request = ReplayRequest(trace=RUN, edit=CAREFUL, model="claude-other", steps=STEPS, **beside)  # type: ignore[arg-type]
+    *_, view = replaying(store, request)
     return view
 
 

@@ -30,7 +30,7 @@ from arc_tui.cli import (
     refuse_unfinished,
     said_before,
 )
-from arc_tui.features.bisect.plan import Outlook, Wanted, estimated
+from arc_tui.features.bisect.plan import BisectRequest, Outlook, estimated
 from arc_tui.features.bisect.run import bisecting
 from arc_tui.features.bisect.versions import Source, of_files, of_git
 from arc_tui.features.bisect.view import EMPTY, BisectView, VersionRow
@@ -131,18 +131,18 @@ def bisect(
                 most=options["most"],
             )
             return bisect_steps(store, steps, as_json=as_json, only_estimate=only_estimate)
-        wanted = _wanted(store, trace, options)
+        request = _request(store, trace, options)
         if said_before(
-            lambda: estimated(store, wanted),
+            lambda: estimated(store, request),
             _foreseen,
             only=only_estimate,
-            live=wanted.live,
+            live=request.live,
             as_json=as_json,
         ):
             return 0
         views: list[BisectView] = []
         try:
-            with closing(bisecting(store, wanted)) as going:
+            with closing(bisecting(store, request)) as going:
                 _drain(going, views)
         except ArcError:  # what was judged until then is worth its place on the screen
             if views and views[-1].samples:
@@ -155,10 +155,10 @@ def bisect(
     return 0 if view.named else 1
 
 
-def _wanted(store: Store, trace: str, options: dict[str, Any]) -> Wanted:
+def _request(store: Store, trace: str, options: dict[str, Any]) -> BisectRequest:
     old, new = options["old"], options["new"]
     texts = of_files([old, new]) if old and new else [None, None]
-    return Wanted(
+    return BisectRequest(
         trace=trace,
         sources=tuple(_sources(options)),
         old=texts[0],

@@ -10,11 +10,12 @@ from typing import TypeVar
 from msgspec import structs
 from textual.message import Message
 
-from arc_tui.experiments import request
-from arc_tui.experiments.request import READABLE, Expected, expected_expected
+from arc_tui.experiments import expectation
+from arc_tui.experiments.expectation import Expected, parse_expectation
 from arc_tui.features.bisect.candidates import RANGES, Ground, Way, build_ground, named, spanned
-from arc_tui.features.bisect.plan import Wanted
-from arc_tui.features.bisect.state import BisectStage
+from arc_tui.features.bisect.plan import BisectRequest
+from arc_tui.features.bisect.state import BisectState
+from arc_tui.features.bisect.versions import BadVersions
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.screen import ArcScreen
@@ -22,7 +23,9 @@ from replay.bisection.rounds import Settings
 from replay.edit.changes import Edit
 from replay.errors import ArcError
 from replay.models.choose import DEMO
+from replay.predicate import BadPredicate
 from replay.store.handle import Store
+from taxonomy.expectations import NothingExpected
 
 MOST = 200
 """Answers before a search of the screen gives up, until a person says otherwise."""
@@ -43,64 +46,64 @@ class BisectExpecting(ArcScreen):
             said: str,
             found: Expected | ArcError,
             way: str,
-            wanted: Wanted,
+            request: BisectRequest,
             ground: Ground,
         ) -> None:
             super().__init__()
             self.said = said
             self.found = found
             self.way = way
-            self.wanted = wanted
+            self.request = request
             self.ground = ground
 
     def __init__(self, path: Path, trace: str) -> None:
         super().__init__(path)
         self.trace = trace
-        self._wanted = Wanted(trace=trace, settings=Settings(most=MOST))
+        self._request = BisectRequest(trace=trace, settings=Settings(most=MOST))
 
     @property
-    def here(self) -> BisectStage:
+    def here(self) -> BisectState:
         """Where it stands."""
         raise NotImplementedError
 
-    def wish(self, way: str, wanted: Wanted, ground: Ground) -> None:
+    def wish(self, way: str, request: BisectRequest, ground: Ground) -> None:
         """Want something else, and see what it would ask."""
         raise NotImplementedError
 
-    def settle(self, way: str, wanted: Wanted, ground: Ground | None = None) -> None:
+    def settle(self, way: str, request: BisectRequest, ground: Ground | None = None) -> None:
         """Want it at the step of the ground, or of whole runs; ask first what is expected, where
         that is open."""
         ground = ground or self.here.ground
         assert ground is not None
-        at = None if wanted.free or wanted.fix is not None else ground.step
-        wanted = structs.replace(wanted, at=at)
-        if self._is_open(wanted, ground):
-            self._ask_expected(way, wanted, ground)
+        at = None if request.free or request.fix is not None else ground.step
+        request = structs.replace(request, at=at)
+        if self._is_open(request, ground):
+            self._ask_expected(way, request, ground)
         else:
-            self.wish(way, wanted, ground)
+            self.wish(way, request, ground)
 
-    def _is_open(self, wanted: Wanted, ground: Ground) -> bool:
-        if wanted.free or wanted.fix is not None:
-            return wanted.expect in (None, request.RULE, request.JUDGE)
-        return wanted.expect in (None, request.RULE) and ground.by is None
+    def _is_open(self, request: BisectRequest, ground: Ground) -> bool:
+        if request.free or request.fix is not None:
+            return request.expect in (None, expectation.RULE, expectation.JUDGE)
+        return request.expect in (None, expectation.RULE) and ground.by is None
 
     def action_expect(self) -> None:
         ground = self.here.ground
         if ground is not None:
-            self._ask_expected(self.here.way, self._wanted, ground)
+            self._ask_expected(self.here.way, self._request, ground)
 
     def _ask_expected(
         self,
         way: str,
-        wanted: Wanted,
+        request: BisectRequest,
         ground: Ground,
         trouble: ArcError | None = None,
         said: str = "",
     ) -> None:
         """Expectations to choose from; after a slip only the line, with why and what was typed."""
-        choices = _expectations(ground, wanted) if trouble is None else []
+        choices = _expectations(ground, request) if trouble is None else []
         box = AskBox(
-            _question(ground, wanted),
+            _question(ground, request),
             str(trouble) if trouble is not None else "",
             answer=said,
             hint=f"{'or ' if choices else ''}{EXAMPLE}",
@@ -109,47 +112,47 @@ class BisectExpecting(ArcScreen):
 
         def take(typed: str | None) -> None:
             if typed is not None:
-                self._read_expected(way, wanted, ground, typed)
+                self._read_expected(way, request, ground, typed)
 
         self.app.push_screen(box, take)
 
-    def _read_expected(self, way: str, wanted: Wanted, ground: Ground, said: str) -> None:
+    def _read_expected(self, way: str, request: BisectRequest, ground: Ground, said: str) -> None:
         def read(store: Store) -> Expected | ArcError:
-            return readable(lambda: expected_expected(store, self.trace, wanted.at, said))
+            return readable(lambda: parse_expectation(store, self.trace, request.at, said))
 
         def read_as(found: Expected | ArcError) -> Message:
-            return self.Expects(said, found, way, wanted, ground)
+            return self.Expects(said, found, way, request, ground)
 
         self.ask(read, read_as, group="expected")
 
     def on_bisect_expecting_expects(self, event: Expects) -> None:
         found = event.found
         if isinstance(found, ArcError):
-            self._ask_expected(event.way, event.wanted, event.ground, found, event.said)
+            self._ask_expected(event.way, event.request, event.ground, found, event.said)
         else:
-            wanted = structs.replace(event.wanted, expect=found.words, judge=found.judge)
-            self.settle(event.way, wanted, event.ground)
+            request = structs.replace(event.request, expect=found.words, judge=found.judge)
+            self.settle(event.way, request, event.ground)
 
 
-def _question(ground: Ground, wanted: Wanted) -> str:
-    if wanted.fix is not None:
+def _question(ground: Ground, request: BisectRequest) -> str:
+    if request.fix is not None:
         return "what does a run do that is saved?"
-    if wanted.free:
+    if request.free:
         return "what does a good run do?"
     return f"what does a good answer do at step {ground.step}?"
 
 
-def _expectations(ground: Ground, wanted: Wanted) -> list[Option]:
+def _expectations(ground: Ground, request: BisectRequest) -> list[Option]:
     """What can be expected without a word typed."""
-    whole = wanted.free or wanted.fix is not None
+    whole = request.free or request.fix is not None
     choices = []
     if ground.by is not None and not whole:
         why = f": {ground.why}" if ground.why else ""
-        choices.append(Option(request.RULE, f"{ground.by}{why}", "not the rule's finding"))
+        choices.append(Option(expectation.RULE, f"{ground.by}{why}", "not the rule's finding"))
     if ground.gold:
-        choices.append(Option(request.GOLD, "the gold actions of the run's source"))
-    if not whole and (wanted.model or ground.model) == DEMO:
-        choices.append(Option(request.JUDGE, "scored a half or more; judged by rule here"))
+        choices.append(Option(expectation.GOLD, "the gold actions of the run's source"))
+    if not whole and (request.model or ground.model) == DEMO:
+        choices.append(Option(expectation.JUDGE, "scored a half or more; judged by rule here"))
     return choices
 
 
@@ -157,7 +160,7 @@ def readable(read: Callable[[], T]) -> T | ArcError:
     """What was read, or what a person can put right by typing something else."""
     try:
         return read()
-    except READABLE as slip:
+    except (BadPredicate, NothingExpected, BadVersions) as slip:
         return slip
 
 
@@ -243,10 +246,10 @@ class BisectChoosing(BisectExpecting):
         if way.kept is not None:
             self.show(way)
             return
-        wanted = structs.replace(
-            self._wanted, sources=way.sources, old=way.old, new=way.new, fix=way.fix
+        request = structs.replace(
+            self._request, sources=way.sources, old=way.old, new=way.new, fix=way.fix
         )
-        self.settle(way.name, wanted)
+        self.settle(way.name, request)
 
     def action_from_here(self) -> None:
         """Leave out the versions before the one under the cursor."""
@@ -254,7 +257,7 @@ class BisectChoosing(BisectExpecting):
         if later is not None:
             self.settle(spanned(later.sources), later)
 
-    def later(self) -> Wanted | None:
+    def later(self) -> BisectRequest | None:
         """The wish from the version under the cursor on, None where that is no search."""
         raise NotImplementedError
 
@@ -278,13 +281,13 @@ class BisectChoosing(BisectExpecting):
 
     def action_whole(self) -> None:
         """Judge whole free runs, or one answer again."""
-        wanted = structs.replace(self._wanted, free=not self._wanted.free)
-        if wanted.free or wanted.expect not in (None, request.RULE):
-            wanted = structs.replace(wanted, expect=None, judge=None)
-        self.settle(self.here.way, wanted)
+        request = structs.replace(self._request, free=not self._request.free)
+        if request.free or request.expect not in (None, expectation.RULE):
+            request = structs.replace(request, expect=None, judge=None)
+        self.settle(self.here.way, request)
 
     def action_most(self) -> None:
-        words = f"at most {format.count(self._wanted.settings.most, 'answer')} now"
+        words = f"at most {format.count(self._request.settings.most, 'answer')} now"
         box = AskBox("how many answers at most?", words, hint="a number, as 200")
         self.app.push_screen(box, self._take_most)
 
@@ -294,8 +297,8 @@ class BisectChoosing(BisectExpecting):
         if not said.isdecimal() or not 2 <= int(said) <= MOST_OF_ALL:
             self.say(f"{said!r} is no number from 2 to {MOST_OF_ALL}", severity="error")
             return
-        settings = structs.replace(self._wanted.settings, most=int(said))
-        self._again(structs.replace(self._wanted, settings=settings))
+        settings = structs.replace(self._request.settings, most=int(said))
+        self._again(structs.replace(self._request, settings=settings))
 
     def action_model(self) -> None:
         own = self.here.ground.model if self.here.ground is not None else None
@@ -307,19 +310,19 @@ class BisectChoosing(BisectExpecting):
 
     def _take_model(self, said: str | None) -> None:
         if said is not None:
-            self._again(structs.replace(self._wanted, model=said))
+            self._again(structs.replace(self._request, model=said))
 
-    def _again(self, wanted: Wanted) -> None:
+    def _again(self, request: BisectRequest) -> None:
         """The same search, asked another way; of none, what the next one is asked with."""
-        if is_search(wanted):
-            self.settle(self.here.way, wanted)
+        if is_search(request):
+            self.settle(self.here.way, request)
         else:
-            self._wanted = wanted
+            self._request = request
 
 
-def is_search(wanted: Wanted) -> bool:
+def is_search(request: BisectRequest) -> bool:
     """Is there something to search?"""
-    return bool(wanted.sources) or wanted.new is not None or wanted.fix is not None
+    return bool(request.sources) or request.new is not None or request.fix is not None
 
 
 def _at(place: int) -> str:

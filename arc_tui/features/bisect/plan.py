@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from msgspec import Struct, structs
 
-from arc_tui.experiments import request
+from arc_tui.experiments import expectation
 from arc_tui.experiments.models import Everyone
 from arc_tui.features.bisect.versions import BadVersions, Source, merged
 from arc_tui.features.bisect.view import BisectView, Kind, Label, text_diff
@@ -42,7 +42,7 @@ KEPT = "bisect/"
 """Before the names under which results are remembered."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class BisectRequest(Struct, frozen=True, kw_only=True):
     """What to search. One of three: `sources`, the versions in their order; `old` and `new`, whose
     hunks are searched; `fix`, an edit tried from each step of the run.
 
@@ -86,28 +86,28 @@ class Plan:
     be asked that the limits forbid. Raises as `bisecting.bisecting` does before it asks.
     """
 
-    def __init__(self, store: Store, wanted: Wanted) -> None:
-        self.trace: Trace = read.load(store, trace_row(store, wanted.trace).trace)
-        self.settings = wanted.settings
-        self.free = wanted.free or wanted.fix is not None
+    def __init__(self, store: Store, request: BisectRequest) -> None:
+        self.trace: Trace = read.load(store, trace_row(store, request.trace).trace)
+        self.settings = request.settings
+        self.free = request.free or request.fix is not None
         self.notices: list[str] = []
         self.parts: tuple[Hunk, ...] = ()
         self.old = ""
         self._store = store
-        self._wanted = wanted
+        self._request = request
         self._sources: tuple[Source, ...] = ()
         notice = break_and_notice(store, self.trace.id)[1]
         if notice is not None:
             self.notices.append(notice)
-        budget = Budget(wanted.limits)
-        name = wanted.model or default_name(self.trace)
-        self._model = choose(name, store, live=wanted.live, budget=budget)
+        budget = Budget(request.limits)
+        name = request.model or default_name(self.trace)
+        self._model = choose(name, store, live=request.live, budget=budget)
         self.range = (
-            kept.next_range(store, self.trace.id, self._model.name) if wanted.resample else 0
+            kept.next_range(store, self.trace.id, self._model.name) if request.resample else 0
         )
         self.step = self._first_step()
-        self._judge = request.judge_of(
-            store, wanted.expect, wanted.judge, self._model.name, live=wanted.live, budget=budget
+        self._judge = expectation.judge_of(
+            store, request.expect, request.judge, self._model.name, live=request.live, budget=budget
         )
         self.everyone = Everyone(self._model, self._judge)
         self.asked = self._asked()
@@ -123,7 +123,7 @@ class Plan:
 
     @property
     def kind(self) -> Kind:
-        if self._wanted.fix is not None:
+        if self._request.fix is not None:
             return "prefix"
         return "hunks" if self.parts else "versions"
 
@@ -163,38 +163,40 @@ class Plan:
         return self.step if self.step is not None else 0
 
     def _first_step(self) -> int | None:
-        wanted = self._wanted
-        if not self.free or wanted.at is not None:
-            return request.step_of(self._store, self.trace, wanted.at)
+        request = self._request
+        if not self.free or request.at is not None:
+            return expectation.step_of(self._store, self.trace, request.at)
         return None
 
     def _asked(self) -> Trials | Rollouts:
-        wanted = self._wanted
+        request = self._request
         if not self.free:
             assert self.step is not None
-            oracle = request.oracle(self._store, self.trace, self.step, wanted.expect, self._judge)
+            oracle = expectation.detector_of(
+                self._store, self.trace, self.step, request.expect, self._judge
+            )
             return Trials(self.trace, oracle, self._model, range=self.range)
         known = kept.stubs_of_trace(self._store, self.trace.id)
         return Rollouts(
             self.trace,
-            request.ending(self.trace, wanted.expect),
+            expectation.ending(self.trace, request.expect),
             self._model,
-            terms=Terms(stubs=known, allow_stale=wanted.allow_stale),
-            max_steps=wanted.max_steps,
+            terms=Terms(stubs=known, allow_stale=request.allow_stale),
+            max_steps=request.max_steps,
             range=self.range,
         )
 
     def _fill(self) -> None:
-        wanted = self._wanted
-        if wanted.fix is not None:
-            self._from_each_step(wanted.fix)
-        elif wanted.old is not None and wanted.new is not None:
-            self.old = wanted.old.text
-            self.parts = hunks(wanted.old.text, wanted.new.text)
+        request = self._request
+        if request.fix is not None:
+            self._from_each_step(request.fix)
+        elif request.old is not None and request.new is not None:
+            self.old = request.old.text
+            self.parts = hunks(request.old.text, request.new.text)
             if not self.parts:
                 raise BadVersions("the two texts say the same", "name an older and a newer one")
         else:
-            distinct = merged(wanted.sources)
+            distinct = merged(request.sources)
             self._sources = distinct.sources
             self.notices += distinct.notices
             self._add(
@@ -238,7 +240,7 @@ def _one_model(edit: Edit | None) -> Edit | None:
 class Outlook(Struct, frozen=True, kw_only=True):
     """What a bisection may come to.
 
-    `stored` samples are there already; about `samples` in all are wanted where a version fails in
+    `stored` samples are there already; about `samples` in all are request where a version fails in
     1 of 10 answers before the change and in 8 of 10 after it, and never more than `most`. A sample
     is one call, or for whole runs up to `calls_each`. `input_tokens` and `usd` are those of one
     sample, as its recorded steps were; None where that is not known. `settled`: the search comes to
@@ -265,19 +267,21 @@ class Outlook(Struct, frozen=True, kw_only=True):
         return (self.usd + self.judge_usd) * max(0, self.samples - self.stored)
 
 
-def estimated(store: Store, wanted: Wanted) -> Outlook:
+def estimated(store: Store, request: BisectRequest) -> Outlook:
     """What `bisecting` with the same wish may ask and cost. Asks nothing.
 
     Raises as `bisecting` does before it asks.
     """
-    plan = Plan(store, structs.replace(wanted, live=False))
+    plan = Plan(store, structs.replace(request, live=False))
     model = plan.asked.model
-    stored, settled = (0, False) if wanted.resample else _stored(plan)
+    stored, settled = (0, False) if request.resample else _stored(plan)
     if plan.parts:
         about = expected_samples.of_hunks(len(plan.parts), plan.settings)
     else:
         about = expected_samples.of_versions(len(plan.asked.versions), plan.settings)
-    road = free.recorded_actions(plan.trace, wanted.fix, model.name, plan.step) if plan.free else []
+    road = (
+        free.recorded_actions(plan.trace, request.fix, model.name, plan.step) if plan.free else []
+    )
     steps = {each.step.index for each in road} if plan.free else {plan.step or 0}
     with Store.open(":memory:") as empty:
         one = Models.one(Cached(empty, model.name))
@@ -289,7 +293,7 @@ def estimated(store: Store, wanted: Wanted) -> Outlook:
         stored=stored,
         samples=about,
         most=plan.settings.most,
-        calls_each=free.limit_of(road, wanted.max_steps) if plan.free else 1,
+        calls_each=free.limit_of(road, request.max_steps) if plan.free else 1,
         input_tokens=each.input_tokens,
         usd=0.0 if model.name == DEMO else each.usd,
         settled=settled,

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from arc_tui.experiments.models import Everyone
 from arc_tui.experiments.progress import resting
-from arc_tui.features.bisect.plan import KEPT, KeptBisect, Plan, Wanted
+from arc_tui.features.bisect.plan import KEPT, BisectRequest, KeptBisect, Plan
 from arc_tui.features.bisect.text import (
     hunk_sentence,
     limits_of,
@@ -42,7 +42,7 @@ R = TypeVar("R", Found, Culprits)
 
 
 def bisecting(
-    store: Store, wanted: Wanted, *, hold: Callable[[Everyone], object] | None = None
+    store: Store, request: BisectRequest, *, hold: Callable[[Everyone], object] | None = None
 ) -> Generator[BisectView]:
     """Search; yields the view before each round of answers, and at the end with its digest.
 
@@ -51,7 +51,7 @@ def bisecting(
     BadPredicate, NothingExpected, ModelRefused where nothing could be asked at all, OfflineMiss
     and Stopped.
     """
-    plan = Plan(store, wanted)
+    plan = Plan(store, request)
     with plan.everyone:
         if hold is not None:
             hold(plan.everyone)

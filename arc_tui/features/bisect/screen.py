@@ -1,6 +1,6 @@
 """The bisect screen: which prompt version, or which part of an edit, broke a run?
 
-The stage is all that is drawn. Nothing is asked before a person says so, and of a server only
+The state is all that is drawn. Nothing is asked before a person says so, and of a server only
 under a limit given for that one search.
 """
 
@@ -17,14 +17,14 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 
-from arc_tui.experiments.runner import Ended, Going, Moved
+from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.features.bisect.candidates import Ground, Way
 from arc_tui.features.bisect.dialogs import BisectChoosing, is_search
-from arc_tui.features.bisect.plan import Wanted
+from arc_tui.features.bisect.plan import BisectRequest
 from arc_tui.features.bisect.run import bisecting
 from arc_tui.features.bisect.state import (
     EMPTY,
-    BisectStage,
+    BisectState,
     Prospect,
     asking_price,
     build_prospect,
@@ -78,7 +78,7 @@ class BisectScreen(BisectChoosing):
                 tooltip="Stop what runs, else back to the versions, then to the run"),
     ]  # fmt: skip
 
-    stage: reactive[BisectStage] = reactive(EMPTY, repaint=False)
+    state: reactive[BisectState] = reactive(EMPTY, repaint=False)
 
     versions = query_one(BisectList)
     behind = query_one(Page)
@@ -92,16 +92,16 @@ class BisectScreen(BisectChoosing):
 
     def __init__(self, path: Path, trace: str, step: int, edit: Edit | None = None) -> None:
         super().__init__(path, trace, step, edit)
-        self._going: Going[BisectView] | None = None
+        self._going: BackgroundRun[BisectView] | None = None
         self._missed = False
         self._unsaid = False
 
     def compose(self) -> ComposeResult:
-        yield BisectHead().data_bind(BisectScreen.stage)
+        yield BisectHead().data_bind(BisectScreen.state)
         with Container(id="body"):
-            yield BisectList(id="versions").data_bind(BisectScreen.stage)
+            yield BisectList(id="versions").data_bind(BisectScreen.state)
             yield Page(id="behind")
-        yield BisectFoot().data_bind(BisectScreen.stage)
+        yield BisectFoot().data_bind(BisectScreen.state)
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -113,46 +113,46 @@ class BisectScreen(BisectChoosing):
             self._going.stop()
 
     def _move(self, **changes: Any) -> None:
-        """The stage with some of it changed."""
-        self.stage = structs.replace(self.stage, **changes)
+        """The state with some of it changed."""
+        self.state = structs.replace(self.state, **changes)
 
     # --- what is wanted
 
     @property
-    def here(self) -> BisectStage:
-        return self.stage
+    def here(self) -> BisectState:
+        return self.state
 
     def on_bisect_choosing_grounded(self, event: BisectChoosing.Grounded) -> None:
         """At first what is searched is asked; later, the same is searched at another step."""
-        ground, first = event.ground, self.stage.ground is None
-        if not first and is_search(self._wanted):
-            self.settle(self.stage.way, self._wanted, ground)
+        ground, first = event.ground, self.state.ground is None
+        if not first and is_search(self._request):
+            self.settle(self.state.way, self._request, ground)
             return
         self._move(ground=ground)
         if not ground.steps:
-            self.tell(ArcError("this run has no model call that could be asked again"))
+            self.show_error(ArcError("this run has no model call that could be asked again"))
         elif first and self._edit is not None and ground.ways:
             self.took(ground.ways[0])
         elif first:
             self._move(at="open")
             self.action_choose()
 
-    def wish(self, way: str, wanted: Wanted, ground: Ground) -> None:
-        self._wanted, self._unsaid = wanted, False
-        self.stage = BisectStage(wanted=wanted, way=way, ground=ground)
-        self.ask(lambda store: build_prospect(store, wanted), self.Foreseen, group="prospect")
+    def wish(self, way: str, request: BisectRequest, ground: Ground) -> None:
+        self._request, self._unsaid = request, False
+        self.state = BisectState(request=request, way=way, ground=ground)
+        self.ask(lambda store: build_prospect(store, request), self.Foreseen, group="prospect")
 
     def show(self, way: Way) -> None:
-        wanted = structs.replace(self._wanted, sources=(), old=None, new=None, fix=None)
-        self._wanted = wanted
-        kept = way.kept or self.stage.view
-        self.stage = BisectStage(wanted=wanted, at="done", ground=self.stage.ground, view=kept)
+        request = structs.replace(self._request, sources=(), old=None, new=None, fix=None)
+        self._request = request
+        kept = way.kept or self.state.view
+        self.state = BisectState(request=request, at="done", ground=self.state.ground, view=kept)
 
     def on_bisect_screen_foreseen(self, event: Foreseen) -> None:
         self._move(at="ready", prospect=event.prospect, view=event.prospect.view, trouble=None)
 
-    def later(self) -> Wanted | None:
-        row, sources = self.versions.row, self.stage.wanted.sources
+    def later(self) -> BisectRequest | None:
+        row, sources = self.versions.row, self.state.request.sources
         if row is None or len(sources) < 2:
             return None
         distinct = merged(sources).sources
@@ -160,9 +160,9 @@ class BisectScreen(BisectChoosing):
         at = names.index(row.name) if row.name in names else 0
         if not 0 < at < len(names) - 1:
             return None
-        return structs.replace(self._wanted, sources=distinct[at:])
+        return structs.replace(self._request, sources=distinct[at:])
 
-    def tell(self, error: ArcError) -> None:
+    def show_error(self, error: ArcError) -> None:
         """What goes wrong stands where the verdict would, with the key that helps."""
         self._missed = isinstance(error, OfflineMiss)
         self._unsaid = isinstance(error, (NothingExpected, BadPredicate))
@@ -177,41 +177,41 @@ class BisectScreen(BisectChoosing):
 
     def action_run(self) -> None:
         """Ask, after what it may cost was asked of the person."""
-        if self.stage.running:
+        if self.state.running:
             return
         if self._unsaid:
             self.action_expect()
-        elif self.stage.prospect is not None:
+        elif self.state.prospect is not None:
             self.run_worker(self._submit(), group="submit", exclusive=True, exit_on_error=False)
-        elif self.stage.at != "loading":
+        elif self.state.at != "loading":
             self.action_choose()
 
     async def _submit(self) -> None:
-        prospect, wanted = self.stage.prospect, self._wanted
+        prospect, request = self.state.prospect, self._request
         assert prospect is not None
         if not prospect.local and (self._missed or not prospect.outlook.settled):
             self._missed = False
             limits = await allowed(self.app, asking_price(prospect.outlook))
             if limits is not None:
-                wanted = structs.replace(wanted, live=True, limits=limits)
-        self._start(wanted)
+                request = structs.replace(request, live=True, limits=limits)
+        self._start(request)
 
-    def _start(self, wanted: Wanted) -> None:
-        self._move(at="asking", wanted=wanted, trouble=None)
-        self._going = Going(
+    def _start(self, request: BisectRequest) -> None:
+        self._move(at="asking", request=request, trouble=None)
+        self._going = BackgroundRun(
             self,
-            lambda store, hold: bisecting(store, wanted, hold=hold),
+            lambda store, hold: bisecting(store, request, hold=hold),
             group="bisect",
         )
 
-    def on_moved(self, event: Moved[BisectView]) -> None:
+    def on_job_progressed(self, event: JobProgressed[BisectView]) -> None:
         self._move(view=event.view)
 
-    def on_ended(self, event: Ended) -> None:
+    def on_job_finished(self, event: JobFinished) -> None:
         self._going = None
         if event.trouble is not None:
-            self.tell(event.trouble)
-        elif event.stopped and self.stage.view.status == "going":
+            self.show_error(event.trouble)
+        elif event.stopped and self.state.view.status == "going":
             self._move(at="stopped")
         else:
             self._move(at="done")
@@ -223,13 +223,13 @@ class BisectScreen(BisectChoosing):
 
     # --- what is shown
 
-    def watch_stage(self, before: BisectStage, stage: BisectStage) -> None:
-        if before.at != stage.at or before.view is not stage.view:
+    def watch_state(self, before: BisectState, state: BisectState) -> None:
+        if before.at != state.at or before.view is not state.view:
             self.refresh_bindings()
 
     def on_row_list_moved(self, event: RowList.Moved) -> None:
         if event.rows is self.versions:
-            page = bisect_page(self.stage, self.versions.row)
+            page = bisect_page(self.state, self.versions.row)
             self.behind.document = with_keys(self, page)
             self.refresh_bindings()
 
@@ -240,18 +240,18 @@ class BisectScreen(BisectChoosing):
         del parameters
         match action:
             case "stop":
-                return self.stage.running
+                return self.state.running
             case "run" | "choose" | "model" | "most":
-                return not self.stage.running
+                return not self.state.running
             case "expect" | "whole":
-                return not self.stage.running and is_search(self._wanted)
+                return not self.state.running and is_search(self._request)
             case "step":
-                ground = self.stage.ground
-                return not self.stage.running and ground is not None and ground.steps > 0
+                ground = self.state.ground
+                return not self.state.running and ground is not None and ground.steps > 0
             case "from_here":
-                return not self.stage.running and self.later() is not None
+                return not self.state.running and self.later() is not None
             case "copy":
-                return bool(self.stage.view.samples)
+                return bool(self.state.view.samples)
             case _:
                 return True
 
@@ -261,12 +261,12 @@ class BisectScreen(BisectChoosing):
     def action_copy(self) -> None:
         from arc_tui.features.bisect.text import bisect_markdown
 
-        text = bisect_markdown(self.stage.view)
+        text = bisect_markdown(self.state.view)
         self.app.copy_to_clipboard(text)
         self.say(f"what was found copied as Markdown, {len(text)} characters")
 
     def action_back(self) -> None:
-        if self.stage.at == "asking":
+        if self.state.at == "asking":
             self.action_stop()
         elif self.focused is self.behind:
             self.versions.focus()

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from arc_tui.features.bisect import view as views
 from arc_tui.features.bisect.candidates import Ground
-from arc_tui.features.bisect.plan import Outlook, Plan, Wanted, estimated
+from arc_tui.features.bisect.plan import BisectRequest, Outlook, Plan, estimated
 from arc_tui.features.bisect.view import BisectView, VersionRow, text_diff
 from arc_tui.ui import format
 from replay.bisection.hunks import applied
@@ -52,9 +52,9 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
         return self.outlook.model == DEMO
 
 
-def build_prospect(store: Store, wanted: Wanted) -> Prospect:
+def build_prospect(store: Store, request: BisectRequest) -> Prospect:
     """The prospect of a bisection. Asks nothing. Raises as `bisecting` does before it asks."""
-    plan = Plan(store, structs.replace(wanted, live=False))
+    plan = Plan(store, structs.replace(request, live=False))
     model, fidelity = plan.asked.model, plan.asked.fidelity
     view = BisectView(
         trace=plan.trace.id,
@@ -72,7 +72,7 @@ def build_prospect(store: Store, wanted: Wanted) -> Prospect:
         rows=tuple(_rows(plan)),
         most=plan.settings.most,
     )
-    return Prospect(view=view, diffs=dict(_diffs(plan)), outlook=estimated(store, wanted))
+    return Prospect(view=view, diffs=dict(_diffs(plan)), outlook=estimated(store, request))
 
 
 def _rows(plan: Plan) -> Iterator[VersionRow]:
@@ -94,14 +94,14 @@ def _diffs(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield names[at], text_diff(texts[at - 1], texts[at], names[at - 1], names[at])
 
 
-class BisectStage(Struct, frozen=True, eq=False, kw_only=True):
+class BisectState(Struct, frozen=True, eq=False, kw_only=True):
     """A wish, what it would ask, what was asked so far, and how that ended.
 
     `way` says what is searched, "" for nothing yet. `trouble` is why it goes no further, None
     where nothing is wrong.
     """
 
-    wanted: Wanted
+    request: BisectRequest
     at: Literal["loading", "open", "ready", "asking", "stopping", "stopped", "failed", "done"] = (
         "loading"
     )
@@ -170,7 +170,7 @@ class BisectStage(Struct, frozen=True, eq=False, kw_only=True):
         """What is open, and the key that goes on from there."""
         if self.view.status == "found" and self.view.verified is None:
             return ("Not confirmed: neither side of the boundary was asked again.",)
-        if self.view.status == "non-monotone" and len(self.wanted.sources) > 2:
+        if self.view.status == "non-monotone" and len(self.request.sources) > 2:
             return ("‹bisect.from_here› leaves out the versions before the one under the cursor.",)
         return ()
 
@@ -206,7 +206,7 @@ class BisectStage(Struct, frozen=True, eq=False, kw_only=True):
         return self.prospect.diffs.get(row.name, ()) if self.prospect is not None else ()
 
 
-EMPTY = BisectStage(wanted=Wanted(trace=""))
+EMPTY = BisectState(request=BisectRequest(trace=""))
 
 
 def extent(outlook: Outlook) -> str:

@@ -23,7 +23,7 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.experiments.edits import diff_page
-from arc_tui.features.bisect.state import EMPTY, BisectStage
+from arc_tui.features.bisect.state import EMPTY, BisectState
 from arc_tui.features.bisect.view import BisectView, RoundLine, VersionRow
 from arc_tui.ui import format
 from arc_tui.ui.document import Block, Document, Item, Keyed
@@ -62,7 +62,7 @@ class BisectList(RowList):
                 tooltip="Go to what the version changes"),
     ]  # fmt: skip
 
-    stage: reactive[BisectStage] = reactive(EMPTY, repaint=False)
+    state: reactive[BisectState] = reactive(EMPTY, repaint=False)
 
     class Chosen(Message):
         """What the version under the cursor changes is to be looked at."""
@@ -82,27 +82,27 @@ class BisectList(RowList):
         """The version under the cursor."""
         return self._rows[self.cursor] if self.cursor < len(self._rows) else None
 
-    def watch_stage(self, before: BisectStage, stage: BisectStage) -> None:
-        if before.view is not stage.view:
-            self._show(stage)
-        if before.view is not stage.view or before.at != stage.at:
+    def watch_state(self, before: BisectState, state: BisectState) -> None:
+        if before.view is not state.view:
+            self._show(state)
+        if before.view is not state.view or before.at != state.at:
             self.post_message(self.Moved(self))
 
-    def _show(self, stage: BisectStage) -> None:
-        self._rows, self._unchanged = stage.view.rows, stage.view.unchanged
+    def _show(self, state: BisectState) -> None:
+        self._rows, self._unchanged = state.view.rows, state.view.unchanged
         names = [cell_len(format.one_line(row.name)) for row in self._rows]
         if self._unchanged is not None:
             names.append(len(UNCHANGED))
         self._widest = min(max(names, default=0), MOST_NAME)
         self.rows_changed()
-        named = named_at(stage.view)
+        named = named_at(state.view)
         if named is not None:
             self.cursor = named
 
     @override
     def draw_head(self, line: int, width: int) -> Text:
         del line
-        version = "fix from" if self.stage.view.kind == "prefix" else "version"
+        version = "fix from" if self.state.view.kind == "prefix" else "version"
         cells = (
             fit(version, self._room(width)), fit("bad", BAD, right=True), fit("interval", RATE),
             "first bad?",
@@ -189,29 +189,29 @@ class BisectHead(FewLines):
         "bounds": "$quiet",
     }
 
-    stage: reactive[BisectStage] = reactive(EMPTY, layout=True)
+    state: reactive[BisectState] = reactive(EMPTY, layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
-        stage, said = self.stage, partial(keyed, self.screen)
-        first, *more = map(said, stage.lines)
-        bounds = said(" ".join(stage.bounds))
+        state, said = self.state, partial(keyed, self.screen)
+        first, *more = map(said, state.lines)
+        bounds = said(" ".join(state.bounds))
         lines = [
-            ("title", folded(stage.title, width)[:1]),
-            ("first" if stage.trouble is None else "trouble", folded(first, width)),
+            ("title", folded(state.title, width)[:1]),
+            ("first" if state.trouble is None else "trouble", folded(first, width)),
             *(("", folded(each, width)) for each in more),
             ("bounds", folded(bounds, width) if bounds else []),
-            ("notice", noticed(map(said, stage.notices), width)),
+            ("notice", noticed(map(said, state.notices), width)),
             ("bounds", self._bad(width)),
         ]
         return self.inked(lines)
 
     def _bad(self, width: int) -> list[str]:
         """What counts as bad; once that was read, in a low terminal, on one line."""
-        if not self.stage.bad:
+        if not self.state.bad:
             return []
-        low = self.stage.at != "ready" and self.app.size.height < TALL
-        return [fit(self.stage.bad, width).rstrip()] if low else folded(self.stage.bad, width)
+        low = self.state.at != "ready" and self.app.size.height < TALL
+        return [fit(self.state.bad, width).rstrip()] if low else folded(self.state.bad, width)
 
 
 FOOT_WIDE = 100
@@ -224,22 +224,22 @@ class BisectFoot(Inked):
     ALLOW_SELECT = False
     INKS = {"done": "$primary", "left": "$line", "figures": "$quiet"}
 
-    stage: reactive[BisectStage] = reactive(EMPTY)
+    state: reactive[BisectState] = reactive(EMPTY)
 
     def render(self) -> Text:
-        stage, view = self.stage, self.stage.view
-        if not stage.running:
+        state, view = self.state, self.state.view
+        if not state.running:
             first = packed(_figures(view), self._width)[:1]
             return Text("".join(first), self.ink("figures"))
-        outlook = stage.prospect.outlook if stage.prospect is not None else None
+        outlook = state.prospect.outlook if state.prospect is not None else None
         about = max(outlook.samples if outlook is not None else 0, view.samples, 1)
         room = BAR if self._width >= FOOT_WIDE else BAR // 2
         line = Text.assemble(
             progress_bar(view.samples, about, self.ink("done"), self.ink("left"), room),
             f"  {view.samples} of about {format.count(about, 'answer')}",
-            f" · {_spent(view)}{_allowed(stage.wanted.limits)}",
+            f" · {_spent(view)}{_allowed(state.request.limits)}",
         )
-        ends = stops(self.screen, "bisect.stop", stopping=stage.at == "stopping")
+        ends = stops(self.screen, "bisect.stop", stopping=state.at == "stopping")
         return spread(line, Text(ends), self._width)
 
     @property
@@ -275,32 +275,32 @@ def _allowed(limits: Limits) -> str:
 BLANK = Block(text="")
 
 
-def bisect_page(stage: BisectStage, row: VersionRow | None) -> Document:
+def bisect_page(state: BisectState, row: VersionRow | None) -> Document:
     """The page of the version under the cursor (None: that nothing changed): while it runs, first
     what is asked and why; then, and before, what the version changes."""
-    asked = tuple(_asked(stage.view.rounds, latest_first=stage.running))
-    parts = tuple(_parts(stage))
-    changes = tuple(_changes(stage, row)) if stage.view.rows else ()
-    pages = (asked, changes) if stage.running else (changes, parts, asked, tuple(_digest(stage)))
+    asked = tuple(_asked(state.view.rounds, latest_first=state.running))
+    parts = tuple(_parts(state))
+    changes = tuple(_changes(state, row)) if state.view.rows else ()
+    pages = (asked, changes) if state.running else (changes, parts, asked, tuple(_digest(state)))
     items: list[Item] = []
     for page in filter(None, pages):
         items += [BLANK, *page] if items else page
     return tuple(items)
 
 
-def _changes(stage: BisectStage, row: VersionRow | None) -> Iterator[Item]:
+def _changes(state: BisectState, row: VersionRow | None) -> Iterator[Item]:
     if row is None:
         words = "how likely it is that the last version is no worse than the first"
         yield Block(text=words, style="quiet")
         return
-    if stage.view.kind == "prefix":
+    if state.view.kind == "prefix":
         yield Block(text=f"the fix is tried from {format.one_line(row.name)} on", style="quiet")
         return
-    diff = stage.diff_of(row)
+    diff = state.diff_of(row)
     if diff:
         yield Block(text=_heading(diff), style="head")
         yield from diff_page([line for line in diff if not line.startswith(("--- ", "+++ "))])
-    elif row.likely is None and stage.view.rows[0] is row:
+    elif row.likely is None and state.view.rows[0] is row:
         yield Block(text="the first: the others are held against it", style="quiet")
     else:
         words = "its text is not at hand: ‹bisect.choose› names the versions again"
@@ -313,10 +313,10 @@ def _heading(diff: Sequence[str]) -> str:
     return " → ".join(map(format.one_line, names))
 
 
-def _parts(stage: BisectStage) -> Iterator[Item]:
-    if stage.view.parts:
+def _parts(state: BisectState) -> Iterator[Item]:
+    if state.view.parts:
         yield Block(text="is it enough alone?", style="role")
-        yield from (Block(text=format.one_line(part)) for part in stage.view.parts)
+        yield from (Block(text=format.one_line(part)) for part in state.view.parts)
 
 
 def _asked(rounds: Sequence[RoundLine], *, latest_first: bool) -> Iterator[Item]:
@@ -338,6 +338,6 @@ def _round(line: RoundLine) -> Block:
     return Block(text=format.one_line(line.versions), aside=format.one_line(line.why))
 
 
-def _digest(stage: BisectStage) -> Iterator[Item]:
-    if stage.view.digest is not None and not stage.running:
-        yield Block(text=f"digest {stage.view.digest}", style="quiet")
+def _digest(state: BisectState) -> Iterator[Item]:
+    if state.view.digest is not None and not state.running:
+        yield Block(text=f"digest {state.view.digest}", style="quiet")

@@ -1,11 +1,11 @@
 """`arc bisect TRACE --steps`: the step where belief left the world, and the test of it.
 
 A part of `arc bisect`: that command puts `steps_options` on itself, and where `--steps` is given
-makes a `StepsWanted` of its options (`steps_wanted`) and calls `bisect_steps`:
+makes a `BisectStepsRequest` of its options (`steps_wanted`) and calls `bisect_steps`:
 
     if options["steps"]:
-        wanted = steps_wanted(trace, options, fix=fix, samples=k, expect=expect, …)
-        return bisect_steps(store, wanted, as_json=as_json, only_estimate=only_estimate)
+        request = steps_wanted(trace, options, fix=fix, samples=k, expect=expect, …)
+        return bisect_steps(store, request, as_json=as_json, only_estimate=only_estimate)
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from arc_tui.cli import (
 )
 from arc_tui.features.bisect_steps.plan import (
     SAMPLES,
+    BisectStepsRequest,
     OracleName,
     RunsOutlook,
     StepsOutlook,
-    StepsWanted,
     outlook,
 )
 from arc_tui.features.bisect_steps.run import bisecting_steps
@@ -97,7 +97,7 @@ def steps_wanted(
     allow_stale: bool = False,
     judge: str | None = None,
     most: int | None = None,
-) -> StepsWanted:
+) -> BisectStepsRequest:
     """What a command's options ask for: those of `NAMES` and of `live_options`.
 
     `fix`, `samples`, `expect`, `allow_stale`, `judge` and `most` are what `arc bisect` shares among
@@ -120,7 +120,7 @@ def steps_wanted(
         raise click.UsageError("--judge needs --oracle judge")
     if fix is not None and oracle != "savable" and not options["validate"]:
         raise click.UsageError("--fix is tried by --validate")
-    return StepsWanted(
+    return BisectStepsRequest(
         trace=trace,
         oracle=oracle,
         ask=options["ask"],
@@ -139,27 +139,27 @@ def steps_wanted(
 
 
 def bisect_steps(
-    store: Store, wanted: StepsWanted, *, as_json: bool = False, only_estimate: bool = False
+    store: Store, request: BisectStepsRequest, *, as_json: bool = False, only_estimate: bool = False
 ) -> int:
     """Find the step and print it. Exit code 0: a step was found; 1: none was.
     Raises ModelRefused where each request was declined.
 
     What was known before a model declined, or an answer was missing, is printed all the same.
     """
-    if wanted.live and not only_estimate:
-        quiet = structs.replace(wanted, live=False)
+    if request.live and not only_estimate:
+        quiet = structs.replace(request, live=False)
         refuse_keyless(lambda: list(bisecting_steps(store, quiet)))
     if said_before(
-        lambda: outlook(store, wanted),
+        lambda: outlook(store, request),
         lambda found: "\n".join(_foreseen(found)),
         only=only_estimate,
-        live=wanted.live,
+        live=request.live,
         as_json=as_json,
     ):
         return 0
     views: list[StepsView] = []
     try:
-        _drain(bisecting_steps(store, wanted), views)
+        _drain(bisecting_steps(store, request), views)
     except ArcError:  # the answers until then are worth their place on the screen
         if views and any(row.asked for row in views[-1].rows):
             _show(views[-1], as_json=as_json)

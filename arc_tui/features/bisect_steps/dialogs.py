@@ -12,7 +12,7 @@ from typing import Any, get_args
 from textual.message import Message
 
 from arc_tui.experiments.request import MOST_SAMPLES
-from arc_tui.features.bisect_steps.plan import OracleName, StepsWanted
+from arc_tui.features.bisect_steps.plan import BisectStepsRequest, OracleName
 from arc_tui.features.bisect_steps.text import ORACLES
 from arc_tui.features.edit_test.request import edit_named
 from arc_tui.ui import format
@@ -57,7 +57,7 @@ class StepsWishing(ArcScreen):
 
     def __init__(self, path: Path, trace: str) -> None:
         super().__init__(path)
-        self.wanted = StepsWanted(trace=trace)
+        self.request = BisectStepsRequest(trace=trace)
 
     def wish(self, **changes: Any) -> None:
         """To want something else than was."""
@@ -70,7 +70,7 @@ class StepsWishing(ArcScreen):
         self.app.push_screen(AskBox("who says so?", choices=choices), self._go_by)
 
     def action_turn(self, direction: int) -> None:
-        at = (NAMES.index(self.wanted.oracle) + direction) % len(NAMES)
+        at = (NAMES.index(self.request.oracle) + direction) % len(NAMES)
         self.wish(oracle=NAMES[at])
 
     def _go_by(self, name: str | None) -> None:
@@ -84,7 +84,7 @@ class StepsWishing(ArcScreen):
 
     def on_steps_wishing_edits_listed(self, event: EditsListed) -> None:
         own = Option(MADE, f"what {self.key_of('steps.validate')} tries by itself")
-        made = [] if self.wanted.oracle == "savable" else [own]
+        made = [] if self.request.oracle == "savable" else [own]
         hint = "or a file: a system prompt (.md, .txt) or changes (.toml)"
         box = AskBox("which fix?", hint=hint, choices=[*made, *map(_option, event.kept)])
         self.app.push_screen(box, self._take)
@@ -105,13 +105,13 @@ class StepsWishing(ArcScreen):
 
     async def _ask_fact(self) -> None:
         box = AskBox(
-            "which fact?", hint="as total_cents of order_id 1047", answer=self.wanted.ask or ""
+            "which fact?", hint="as total_cents of order_id 1047", answer=self.request.ask or ""
         )
         about = await self.app.push_screen_wait(box)
         if about is None:
             return
         hint = "as 8150, or 0:total_cents"
-        box = AskBox("what is it really?", IS, hint=hint, answer=self.wanted.world or "")
+        box = AskBox("what is it really?", IS, hint=hint, answer=self.request.world or "")
         world = await self.app.push_screen_wait(box)
         if world is not None:
             self.wish(oracle="belief", ask=about, world=world)
@@ -126,7 +126,7 @@ class StepsWishing(ArcScreen):
             _expectation,
             ENDS,
             hint="as tool=refund_order, args.amount=12900",
-            answer=self.wanted.expect or "",
+            answer=self.request.expect or "",
         )
         if said is not None:
             self.wish(oracle="savable", expect=said)
@@ -135,14 +135,14 @@ class StepsWishing(ArcScreen):
         self.run_worker(self._ask_samples(), group="question", exclusive=True, exit_on_error=False)
 
     async def _ask_samples(self) -> None:
-        words = f"{format.count(self.wanted.samples, 'answer')} of each arm of a test now"
+        words = f"{format.count(self.request.samples, 'answer')} of each arm of a test now"
         title, hint = "how many samples?", "a number, as 8"
         samples = await answered(self.app, title, _samples, words, hint=hint)
         if samples is not None:
             self.wish(samples=samples)
 
     def action_stale(self) -> None:
-        self.wish(allow_stale=not self.wanted.allow_stale)
+        self.wish(allow_stale=not self.request.allow_stale)
 
     def action_model(self) -> None:
         choices = [Option(DEMO, "rule-based, on this machine, free")]

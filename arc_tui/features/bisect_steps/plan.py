@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, structs
 
+from arc_tui.experiments.expectation import JUDGE, ending, judge_of
 from arc_tui.experiments.models import Everyone
-from arc_tui.experiments.request import JUDGE, ending, judge_of
 from replay import kept
 from replay.bisection.rounds import SampleRequest
 from replay.bisection.scan import locate
@@ -69,7 +69,7 @@ SAMPLES = 8
 NO_FACT = "no observation of this run shows a fact that a later step hangs on"
 
 
-class StepsWanted(Struct, frozen=True, kw_only=True):
+class BisectStepsRequest(Struct, frozen=True, kw_only=True):
     """What to look for. `model` None is the trace's own; live calls need `live` and a limit.
 
     `ask` and `world` name one fact, what it is and its value (`STEP:PATH` of a result, or as
@@ -102,11 +102,11 @@ class StepPlan:
     Nothing is asked here. Raises as `bisecting_steps.bisecting_steps` does before it asks.
     """
 
-    def __init__(self, store: Store, wanted: StepsWanted) -> None:
-        self.wanted = wanted
-        self.trace: Trace = read.load(store, trace_row(store, wanted.trace).trace)
-        budget = Budget(wanted.limits)
-        self.model = _model(store, wanted, self.trace, budget)
+    def __init__(self, store: Store, request: BisectStepsRequest) -> None:
+        self.request = request
+        self.trace: Trace = read.load(store, trace_row(store, request.trace).trace)
+        budget = Budget(request.limits)
+        self.model = _model(store, request, self.trace, budget)
         self._judge = self._judged_by(store, budget)
         self.everyone = Everyone(self.model, self._judge)
         self._scores = read.scores(store, self.trace.id)
@@ -115,7 +115,7 @@ class StepPlan:
     @property
     def asker(self) -> Cached | None:
         """Who is asked to find the step."""
-        match self.wanted.oracle:
+        match self.request.oracle:
             case "contradiction":
                 return None
             case "judge":
@@ -125,8 +125,8 @@ class StepPlan:
 
     def fix_for(self, found: Answer) -> Edit:
         """The user's fix, else one made of what was found."""
-        if self.wanted.fix is not None:
-            return self.wanted.fix
+        if self.request.fix is not None:
+            return self.request.fix
         if isinstance(self.oracle, ContradictionDetector):
             return fix_of(self.trace, self._contradiction(found.step))
         if isinstance(self.oracle, JudgeScoreDetector):
@@ -151,24 +151,24 @@ class StepPlan:
     def who(self) -> tuple[str, ...]:
         """The options that name who is asked, and allow it."""
         recorded = default_name(self.trace)
-        name = self.wanted.model or recorded
-        named = ("--model", name or "NAME") if self.wanted.model or name is None else ()
+        name = self.request.model or recorded
+        named = ("--model", name or "NAME") if self.request.model or name is None else ()
         local = name == DEMO and self._judge is None
         return named if local else (*named, "--live", "--budget", "1")
 
     # --- the oracles
 
     def _oracle(self, store: Store) -> StepDetector:
-        wanted = self.wanted
-        if wanted.oracle == "contradiction":
+        request = self.request
+        if request.oracle == "contradiction":
             return ContradictionDetector(self.trace)
-        if wanted.oracle == "judge":
-            scores, most = self._scores, wanted.most
+        if request.oracle == "judge":
+            scores, most = self._scores, request.most
             return JudgeScoreDetector(self.trace, self._judge, scores=scores, most=most)
         assert self.model is not None
-        if wanted.oracle == "belief":
+        if request.oracle == "belief":
             return BeliefDetector(self.trace, self._facts(), self.model)
-        if wanted.fix is None or wanted.expect is None:
+        if request.fix is None or request.expect is None:
             raise BadEdit(
                 "what saves a run, and how a saved one is known, must be said",
                 "--fix EDIT --expect 'tool=…', what a saved run does",
@@ -176,24 +176,24 @@ class StepPlan:
         known = kept.stubs_of_trace(store, self.trace.id)
         return RecoverableDetector(
             self.trace,
-            wanted.fix,
-            ending(self.trace, wanted.expect),
+            request.fix,
+            ending(self.trace, request.expect),
             self.model,
-            wanted.samples,
-            Terms(stubs=known, allow_stale=wanted.allow_stale),
+            request.samples,
+            Terms(stubs=known, allow_stale=request.allow_stale),
         )
 
     def _judged_by(self, store: Store, budget: Budget) -> Cached | None:
-        wanted = self.wanted
-        if wanted.oracle != "judge":
+        request = self.request
+        if request.oracle != "judge":
             return None
-        model = wanted.model or default_name(self.trace) or ""
-        return judge_of(store, JUDGE, wanted.judge, model, live=wanted.live, budget=budget)
+        model = request.model or default_name(self.trace) or ""
+        return judge_of(store, JUDGE, request.judge, model, live=request.live, budget=budget)
 
     def _facts(self) -> Sequence[facts.Fact]:
         case = RuleContext(self.trace)
-        if self.wanted.ask is not None and self.wanted.world is not None:
-            return [facts.fact_named(case, self.wanted.ask, self.wanted.world)]
+        if self.request.ask is not None and self.request.world is not None:
+            return [facts.fact_named(case, self.request.ask, self.request.world)]
         found = facts.chosen(case, contradictions(self.trace))
         if not found:
             raise ModelRefused(NO_FACT, "--ask QUESTION --world VALUE names one")
@@ -206,7 +206,7 @@ class StepPlan:
     # --- the test
 
     def _arms(self, step: int, fix: Edit) -> tuple[Arm, Arm]:
-        samples = self.wanted.samples
+        samples = self.request.samples
         if isinstance(self.oracle, BeliefDetector):
             return self.oracle.trial(step, fix, samples)
         if isinstance(self.oracle, RecoverableDetector):
@@ -228,7 +228,7 @@ class StepPlan:
         arms = (Version(name="as recorded", edit=None), Version(name=fix.name, edit=fix))
         trials = Trials(self.trace, oracle, self.model, arms)
         control, fixed = (
-            [SampleRequest(version, sample) for sample in range(self.wanted.samples)]
+            [SampleRequest(version, sample) for sample in range(self.request.samples)]
             for version in (0, 1)
         )
         ends = [trials.asks([wishes[0]])[0].sent for wishes in (control, fixed)]
@@ -238,15 +238,17 @@ class StepPlan:
         return arm(shown[: len(control)]), arm(shown[len(control) :])
 
 
-def _model(store: Store, wanted: StepsWanted, trace: Trace, budget: Budget) -> Cached | None:
+def _model(
+    store: Store, request: BisectStepsRequest, trace: Trace, budget: Budget
+) -> Cached | None:
     """The model that is asked, None where it is not. Raises ModelRefused where nobody is named."""
-    if wanted.oracle in ("contradiction", "judge") and not wanted.validate:
+    if request.oracle in ("contradiction", "judge") and not request.validate:
         return None
-    edited = wanted.fix.model if wanted.fix is not None and wanted.oracle == "savable" else None
-    name = wanted.model or edited or default_name(trace)
-    if name == DEMO and wanted.oracle == "belief":
+    edited = request.fix.model if request.fix is not None and request.oracle == "savable" else None
+    name = request.model or edited or default_name(trace)
+    if name == DEMO and request.oracle == "belief":
         return Cached(store, DEMO, DemoBeliefs(), source=DEMO)
-    return choose(name, store, live=wanted.live, budget=budget)
+    return choose(name, store, live=request.live, budget=budget)
 
 
 class RunsOutlook(Struct, frozen=True, kw_only=True):
@@ -273,17 +275,17 @@ class StepsOutlook(Struct, frozen=True, kw_only=True):
     runs: RunsOutlook | None = None
 
 
-def outlook(store: Store, wanted: StepsWanted) -> StepsOutlook:
+def outlook(store: Store, request: BisectStepsRequest) -> StepsOutlook:
     """What `bisecting_steps` with the same wish would ask. Asks nothing.
 
     Raises as `bisecting_steps` does before it asks.
     """
-    return outlook_of(StepPlan(store, structs.replace(wanted, live=False)))
+    return outlook_of(StepPlan(store, structs.replace(request, live=False)))
 
 
 def outlook_of(plan: StepPlan) -> StepsOutlook:
     """What the search that was made ready would ask."""
-    answers = 2 * plan.wanted.samples if plan.wanted.validate else 0
+    answers = 2 * plan.request.samples if plan.request.validate else 0
     match plan.oracle:
         case BeliefDetector() as beliefs:
             found, facts = estimate_cost(plan.trace, beliefs), shown_words(beliefs.facts)
@@ -300,17 +302,17 @@ def outlook_of(plan: StepPlan) -> StepsOutlook:
 
 
 def _of_runs(plan: StepPlan, oracle: RecoverableDetector) -> StepsOutlook:
-    wanted, name = plan.wanted, oracle.model.name
-    road = free.recorded_actions(plan.trace, wanted.fix, name, None)
+    request, name = plan.request, oracle.model.name
+    road = free.recorded_actions(plan.trace, request.fix, name, None)
     limit = free.limit_of(road, None)
-    of, runs = len(oracle.steps), wanted.samples
-    steps = min(of, _asked(of) if wanted.most is None else wanted.most)
+    of, runs = len(oracle.steps), request.samples
+    steps = min(of, _asked(of) if request.most is None else request.most)
     return StepsOutlook(
         estimate=structs.replace(
             _half(_one_run(plan, name, {each.step.index for each in road}), steps * runs, name),
-            most_calls=min(of, wanted.most or of) * runs * limit,
+            most_calls=min(of, request.most or of) * runs * limit,
         ),
-        test_calls=2 * runs * limit if wanted.validate else 0,
+        test_calls=2 * runs * limit if request.validate else 0,
         facts=(),
         runs=RunsOutlook(steps=steps, of=of, each=runs, most_calls=limit),
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from msgspec import structs
 
 from arc_tui.experiments.models import Everyone
-from arc_tui.features.bisect_steps.plan import SAMPLES, StepPlan, StepsWanted
+from arc_tui.features.bisect_steps.plan import SAMPLES, BisectStepsRequest, StepPlan
 from arc_tui.features.bisect_steps.view import StepsView, build_steps, lost_words, trust_words
 from replay import kept
 from replay.bisection.scan import Located, locate
@@ -32,7 +32,7 @@ BETWEEN_VIEWS_S = 0.1
 
 
 def bisecting_steps(
-    store: Store, wanted: StepsWanted, *, hold: Callable[[Everyone], object] | None = None
+    store: Store, request: BisectStepsRequest, *, hold: Callable[[Everyone], object] | None = None
 ) -> Generator[StepsView]:
     """Find the step, and test it where that is wanted; yields the view whenever more is known.
 
@@ -41,9 +41,9 @@ def bisecting_steps(
     ModelRefused and OfflineMiss with sentences, and Stopped; the last view before tells what was
     known by then.
     """
-    if wanted.fix is not None:
-        wanted = structs.replace(wanted, fix=edits.save(store, wanted.fix))
-    work = _Work(store, StepPlan(store, wanted))
+    if request.fix is not None:
+        request = structs.replace(request, fix=edits.save(store, request.fix))
+    work = _Work(store, StepPlan(store, request))
     everyone = work.plan.everyone
     with everyone:
         if hold is not None and everyone.models:
@@ -59,7 +59,7 @@ class _Work:
         self._store = store
         self._answers: dict[int, Answer] = {}
         self._located: Located | None = None
-        self._fix: Edit | None = plan.wanted.fix
+        self._fix: Edit | None = plan.request.fix
         self._trial: Trial | None = None
 
     def views(self) -> Generator[StepsView]:
@@ -71,7 +71,7 @@ class _Work:
         found = self._decisive()
         if found is not None:
             self._fix = self.plan.fix_for(found)
-        if found is not None and self.plan.wanted.validate:
+        if found is not None and self.plan.request.validate:
             yield self._view(going=True)
             self._fix = edits.save(self._store, self.plan.fix_for(found))
             self._trial = self.plan.tried(found.step, self._fix)
@@ -80,7 +80,7 @@ class _Work:
 
     def _search(self) -> Generator[StepsView]:
         oracle, shown = self.plan.oracle, time.monotonic()
-        going = locate(oracle.steps, monotone=oracle.monotone, most=self.plan.wanted.most)
+        going = locate(oracle.steps, monotone=oracle.monotone, most=self.plan.request.most)
         try:
             step = next(going)
             while True:
@@ -131,7 +131,7 @@ class _Work:
             notices=tuple(self._notices(decisive)),
             fix=self._fix,
             trial=self._trial,
-            about=plan.wanted.oracle,
+            about=plan.request.oracle,
             next=() if going else self._next(decisive),
             going=going,
         )
@@ -169,7 +169,7 @@ class _Work:
             yield f"The lowest score stands at step {lowest.step}, {lowest.phrase}."
         if isinstance(oracle, RecoverableDetector):
             yield from lost_words(self._answers)
-        if decisive is None and self.plan.wanted.validate and self._located is not None:
+        if decisive is None and self.plan.request.validate and self._located is not None:
             yield "No step was found, so there is nothing to test."
         if decisive is not None and self._trial is None:
             yield "What an oracle says is a hypothesis until it is tested."
@@ -189,7 +189,7 @@ class _Work:
 
     def _next(self, decisive: Answer | None) -> tuple[str, ...]:
         """The words of the command that goes on from here."""
-        name = self.plan.wanted.trace
+        name = self.plan.request.trace
         if self.plan.lacks_tools(decisive):
             return ("arc", "attach", name, "--sketch-tools")
         if decisive is None:
@@ -210,25 +210,25 @@ class _Work:
         return self._free(lost[0], self._fix)
 
     def _free(self, step: int, fix: Edit) -> tuple[str, ...]:
-        name, edit = self.plan.wanted.trace, edits.short(fix.digest)
-        stale = ("--allow-stale",) if self.plan.wanted.allow_stale else ()
+        name, edit = self.plan.request.trace, edits.short(fix.digest)
+        stale = ("--allow-stale",) if self.plan.request.allow_stale else ()
         words = ("arc", "replay", name, "--free", "--from", str(step), "--edit", edit)
         return (*words, *stale, *self.plan.who())
 
     def _same(self) -> Iterator[str]:
         """The options of this search, for one that goes on from it."""
-        wanted = self.plan.wanted
-        yield from ("--oracle", wanted.oracle)
-        if wanted.ask is not None and wanted.world is not None:
-            yield from ("--ask", wanted.ask, "--world", wanted.world)
-        if wanted.fix is not None:
-            yield from ("--fix", edits.short(wanted.fix.digest))
-        if wanted.expect is not None:
-            yield from ("--expect", wanted.expect)
-        if wanted.samples != SAMPLES:
-            yield from ("-k", str(wanted.samples))
-        if wanted.allow_stale:
+        request = self.plan.request
+        yield from ("--oracle", request.oracle)
+        if request.ask is not None and request.world is not None:
+            yield from ("--ask", request.ask, "--world", request.world)
+        if request.fix is not None:
+            yield from ("--fix", edits.short(request.fix.digest))
+        if request.expect is not None:
+            yield from ("--expect", request.expect)
+        if request.samples != SAMPLES:
+            yield from ("-k", str(request.samples))
+        if request.allow_stale:
             yield "--allow-stale"
-        if wanted.judge is not None:
-            yield from ("--judge", wanted.judge)
+        if request.judge is not None:
+            yield from ("--judge", request.judge)
         yield from self.plan.who()

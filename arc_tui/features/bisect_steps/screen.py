@@ -1,7 +1,7 @@
 """The steps screen: at which step of a run belief left the world, what it contradicts, and whether
 a fix there takes the failure away.
 
-It opens with what the rules say, who ask nobody. The stage is all that is drawn; no model is
+It opens with what the rules say, who ask nobody. The state is all that is drawn; no model is
 asked before a person says so, and a server only under a limit given for that once.
 """
 
@@ -19,11 +19,11 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.experiments.dialogs import AttachBox, Attachment, attach
-from arc_tui.experiments.runner import Ended, Going, Moved
+from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.features.bisect_steps.dialogs import StepsWishing
-from arc_tui.features.bisect_steps.plan import StepsWanted
+from arc_tui.features.bisect_steps.plan import BisectStepsRequest
 from arc_tui.features.bisect_steps.run import bisecting_steps
-from arc_tui.features.bisect_steps.state import EMPTY, StepsStage, build_run
+from arc_tui.features.bisect_steps.state import EMPTY, BisectStepsState, build_run
 from arc_tui.features.bisect_steps.text import (
     Bill,
     Prospect,
@@ -88,7 +88,7 @@ class StepsScreen(StepsWishing):
                 tooltip="Stop what runs, else back to the steps, then to the run"),
     ]  # fmt: skip
 
-    stage: reactive[StepsStage] = reactive(EMPTY, repaint=False)
+    state: reactive[BisectStepsState] = reactive(EMPTY, repaint=False)
 
     rows = query_one(StepsList)
     page = query_one("#step", PlacedPage)
@@ -132,20 +132,20 @@ class StepsScreen(StepsWishing):
         """`step` is where the cursor stands where none is found."""
         super().__init__(path, trace)
         self._step = step
-        self._going: Going[StepsView] | None = None
+        self._going: BackgroundRun[StepsView] | None = None
         self._detail: StepView | None = None
         self._missed = False
 
     def compose(self) -> ComposeResult:
-        yield StepsHead().data_bind(StepsScreen.stage)
-        yield StepsList(id="steps").data_bind(StepsScreen.stage)
+        yield StepsHead().data_bind(StepsScreen.state)
+        yield StepsList(id="steps").data_bind(StepsScreen.state)
         yield PlacedPage(id="step")
-        yield StepsFoot().data_bind(StepsScreen.stage)
+        yield StepsFoot().data_bind(StepsScreen.state)
         yield KeyBar()
 
     def on_mount(self) -> None:
         self.rows.focus()
-        self.ask(lambda store: build_run(store, self.wanted.trace), self.Named, group="run")
+        self.ask(lambda store: build_run(store, self.request.trace), self.Named, group="run")
         self.wish()
 
     def on_unmount(self) -> None:
@@ -156,104 +156,104 @@ class StepsScreen(StepsWishing):
         self._move(run=event.run)
 
     def _move(self, **changes: Any) -> None:
-        """The stage with some of it changed."""
-        self.stage = structs.replace(self.stage, **changes)
+        """The state with some of it changed."""
+        self.state = structs.replace(self.state, **changes)
 
     # --- what is wanted
 
     @override
     def wish(self, **changes: Any) -> None:
         """Want something else, and see what it would ask; what asks nobody is answered at once."""
-        self.wanted = wanted = structs.replace(self.wanted, **changes)
-        self.stage = StepsStage(wanted=wanted, run=self.stage.run)
-        if wanted.oracle == ASKS_NOBODY:
-            self._start(wanted)
-        elif self.stage.lacks_wish:
+        self.request = request = structs.replace(self.request, **changes)
+        self.state = BisectStepsState(request=request, run=self.state.run)
+        if request.oracle == ASKS_NOBODY:
+            self._start(request)
+        elif self.state.lacks_wish:
             self._move(at="ready")
         else:
-            self.ask(lambda store: build_prospect(store, wanted), self.Foreseen, group="prospect")
+            self.ask(lambda store: build_prospect(store, request), self.Foreseen, group="prospect")
 
     def on_steps_screen_foreseen(self, event: Foreseen) -> None:
         """Where all is answered already it is shown: nobody is asked for it."""
-        if event.prospect.wanted != self.wanted:
+        if event.prospect.request != self.request:
             return
         self._move(at="ready", prospect=event.prospect, view=event.prospect.view)
         self.rows.go_to(self._step)
         if event.prospect.bill.settled:
-            self._start(self.wanted)
+            self._start(self.request)
 
     def on_steps_screen_trial_foreseen(self, event: TrialForeseen) -> None:
-        if not self.stage.running and self.stage.view.decisive == event.trial.step:
+        if not self.state.running and self.state.view.decisive == event.trial.step:
             self._move(trial=event.trial)
             self.refresh_bindings()
 
     @override
-    def tell(self, error: ArcError) -> None:
+    def show_error(self, error: ArcError) -> None:
         """What keeps the search from going on stands where its sentence would."""
         if isinstance(error, OfflineMiss):
             self._missed = True
             hint = "ask again (‹steps.run›), and say what it may cost"
             error = OfflineMiss(error.message, hint)
-        if self.stage.running or self.stage.at == "looking":
+        if self.state.running or self.state.at == "looking":
             self._move(at="failed", trouble=error)
         else:
-            super().tell(error)
+            super().show_error(error)
 
     # --- asking
 
     def action_run(self) -> None:
         """Ask, after what it may cost was asked of the person."""
-        prospect = self.stage.prospect
-        if self.stage.lacks_wish:
-            self.action_choose() if self.wanted.fix is None else self.action_expect()
+        prospect = self.state.prospect
+        if self.state.lacks_wish:
+            self.action_choose() if self.request.fix is None else self.action_expect()
         elif prospect is None:
             self.wish()
         else:
-            self._ask(prospect.bill, self.wanted)
+            self._ask(prospect.bill, self.request)
 
     def action_validate(self) -> None:
-        trial = self.stage.trial
-        if trial is not None and self.stage.testable:
-            self._ask(trial.bill, structs.replace(self.wanted, validate=True))
+        trial = self.state.trial
+        if trial is not None and self.state.testable:
+            self._ask(trial.bill, structs.replace(self.request, validate=True))
 
-    def _ask(self, bill: Bill, wanted: StepsWanted) -> None:
-        submit = self._submit(bill, wanted)
+    def _ask(self, bill: Bill, request: BisectStepsRequest) -> None:
+        submit = self._submit(bill, request)
         self.run_worker(submit, group="submit", exclusive=True, exit_on_error=False)
 
-    async def _submit(self, bill: Bill, wanted: StepsWanted) -> None:
+    async def _submit(self, bill: Bill, request: BisectStepsRequest) -> None:
         if not bill.local and (bill.estimate is None or bill.estimate.calls or self._missed):
             self._missed = False
             limits = await allowed(self.app, price(bill))
             if limits is not None:
-                wanted = structs.replace(wanted, live=True, limits=limits)
-        self._start(wanted)
+                request = structs.replace(request, live=True, limits=limits)
+        self._start(request)
 
-    def _start(self, wanted: StepsWanted) -> None:
-        self._move(at="asking", wanted=wanted, trouble=None)
-        self._going = Going(
+    def _start(self, request: BisectStepsRequest) -> None:
+        self._move(at="asking", request=request, trouble=None)
+        self._going = BackgroundRun(
             self,
-            lambda store, hold: bisecting_steps(store, wanted, hold=hold),
+            lambda store, hold: bisecting_steps(store, request, hold=hold),
             group="steps",
         )
 
-    def on_moved(self, event: Moved[StepsView]) -> None:
+    def on_job_progressed(self, event: JobProgressed[StepsView]) -> None:
         self._move(view=event.view)
 
-    def on_ended(self, event: Ended) -> None:
+    def on_job_finished(self, event: JobFinished) -> None:
         self._going = None
         if event.trouble is not None:
-            self.tell(event.trouble)
+            self.show_error(event.trouble)
         else:
             self._move(at="stopped" if event.stopped else "done")
-        view = self.stage.view
+        view = self.state.view
         self.rows.go_to(self._step if view.decisive is None else view.decisive)
         self._foresee_trial()
 
     def _foresee_trial(self) -> None:
-        found, wanted = self.stage.found, self.wanted
-        if found is not None and self.stage.view.trial is None and self.stage.trouble is None:
+        found, request = self.state.found, self.request
+        if found is not None and self.state.view.trial is None and self.state.trouble is None:
             self.ask(
-                lambda store: build_trial(store, wanted, found.step),
+                lambda store: build_trial(store, request, found.step),
                 self.TrialForeseen,
                 group="trial",
             )
@@ -265,8 +265,8 @@ class StepsScreen(StepsWishing):
 
     # --- what is shown
 
-    def watch_stage(self, before: StepsStage, stage: StepsStage) -> None:
-        if before.at != stage.at or before.view is not stage.view:
+    def watch_state(self, before: BisectStepsState, state: BisectStepsState) -> None:
+        if before.at != state.at or before.view is not state.view:
             self._show()
             self.refresh_bindings()
 
@@ -283,7 +283,7 @@ class StepsScreen(StepsWishing):
         known = self._detail.row.step if self._detail is not None else None
         if step != known:
             self.ask(
-                lambda store: build_step(store, self.wanted.trace, step),
+                lambda store: build_step(store, self.request.trace, step),
                 self.StepLoaded,
                 group="step",
             )
@@ -299,7 +299,7 @@ class StepsScreen(StepsWishing):
         row, detail = self.rows.row, self._detail
         here = detail if row is not None and detail and detail.row.step == row.step else None
         self.page.border_title = f"step {row.step}" if row is not None else ""
-        page = steps_page(self.stage.view, row, here)
+        page = steps_page(self.state.view, row, here)
         self.page.show(with_keys(self, page), again=again)
 
     def on_placed_page_followed(self, event: PlacedPage.Followed) -> None:
@@ -309,33 +309,33 @@ class StepsScreen(StepsWishing):
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
-        stage, oracle = self.stage, self.wanted.oracle
+        state, oracle = self.state, self.request.oracle
         match action:
             case "stop":
-                return stage.running
+                return state.running
             case "validate":
-                return not stage.running and stage.testable
+                return not state.running and state.testable
             case "run":
-                return not stage.running and oracle != ASKS_NOBODY
+                return not state.running and oracle != ASKS_NOBODY
             case "expect" | "stale":
-                return not stage.running and oracle == "savable"
+                return not state.running and oracle == "savable"
             case "judge":
-                return not stage.running and oracle == "judge"
+                return not state.running and oracle == "judge"
             case "attach":
-                return not stage.running and bool(stage.lacks)
+                return not state.running and bool(state.lacks)
             case "oracle" | "turn" | "choose" | "fact" | "samples" | "model":
-                return not stage.running
+                return not state.running
             case _:
                 return True
 
     # --- around it
 
     def action_attach(self) -> None:
-        self.app.push_screen(AttachBox(self.stage.lacks), self._files_given)
+        self.app.push_screen(AttachBox(self.state.lacks), self._files_given)
 
     def _files_given(self, given: Attachment | None) -> None:
         if given is not None:
-            trace = self.wanted.trace
+            trace = self.request.trace
             self.ask(lambda store: attach(store, trace, given), self.Attached, group="attach")
 
     def on_steps_screen_attached(self, event: Attached) -> None:
@@ -346,7 +346,7 @@ class StepsScreen(StepsWishing):
         (self.rows if self.focused is self.page else self.page).focus()
 
     def action_back(self) -> None:
-        if self.stage.at == "asking":
+        if self.state.at == "asking":
             self.action_stop()
         elif self.focused is self.page:
             self.rows.focus()

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from arc_tui.features.bisect_steps import text
 from arc_tui.features.bisect_steps import view as views
-from arc_tui.features.bisect_steps.plan import StepsWanted
+from arc_tui.features.bisect_steps.plan import BisectStepsRequest
 from arc_tui.features.bisect_steps.text import Prospect, TrialProspect
 from arc_tui.features.bisect_steps.view import StepRow, StepsView
 from arc_tui.ui import format
@@ -21,7 +21,7 @@ from replay.store.rows import trace_row
 from replay.trace import NO_TOOLS
 
 
-class StepsStage(Struct, frozen=True, eq=False, kw_only=True):
+class BisectStepsState(Struct, frozen=True, eq=False, kw_only=True):
     """A wish, what it would ask, what is known so far, and how that ended.
 
     `run` is what the run is called. `prospect` is of the search, where a model is to be asked for
@@ -29,7 +29,7 @@ class StepsStage(Struct, frozen=True, eq=False, kw_only=True):
     where nothing is wrong.
     """
 
-    wanted: StepsWanted
+    request: BisectStepsRequest
     at: Literal["looking", "ready", "asking", "stopping", "stopped", "failed", "done"] = "looking"
     run: str = ""
     prospect: Prospect | None = None
@@ -68,8 +68,8 @@ class StepsStage(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def lacks_wish(self) -> bool:
         """Must it still be said what a saved run does, or what saves it?"""
-        wanted = self.wanted
-        return wanted.oracle == "savable" and (wanted.fix is None or wanted.expect is None)
+        request = self.request
+        return request.oracle == "savable" and (request.fix is None or request.expect is None)
 
     @property
     def title(self) -> str:
@@ -87,7 +87,7 @@ class StepsStage(Struct, frozen=True, eq=False, kw_only=True):
                 return ("Reading the run.",)
             case "ready":
                 return (self._said_before,)
-            case "asking" | "stopping" if self.wanted.validate and self._searched:
+            case "asking" | "stopping" if self.request.validate and self._searched:
                 return (self.view.sentence, f"Testing step {self.view.decisive}.")
             case "asking" | "stopping":
                 return (f"So far: {self.view.sentence}",) if self.view.rows else ("Asking.",)
@@ -109,7 +109,7 @@ class StepsStage(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def _said_before(self) -> str:
         if self.prospect is None:
-            return text.lacking(self.wanted)
+            return text.lacking(self.request)
         return text.before(self.prospect)
 
     @property
@@ -127,7 +127,7 @@ class StepsStage(Struct, frozen=True, eq=False, kw_only=True):
             yield text.by_keys(format.one_line(self.trouble.hint))
         if self.found is not None and self._open:
             yield text.HYPOTHESIS
-        if self.wanted.oracle == "savable" and self.wanted.allow_stale:
+        if self.request.oracle == "savable" and self.request.allow_stale:
             yield "Answers of another moment are allowed (‹steps.stale› takes that back)."
         shown = self.view.notices if self.at not in ("looking", "ready") else ()
         said_else = (text.HYPOTHESIS, text.READ_OFF)
@@ -139,13 +139,13 @@ class StepsStage(Struct, frozen=True, eq=False, kw_only=True):
         if self.at not in ("done", "stopped"):
             return ""
         if self.found is None:
-            return text.elsewhere(self.wanted)
+            return text.elsewhere(self.request)
         if self.view.trial is not None:
             return text.after_trial(self.view)
         return "" if self.trial is None else text.testing(self.trial)
 
 
-EMPTY = StepsStage(wanted=StepsWanted(trace=""))
+EMPTY = BisectStepsState(request=BisectStepsRequest(trace=""))
 
 
 def build_run(store: Store, trace: str) -> str:

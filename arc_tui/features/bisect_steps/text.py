@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from arc_tui.experiments.estimate import asking_price
 from arc_tui.experiments.request import cost
-from arc_tui.features.bisect_steps.plan import RunsOutlook, StepPlan, StepsWanted, outlook_of
+from arc_tui.features.bisect_steps.plan import BisectStepsRequest, RunsOutlook, StepPlan, outlook_of
 from arc_tui.features.bisect_steps.view import StepsView, build_steps
 from arc_tui.ui import format
 from replay.bisection.scan import Located
@@ -70,13 +70,13 @@ def ended(message: str) -> str:
 # --- before
 
 
-def lacking(wanted: StepsWanted) -> str:
+def lacking(request: BisectStepsRequest) -> str:
     """What must be said before runs can go on."""
     needs = [
         words
         for given, words in (
-            (wanted.fix, "‹steps.fix› chooses the fix"),
-            (wanted.expect, "‹steps.expect› says what a saved run does"),
+            (request.fix, "‹steps.fix› chooses the fix"),
+            (request.expect, "‹steps.expect› says what a saved run does"),
         )
         if given is None
     ]
@@ -180,17 +180,17 @@ def after_trial(view: StepsView) -> str:
             return "‹steps.fix› tries another fix; ‹steps.oracle› goes by another oracle."
 
 
-def elsewhere(wanted: StepsWanted) -> str:
+def elsewhere(request: BisectStepsRequest) -> str:
     """What to try where no step was found."""
-    if wanted.oracle == "contradiction":
+    if request.oracle == "contradiction":
         return (
             "‹steps.oracle› asks the model what it believes at each step;"
             " ‹steps.fact› names the fact to ask about."
         )
-    if wanted.oracle == "belief":
+    if request.oracle == "belief":
         return "‹steps.fact› asks about another fact; ‹steps.oracle› goes by another oracle."
     other = "‹steps.oracle› goes by another oracle."
-    if wanted.oracle == "savable" and not wanted.allow_stale:
+    if request.oracle == "savable" and not request.allow_stale:
         return f"‹steps.stale› lets what was read at another moment answer; {other}"
     return other
 
@@ -256,7 +256,7 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
     `steps` is how many can be asked; the facts that are asked about stand in the view.
     """
 
-    wanted: StepsWanted
+    request: BisectStepsRequest
     view: StepsView
     steps: int
     bill: Bill
@@ -270,12 +270,12 @@ class TrialProspect(Struct, frozen=True, kw_only=True):
     bill: Bill
 
 
-def build_prospect(store: Store, wanted: StepsWanted) -> Prospect:
+def build_prospect(store: Store, request: BisectStepsRequest) -> Prospect:
     """The prospect of a search. Asks nothing. Raises as `bisecting_steps` does before it asks."""
-    wanted = structs.replace(wanted, validate=False, live=False)
-    plan = StepPlan(store, wanted)
+    request = structs.replace(request, validate=False, live=False)
+    plan = StepPlan(store, request)
     seen = outlook_of(plan)
-    oracle, asker, fix = plan.oracle, plan.asker, wanted.fix
+    oracle, asker, fix = plan.oracle, plan.asker, request.fix
     bill = Bill(
         model=None if asker is None else asker.name,
         most=max(seen.estimate.calls, seen.estimate.most_calls),
@@ -283,7 +283,7 @@ def build_prospect(store: Store, wanted: StepsWanted) -> Prospect:
         runs=seen.runs,
     )
     return Prospect(
-        wanted=wanted,
+        request=request,
         view=build_steps(
             plan.trace,
             oracle,
@@ -292,7 +292,7 @@ def build_prospect(store: Store, wanted: StepsWanted) -> Prospect:
             None,
             facts=seen.facts,
             fix=fix,
-            about=wanted.oracle,
+            about=request.oracle,
             going=True,
         ),
         steps=len(oracle.steps),
@@ -300,19 +300,19 @@ def build_prospect(store: Store, wanted: StepsWanted) -> Prospect:
     )
 
 
-def build_trial(store: Store, wanted: StepsWanted, step: int) -> TrialProspect:
+def build_trial(store: Store, request: BisectStepsRequest, step: int) -> TrialProspect:
     """What testing a step that was found would ask: why it cannot be is said, not raised."""
-    wanted = structs.replace(wanted, validate=True, live=False)
+    request = structs.replace(request, validate=True, live=False)
     try:
-        bill = _trial_bill(StepPlan(store, wanted), step)
+        bill = _trial_bill(StepPlan(store, request), step)
     except ArcError as error:
-        bill = Bill(model=wanted.model, most=0, estimate=None, refused=str(error))
-    return TrialProspect(step=step, samples=wanted.samples, bill=bill)
+        bill = Bill(model=request.model, most=0, estimate=None, refused=str(error))
+    return TrialProspect(step=step, samples=request.samples, bill=bill)
 
 
 def _trial_bill(plan: StepPlan, step: int) -> Bill:
     """A request of either arm a sample, or whole runs."""
-    oracle, model, samples = plan.oracle, plan.model, plan.wanted.samples
+    oracle, model, samples = plan.oracle, plan.model, plan.request.samples
     assert model is not None
     if isinstance(oracle, RecoverableDetector):
         return Bill(model=model.name, most=2 * oracle.calls, estimate=None)

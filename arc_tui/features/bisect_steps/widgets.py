@@ -24,7 +24,7 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.features.bisect_steps.plan import OracleName
-from arc_tui.features.bisect_steps.state import EMPTY, StepsStage
+from arc_tui.features.bisect_steps.state import EMPTY, BisectStepsState
 from arc_tui.features.bisect_steps.text import figures, rate_words, spent
 from arc_tui.features.bisect_steps.view import (
     FixView,
@@ -61,7 +61,7 @@ class StepsList(RowList):
                 tooltip="Open the run at the step under the cursor"),
     ]  # fmt: skip
 
-    stage: reactive[StepsStage] = reactive(EMPTY, repaint=False)
+    state: reactive[BisectStepsState] = reactive(EMPTY, repaint=False)
 
     class Opened(Message):
         """The run is to be opened at a step."""
@@ -77,7 +77,7 @@ class StepsList(RowList):
 
     @property
     def rows(self) -> tuple[StepRow, ...]:
-        return self.stage.view.rows
+        return self.state.view.rows
 
     @property
     def row(self) -> StepRow | None:
@@ -89,10 +89,10 @@ class StepsList(RowList):
     def row_count(self) -> int:
         return len(self.rows)
 
-    def watch_stage(self, before: StepsStage, stage: StepsStage) -> None:
-        if before.view is stage.view:
+    def watch_state(self, before: BisectStepsState, state: BisectStepsState) -> None:
+        if before.view is state.view:
             return
-        phrases = (cell_len(_phrase(row)) for row in stage.view.rows)
+        phrases = (cell_len(_phrase(row)) for row in state.view.rows)
         self._widest = max(phrases, default=0)
         self.rows_changed()
 
@@ -130,7 +130,7 @@ class StepsList(RowList):
     def action_open(self) -> None:
         row = self.row
         if row is not None:
-            self.post_message(self.Opened(self.stage.wanted.trace, row.step))
+            self.post_message(self.Opened(self.state.request.trace, row.step))
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
@@ -171,18 +171,18 @@ class StepsHead(FewLines):
         "doing": "$primary",
     }
 
-    stage: reactive[StepsStage] = reactive(EMPTY, layout=True)
+    state: reactive[BisectStepsState] = reactive(EMPTY, layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
-        stage, said = self.stage, partial(keyed, self.screen)
-        first, *more = map(said, stage.lines)
-        trial = stage.view.trial
+        state, said = self.state, partial(keyed, self.screen)
+        first, *more = map(said, state.lines)
+        trial = state.view.trial
         parts = [
-            ("sentence" if stage.trouble is None else "trouble", folded(first, width)),
+            ("sentence" if state.trouble is None else "trouble", folded(first, width)),
             *((trial.status if trial is not None else "", folded(each, width)) for each in more),
-            ("notice", noticed(map(said, stage.notices), width)),
-            ("doing", folded(said(stage.doing), width) if stage.doing else []),
+            ("notice", noticed(map(said, state.notices), width)),
+            ("doing", folded(said(state.doing), width) if state.doing else []),
         ]
         return [self._title(width), *self.inked(parts)]
 
@@ -190,11 +190,11 @@ class StepsHead(FewLines):
         """The run, and the oracles with the one that is asked marked."""
         oracles = Text(" ").join(
             Text(f"[{name}]", self.ink("oracle"))
-            if name == self.stage.wanted.oracle
+            if name == self.state.request.oracle
             else Text(name, self.ink("title"))
             for name in get_args(OracleName)
         )
-        title = Text(self.stage.title, self.ink("title"))
+        title = Text(self.state.title, self.ink("title"))
         title.truncate(max(width - oracles.cell_len - 2, 0), overflow="ellipsis")
         return spread(title, oracles, width)
 
@@ -205,20 +205,20 @@ class StepsFoot(Inked):
     ALLOW_SELECT = False
     INKS = {"done": "$primary", "left": "$line", "figures": "$quiet"}
 
-    stage: reactive[StepsStage] = reactive(EMPTY)
+    state: reactive[BisectStepsState] = reactive(EMPTY)
 
     def render(self) -> Text:
-        stage, width = self.stage, self.content_size.width
-        if stage.running:
-            ends = stops(self.screen, "steps.stop", stopping=stage.at == "stopping")
+        state, width = self.state, self.content_size.width
+        if state.running:
+            ends = stops(self.screen, "steps.stop", stopping=state.at == "stopping")
             return spread(self._progress(), Text(ends), width)
-        said = figures(stage.view) if any(row.asked for row in stage.view.rows) else ""
+        said = figures(state.view) if any(row.asked for row in state.view.rows) else ""
         return spread(Text(said, self.ink("figures")), Text(), width)
 
     def _progress(self) -> Text:
-        view = self.stage.view
+        view = self.state.view
         done, total = sum(row.asked for row in view.rows), len(view.rows)
-        allowed = _allowed(self.stage.wanted.limits)
+        allowed = _allowed(self.state.request.limits)
         return Text.assemble(
             progress_bar(done, total, self.ink("done"), self.ink("left")),
             f"  {done} of {format.count(total, 'step')} · {spent(view)}{allowed}",

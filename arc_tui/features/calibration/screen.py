@@ -161,9 +161,9 @@ class CalibrationScreen(ArcScreen):
         self._labels = event.state.labels
         self.state = structs.replace(event.state, noise=self.state.noise)
 
-    def tell(self, error: ArcError) -> None:
+    def show_error(self, error: ArcError) -> None:
         """Where nothing was read yet, what went wrong stands in the sentence's place too."""
-        super().tell(error)
+        super().show_error(error)
         if self.state is EMPTY_STATE:
             self.state = CalibrationState(view=NO_FIGURES, parts=(), trouble=error.message)
 

@@ -33,7 +33,7 @@ from arc_tui.cli import (
 )
 from arc_tui.cli import foreseen as words
 from arc_tui.features.edit_test.plan import foreseen
-from arc_tui.features.edit_test.request import CONTROLS, SAMPLES, Wanted, edit_named
+from arc_tui.features.edit_test.request import CONTROLS, SAMPLES, EditTestRequest, edit_named
 from arc_tui.features.edit_test.run import trying
 from arc_tui.features.edit_test.text import (
     COUNTED_AT_STEPS,
@@ -130,7 +130,7 @@ def try_(
     or it can be tried on no run.
     """
     with open_store(db) as store:
-        wanted = Wanted(
+        request = EditTestRequest(
             edit=_edit(store, edit, system),
             query=query,
             samples=samples,
@@ -144,16 +144,16 @@ def try_(
             with_held_out=with_held_out,
         )
         if said_before(
-            lambda: foreseen(store, wanted).estimate,
+            lambda: foreseen(store, request).estimate,
             words,
             only=only_estimate,
-            live=wanted.live,
+            live=request.live,
             as_json=as_json,
         ):
             return 0
         views: list[TryView] = []
         try:
-            _drain(trying(store, wanted), views)
+            _drain(trying(store, request), views)
         except ArcError:  # what came of it until then is worth its place on the screen
             _show(views, rows=rows, as_json=as_json)
             raise

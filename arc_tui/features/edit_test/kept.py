@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from arc_tui.features.edit_test.request import Wanted, Whom
+from arc_tui.features.edit_test.request import EditTestRequest, Whom
 from arc_tui.features.edit_test.view import Spent, TryView
 from replay import digests, kept
 from replay.edit.changes import Edit
@@ -34,12 +34,12 @@ class KeptTry(Struct, frozen=True, eq=False, kw_only=True):
     view: TryView
 
 
-def keep(store: Store, wanted: Wanted, plan: Tryout, view: TryView) -> None:
+def keep(store: Store, request: EditTestRequest, plan: Tryout, view: TryView) -> None:
     """Remember a finished try. The same evidence again only gets the newer date."""
-    assert wanted.edit is not None
+    assert request.edit is not None
     assert view.digest is not None
     value = KeptTry(
-        edit=wanted.edit.digest,
+        edit=request.edit.digest,
         traces=meant(plan),
         models=view.spent.models,
         ran_ns=now_ns(),
@@ -56,15 +56,15 @@ def kept_tries(store: Store, edit: Edit | str | None = None) -> list[KeptTry]:
 
 
 def tried_before(
-    store: Store, wanted: Wanted, plan: Tryout, models: tuple[str, ...]
+    store: Store, request: EditTestRequest, plan: Tryout, models: tuple[str, ...]
 ) -> KeptTry | None:
     """The latest try of the same edit on the same runs by the same models."""
-    if wanted.edit is None:
+    if request.edit is None:
         return None
     runs = meant(plan)
     same = (
         each
-        for each in kept_tries(store, wanted.edit)
+        for each in kept_tries(store, request.edit)
         if each.traces == runs and each.models == models
     )
     return next(same, None)
@@ -95,12 +95,15 @@ def _asked(plan: Tryout, whom: Whom) -> Iterator[tuple[str, str]]:
 
 
 def digest_of(
-    wanted: Wanted, spent: Spent, range: int, results: Mapping[tuple[str, int], StepResult]
+    request: EditTestRequest,
+    spent: Spent,
+    range: int,
+    results: Mapping[tuple[str, int], StepResult],
 ) -> str:
     """What was asked and what was answered, in one word: the same whatever came first."""
-    assert wanted.edit is not None
-    rules = msgspec.to_builtins(wanted.rules.paths)
-    question = [wanted.edit.digest, spent.models, spent.servers, wanted.samples, range, rules]
+    assert request.edit is not None
+    rules = msgspec.to_builtins(request.rules.paths)
+    question = [request.edit.digest, spent.models, spent.servers, request.samples, range, rules]
     rows = [
         [*place, row.oracle, [*map(_evidence, row.control)], [*map(_evidence, row.edited)]]
         for place, row in sorted(results.items())

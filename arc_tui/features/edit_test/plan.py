@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from arc_tui.features.edit_test.kept import KeptTry, fresh_range, tried_before
-from arc_tui.features.edit_test.request import Wanted, Whom
+from arc_tui.features.edit_test.request import EditTestRequest, Whom
 from arc_tui.views.runs import run_rows
 from replay import digests, messages
 from replay.errors import ArcError, BadEdit, NotFound
@@ -74,13 +74,13 @@ class Tryout(Struct, frozen=True, eq=False, kw_only=True):
     not_applicable: tuple[LeftOut, ...]
 
 
-def tryout(store: Store, wanted: Wanted, whom: Whom) -> Tryout:
+def tryout(store: Store, request: EditTestRequest, whom: Whom) -> Tryout:
     """The plan. Asks nothing, and is the same whenever the database is.
 
     Raises NotFound where no run is meant, BadEdit where the edit applies to none, ModelRefused
     where nobody may be asked.
     """
-    return _Planning(store, wanted, whom).tryout()
+    return _Planning(store, request, whom).tryout()
 
 
 def newest_prompt(store: Store, plan: Tryout) -> str:
@@ -102,19 +102,19 @@ def by_trace(spots: Sequence[Spot]) -> Iterator[tuple[str, tuple[int, ...]]]:
 class _Planning:
     """The choice under way."""
 
-    def __init__(self, store: Store, wanted: Wanted, whom: Whom) -> None:
+    def __init__(self, store: Store, request: EditTestRequest, whom: Whom) -> None:
         self._store = store
-        self._wanted = wanted
+        self._request = request
         self._whom = whom
         self._words = words_on(store)
-        self._hidden = frozenset() if wanted.with_held_out else hidden(store)
+        self._hidden = frozenset() if request.with_held_out else hidden(store)
         self._left_out: list[LeftOut] = []
         self._not_applicable: list[LeftOut] = []
 
     def tryout(self) -> Tryout:
-        rows, edit = self._rows(), self._wanted.edit
+        rows, edit = self._rows(), self._request.edit
         if not rows:
-            raise NotFound("run that matches", self._wanted.query, hint=_LOOK)
+            raise NotFound("run that matches", self._request.query, hint=_LOOK)
         cases = list(self._cases(rows))
         if not cases:
             raise self._none(len(rows))
@@ -137,9 +137,9 @@ class _Planning:
 
     def _rows(self) -> Sequence[RunRow]:
         """The runs that are meant, as lists show them."""
-        traces = self._wanted.traces
+        traces = self._request.traces
         if traces is None:
-            return run_rows(self._store, self._wanted.query)
+            return run_rows(self._store, self._request.query)
         every = run_rows(self._store, every=True)
         runs = {row.run for row in every if row.trace in traces}
         return [row for row in every if row.preferred and row.run in runs]
@@ -178,7 +178,7 @@ class _Planning:
         for row in run_rows(self._store):
             if row.outcome == "passed" and _setting(row) in alike and row.task not in self._hidden:
                 rows[row.trace] = row
-        most = self._wanted.controls
+        most = self._request.controls
         for spot in drawn(rows, lambda key: self._healthy(key, before.get(key)), most):
             yield Control(row=rows[spot.trace], spot=spot)
 
@@ -198,19 +198,19 @@ class _Planning:
         models = self._whom.of(trace)
         if models is None:
             return (), NO_MODEL
-        wanted = steps_of(trace)
-        if not wanted:
+        steps = steps_of(trace)
+        if not steps:
             return (), ""
         control, edited = models
-        made = plans(trace, self._wanted.edit, control.name, wanted, edited_model=edited.name)
+        made = plans(trace, self._request.edit, control.name, steps, edited_model=edited.name)
         whys = [why for each in made if (why := self._why_not(each)) is not None]
         spots = [_spot(key, each) for each in made if self._why_not(each) is None]
-        return spots, whys[0] if whys else f"there is no step {min(wanted)}"
+        return spots, whys[0] if whys else f"there is no step {min(steps)}"
 
     def _why_not(self, plan: Plan) -> str | None:
         """Why a step is not asked in both arms, None where it is."""
         refused = plan.refusal or plan.edited_refusal
-        if refused is not None or self._wanted.edit is None:
+        if refused is not None or self._request.edit is None:
             return refused
         return UNTOUCHED if plan.edited.sent.asks_as(plan.control.sent) else None
 
@@ -244,22 +244,24 @@ class Foreseen(NamedTuple):
     before: KeptTry | None
 
 
-def foreseen(store: Store, wanted: Wanted) -> Foreseen:
+def foreseen(store: Store, request: EditTestRequest) -> Foreseen:
     """What trying would ask. Asks nothing. Raises as `plan.tryout` does."""
-    whom = Whom(store, wanted, live=False)
-    plan = tryout(store, wanted, whom)
-    estimate = total_estimate(_estimates(store, wanted, plan, whom))
+    whom = Whom(store, request, live=False)
+    plan = tryout(store, request, whom)
+    estimate = total_estimate(_estimates(store, request, plan, whom))
     models = tuple(model.name for model in whom.all)
-    return Foreseen(plan, models, estimate, tried_before(store, wanted, plan, models))
+    return Foreseen(plan, models, estimate, tried_before(store, request, plan, models))
 
 
-def _estimates(store: Store, wanted: Wanted, plan: Tryout, whom: Whom) -> Iterator[Estimate]:
+def _estimates(
+    store: Store, request: EditTestRequest, plan: Tryout, whom: Whom
+) -> Iterator[Estimate]:
     """What each run would ask, a question that two of them ask once."""
-    sampling = wanted.sampling(fresh_range(store, plan, whom) if wanted.resample else 0)
+    sampling = request.sampling(fresh_range(store, plan, whom) if request.resample else 0)
     questions = {case.asks: Spot(case.broke.trace, case.broke.step, "") for case in plan.cases}
     controls = [control.spot for control in plan.controls]
     for key, steps in by_trace((*questions.values(), *controls)):
         trace = read.load(store, key)
         models = whom.of(trace)
         if models is not None:
-            yield estimate(trace, wanted.edit, models, sampling=sampling, steps=steps)
+            yield estimate(trace, request.edit, models, sampling=sampling, steps=steps)

@@ -22,7 +22,7 @@ SAMPLES = 5
 CONTROLS = 40
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class EditTestRequest(Struct, frozen=True, kw_only=True):
     """What to try on what. `traces` are runs by their ids, which `query` then only names; None are
     those of the query. `edit` None only looks which runs that is.
 
@@ -69,11 +69,11 @@ def edit_named(store: Store, word: str) -> Edit:
 class Whom:
     """The models that are asked, each once, under one budget."""
 
-    def __init__(self, store: Store, wanted: Wanted, *, live: bool) -> None:
+    def __init__(self, store: Store, request: EditTestRequest, *, live: bool) -> None:
         self._store = store
-        self._wanted = wanted
+        self._request = request
         self._live = live
-        self._budget = Budget(wanted.limits)
+        self._budget = Budget(request.limits)
         self._known: dict[str, Cached] = {}
         self._stopped = False
 
@@ -94,10 +94,10 @@ class Whom:
 
     def of(self, trace: Trace) -> Models | None:
         """Who is asked in each arm, None where nobody is named. Raises ModelRefused."""
-        name = self._wanted.model or default_name(trace)
+        name = self._request.model or default_name(trace)
         if name is None:
             return None
-        edit = self._wanted.edit
+        edit = self._request.edit
         other = edit.model if edit is not None else None
         return Models(self._named(name), self._named(other or name))
 

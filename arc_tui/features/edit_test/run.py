@@ -14,7 +14,7 @@ from msgspec import structs
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.features.edit_test.kept import digest_of, fresh_range, keep, take_range
 from arc_tui.features.edit_test.plan import Case, Tryout, by_trace, tryout
-from arc_tui.features.edit_test.request import Wanted, Whom
+from arc_tui.features.edit_test.request import EditTestRequest, Whom
 from arc_tui.features.edit_test.view import Spent, TryView, build_try
 from replay.detector import Detector
 from replay.errors import BadEdit, OfflineMiss, Stopped
@@ -28,7 +28,7 @@ from taxonomy.judgements.diagnoses import diagnosis
 
 
 def trying(
-    store: Store, wanted: Wanted, *, hold: Callable[[Whom], object] | None = None
+    store: Store, request: EditTestRequest, *, hold: Callable[[Whom], object] | None = None
 ) -> Generator[TryView]:
     """Ask both arms at the break of every run, then at the healthy steps, several runs at a time;
     yields the view whenever more is known, the first with nothing asked, the last with its digest.
@@ -39,15 +39,15 @@ def trying(
     stop. Raises BadEdit where there is no edit, as `tryout` does, OfflineMiss naming the run, and
     Stopped.
     """
-    if wanted.edit is None:
+    if request.edit is None:
         raise BadEdit("there is no edit to try")
-    wanted = structs.replace(wanted, edit=edits.save(store, wanted.edit))
-    whom = Whom(store, wanted, live=wanted.live)
+    request = structs.replace(request, edit=edits.save(store, request.edit))
+    whom = Whom(store, request, live=request.live)
     with closing(whom):
         if hold is not None:
             hold(whom)
-        plan = tryout(store, wanted, whom)
-        work = _Work(store, wanted, plan, whom)
+        plan = tryout(store, request, whom)
+        work = _Work(store, request, plan, whom)
         yield work.view()
         yield from work.views()
 
@@ -55,12 +55,12 @@ def trying(
 class _Work:
     """An edit being tried: what is in so far."""
 
-    def __init__(self, store: Store, wanted: Wanted, plan: Tryout, whom: Whom) -> None:
+    def __init__(self, store: Store, request: EditTestRequest, plan: Tryout, whom: Whom) -> None:
         self._store = store
-        self._wanted = wanted
+        self._request = request
         self._plan = plan
         self._whom = whom
-        self._range = fresh_range(store, plan, whom) if wanted.resample else 0
+        self._range = fresh_range(store, plan, whom) if request.resample else 0
         self._results: dict[tuple[str, int], StepResult] = {}
         self._ended: str | None = None
 
@@ -78,7 +78,7 @@ class _Work:
         view = self.view()
         if self._ended is None:
             view = structs.replace(view, digest=self._digest(view.spent))
-            keep(self._store, self._wanted, self._plan, view)
+            keep(self._store, self._request, self._plan, view)
             take_range(self._store, self._plan, self._whom, self._range)
         yield view
 
@@ -93,15 +93,15 @@ class _Work:
             complete=all(model.usd_complete for model in who),
         )
         return build_try(
-            self._wanted, self._plan, self._results, spent, self._ended, range=self._range
+            self._request, self._plan, self._results, spent, self._ended, range=self._range
         )
 
     def _digest(self, spent: Spent) -> str:
-        return digest_of(self._wanted, spent, self._range, self._results)
+        return digest_of(self._request, spent, self._range, self._results)
 
     def _asked(self) -> Iterator[tuple[str, StepResult]]:
         """The breaks, then the healthy steps: what a limit cuts short tells of the breaks."""
-        batch = self._wanted.schedule == "batch"
+        batch = self._request.schedule == "batch"
         breaks, controls = self._breaks(), self._controls()
         for lanes in [chain(breaks, controls)] if batch else [breaks, controls]:
             if self._ended is not None:
@@ -130,10 +130,10 @@ class _Work:
         assert models is not None, "a run whose model is not known is not applicable"
         return Lane(
             trace,
-            self._wanted.edit,
+            self._request.edit,
             models,
-            sampling=self._wanted.sampling(self._range),
+            sampling=self._request.sampling(self._range),
             steps=steps,
-            rules=self._wanted.rules,
+            rules=self._request.rules,
             oracle=oracle,
         )

@@ -1,7 +1,7 @@
 """The try screen: an edit on every run behind a bar, at the step where each broke, and at healthy
 steps beside them.
 
-The stage is all that is drawn. Nothing is asked before a person says so, and of a server only
+The state is all that is drawn. Nothing is asked before a person says so, and of a server only
 under a limit given for that one try.
 """
 
@@ -19,10 +19,10 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from arc_tui.experiments.estimate import asking_price
-from arc_tui.experiments.runner import Ended, Going, Moved
-from arc_tui.features.edit_test.request import Wanted, edit_named
+from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
+from arc_tui.features.edit_test.request import EditTestRequest, edit_named
 from arc_tui.features.edit_test.run import trying
-from arc_tui.features.edit_test.state import EMPTY, Prospect, TryStage, build_prospect
+from arc_tui.features.edit_test.state import EMPTY, EditTestState, Prospect, build_prospect
 from arc_tui.features.edit_test.view import TryView
 from arc_tui.features.edit_test.widgets import TryFoot, TryHead, TryList
 from arc_tui.ui import format
@@ -61,7 +61,7 @@ class TryScreen(ArcScreen):
                 tooltip="Stop what runs, else back to where you came from"),
     ]  # fmt: skip
 
-    stage: reactive[TryStage] = reactive(EMPTY, repaint=False)
+    state: reactive[EditTestState] = reactive(EMPTY, repaint=False)
 
     rows = query_one(TryList)
 
@@ -91,14 +91,14 @@ class TryScreen(ArcScreen):
     ) -> None:
         """`label` says what the runs have in common."""
         super().__init__(path)
-        self._wanted = Wanted(edit=edit, query=label, traces=tuple(traces))
-        self._going: Going[TryView] | None = None
+        self._request = EditTestRequest(edit=edit, query=label, traces=tuple(traces))
+        self._going: BackgroundRun[TryView] | None = None
         self._missed = False
 
     def compose(self) -> ComposeResult:
-        yield TryHead().data_bind(TryScreen.stage)
-        yield TryList(id="tried").data_bind(TryScreen.stage)
-        yield TryFoot().data_bind(TryScreen.stage)
+        yield TryHead().data_bind(TryScreen.state)
+        yield TryList(id="tried").data_bind(TryScreen.state)
+        yield TryFoot().data_bind(TryScreen.state)
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -110,21 +110,21 @@ class TryScreen(ArcScreen):
             self._going.stop()
 
     def _move(self, **changes: Any) -> None:
-        """The stage with some of it changed."""
-        self.stage = structs.replace(self.stage, **changes)
+        """The state with some of it changed."""
+        self.state = structs.replace(self.state, **changes)
 
     # --- what is wanted
 
     def _wish(self, **changes: Any) -> None:
         """Want something else, and see what it would ask."""
-        self._wanted = wanted = structs.replace(self._wanted, **changes)
-        self.stage = TryStage(wanted=wanted)
-        self.ask(lambda store: build_prospect(store, wanted), self.Foreseen, group="prospect")
+        self._request = request = structs.replace(self._request, **changes)
+        self.state = EditTestState(request=request)
+        self.ask(lambda store: build_prospect(store, request), self.Foreseen, group="prospect")
 
     def on_try_screen_foreseen(self, event: Foreseen) -> None:
         self._move(at="ready", prospect=event.prospect, view=event.prospect.shown, trouble=None)
 
-    def tell(self, error: ArcError) -> None:
+    def show_error(self, error: ArcError) -> None:
         """What goes wrong stands where the rates would."""
         if isinstance(error, OfflineMiss):
             self._missed = True
@@ -148,13 +148,13 @@ class TryScreen(ArcScreen):
         self._wish(edit=event.edit)
 
     def action_editor(self) -> None:
-        prospect = self.stage.prospect
+        prospect = self.state.prospect
         if prospect is None:
             return
         try:
             text = edited(self.app, prospect.prompt)
         except ArcError as error:
-            self.tell(error)
+            self.show_error(error)
             return
         if text != prospect.prompt:
             edit = Edit(name="", changes=(SetSystem(text),))
@@ -166,12 +166,12 @@ class TryScreen(ArcScreen):
         self.app.push_screen(box, lambda name: self._wish(model=name) if name else None)
 
     def action_samples(self) -> None:
-        words = f"{format.count(self._wanted.samples, 'sample')} of each request now"
+        words = f"{format.count(self._request.samples, 'sample')} of each request now"
         box = AskBox("how many samples of each request?", words, hint="a number, as 5")
         self.app.push_screen(box, lambda said: self._count("samples", said))
 
     def action_controls(self) -> None:
-        words = f"at most {format.count(self._wanted.controls, 'healthy step')} now"
+        words = f"at most {format.count(self._request.controls, 'healthy step')} now"
         box = AskBox("how many healthy steps?", words, hint="a number, as 40")
         self.app.push_screen(box, lambda said: self._count("controls", said))
 
@@ -188,42 +188,42 @@ class TryScreen(ArcScreen):
 
     def action_run(self) -> None:
         """Ask, after what it may cost was asked of the person."""
-        if self._wanted.edit is None:
+        if self._request.edit is None:
             self.action_choose()
-        elif not self.stage.running and self.stage.prospect is not None:
+        elif not self.state.running and self.state.prospect is not None:
             self.run_worker(self._submit(), group="submit", exclusive=True, exit_on_error=False)
 
     async def _submit(self) -> None:
-        prospect = self.stage.prospect
+        prospect = self.state.prospect
         assert prospect is not None
-        estimate, wanted = prospect.estimate, self._wanted
-        live = not self.stage.local and estimate is not None
+        estimate, request = prospect.estimate, self._request
+        live = not self.state.local and estimate is not None
         if live and estimate is not None and (estimate.calls or self._missed):
             self._missed = False
             limits = await allowed(self.app, asking_price(prospect.models, estimate))
             if limits is not None:
-                wanted = structs.replace(wanted, live=True, limits=limits)
-        self._start(wanted)
+                request = structs.replace(request, live=True, limits=limits)
+        self._start(request)
 
-    def _start(self, wanted: Wanted) -> None:
-        prospect = self.stage.prospect
+    def _start(self, request: EditTestRequest) -> None:
+        prospect = self.state.prospect
         assert prospect is not None
-        view = prospect.view if self.stage.at == "ready" else self.stage.view
-        self._move(at="asking", wanted=wanted, view=view, trouble=None)
-        self._going = Going(
+        view = prospect.view if self.state.at == "ready" else self.state.view
+        self._move(at="asking", request=request, view=view, trouble=None)
+        self._going = BackgroundRun(
             self,
-            lambda store, hold: trying(store, wanted, hold=hold),
+            lambda store, hold: trying(store, request, hold=hold),
             group="try",
             cut_short=lambda view: view.ended is not None,
         )
 
-    def on_moved(self, event: Moved[TryView]) -> None:
+    def on_job_progressed(self, event: JobProgressed[TryView]) -> None:
         self._move(view=event.view)
 
-    def on_ended(self, event: Ended) -> None:
+    def on_job_finished(self, event: JobFinished) -> None:
         self._going = None
         if event.trouble is not None:
-            self.tell(event.trouble)
+            self.show_error(event.trouble)
         else:
             self._move(at="stopped" if event.stopped else "done")
 
@@ -234,24 +234,24 @@ class TryScreen(ArcScreen):
 
     # --- around it
 
-    def watch_stage(self, before: TryStage, stage: TryStage) -> None:
-        if before.at != stage.at:
+    def watch_state(self, before: EditTestState, state: EditTestState) -> None:
+        if before.at != state.at:
             self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
         match action:
             case "stop":
-                return self.stage.running
+                return self.state.running
             case "run" | "choose" | "model" | "samples" | "controls":
-                return not self.stage.running
+                return not self.state.running
             case "editor":
-                return not self.stage.running and self.stage.prospect is not None
+                return not self.state.running and self.state.prospect is not None
             case _:
                 return True
 
     def action_back(self) -> None:
-        if self.stage.at == "asking":
+        if self.state.at == "asking":
             self.action_stop()
         else:
             self.dismiss()

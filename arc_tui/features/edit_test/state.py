@@ -10,7 +10,7 @@ from arc_tui.experiments.request import cost, is_local
 from arc_tui.features.edit_test import view as views
 from arc_tui.features.edit_test.kept import KeptTry
 from arc_tui.features.edit_test.plan import foreseen, newest_prompt
-from arc_tui.features.edit_test.request import Wanted
+from arc_tui.features.edit_test.request import EditTestRequest
 from arc_tui.features.edit_test.text import basis, extent, headline, moment, notices, sentence
 from arc_tui.features.edit_test.view import TryView, build_try
 from arc_tui.ui import format
@@ -32,7 +32,7 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
     `before` is what the same edit came to on the same runs, where that was tried.
     """
 
-    wanted: Wanted
+    request: EditTestRequest
     view: TryView
     models: tuple[str, ...]
     prompt: str
@@ -45,26 +45,26 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
         return self.view if self.before is None else self.before.view
 
 
-def build_prospect(store: Store, wanted: Wanted) -> Prospect:
+def build_prospect(store: Store, request: EditTestRequest) -> Prospect:
     """The prospect of a try. Asks nothing. Raises as `plan.tryout` does."""
-    plan, models, estimate, before = foreseen(store, wanted)
+    plan, models, estimate, before = foreseen(store, request)
     return Prospect(
-        wanted=wanted,
-        view=build_try(wanted, plan),
+        request=request,
+        view=build_try(request, plan),
         models=models,
         prompt=newest_prompt(store, plan),
-        estimate=estimate if wanted.edit is not None else None,
+        estimate=estimate if request.edit is not None else None,
         before=before,
     )
 
 
-class TryStage(Struct, frozen=True, eq=False, kw_only=True):
+class EditTestState(Struct, frozen=True, eq=False, kw_only=True):
     """A wish, what it would ask, what was asked so far, and how that ended.
 
     `trouble` is why it goes no further, None where nothing is wrong.
     """
 
-    wanted: Wanted
+    request: EditTestRequest
     at: Literal["loading", "ready", "asking", "stopping", "stopped", "failed", "done"] = "loading"
     prospect: Prospect | None = None
     view: TryView = views.EMPTY
@@ -82,9 +82,9 @@ class TryStage(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def title(self) -> str:
         """The edit and what it is tried on."""
-        edit = self.wanted.edit
+        edit = self.request.edit
         named = format.one_line(edit.name) if edit is not None else "an edit"
-        return f"try {named} on {format.one_line(self.wanted.query)}"
+        return f"try {named} on {format.one_line(self.request.query)}"
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ class TryStage(Struct, frozen=True, eq=False, kw_only=True):
         return basis(self.view) if self.view.done and not self.running else ()
 
 
-EMPTY = TryStage(wanted=Wanted(edit=None))
+EMPTY = EditTestState(request=EditTestRequest(edit=None))
 
 
 def _ended(words: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from arc_tui.features.edit_test.request import Wanted
+from arc_tui.features.edit_test.request import EditTestRequest
 from arc_tui.ui import format
 from replay.locked.tally import BreakTest, Counts, Reply, StepResult
 from replay.statistics import ALPHA, Clustered, Table, clustered, stratified
@@ -39,7 +39,7 @@ class TriedRun(Struct, frozen=True, kw_only=True):
     `unjudged` ones are in neither count.
 
     `by` says why this is its break. `ruling` None: not asked yet; `why`, where nothing can be
-    said, says why, and `lacks` why there are fewer answers than were wanted. `p` is of the run's
+    said, says why, and `lacks` why there are fewer answers than were request. `p` is of the run's
     own test, `by_chance` how likely it would be called fixed by chance alone. `did` is what the
     edited arm mostly does there. `like` is another run that asks the very same: together they are
     one question.
@@ -275,7 +275,7 @@ EMPTY = TryView(
 
 
 def build_try(
-    wanted: Wanted,
+    request: EditTestRequest,
     plan: Tryout,
     results: Results = NO_RESULTS,
     spent: Spent = EMPTY.spent,
@@ -293,9 +293,9 @@ def build_try(
     questions = [row for row in runs if row.like is None]
     tables = [found for found in map(table, questions) if found is not None]
     return TryView(
-        query=wanted.query,
-        edit=wanted.edit.name if wanted.edit is not None else None,
-        samples=wanted.samples,
+        query=request.query,
+        edit=request.edit.name if request.edit is not None else None,
+        samples=request.samples,
         runs=tuple(runs),
         steps=tuple(steps),
         left_out=_by_reason(plan.left_out),
@@ -321,7 +321,7 @@ def build_try(
         total=len(runs) + len(steps),
         spent=spent,
         ended=ended,
-        rules=wanted.rules.lines,
+        rules=request.rules.lines,
         range=range,
     )
 

@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.features.edit_test.state import EMPTY, TryStage
+from arc_tui.features.edit_test.state import EMPTY, EditTestState
 from arc_tui.features.edit_test.text import (
     COUNTED_AT_STEPS,
     arms,
@@ -61,7 +61,7 @@ class TryList(RowList):
                 tooltip="Open the run under the cursor at the step that is asked"),
     ]  # fmt: skip
 
-    stage: reactive[TryStage] = reactive(EMPTY, repaint=False)
+    state: reactive[EditTestState] = reactive(EMPTY, repaint=False)
 
     class Opened(Message):
         """A run is to be opened at a step."""
@@ -86,13 +86,13 @@ class TryList(RowList):
     def row_count(self) -> int:
         return len(self._rows)
 
-    def watch_stage(self, before: TryStage, stage: TryStage) -> None:
-        if before.view is stage.view:
+    def watch_state(self, before: EditTestState, state: EditTestState) -> None:
+        if before.view is state.view:
             return
-        runs, steps = stage.view.runs, stage.view.steps
+        runs, steps = state.view.runs, state.view.steps
         rows: list[Row | str] = []
         if runs:
-            rows += [f"at the break: {counted_at_breaks(stage.view)}", *runs]
+            rows += [f"at the break: {counted_at_breaks(state.view)}", *runs]
         if steps:
             rows += [f"at healthy steps: {COUNTED_AT_STEPS}", *steps]
         self._rows = tuple(rows)
@@ -185,19 +185,19 @@ class TryHead(FewLines):
         "basis": "$quiet",
     }
 
-    stage: reactive[TryStage] = reactive(EMPTY, layout=True)
+    state: reactive[EditTestState] = reactive(EMPTY, layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
-        stage, said = self.stage, partial(keyed, self.screen)
-        first, *more = map(said, stage.lines)
-        troubled = stage.trouble is not None
-        basis = stage.basis if self.app.size.height >= TALL else ()
+        state, said = self.state, partial(keyed, self.screen)
+        first, *more = map(said, state.lines)
+        troubled = state.trouble is not None
+        basis = state.basis if self.app.size.height >= TALL else ()
         lines = [
-            ("title", folded(stage.title, width)),
+            ("title", folded(state.title, width)),
             ("trouble" if troubled else "first", folded(first, width)),
             *(("", folded(each, width)) for each in more),
-            ("notice", noticed(map(said, stage.notices), width)),
+            ("notice", noticed(map(said, state.notices), width)),
             *(("basis", folded(each, width)) for each in basis),
         ]
         return self.inked(lines)
@@ -209,25 +209,25 @@ class TryFoot(Inked):
     ALLOW_SELECT = False
     INKS = {"done": "$primary", "left": "$line", "figures": "$quiet"}
 
-    stage: reactive[TryStage] = reactive(EMPTY)
+    state: reactive[EditTestState] = reactive(EMPTY)
 
     def render(self) -> Text:
-        stage, view = self.stage, self.stage.view
-        if not stage.running:
+        state, view = self.state, self.state.view
+        if not state.running:
             figures = " · ".join(filter(None, (whom(view), spent(view)))) if view.done else ""
             return spread(Text(figures, self.ink("figures")), Text(""), self.content_size.width)
-        allowed = _allowed(stage)
+        allowed = _allowed(state)
         line = Text.assemble(
             progress_bar(view.done, view.total, self.ink("done"), self.ink("left")),
             f"  {view.done} of {format.count(view.total, 'step')} · {spent(view)}{allowed}",
         )
-        ends = stops(self.screen, "try.stop", stopping=stage.at == "stopping")
+        ends = stops(self.screen, "try.stop", stopping=state.at == "stopping")
         return spread(line, Text(ends), self.content_size.width)
 
 
-def _allowed(stage: TryStage) -> str:
+def _allowed(state: EditTestState) -> str:
     """What may be spent in all."""
-    limits = stage.wanted.limits
+    limits = state.request.limits
     if limits.usd is not None:
         return f" of {format.usd(limits.usd)}"
     return f" of {format.count(limits.calls, 'call')}" if limits.calls is not None else ""

@@ -24,7 +24,7 @@ from arc_tui.cli import (
     refuse_unanswered,
     said_before,
 )
-from arc_tui.features.error_injection.run import Wanted, estimated, injecting
+from arc_tui.features.error_injection.run import ErrorInjectionRequest, estimated, injecting
 from arc_tui.features.error_injection.view import EMPTY, InjectRow, InjectView
 from arc_tui.features.replay.command import named_edit
 from arc_tui.ui import format
@@ -86,7 +86,7 @@ def inject(
     if change is not None and at is not None:
         raise click.UsageError("--edit names its own step: leave --at out")
     with open_store(db) as store:
-        wanted = Wanted(
+        request = ErrorInjectionRequest(
             traces=traces,
             kind=kind,
             at=at,
@@ -97,16 +97,16 @@ def inject(
             limits=limits(options),
         )
         if said_before(
-            lambda: estimated(store, wanted),
+            lambda: estimated(store, request),
             foreseen,
             only=only_estimate,
-            live=wanted.live,
+            live=request.live,
             as_json=as_json,
         ):
             return 0
         views = [EMPTY]
         try:
-            _drain(injecting(store, wanted), views)
+            _drain(injecting(store, request), views)
         except ArcError:  # what is known until then is worth its place on the screen
             if views[0].rows:
                 _show(views[0], as_json=as_json)

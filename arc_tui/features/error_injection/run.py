@@ -31,7 +31,7 @@ UNKNOWN = "unknown"
 """Stands for the name of a model that nobody knows, where a request is only measured."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ErrorInjectionRequest(Struct, frozen=True, kw_only=True):
     """What to put in. `at` None lets the rule choose among the third and the fourth step; `edit`
     is the user's own error, whatever `kind` and `at` say. `model` None is each trace's own; live
     calls need a limit, which holds for all runs together."""
@@ -47,7 +47,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 def injecting(
-    store: Store, wanted: Wanted, *, hold: Callable[[Cached], object] | None = None
+    store: Store, request: ErrorInjectionRequest, *, hold: Callable[[Cached], object] | None = None
 ) -> Generator[InjectView]:
     """Put an error into each run and let the model go on; yields the view as more is known.
 
@@ -56,66 +56,66 @@ def injecting(
     what is missing. `hold` is given each model, for another thread to stop.
     Raises NotFound, BadEdit, ModelRefused, OfflineMiss and Stopped.
     """
-    budget = Budget(wanted.limits)
-    work = _Work(store, wanted)
-    for trace, wrong in _errors(store, wanted):
+    budget = Budget(request.limits)
+    work = _Work(store, request)
+    for trace, wrong in _errors(store, request):
         if isinstance(wrong, NotPut):
             work.left.append(LeftOut(trace=trace.id, task=trace.header.task, why=wrong.why))
             yield work.view()
             continue
-        if _name(wanted, trace) is None:
+        if _name(request, trace) is None:
             work.list(trace, wrong)
             yield work.view()
             continue
-        with _asked(store, wanted, trace, budget) as model:
+        with _asked(store, request, trace, budget) as model:
             if hold is not None:
                 hold(model)
             yield from work.put(trace, wrong, model)
     yield work.view(done=True)
 
 
-def estimated(store: Store, wanted: Wanted) -> Estimate:
+def estimated(store: Store, request: ErrorInjectionRequest) -> Estimate:
     """What `injecting` would ask and cost, were every run to stay on its road. Asks nothing.
 
     Where no model is known, the price is not.
     """
-    quiet = structs.replace(wanted, live=False)
+    quiet = structs.replace(request, live=False)
     parts: list[Estimate] = []
     for trace, wrong in _errors(store, quiet):
         if isinstance(wrong, NotPut):
             continue
-        known = _name(wanted, trace) is not None
+        known = _name(request, trace) is not None
         model = (
-            _asked(store, quiet, trace, Budget(wanted.limits)) if known else Cached(store, UNKNOWN)
+            _asked(store, quiet, trace, Budget(request.limits)) if known else Cached(store, UNKNOWN)
         )
         parts.append(
             estimate(
                 put(trace, wrong),
                 None,
                 Models.one(model),
-                sampling=fixed(wanted.samples),
+                sampling=fixed(request.samples),
                 steps=_likely_steps(trace, wrong),
             )
         )
     return total_estimate(parts)
 
 
-def _errors(store: Store, wanted: Wanted) -> Iterator[tuple[Trace, Wrong | NotPut]]:
+def _errors(store: Store, request: ErrorInjectionRequest) -> Iterator[tuple[Trace, Wrong | NotPut]]:
     """Each run with its error. Raises where a run, a step or the edit is not there."""
-    for name in wanted.traces:
+    for name in request.traces:
         trace = read.load(store, trace_row(store, name).trace)
-        if wanted.edit is not None:
-            yield trace, yours(trace, wanted.edit)
+        if request.edit is not None:
+            yield trace, yours(trace, request.edit)
         else:
-            yield trace, chosen(trace, wanted.kind, wanted.at)
+            yield trace, chosen(trace, request.kind, request.at)
 
 
-def _name(wanted: Wanted, trace: Trace) -> str | None:
-    return wanted.model or default_name(trace)
+def _name(request: ErrorInjectionRequest, trace: Trace) -> str | None:
+    return request.model or default_name(trace)
 
 
-def _asked(store: Store, wanted: Wanted, trace: Trace, budget: Budget) -> Cached:
-    return choose(_name(wanted, trace), store, live=wanted.live, budget=budget)
+def _asked(store: Store, request: ErrorInjectionRequest, trace: Trace, budget: Budget) -> Cached:
+    return choose(_name(request, trace), store, live=request.live, budget=budget)
 
 
 def _likely_steps(trace: Trace, wrong: Wrong) -> set[int]:
@@ -129,10 +129,10 @@ def _likely_steps(trace: Trace, wrong: Wrong) -> set[int]:
 class _Work:
     """The errors so far, and what the views share."""
 
-    def __init__(self, store: Store, wanted: Wanted) -> None:
+    def __init__(self, store: Store, request: ErrorInjectionRequest) -> None:
         self.left: list[LeftOut] = []
         self._store = store
-        self._wanted = wanted
+        self._request = request
         self._found: list[Injected] = []
         self._paths: dict[str, tuple[str, ...]] = {}
         self._spent = Spent()
@@ -146,7 +146,7 @@ class _Work:
         self._models[label(model.name)] = None
         found = _untried(trace, wrong, model.name)
         self._found.append(found)
-        for sample in range(self._wanted.samples):
+        for sample in range(self._request.samples):
             trial = self._tried(trace, wrong, model, sample)
             assert trial.mended is not None
             if not sample:
@@ -185,8 +185,8 @@ class _Work:
             self._paths,
             self._spent,
             models=tuple(self._models),
-            samples=self._wanted.samples,
-            total=len(self._wanted.traces),
+            samples=self._request.samples,
+            total=len(self._request.traces),
             done=done,
         )
 

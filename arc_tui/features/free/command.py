@@ -26,7 +26,7 @@ from arc_tui.cli import (
     refuse_unfinished,
     with_database,
 )
-from arc_tui.features.free.run import FreeWanted, freeing, kept_run
+from arc_tui.features.free.run import FreeRunRequest, freeing, kept_run
 from arc_tui.features.free.text import UNCHECKED
 from arc_tui.features.free.view import (
     MARKS,
@@ -38,7 +38,7 @@ from arc_tui.features.free.view import (
     free_runs,
     got_words,
 )
-from arc_tui.features.replay.run import Wanted
+from arc_tui.features.replay.run import ReplayRequest
 from arc_tui.ui import format
 from replay.bundle import BadBundle, write
 from replay.compare.actions import VERSION
@@ -95,28 +95,28 @@ def refuse_free_options(options: dict[str, Any]) -> None:
             raise click.UsageError(f"--{spelled} needs --free")
 
 
-def free_wanted(wanted: Wanted, options: dict[str, Any]) -> FreeWanted:
+def free_request(request: ReplayRequest, options: dict[str, Any]) -> FreeRunRequest:
     """The wish of a locked replay as one of free runs; `options` are those of `free_options`.
 
     Raises UsageError for what a free run cannot do, BadEdit for a file of stubs.
     """
-    if wanted.resample or wanted.sampling.schedule != AUTO.schedule:
+    if request.resample or request.sampling.schedule != AUTO.schedule:
         raise click.UsageError("a free run asks one answer after another, and each sample once")
-    levels = wanted.sampling.levels
+    levels = request.sampling.levels
     stubs = [each for file in options["stubs"] for each in stub.from_file(file)]
-    return FreeWanted(
-        trace=wanted.trace,
-        edit=wanted.edit,
-        model=(wanted.edit.model if wanted.edit is not None else None) or wanted.model,
-        live=wanted.live,
-        limits=wanted.limits,
+    return FreeRunRequest(
+        trace=request.trace,
+        edit=request.edit,
+        model=(request.edit.model if request.edit is not None else None) or request.model,
+        live=request.live,
+        limits=request.limits,
         start=options["start"],
         samples=levels[0] if len(levels) == 1 else 1,
         stubs=tuple(stubs),
         allow_stale=options["allow_stale"],
         effects=_effects(options["reads"], options["writes"]),
         max_steps=options["max_steps"],
-        rules=wanted.rules,
+        rules=request.rules,
     )
 
 
@@ -128,23 +128,25 @@ def _effects(reads: tuple[str, ...], writes: tuple[str, ...]) -> dict[str, Effec
     return said | dict.fromkeys(writes, "write")
 
 
-def run_free(store: Store, wanted: FreeWanted, *, as_json: bool, bundle: Path | None = None) -> int:
+def run_free(
+    store: Store, request: FreeRunRequest, *, as_json: bool, bundle: Path | None = None
+) -> int:
     """Make the runs and print them.
 
     Exit code 0: every run finished its turn; 1: one stopped before, with a reason; 2: one was not
     finished, or there was nothing that could be asked.
     """
-    if wanted.live:
-        quiet = structs.replace(wanted, live=False)
+    if request.live:
+        quiet = structs.replace(request, live=False)
         refuse_keyless(lambda: list(freeing(store, quiet)))
-    with closing(freeing(store, wanted)) as going:
-        found = drained(going, wanted.samples)
+    with closing(freeing(store, request)) as going:
+        found = drained(going, request.samples)
     if bundle is not None:
         bundled(store, found, bundle)
     if as_json:
         print_json(found)
     else:
-        print_runs(console(), found, go_on=continuing(store, wanted))
+        print_runs(console(), found, go_on=continuing(store, request))
     refuse_unfinished(next((run.ended for run in found.runs if run.ended is not None), None))
     refuse_unanswered(wanted=True, answers=sum(len(run.rows) for run in found.runs))
     return 0 if all(run.status == "finished" for run in found.runs) else 1
@@ -177,35 +179,35 @@ def bundled(store: Store, found: FreeRuns, file: Path) -> None:
 # --- going on
 
 
-def continuing(store: Store, wanted: FreeWanted) -> list[str]:
+def continuing(store: Store, request: FreeRunRequest) -> list[str]:
     """The words of the command that makes the same run with one more file of stubs. Those that
     were given are kept with the trace and need not be named again."""
-    words = ["arc", "replay", wanted.trace, "--free", *_words(store, wanted)]
+    words = ["arc", "replay", request.trace, "--free", *_words(store, request)]
     return list(with_database(words))
 
 
-def _words(store: Store, wanted: FreeWanted) -> Iterator[str]:
-    if wanted.edit is not None:
-        yield from ("--edit", _named(store, edits.save(store, wanted.edit).digest))
-    if wanted.start is not None:
-        yield from ("--from", str(wanted.start))
-    if wanted.samples > 1:
-        yield from ("-k", str(wanted.samples))
-    if wanted.model is not None:
-        yield from ("--model", wanted.model)
-    if wanted.live:
+def _words(store: Store, request: FreeRunRequest) -> Iterator[str]:
+    if request.edit is not None:
+        yield from ("--edit", _named(store, edits.save(store, request.edit).digest))
+    if request.start is not None:
+        yield from ("--from", str(request.start))
+    if request.samples > 1:
+        yield from ("-k", str(request.samples))
+    if request.model is not None:
+        yield from ("--model", request.model)
+    if request.live:
         yield "--live"
         spelled = {"usd": "budget"}
-        for name, limit in structs.asdict(wanted.limits).items():
+        for name, limit in structs.asdict(request.limits).items():
             if limit is not None:
                 yield from (f"--{spelled.get(name, f'max-{name}')}", f"{limit:g}")
-    if wanted.allow_stale:
+    if request.allow_stale:
         yield "--allow-stale"
-    for tool, effect in wanted.effects.items():
+    for tool, effect in request.effects.items():
         yield from (f"--{effect}s", tool)
-    if wanted.max_steps is not None:
-        yield from ("--max-steps", str(wanted.max_steps))
-    for rule in wanted.rules.lines:
+    if request.max_steps is not None:
+        yield from ("--max-steps", str(request.max_steps))
+    for rule in request.rules.lines:
         yield from ("--compare", rule)
 
 

@@ -32,7 +32,7 @@ from replay.trace import Effect, Trace
 from taxonomy.query.failures import break_and_notice
 
 
-class FreeWanted(Struct, frozen=True, kw_only=True):
+class FreeRunRequest(Struct, frozen=True, kw_only=True):
     """What to run on. `model` None is the edit's, else the trace's own; live calls need `live` and
     a limit, which holds for all `samples` together.
 
@@ -56,7 +56,7 @@ class FreeWanted(Struct, frozen=True, kw_only=True):
 
 
 def freeing(
-    store: Store, wanted: FreeWanted, *, hold: Callable[[Cached], object] | None = None
+    store: Store, request: FreeRunRequest, *, hold: Callable[[Cached], object] | None = None
 ) -> Generator[FreeView]:
     """Run on, `samples` times; yields the view of a run whenever more of it is known.
 
@@ -67,23 +67,23 @@ def freeing(
     Raises NotFound for the trace or the step, BadEdit, ModelRefused and OfflineMiss with
     sentences, and Stopped.
     """
-    trace = read.load(store, trace_row(store, wanted.trace).trace)
-    edit = edits.save(store, wanted.edit) if wanted.edit is not None else None
-    for stub in wanted.stubs:
+    trace = read.load(store, trace_row(store, request.trace).trace)
+    edit = edits.save(store, request.edit) if request.edit is not None else None
+    for stub in request.stubs:
         stubs.put(store, trace.id, stub, source="file")
-    with actor(store, wanted, trace) as model:
+    with actor(store, request, trace) as model:
         if hold is not None:
             hold(model)
-        course = _Course(store, trace, edit, model, wanted)
-        for sample in range(wanted.samples):
+        course = _Course(store, trace, edit, model, request)
+        for sample in range(request.samples):
             yield from course.run(sample)
 
 
-def actor(store: Store, wanted: FreeWanted, trace: Trace) -> Cached:
+def actor(store: Store, request: FreeRunRequest, trace: Trace) -> Cached:
     """Who acts. Raises ModelRefused where nobody is named, or live calls have no limit."""
-    edited = wanted.edit.model if wanted.edit is not None else None
-    name = wanted.model or edited or default_name(trace)
-    return choose(name, store, live=wanted.live, budget=Budget(wanted.limits))
+    edited = request.edit.model if request.edit is not None else None
+    name = request.model or edited or default_name(trace)
+    return choose(name, store, live=request.live, budget=Budget(request.limits))
 
 
 def kept_run(store: Store, digest: str) -> tuple[FreeCore, Terms]:
@@ -105,36 +105,36 @@ class Outlook(Struct, frozen=True, kw_only=True):
     as_recorded: Estimate
 
 
-def outlook(store: Store, wanted: FreeWanted) -> Outlook:
+def outlook(store: Store, request: FreeRunRequest) -> Outlook:
     """What to say before the first live call. Asks nothing.
 
     Raises as `freeing` does before it asks.
     """
-    trace = read.load(store, trace_row(store, wanted.trace).trace)
-    name = actor(store, structs.replace(wanted, live=False), trace).name
-    road = free.recorded_actions(trace, wanted.edit, name, wanted.start)
+    trace = read.load(store, trace_row(store, request.trace).trace)
+    name = actor(store, structs.replace(request, live=False), trace).name
+    road = free.recorded_actions(trace, request.edit, name, request.start)
     steps = {plan.step.index for plan in road}
     with Store.open(":memory:") as empty:
         model = Cached(empty, name)
         found = estimate(trace, None, Models(model, model), sampling=LOOK, steps=steps)
-    return Outlook(model=name, most=free.limit_of(road, wanted.max_steps), as_recorded=found)
+    return Outlook(model=name, most=free.limit_of(road, request.max_steps), as_recorded=found)
 
 
 class _Course:
     """The runs of one wish, and what their views share."""
 
     def __init__(
-        self, store: Store, trace: Trace, edit: Edit | None, model: Cached, wanted: FreeWanted
+        self, store: Store, trace: Trace, edit: Edit | None, model: Cached, request: FreeRunRequest
     ) -> None:
         self._store = store
         self._trace = trace
         self._edit = edit
         self._model = model
-        self._wanted = wanted
+        self._request = request
         self._terms = Terms(
             stubs=stubs_of_trace(store, trace.id),
-            allow_stale=wanted.allow_stale,
-            effects=wanted.effects,
+            allow_stale=request.allow_stale,
+            effects=request.effects,
         )
         self._notice = break_and_notice(store, trace.id)[1]
         self._masked = {row.step: row.masked for row in step_rows(store, trace.id) if row.masked}
@@ -146,10 +146,10 @@ class _Course:
             self._edit,
             self._model,
             self._terms,
-            start=self._wanted.start,
+            start=self._request.start,
             sample=sample,
-            max_steps=self._wanted.max_steps,
-            rules=self._wanted.rules,
+            max_steps=self._request.max_steps,
+            rules=self._request.rules,
         )
         shown = 0.0
         for made in going:

@@ -20,9 +20,9 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 
-from arc_tui.experiments.runner import Ended, Going, Moved
-from arc_tui.features.free.run import FreeWanted, Outlook, freeing, outlook
-from arc_tui.features.free.state import EMPTY, FreeStage, left_of, price
+from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
+from arc_tui.features.free.run import FreeRunRequest, Outlook, freeing, outlook
+from arc_tui.features.free.state import EMPTY, FreeState, left_of, price
 from arc_tui.features.free.stub_box import StubBox
 from arc_tui.features.free.view import FreeRow, FreeView
 from arc_tui.features.free.widgets import FreeFoot, FreeHead, FreePath, row_page, stop_page
@@ -78,7 +78,7 @@ class FreeScreen(ArcScreen):
                 tooltip="Stop what runs, else back to the path, then to where you came from"),
     ]  # fmt: skip
 
-    stage: reactive[FreeStage] = reactive(EMPTY, repaint=False)
+    state: reactive[FreeState] = reactive(EMPTY, repaint=False)
 
     path_rows = query_one(FreePath)
     page = query_one("#answer", Page)
@@ -92,16 +92,16 @@ class FreeScreen(ArcScreen):
         """`model` acts unless the edit names another one."""
         super().__init__(path)
         model = (edit.model if edit is not None else None) or model
-        self._wanted = FreeWanted(trace=trace, start=step, edit=edit, model=model)
-        self._going: Going[FreeView] | None = None
+        self._request = FreeRunRequest(trace=trace, start=step, edit=edit, model=model)
+        self._going: BackgroundRun[FreeView] | None = None
         self._left: Limits | None = None
 
     def compose(self) -> ComposeResult:
-        yield FreeHead().data_bind(FreeScreen.stage)
+        yield FreeHead().data_bind(FreeScreen.state)
         with Container(id="free"):
-            yield FreePath(id="path").data_bind(FreeScreen.stage)
+            yield FreePath(id="path").data_bind(FreeScreen.state)
             yield Page(id="answer")
-        yield FreeFoot().data_bind(FreeScreen.stage)
+        yield FreeFoot().data_bind(FreeScreen.state)
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -113,60 +113,62 @@ class FreeScreen(ArcScreen):
             self._going.stop()
 
     def _move(self, **changes: Any) -> None:
-        """The stage with some of it changed."""
-        self.stage = structs.replace(self.stage, **changes)
+        """The state with some of it changed."""
+        self.state = structs.replace(self.state, **changes)
 
     # --- running
 
     def _start(self, **changes: Any) -> None:
         """Run with another wish, at first on what is there already."""
-        self._wanted = structs.replace(self._wanted, **changes)
-        self._ask(self._wanted)
+        self._request = structs.replace(self._request, **changes)
+        self._ask(self._request)
 
-    def _ask(self, wanted: FreeWanted) -> None:
-        self.stage = FreeStage(at="asking", wanted=wanted)
-        self._going = Going(
+    def _ask(self, request: FreeRunRequest) -> None:
+        self.state = FreeState(at="asking", request=request)
+        self._going = BackgroundRun(
             self,
-            lambda store, hold: freeing(store, wanted, hold=hold),
+            lambda store, hold: freeing(store, request, hold=hold),
             group="free",
         )
 
-    def on_moved(self, event: Moved[FreeView]) -> None:
+    def on_job_progressed(self, event: JobProgressed[FreeView]) -> None:
         self._move(view=event.view)
 
-    def on_ended(self, event: Ended) -> None:
+    def on_job_finished(self, event: JobFinished) -> None:
         self._going = None
-        wanted, view = self.stage.wanted, self.stage.view
-        if wanted.live:
+        request, view = self.state.request, self.state.view
+        if request.live:
             passing = view.stop is not None and view.stop.passing
-            self._left = None if passing else left_of(wanted.limits, view.spent)
+            self._left = None if passing else left_of(request.limits, view.spent)
         if isinstance(event.trouble, OfflineMiss):
             self._go_live(event.trouble)
         elif event.trouble is not None:
-            self.tell(event.trouble)
+            self.show_error(event.trouble)
         else:
             self._move(at="stopped" if event.stopped else "done")
 
-    def tell(self, error: ArcError) -> None:
+    def show_error(self, error: ArcError) -> None:
         """What goes wrong stands where the sentence would."""
         self._move(at="failed", trouble=error)
 
     def _go_live(self, miss: OfflineMiss) -> None:
         """Go on asking a server: under what is left of a limit, else under one that is given."""
-        self.tell(OfflineMiss(miss.message, "‹free.run› runs again, and asks what that may cost"))
+        self.show_error(
+            OfflineMiss(miss.message, "‹free.run› runs again, and asks what that may cost")
+        )
         if self._left is not None:
-            self._ask(structs.replace(self._wanted, live=True, limits=self._left))
+            self._ask(structs.replace(self._request, live=True, limits=self._left))
         else:
             self.run_worker(self._permit(), group="permit", exclusive=True, exit_on_error=False)
 
     async def _permit(self) -> None:
         limits = await allowed(self.app, price(await asyncio.to_thread(self._outlook)))
         if limits is not None:
-            self._ask(structs.replace(self._wanted, live=True, limits=limits))
+            self._ask(structs.replace(self._request, live=True, limits=limits))
 
     def _outlook(self) -> Outlook:
         with open_ledger(self.path) as store:
-            return outlook(store, self._wanted)
+            return outlook(store, self._request)
 
     def action_run(self) -> None:
         self._start()
@@ -180,7 +182,7 @@ class FreeScreen(ArcScreen):
 
     def action_stub(self) -> None:
         """A stub of the call that stopped the run, or the one that answered here."""
-        yours, missed = self._stub_here, self.stage.missed
+        yours, missed = self._stub_here, self.state.missed
         if yours is not None:
             self.app.push_screen(StubBox(yours, yours=True), self._keep)
         elif missed is not None and missed.draft is not None:
@@ -203,14 +205,14 @@ class FreeScreen(ArcScreen):
             self._change(lambda store, trace: kept.remove(store, trace, stub.tool, stub.arguments))
 
     def _change(self, change: Callable[[Store, str], object]) -> None:
-        trace = self.stage.view.trace
+        trace = self.state.view.trace
         self.ask(lambda store: change(store, trace), lambda _: self.StubsChanged(), group="stubs")
 
     def on_free_screen_stubs_changed(self) -> None:
         self._start()
 
     def action_stale(self) -> None:
-        if self._wanted.allow_stale:
+        if self._request.allow_stale:
             self._start(allow_stale=False)
             return
         choices = [Option(ALLOW, "the run goes on"), Option(LEAVE, "")]
@@ -232,8 +234,8 @@ class FreeScreen(ArcScreen):
 
     # --- what is shown
 
-    def watch_stage(self, before: FreeStage, stage: FreeStage) -> None:
-        if before.at != stage.at or before.view is not stage.view:
+    def watch_state(self, before: FreeState, state: FreeState) -> None:
+        if before.at != state.at or before.view is not state.view:
             self._show()
             self.refresh_bindings()
 
@@ -247,24 +249,24 @@ class FreeScreen(ArcScreen):
         if not self.is_mounted:
             return
         row = self.path_rows.row
-        self.page.border_title = _title(row, self.stage)
-        page = row_page(row) if row is not None else stop_page(self.stage)
+        self.page.border_title = _title(row, self.state)
+        page = row_page(row) if row is not None else stop_page(self.state)
         self.page.document = with_keys(self, page)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
-        running = self.stage.running
+        running = self.state.running
         match action:
             case "stop":
                 return running
             case "run" | "model":
                 return not running
             case "stub":
-                return not running and (self.stage.missed or self._stub_here) is not None
+                return not running and (self.state.missed or self._stub_here) is not None
             case "forget":
                 return not running and self._stub_here is not None
             case "stale":
-                return self.stage.can_allow_stale
+                return self.state.can_allow_stale
             case _:
                 return True
 
@@ -285,7 +287,7 @@ class FreeScreen(ArcScreen):
         self.say(f"{self.page.border_title} copied as text, {len(text)} characters")
 
     def action_back(self) -> None:
-        if self.stage.at == "asking":
+        if self.state.at == "asking":
             self.action_stop()
         elif self.focused is self.page:
             self._go_to(self.path_rows)
@@ -293,8 +295,8 @@ class FreeScreen(ArcScreen):
             self.dismiss()
 
 
-def _title(row: FreeRow | None, stage: FreeStage) -> str:
+def _title(row: FreeRow | None, state: FreeState) -> str:
     """What is shown in full."""
     if row is None:
-        return "the end of the run" if stage.view.stop is not None else ""
+        return "the end of the run" if state.view.stop is not None else ""
     return f"step {row.step}" if row.step is not None else f"answer {row.index}"

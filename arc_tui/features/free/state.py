@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from arc_tui.features.free import view as free
-from arc_tui.features.free.run import FreeWanted, Outlook
+from arc_tui.features.free.run import FreeRunRequest, Outlook
 from arc_tui.features.free.text import LOOK
 from arc_tui.features.free.view import FreeView, Missed, Spent
 from arc_tui.ui import format
@@ -17,14 +17,14 @@ from replay.errors import ArcError
 from replay.models import protocol
 
 
-class FreeStage(Struct, frozen=True, eq=False, kw_only=True):
+class FreeState(Struct, frozen=True, eq=False, kw_only=True):
     """What is run, how far it is, and how that ended.
 
     `trouble` is why it goes no further, None where nothing is wrong.
     """
 
     at: Literal["asking", "stopping", "stopped", "failed", "done"] = "asking"
-    wanted: FreeWanted = FreeWanted(trace="")
+    request: FreeRunRequest = FreeRunRequest(trace="")
     view: FreeView = free.EMPTY
     trouble: ArcError | None = None
 
@@ -40,7 +40,7 @@ class FreeStage(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def can_allow_stale(self) -> bool:
         """Would allowing stale answers, or no longer doing so, change anything?"""
-        return not self.running and (self.wanted.allow_stale or self.view.status == "stale")
+        return not self.running and (self.request.allow_stale or self.view.status == "stale")
 
     @property
     def sentence(self) -> str:
@@ -63,20 +63,20 @@ class FreeStage(Struct, frozen=True, eq=False, kw_only=True):
     def _notices(self) -> Iterator[str]:
         if self.trouble is not None and self.trouble.hint and not self.running:
             yield self.trouble.hint
-        if self.wanted.allow_stale:
+        if self.request.allow_stale:
             yield "Answers of another moment are allowed (‹free.stale› takes that back)."
         yield from self.view.notices
 
 
-EMPTY = FreeStage()
+EMPTY = FreeState()
 
 
-def next_steps(stage: FreeStage) -> Iterator[str]:
+def next_steps(state: FreeState) -> Iterator[str]:
     """What a person can do about a run that is over, by its keys."""
-    stop = stage.view.stop
+    stop = state.view.stop
     if stop is None:
         return
-    if stage.view.missed is not None:
+    if state.view.missed is not None:
         yield "‹free.stub› writes what it would have got, in a stub; the run goes on at once"
     elif stop.missed:
         yield "no stub answers this: the recorded road has this call, and the edit forbids it"
@@ -85,7 +85,7 @@ def next_steps(stage: FreeStage) -> Iterator[str]:
     if stop.passing:
         yield "‹free.run› runs again, and asks what that may cost"
     match stop.status:
-        case "finished" if stage.view.left is None:
+        case "finished" if state.view.left is None:
             yield (
                 "‹free.model› lets another model act;"
                 " the replay screen (‹trace.edit:e› on a run) tries an edit"

@@ -22,7 +22,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.features.free.state import EMPTY, FreeStage, next_steps
+from arc_tui.features.free.state import EMPTY, FreeState, next_steps
 from arc_tui.features.free.text import BY, RANKS, UNCHECKED
 from arc_tui.features.free.view import (
     MARKS,
@@ -75,7 +75,7 @@ class FreePath(RowList):
         Binding("enter", "choose", "in full", id="free.full", tooltip="Show this answer in full"),
     ]  # fmt: skip
 
-    stage: reactive[FreeStage] = reactive(EMPTY, repaint=False)
+    state: reactive[FreeState] = reactive(EMPTY, repaint=False)
 
     class Chosen(Message):
         """The row under the cursor is to be read in full."""
@@ -87,7 +87,7 @@ class FreePath(RowList):
 
     @property
     def view(self) -> FreeView:
-        return self.stage.view
+        return self.state.view
 
     @property
     def row_count(self) -> int:
@@ -99,11 +99,11 @@ class FreePath(RowList):
         rows = self.view.rows
         return rows[self.cursor] if self.cursor < len(rows) else None
 
-    def watch_stage(self, before: FreeStage, stage: FreeStage) -> None:
+    def watch_state(self, before: FreeState, state: FreeState) -> None:
         """Follow the run: to its newest answer, and to why it is over."""
-        if before.view is stage.view:
+        if before.view is state.view:
             return
-        self._got_width = min(_widest(stage.view), MOST_GOT)
+        self._got_width = min(_widest(state.view), MOST_GOT)
         self.rows_changed()
         self.cursor = self.row_count - 1
         self.post_message(self.Moved(self))
@@ -182,16 +182,16 @@ class FreeHead(FewLines):
 
     INKS = {"sentence": "bold", "trouble": "bold $bad", "notice": "$warning"}
 
-    stage: reactive[FreeStage] = reactive(EMPTY, layout=True)
+    state: reactive[FreeState] = reactive(EMPTY, layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
-        troubled = self.stage.trouble is not None and not self.stage.running
+        troubled = self.state.trouble is not None and not self.state.running
         sentence = "trouble" if troubled else "sentence"
         said = partial(keyed, self.screen)
         lines = [
-            (sentence, folded(said(self.stage.sentence), width)),
-            ("notice", noticed(map(said, self.stage.notices), width)),
+            (sentence, folded(said(self.state.sentence), width)),
+            ("notice", noticed(map(said, self.state.notices), width)),
         ]
         return self.inked(lines)
 
@@ -201,31 +201,31 @@ class FreeFoot(FewLines):
 
     INKS = {"figures": "$quiet", "unchecked": "italic $quiet"}
 
-    stage: reactive[FreeStage] = reactive(EMPTY, layout=True)
+    state: reactive[FreeState] = reactive(EMPTY, layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
         figures = self.ink("figures")
         unchecked = self.ink("unchecked")
-        if self.stage.running:
-            ends = stops(self.screen, "free.back", stopping=self.stage.at == "stopping")
-            lines = [spread(Text(progress(self.stage)), Text(ends), width)]
+        if self.state.running:
+            ends = stops(self.screen, "free.back", stopping=self.state.at == "stopping")
+            lines = [spread(Text(progress(self.state)), Text(ends), width)]
         else:
-            lines = [Text(line, figures) for line in packed(_figures(self.stage), width)]
+            lines = [Text(line, figures) for line in packed(_figures(self.state), width)]
         return [*lines, Text(UNCHECKED, unchecked)]
 
 
-def progress(stage: FreeStage) -> str:
+def progress(state: FreeState) -> str:
     """How far a run is."""
-    view = stage.view
+    view = state.view
     if not view.limit:
         return "starting"
-    return f"{len(view.rows)} of at most {format.count(view.limit, 'answer')} · {_spent(stage)}"
+    return f"{len(view.rows)} of at most {format.count(view.limit, 'answer')} · {_spent(state)}"
 
 
-def _figures(stage: FreeStage) -> Iterator[str]:
+def _figures(state: FreeState) -> Iterator[str]:
     """What it was answered with, the model, fidelity at worst, calls, money, digest."""
-    view = stage.view
+    view = state.view
     if view.ranks:
         yield ", ".join(f"{number} {rank}" for rank, number in view.ranks.items())
     if view.model:
@@ -236,13 +236,13 @@ def _figures(stage: FreeStage) -> Iterator[str]:
         masked = f", {view.masked} masked" if view.masked else ""
         yield f"fidelity {view.fidelity.value}{masked}"
     if view.rows:
-        yield _spent(stage)
+        yield _spent(state)
     if view.digest is not None:
         yield format.short_digest(view.digest)
 
 
-def _spent(stage: FreeStage) -> str:
-    spent, limits = stage.view.spent, stage.wanted.limits
+def _spent(state: FreeState) -> str:
+    spent, limits = state.view.spent, state.request.limits
     asked = f"{spent.asked}" if limits.calls is None else f"{spent.asked} of {limits.calls}"
     allowed = "" if limits.usd is None else f" of {format.usd(limits.usd)}"
     money = format.usd(spent.usd, complete=spent.complete)
@@ -282,9 +282,9 @@ def row_page(row: FreeRow) -> Document:
     return tuple(_row(row))
 
 
-def stop_page(stage: FreeStage) -> Document:
+def stop_page(state: FreeState) -> Document:
     """Why the run is over, the nearest recorded calls, and what to do next."""
-    return tuple(_stop(stage))
+    return tuple(_stop(state))
 
 
 # --- an answer
@@ -359,12 +359,12 @@ def _trust(row: FreeRow) -> Iterator[Item]:
 # --- the end
 
 
-def _stop(stage: FreeStage) -> Iterator[Item]:
-    stop = stage.view.stop
+def _stop(state: FreeState) -> Iterator[Item]:
+    stop = state.view.stop
     if stop is None:
         return
     style = "role" if stop.status == "finished" else "candidate"
-    can = "‹free.stub› writes what it would have got" if stage.view.missed is not None else ""
+    can = "‹free.stub› writes what it would have got" if state.view.missed is not None else ""
     yield Keyed(text=_TITLES[stop.status], style=style, aside=can)
     if not stop.missed:
         yield Block(text=format.plain(stop.sentence), indent=INDENT)
@@ -373,7 +373,7 @@ def _stop(stage: FreeStage) -> Iterator[Item]:
         yield from _missed(missed, number)
     yield BLANK
     yield Block(text="what next", style="role")
-    for said in next_steps(stage):
+    for said in next_steps(state):
         yield Keyed(text=f"› {said}", indent=INDENT, style="quiet")
 
 

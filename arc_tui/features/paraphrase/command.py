@@ -24,7 +24,7 @@ from arc_tui.cli import (
     refuse_unanswered,
     said_before,
 )
-from arc_tui.features.paraphrase.plan import Wanted
+from arc_tui.features.paraphrase.plan import ParaphraseRequest
 from arc_tui.features.paraphrase.run import estimated, varying
 from arc_tui.features.paraphrase.view import VaryView, WordingRow
 from arc_tui.ui import format
@@ -82,7 +82,7 @@ def vary(
     if whole and step is not None:
         raise click.UsageError("--whole scores every step, --step one of them: give one")
     with open_store(db) as store:
-        wanted = Wanted(
+        request = ParaphraseRequest(
             traces=traces,
             model=options["model"],
             judge=judge,
@@ -99,16 +99,16 @@ def vary(
             limits=limits(options),
         )
         if said_before(
-            lambda: estimated(store, wanted),
+            lambda: estimated(store, request),
             foreseen,
             only=only_estimate,
-            live=wanted.live,
+            live=request.live,
             as_json=as_json,
         ):
             return 0
         views: dict[str, VaryView] = {}
         try:
-            _drain(varying(store, wanted), views)
+            _drain(varying(store, request), views)
         except ArcError:  # what was judged until then is worth its place on the screen
             _show(views, as_json=as_json)
             raise

@@ -31,7 +31,7 @@ RUBRIC = RUBRICS["step"]
 """What a judge is asked of an answer."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ParaphraseRequest(Struct, frozen=True, kw_only=True):
     """What to say in other words. `model` None is the trace's own; live calls need a limit.
 
     `judge` None judges by rule where the demo model answers. `paraphrases` (from `file`) None
@@ -69,21 +69,21 @@ class Asked(Struct, frozen=True, eq=False, kw_only=True):
         return tuple({id(each): each for each in known}.values())
 
 
-def who_is_asked(store: Store, wanted: Wanted, trace: Trace, budget: Budget) -> Asked:
+def who_is_asked(store: Store, request: ParaphraseRequest, trace: Trace, budget: Budget) -> Asked:
     """Who is asked, under one budget. Raises ModelRefused where a judge is not named."""
 
     def named(name: str | None) -> Cached:
-        return choose(name, store, live=wanted.live, budget=budget)
+        return choose(name, store, live=request.live, budget=budget)
 
-    model = named(wanted.model or default_name(trace))
-    judge = wanted.judge or (DEMO if model.name == DEMO else None)
+    model = named(request.model or default_name(trace))
+    judge = request.judge or (DEMO if model.name == DEMO else None)
     if judge is None:
         raise ModelRefused(
             "a judge must be named",
             "--judge NAME, of another family than the agent's; --judge demo judges by rule",
         )
-    writer = wanted.writer or model.name
-    unwritten = wanted.paraphrases is None and writer != DEMO
+    writer = request.writer or model.name
+    unwritten = request.paraphrases is None and writer != DEMO
     return Asked(
         model=model,
         judge=None if judge == DEMO else model if judge == model.name else named(judge),
@@ -97,45 +97,47 @@ class Task:
     Raises NothingAsked where no user asks for anything, NotFound where there is no such step.
     """
 
-    def __init__(self, store: Store, wanted: Wanted, trace: Trace) -> None:
-        self.wanted = wanted
+    def __init__(self, store: Store, request: ParaphraseRequest, trace: Trace) -> None:
+        self.request = request
         self.trace = trace
-        self.request = request_of(trace, wanted.message)
+        self.user_request = request_of(trace, request.message)
         self.broke = self._breaks_at(store)
 
     def _breaks_at(self, store: Store) -> int | None:
         """The step to score at: as asked for, else where the run broke; None for all of them."""
-        if self.wanted.step is not None:
-            if not 0 <= self.wanted.step < len(self.trace.steps):
-                raise no_step(self.wanted.step, len(self.trace.steps))
-            return self.wanted.step
-        if self.wanted.whole:
+        if self.request.step is not None:
+            if not 0 <= self.request.step < len(self.trace.steps):
+                raise no_step(self.request.step, len(self.trace.steps))
+            return self.request.step
+        if self.request.whole:
             return None
         at, _ = break_and_notice(store, self.trace.id)
-        own = at is not None and self.trace.steps[at].thread == self.request.thread
+        own = at is not None and self.trace.steps[at].thread == self.user_request.thread
         return at if own else None
 
     def given(self) -> tuple[Paraphrase, ...] | None:
         """The paraphrases of the file, None without one."""
-        if self.wanted.paraphrases is None:
+        if self.request.paraphrases is None:
             return None
-        return tried(self.request.text, self.wanted.paraphrases.of(self.trace), self.wanted.file)
+        return tried(
+            self.user_request.text, self.request.paraphrases.of(self.trace), self.request.file
+        )
 
 
 class Plan(Task):
     """A task with the words to ask it in, and who is asked."""
 
-    def __init__(self, store: Store, wanted: Wanted, trace: Trace, who: Asked) -> None:
-        super().__init__(store, wanted, trace)
+    def __init__(self, store: Store, request: ParaphraseRequest, trace: Trace, who: Asked) -> None:
+        super().__init__(store, request, trace)
         self.who = who
-        self.steps = steps_to_ask(trace, self.request.thread, self.broke)
-        self.sampling = fixed(wanted.samples)
-        self.goals = wanted.goals.of(trace.header) if wanted.goals is not None else ()
+        self.steps = steps_to_ask(trace, self.user_request.thread, self.broke)
+        self.sampling = fixed(request.samples)
+        self.goals = request.goals.of(trace.header) if request.goals is not None else ()
         self.scores = read.scores(store, trace.id)
 
     def paraphrases(self) -> tuple[Paraphrase, ...]:
         """Those of the file, else by rule or asked of a model. Raises OfflineMiss, ModelRefused."""
-        text, count = self.request.text, self.wanted.count
+        text, count = self.user_request.text, self.request.count
         given = self.given()
         if given is not None:
             return given
@@ -148,16 +150,16 @@ class Plan(Task):
         task = self.trace.header.task or self.trace.id[:8]
         return Edit(
             name=f"{task} in other words {name}",
-            changes=(SetMessage(self.request.message, text),),
-            thread=self.request.thread,
+            changes=(SetMessage(self.user_request.message, text),),
+            thread=self.user_request.thread,
         )
 
     def estimates(self) -> Iterator[Estimate]:
         """What is still to be asked of each."""
         writer, model, judge = self.who.writer, self.who.model, self.who.judge
         if writer is not None:
-            yield costs.of_writing(self.request.text, self.wanted.count, writer)
-            texts = framed.framed(self.request.text, self.wanted.count)  # of about their size
+            yield costs.of_writing(self.user_request.text, self.request.count, writer)
+            texts = framed.framed(self.user_request.text, self.request.count)  # of about their size
         else:
             texts = tuple(each.text for each in self.paraphrases() if each.refusal is None)
         wordings = [self.edit(str(at), text) for at, text in enumerate(texts)]
@@ -171,4 +173,4 @@ class Plan(Task):
             there = [
                 e for e in recorded if isinstance(e, JudgeRequest) and e.places[0].step in places
             ]
-            yield estimate_cost(there, judge, (len(wordings) + 1) * self.wanted.samples)
+            yield estimate_cost(there, judge, (len(wordings) + 1) * self.request.samples)

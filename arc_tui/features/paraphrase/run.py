@@ -7,7 +7,14 @@ from contextlib import ExitStack
 
 from msgspec import structs
 
-from arc_tui.features.paraphrase.plan import RUBRIC, Asked, Plan, Task, Wanted, who_is_asked
+from arc_tui.features.paraphrase.plan import (
+    RUBRIC,
+    Asked,
+    ParaphraseRequest,
+    Plan,
+    Task,
+    who_is_asked,
+)
 from arc_tui.features.paraphrase.view import (
     Spent,
     VaryView,
@@ -38,7 +45,7 @@ from taxonomy.paraphrase_test.result import ORIGINAL, Scored, Varied, sample_mea
 
 
 def varying(
-    store: Store, wanted: Wanted, *, hold: Callable[[Asked], object] | None = None
+    store: Store, request: ParaphraseRequest, *, hold: Callable[[Asked], object] | None = None
 ) -> Generator[VaryView, None, None]:
     """Ask each task in each wording and judge what is answered; yields the view as more is known.
 
@@ -48,37 +55,37 @@ def varying(
     stop.
     Raises NotFound, NothingAsked, BadEdit, ModelRefused, OfflineMiss and Stopped.
     """
-    traces = [read.load(store, trace_row(store, name).trace) for name in wanted.traces]
-    budget = Budget(wanted.limits)
+    traces = [read.load(store, trace_row(store, name).trace) for name in request.traces]
+    budget = Budget(request.limits)
     for trace in traces:
-        if (wanted.model or default_name(trace)) is None:
-            task = Task(store, wanted, trace)
+        if (request.model or default_name(trace)) is None:
+            task = Task(store, request, trace)
             yield build_unasked(
                 trace,
-                task.request,
+                task.user_request,
                 task.given() or (),
                 broke=task.broke,
-                judge=wanted.judge,
-                samples=wanted.samples,
-                unwritten=wanted.count if wanted.paraphrases is None else 0,
+                judge=request.judge,
+                samples=request.samples,
+                unwritten=request.count if request.paraphrases is None else 0,
             )
             continue
         with ExitStack() as opened:
-            who = who_is_asked(store, wanted, trace, budget)
+            who = who_is_asked(store, request, trace, budget)
             for each in who.all:
                 opened.enter_context(each)
             if hold is not None:
                 hold(who)
-            yield from _Work(store, Plan(store, wanted, trace, who)).views()
+            yield from _Work(store, Plan(store, request, trace, who)).views()
 
 
-def estimated(store: Store, wanted: Wanted) -> Estimate:
+def estimated(store: Store, request: ParaphraseRequest) -> Estimate:
     """What `varying` with the same wish would ask and cost, as far as can be said. Asks nothing."""
-    quiet = structs.replace(wanted, live=False)
+    quiet = structs.replace(request, live=False)
     parts: list[Estimate] = []
-    for name in wanted.traces:
+    for name in request.traces:
         trace = read.load(store, trace_row(store, name).trace)
-        who = who_is_asked(store, quiet, trace, Budget(wanted.limits))
+        who = who_is_asked(store, quiet, trace, Budget(request.limits))
         parts += Plan(store, quiet, trace, who).estimates()
     return total_estimate(parts)
 
@@ -97,7 +104,7 @@ class _Work:
 
     def views(self) -> Iterator[VaryView]:
         self._texts = self._plan.paraphrases()
-        self._ask(ORIGINAL, self._plan.request.text, "the run", None)
+        self._ask(ORIGINAL, self._plan.user_request.text, "the run", None)
         yield self._view()
         for at, each in enumerate(each for each in self._texts if each.refusal is None):
             name = chr(ord("A") + at)
@@ -162,7 +169,7 @@ class _Work:
             model=label(plan.who.model.name),
             judge=label(judge),
             broke=plan.broke,
-            samples=plan.wanted.samples,
+            samples=plan.request.samples,
             wordings=tuple(self._found),
         )
 
@@ -172,7 +179,7 @@ class _Work:
             self._rows,
             self._texts,
             self._spent(),
-            message=self._plan.request.message,
+            message=self._plan.user_request.message,
             standing=tuple(self._standing()),
             done=done,
         )
@@ -198,7 +205,7 @@ class _Work:
         if any(each.by == paraphrases.NAME for each in self._texts):
             yield paraphrases.NOTICE
         if not self._texts:
-            yield f"{self._plan.wanted.file} has no paraphrases for this task"
+            yield f"{self._plan.request.file} has no paraphrases for this task"
         if self._rows and self._rows[0].departs is not None:
             at = self._rows[0].departs
             yield f"asked again in the user's own words, the model leaves the road at step {at}"

@@ -30,7 +30,7 @@ from arc_tui.cli import (
     with_database,
 )
 from arc_tui.experiments.locked_view import ReplayRow
-from arc_tui.features.probes.plan import SAMPLES, Wanted
+from arc_tui.features.probes.plan import SAMPLES, ProbeRequest
 from arc_tui.features.probes.run import estimated, offered, probing
 from arc_tui.ui import format
 from arc_tui.views.probe_offers import ProbeOffer, ProbesView, ProbeView
@@ -100,7 +100,7 @@ def probe(
         if trace is None:
             raise click.UsageError("name a TRACE, or --log for the probes that were run")
         _refuse_strays(probe, constraint, summary, only_estimate=only_estimate)
-        wanted = Wanted(
+        request = ProbeRequest(
             trace=trace,
             step=step,
             probe=probe,
@@ -115,21 +115,21 @@ def probe(
             limits=limits(options),
         )
         if probe is None:
-            listed = offered(store, wanted)
+            listed = offered(store, request)
             if as_json:
                 print_json(listed)
             else:
                 print_offers(console(), listed)
             return 0 if listed.ready else 1
         if said_before(
-            lambda: estimated(store, wanted),
+            lambda: estimated(store, request),
             foreseen,
             only=only_estimate,
-            live=wanted.live,
+            live=request.live,
             as_json=as_json,
         ):
             return 0
-        view = _drained(probing(store, wanted))
+        view = _drained(probing(store, request))
     if as_json:
         print_json(view)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arc_tui.features.probes.plan import Wanted
+from arc_tui.features.probes.plan import ProbeRequest
 from arc_tui.features.probes.run import offered
 from arc_tui.views.probe_offers import WhyProbes
 from replay.store.handle import Store
@@ -14,10 +14,10 @@ from taxonomy.query.failures import break_and_notice
 def build_why_probes(store: Store, trace: str, step: int) -> WhyProbes:
     """What can be probed at a step, by the trace's own model. Reads the run only where it broke."""
     broke, _ = break_and_notice(store, trace)
-    wanted = Wanted(trace=trace, step=step)
+    request = ProbeRequest(trace=trace, step=step)
     return WhyProbes(
         step=step,
-        listed=offered(store, wanted, fitting=True) if step == broke else None,
+        listed=offered(store, request, fitting=True) if step == broke else None,
         last=last_of(store, trace, step),
     )
 

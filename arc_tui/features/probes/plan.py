@@ -31,7 +31,7 @@ TAIL = 1
 """Of each arm at the other steps, which show how it goes on and decide nothing: a look."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ProbeRequest(Struct, frozen=True, kw_only=True):
     """Which run, and which probe of it; `step` None is where it broke.
 
     `constraint` and `written` (a summary, from the file `file`) are the user's own words;
@@ -68,15 +68,15 @@ class Case(NamedTuple):
 # --- the run
 
 
-def trace_of(store: Store, wanted: Wanted) -> Trace:
+def trace_of(store: Store, request: ProbeRequest) -> Trace:
     """The trace that is meant."""
-    return read.load(store, trace_row(store, wanted.trace).trace)
+    return read.load(store, trace_row(store, request.trace).trace)
 
 
-def case_of(store: Store, wanted: Wanted, trace: Trace) -> tuple[Case | None, str | None]:
+def case_of(store: Store, request: ProbeRequest, trace: Trace) -> tuple[Case | None, str | None]:
     """The run at its break, None where no break is known; and what speaks against a prompt edit."""
     at, notice = break_and_notice(store, trace.id)
-    step = wanted.step if wanted.step is not None else at
+    step = request.step if request.step is not None else at
     if step is None:
         return None, notice
     if not 0 <= step < len(trace.steps):
@@ -89,30 +89,30 @@ def case_of(store: Store, wanted: Wanted, trace: Trace) -> tuple[Case | None, st
     return Case(trace, step, said, symptoms(said, trace, step, classes), notice, at), notice
 
 
-def chosen(store: Store, wanted: Wanted) -> tuple[Case, ProbeEntry]:
+def chosen(store: Store, request: ProbeRequest) -> tuple[Case, ProbeEntry]:
     """The run and the probe that are meant. Raises NotFound where either is not there."""
-    case, _ = case_of(store, wanted, trace_of(store, wanted))
+    case, _ = case_of(store, request, trace_of(store, request))
     if case is None:
-        raise NotFound("break in", wanted.trace, hint="--step N names the step that broke")
-    probe = BY_NAME.get(wanted.probe or "")
+        raise NotFound("break in", request.trace, hint="--step N names the step that broke")
+    probe = BY_NAME.get(request.probe or "")
     if probe is None:
-        raise NotFound("probe", str(wanted.probe), tuple(BY_NAME))
+        raise NotFound("probe", str(request.probe), tuple(BY_NAME))
     return case, probe
 
 
 def preset_of(
-    case: Case, probe: ProbeEntry, wanted: Wanted, written: Given | None
+    case: Case, probe: ProbeEntry, request: ProbeRequest, written: Given | None
 ) -> Preset | Unfit:
     """The probe at the break; `written` is a summary the model was asked for."""
-    if written is None and wanted.written is not None:
-        written = Given(text=wanted.written)
-    return preset(probe, case.trace, case.step, constraint=wanted.constraint, written=written)
+    if written is None and request.written is not None:
+        written = Given(text=request.written)
+    return preset(probe, case.trace, case.step, constraint=request.constraint, written=written)
 
 
-def asked_for(case: Case, probe: ProbeEntry, wanted: Wanted, model: Cached) -> Given | None:
+def asked_for(case: Case, probe: ProbeEntry, request: ProbeRequest, model: Cached) -> Given | None:
     """The summary the model was asked to write, None where it was not."""
     cut = cut_of(probe, case.trace, case.step)
-    if not wanted.ask_summary or cut is None:
+    if not request.ask_summary or cut is None:
         return None
     try:
         text = presets.request_summary(case.trace, cut, model)
@@ -124,18 +124,20 @@ def asked_for(case: Case, probe: ProbeEntry, wanted: Wanted, model: Cached) -> G
     return Given(text=text, by=f"written by {label(model.name)}")
 
 
-def model_of(store: Store, wanted: Wanted, trace: Trace) -> Cached:
+def model_of(store: Store, request: ProbeRequest, trace: Trace) -> Cached:
     """Who is asked. Raises ModelRefused where nobody is named, or live calls have no limit."""
-    name = wanted.model or default_name(trace)
-    return choose(name, store, live=wanted.live, budget=Budget(wanted.limits))
+    name = request.model or default_name(trace)
+    return choose(name, store, live=request.live, budget=Budget(request.limits))
 
 
-def known_model(store: Store, wanted: Wanted, trace: Trace) -> tuple[Cached | None, str | None]:
+def known_model(
+    store: Store, request: ProbeRequest, trace: Trace
+) -> tuple[Cached | None, str | None]:
     """Who would be asked, with live calls off; and why nobody can be though somebody is named."""
-    if (wanted.model or default_name(trace)) is None:
+    if (request.model or default_name(trace)) is None:
         return None, None
     try:
-        return model_of(store, structs.replace(wanted, live=False), trace), None
+        return model_of(store, structs.replace(request, live=False), trace), None
     except ModelRefused as error:  # what the environment names is no server
         return None, str(error)
 
@@ -146,40 +148,40 @@ def other_symptom(case: Case, probe: ProbeEntry) -> str:
     return f"also seen: {others[0]}" if others else ""
 
 
-def command_of(case: Case, probe: ProbeEntry, wanted: Wanted) -> list[str]:
+def command_of(case: Case, probe: ProbeEntry, request: ProbeRequest) -> list[str]:
     """The words of the command that runs the probe."""
-    words = ["arc", "probe", wanted.trace, "--probe", probe.name]
-    if wanted.step is not None:
+    words = ["arc", "probe", request.trace, "--probe", probe.name]
+    if request.step is not None:
         words += ["--step", str(case.step)]
-    if wanted.constraint is not None and probe.name == "constraint":
-        words += ["--constraint", wanted.constraint]
-    given = "ask" if wanted.ask_summary else wanted.file
+    if request.constraint is not None and probe.name == "constraint":
+        words += ["--constraint", request.constraint]
+    given = "ask" if request.ask_summary else request.file
     if given and cut_of(probe, case.trace, case.step) is not None:
         words += ["--summary", given]
-    if wanted.model is not None:
-        words += ["--model", wanted.model]
+    if request.model is not None:
+        words += ["--model", request.model]
     return words
 
 
 # --- the price
 
 
-def sampling_of(made: Preset, wanted: Wanted) -> Sampling:
+def sampling_of(made: Preset, request: ProbeRequest) -> Sampling:
     """The step that decides with all samples, the others with a look."""
     return Sampling(
-        levels=(wanted.samples,),
-        counts={at: wanted.samples if at == made.step else TAIL for at in made.steps},
-        schedule=wanted.schedule,
+        levels=(request.samples,),
+        counts={at: request.samples if at == made.step else TAIL for at in made.steps},
+        schedule=request.schedule,
     )
 
 
-def cost_of(case: Case, made: Preset, wanted: Wanted, model: Cached) -> Estimate:
+def cost_of(case: Case, made: Preset, request: ProbeRequest, model: Cached) -> Estimate:
     """What is asked at the steps of the probe, and the summary if the model is to write it."""
-    sampling = sampling_of(made, wanted)
+    sampling = sampling_of(made, request)
     models = Models.one(model)
     parts = [estimate(case.trace, made.edit, models, sampling=sampling, steps=made.steps)]
     cut = cut_of(made.probe, case.trace, made.step)
-    if wanted.ask_summary and cut is not None:
+    if request.ask_summary and cut is not None:
         parts.append(_of_writing(case.trace, cut, model, made.text))
     return total_estimate(parts)
 

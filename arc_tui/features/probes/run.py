@@ -11,7 +11,7 @@ from arc_tui.experiments.locked_view import edit_diff, replay_rows
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.features.probes.plan import (
     Case,
-    Wanted,
+    ProbeRequest,
     asked_for,
     case_of,
     chosen,
@@ -48,16 +48,16 @@ from taxonomy.probes.symptoms import ProbeEntry, unfit
 # --- which probes
 
 
-def offered(store: Store, wanted: Wanted, *, fitting: bool = False) -> ProbesView:
+def offered(store: Store, request: ProbeRequest, *, fitting: bool = False) -> ProbesView:
     """The symptom and the probes with what each would cost; only the `fitting` ones where so asked.
 
     Asks nothing. Where no model is known, nor is what it would cost. Raises NotFound where there is
     no such run or step.
     """
-    trace = trace_of(store, wanted)
-    case, notice = case_of(store, wanted, trace)
-    model, refused = known_model(store, wanted, trace)
-    name = model.name if model is not None else wanted.model or default_name(trace)
+    trace = trace_of(store, request)
+    case, notice = case_of(store, request, trace)
+    model, refused = known_model(store, request, trace)
+    name = model.name if model is not None else request.model or default_name(trace)
     named = None if name is None else label(name)
     if case is None:
         return ProbesView(
@@ -68,7 +68,7 @@ def offered(store: Store, wanted: Wanted, *, fitting: bool = False) -> ProbesVie
             unfit="no step is known where it broke (--step N names it)",
             offers=(),
             model=named,
-            k=wanted.samples,
+            k=request.samples,
             notice=notice,
         )
     probes = in_order(case.noted)
@@ -80,47 +80,47 @@ def offered(store: Store, wanted: Wanted, *, fitting: bool = False) -> ProbesVie
         step=case.step,
         symptoms=case.noted,
         unfit=None if case.noted else unfit(case.said, case.trace, case.step),
-        offers=tuple(_offer(case, probe, wanted, model, refused) for probe in probes),
+        offers=tuple(_offer(case, probe, request, model, refused) for probe in probes),
         model=named,
-        k=wanted.samples,
+        k=request.samples,
         notice=case.notice,
         broke=case.broke,
     )
 
 
 def _offer(
-    case: Case, probe: ProbeEntry, wanted: Wanted, model: Cached | None, refused: str | None
+    case: Case, probe: ProbeEntry, request: ProbeRequest, model: Cached | None, refused: str | None
 ) -> ProbeOffer:
     """One probe, with the summary a model would write left open until it is written. `refused`
     says why no model can be asked."""
-    made = preset_of(case, probe, wanted, None)
+    made = preset_of(case, probe, request, None)
     if refused is not None and not isinstance(made, Unfit):
         made = Unfit(probe=probe, why=refused)
     cost = None
     if not isinstance(made, Unfit) and model is not None:
-        cost = cost_of(case, made, wanted, model)
-    shown = offer(made, case.noted, cost, command_of(case, probe, wanted))
-    if wanted.ask_summary and shown.text and cut_of(probe, case.trace, case.step) is not None:
+        cost = cost_of(case, made, request, model)
+    shown = offer(made, case.noted, cost, command_of(case, probe, request))
+    if request.ask_summary and shown.text and cut_of(probe, case.trace, case.step) is not None:
         writer = "the model" if model is None else label(model.name)
         return structs.replace(shown, text="", by=f"{writer} is asked to write it, once")
     return shown
 
 
-def estimated(store: Store, wanted: Wanted) -> Estimate:
+def estimated(store: Store, request: ProbeRequest) -> Estimate:
     """What the probe would ask and cost. Asks nothing. Raises as `probing` does before it asks."""
-    case, probe = chosen(store, wanted)
-    model = model_of(store, structs.replace(wanted, live=False), case.trace)
-    made = preset_of(case, probe, wanted, None)
+    case, probe = chosen(store, request)
+    model = model_of(store, structs.replace(request, live=False), case.trace)
+    made = preset_of(case, probe, request, None)
     if isinstance(made, Unfit):
         raise BadEdit(f"probe {probe.name}: {made.why}")
-    return cost_of(case, made, wanted, model)
+    return cost_of(case, made, request, model)
 
 
 # --- one probe
 
 
 def probing(
-    store: Store, wanted: Wanted, *, hold: Callable[[Cached], object] | None = None
+    store: Store, request: ProbeRequest, *, hold: Callable[[Cached], object] | None = None
 ) -> Generator[ProbeView]:
     """Run the probe: the view whenever more is known, the last one with the line of the log.
 
@@ -128,17 +128,17 @@ def probing(
     leaves no line. `hold` is given the model, for another thread to stop. Raises NotFound, BadEdit
     where the probe cannot be made of this run, ModelRefused, OfflineMiss and Stopped.
     """
-    case, probe = chosen(store, wanted)
-    model = model_of(store, wanted, case.trace)
+    case, probe = chosen(store, request)
+    model = model_of(store, request, case.trace)
     with model:
         if hold is not None:
             hold(model)
-        written = asked_for(case, probe, wanted, model)
-        made = preset_of(case, probe, wanted, written)
+        written = asked_for(case, probe, request, model)
+        made = preset_of(case, probe, request, written)
         if isinstance(made, Unfit):
             raise BadEdit(f"probe {probe.name}: {made.why}", other_symptom(case, probe))
         made = structs.replace(made, edit=edits.save(store, made.edit))
-        work = _Work(store, case, made, wanted, model)
+        work = _Work(store, case, made, request, model)
         yield from work.views()
 
 
@@ -146,15 +146,15 @@ class _Work:
     """A probe under way: what is in so far, as a view."""
 
     def __init__(
-        self, store: Store, case: Case, made: Preset, wanted: Wanted, model: Cached
+        self, store: Store, case: Case, made: Preset, request: ProbeRequest, model: Cached
     ) -> None:
         self._store = store
         self._case = case
         self._made = made
-        self._wanted = wanted
+        self._request = request
         self._model = model
         self._results: dict[int, StepResult] = {}
-        self._sampling = sampling_of(made, wanted)
+        self._sampling = sampling_of(made, request)
         self._masked = {
             row.step: row.masked for row in step_rows(store, case.trace.id) if row.masked
         }
@@ -253,7 +253,7 @@ class _Work:
             rows=replay_rows(results, verdict, self._masked),
             notices=(*made.notices, *self._notices(), *verdict.notices),
             line=line,
-            k=self._wanted.samples,
+            k=self._request.samples,
             asked=self._model.asks,
             kept=self._model.hits,
             spent_usd=self._model.usd,

@@ -4,7 +4,7 @@ Each changes one thing and asks again; only what came of it names a cause. Nothi
 server but under a limit given for that one probe; what was answered is kept, and a probe that
 was cut short leaves no line in the log.
 
-What is wanted of the probes of a step, said in dialogs: by whom, how often, in which words.
+What is request of the probes of a step, said in dialogs: by whom, how often, in which words.
 
 Actions of the probe screen. Another wish is another estimate, so the probes are listed anew.
 """
@@ -25,10 +25,10 @@ from textual.reactive import reactive
 from textual.screen import ModalScreen
 
 from arc_tui.experiments.estimate import asking_price
-from arc_tui.experiments.runner import Ended, Going, Moved
-from arc_tui.features.probes.plan import Wanted
+from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
+from arc_tui.features.probes.plan import ProbeRequest
 from arc_tui.features.probes.run import offered, probing
-from arc_tui.features.probes.state import EMPTY_PROBE, ProbeStage
+from arc_tui.features.probes.state import EMPTY_PROBE, ProbeState
 from arc_tui.features.probes.widgets import ProbeHead, ProbeRows, probe_page
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option, allowed, answered
@@ -54,32 +54,32 @@ class Wishing(ArcScreen):
             super().__init__()
             self.listed = listed
 
-    stage: reactive[ProbeStage] = reactive(EMPTY_PROBE, repaint=False)
+    state: reactive[ProbeState] = reactive(EMPTY_PROBE, repaint=False)
 
-    def __init__(self, path: Path, wanted: Wanted) -> None:
+    def __init__(self, path: Path, request: ProbeRequest) -> None:
         super().__init__(path)
-        self.wanted = wanted
+        self.request = request
 
     def move(self, **changes: Any) -> None:
-        """The stage with some of it changed."""
-        self.stage = structs.replace(self.stage, **changes)
+        """The state with some of it changed."""
+        self.state = structs.replace(self.state, **changes)
 
     def wish(self, **changes: Any) -> None:
         """Want something else, and see what it would ask."""
-        self.wanted = wanted = structs.replace(self.wanted, **changes)
-        self.move(wanted=wanted, at="loading", view=None, trouble=None)
+        self.request = request = structs.replace(self.request, **changes)
+        self.move(request=request, at="loading", view=None, trouble=None)
         self.list_again()
 
     def list_again(self) -> None:
         """See what is wanted would ask now."""
-        wanted = self.wanted
-        self.ask(lambda store: offered(store, wanted), self.Listed, group="listed")
+        request = self.request
+        self.ask(lambda store: offered(store, request), self.Listed, group="listed")
 
     def on_wishing_listed(self, event: Listed) -> None:
         """The first that fits is looked at, unless another one is."""
         first = next(iter((*event.listed.ready, *event.listed.offers)), None)
-        chosen = self.stage.chosen or (first.name if first is not None else "")
-        at = "ready" if self.stage.at == "loading" else self.stage.at
+        chosen = self.state.chosen or (first.name if first is not None else "")
+        at = "ready" if self.state.at == "loading" else self.state.at
         self.move(at=at, listed=event.listed, chosen=chosen)
 
     def action_words(self) -> None:
@@ -89,7 +89,7 @@ class Wishing(ArcScreen):
         title = "what would have been right?"
         words = "One sentence that the agent is told before it acts; it is all that changes."
         said = await answered(
-            self.app, title, str, words, answer=self.wanted.constraint or self._constraint
+            self.app, title, str, words, answer=self.request.constraint or self._constraint
         )
         if said is not None:
             self.move(chosen="constraint")
@@ -98,17 +98,17 @@ class Wishing(ArcScreen):
     @property
     def _constraint(self) -> str:
         """What the probe would say by itself, to start from."""
-        found = self.stage.offered("constraint")
+        found = self.state.offered("constraint")
         return format.one_line(found.text) if found is not None else ""
 
     def action_summary(self) -> None:
-        self.wish(ask_summary=not self.wanted.ask_summary)
+        self.wish(ask_summary=not self.request.ask_summary)
 
     def action_samples(self) -> None:
         self.run_worker(self._samples(), group="samples", exclusive=True, exit_on_error=False)
 
     async def _samples(self) -> None:
-        words = f"{format.count(self.wanted.samples, 'sample')} now; of few none can be told"
+        words = f"{format.count(self.request.samples, 'sample')} now; of few none can be told"
         title, hint = "how many samples of each arm?", "a number, as 8"
         count = await answered(self.app, title, _count, words, hint=hint)
         if count is not None:
@@ -176,14 +176,14 @@ class ProbeScreen(Wishing, ModalScreen[None]):
 
     def __init__(self, path: Path, trace: str, step: int, model: str | None = None) -> None:
         """`model` None asks the trace's own."""
-        super().__init__(path, Wanted(trace=trace, step=step, model=model))
-        self._going: Going[ProbeView] | None = None
+        super().__init__(path, ProbeRequest(trace=trace, step=step, model=model))
+        self._going: BackgroundRun[ProbeView] | None = None
         self._missed = False
 
     def compose(self) -> ComposeResult:
         with Vertical(id="probes"):
-            yield ProbeHead().data_bind(Wishing.stage)
-            yield ProbeRows().data_bind(Wishing.stage)
+            yield ProbeHead().data_bind(Wishing.state)
+            yield ProbeRows().data_bind(Wishing.state)
             yield Page(id="probe-text")
             yield KeyBar()
 
@@ -196,7 +196,7 @@ class ProbeScreen(Wishing, ModalScreen[None]):
 
     # --- asking
 
-    def tell(self, error: ArcError) -> None:
+    def show_error(self, error: ArcError) -> None:
         """What goes wrong stands where the sentence would."""
         if isinstance(error, OfflineMiss):
             self._missed = True
@@ -204,40 +204,40 @@ class ProbeScreen(Wishing, ModalScreen[None]):
         self.move(at="failed", trouble=error)
 
     def action_run_chosen(self) -> None:
-        self.action_run(self.stage.chosen)
+        self.action_run(self.state.chosen)
 
     def action_run(self, name: str) -> None:
         """Ask, after what it may cost was asked of the person."""
         self.move(chosen=name)
-        if self.stage.listed.model is None:
+        if self.state.listed.model is None:
             self.action_model()
         else:
             self.run_worker(self._submit(name), group="submit", exclusive=True, exit_on_error=False)
 
     async def _submit(self, name: str) -> None:
-        stage, wanted = self.stage, structs.replace(self.wanted, probe=name)
-        offer = stage.offered(name)
+        state, request = self.state, structs.replace(self.request, probe=name)
+        offer = state.offered(name)
         estimate = offer.estimate if offer is not None else None
-        if estimate is not None and not stage.local and (estimate.calls or self._missed):
+        if estimate is not None and not state.local and (estimate.calls or self._missed):
             self._missed = False
-            limits = await allowed(self.app, asking_price((str(stage.listed.model),), estimate))
+            limits = await allowed(self.app, asking_price((str(state.listed.model),), estimate))
             if limits is not None:
-                wanted = structs.replace(wanted, live=True, limits=limits)
+                request = structs.replace(request, live=True, limits=limits)
         self.move(at="asking", view=None, trouble=None)
-        self._going = Going(
+        self._going = BackgroundRun(
             self,
-            lambda store, hold: probing(store, wanted, hold=hold),
+            lambda store, hold: probing(store, request, hold=hold),
             group="probe",
             cut_short=lambda view: view.ended is not None,
         )
 
-    def on_moved(self, event: Moved[ProbeView]) -> None:
+    def on_job_progressed(self, event: JobProgressed[ProbeView]) -> None:
         self.move(view=event.view)
 
-    def on_ended(self, event: Ended) -> None:
+    def on_job_finished(self, event: JobFinished) -> None:
         self._going = None
         if event.trouble is not None:
-            self.tell(event.trouble)
+            self.show_error(event.trouble)
         else:
             self.move(at="stopped" if event.stopped else "done")
         self.list_again()  # what was answered costs nothing now
@@ -249,39 +249,39 @@ class ProbeScreen(Wishing, ModalScreen[None]):
 
     # --- around it
 
-    def watch_stage(self, before: ProbeStage, stage: ProbeStage) -> None:
+    def watch_state(self, before: ProbeState, state: ProbeState) -> None:
         if not self.is_mounted:
             return
-        self.query_one("#probes").border_title = Text(stage.title)
-        self.page.document = with_keys(self, probe_page(stage))
-        before_keys, keys = ((each.at, each.chosen, each.listed) for each in (before, stage))
+        self.query_one("#probes").border_title = Text(state.title)
+        self.page.document = with_keys(self, probe_page(state))
+        before_keys, keys = ((each.at, each.chosen, each.listed) for each in (before, state))
         if before_keys != keys:
             self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        stage = self.stage
+        state = self.state
         match action, parameters:
             case "run", (str(name),):
-                return stage.can(name) or None
+                return state.can(name) or None
             case "run_chosen", _:
-                return stage.can(stage.chosen) or None
+                return state.can(state.chosen) or None
             case "stop", _:
-                return stage.running
+                return state.running
             case "summary", _:
-                return stage.chosen in SUMMARIES and not stage.local and not stage.running
+                return state.chosen in SUMMARIES and not state.local and not state.running
             case (("words" | "samples" | "model" | "look"), _):
-                return not stage.running
+                return not state.running
             case _:
                 return True
 
     def on_probe_rows_picked(self, event: ProbeRows.Picked) -> None:
-        if not self.stage.running:
+        if not self.state.running:
             self._look_at(event.name)
 
     def action_look(self, places: int) -> None:
-        names = [each.name for each in self.stage.listed.offers]
+        names = [each.name for each in self.state.listed.offers]
         if names:
-            self._look_at(names[max(0, min(self.stage.place + places, len(names) - 1))])
+            self._look_at(names[max(0, min(self.state.place + places, len(names) - 1))])
 
     def _look_at(self, name: str) -> None:
         """What a probe would do, in place of what the last one came to."""
@@ -291,7 +291,7 @@ class ProbeScreen(Wishing, ModalScreen[None]):
         self.set_focus(None if self.focused is self.page else self.page)
 
     def action_back(self) -> None:
-        if self.stage.at == "asking":
+        if self.state.at == "asking":
             self.action_stop()
         elif self.focused is self.page:
             self.set_focus(None)

@@ -7,19 +7,19 @@ from typing import Literal
 
 from msgspec import Struct
 
-from arc_tui.features.probes.plan import Wanted
+from arc_tui.features.probes.plan import ProbeRequest
 from arc_tui.ui import format
 from arc_tui.views.probe_offers import LOCAL, NO_PROBES, ProbeOffer, ProbesView, ProbeView
 from replay.errors import ArcError
 
 
-class ProbeStage(Struct, frozen=True, eq=False, kw_only=True):
+class ProbeState(Struct, frozen=True, eq=False, kw_only=True):
     """The probes of a step, the one that is looked at (`chosen`, by name), and how far one is.
 
     `trouble` is why it goes no further, None where nothing is wrong.
     """
 
-    wanted: Wanted
+    request: ProbeRequest
     at: Literal["loading", "ready", "asking", "stopping", "stopped", "failed", "done"] = "loading"
     listed: ProbesView = NO_PROBES
     chosen: str = ""
@@ -60,7 +60,7 @@ class ProbeStage(Struct, frozen=True, eq=False, kw_only=True):
     def title(self) -> str:
         """Which step of which run."""
         task = f" of {format.one_line(self.listed.task)}" if self.listed.task else ""
-        return f"probe step {self.wanted.step}{task}"
+        return f"probe step {self.request.step}{task}"
 
     @property
     def first(self) -> str:
@@ -96,10 +96,10 @@ class ProbeStage(Struct, frozen=True, eq=False, kw_only=True):
         broke = self.listed.broke
         if self.view is not None:
             yield from self.view.notices
-        elif broke is not None and broke != self.wanted.step:
+        elif broke is not None and broke != self.request.step:
             yield f"the run is taken to have broken at step {broke}, not here"
         if self.view is None and self.listed.notice is not None:
             yield self.listed.notice
 
 
-EMPTY_PROBE = ProbeStage(wanted=Wanted(trace=""))
+EMPTY_PROBE = ProbeState(request=ProbeRequest(trace=""))

@@ -20,7 +20,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.features.probes.state import EMPTY_PROBE, ProbeStage
+from arc_tui.features.probes.state import EMPTY_PROBE, ProbeState
 from arc_tui.ui import format
 from arc_tui.ui.document import EMPTY, Block, Document, Item, Keyed
 from arc_tui.ui.format import spread
@@ -56,7 +56,7 @@ class ProbeRows(Inked):
         "chosen": "on $cursor-dim",
     }
 
-    stage: reactive[ProbeStage] = reactive(EMPTY_PROBE, layout=True)
+    state: reactive[ProbeState] = reactive(EMPTY_PROBE, layout=True)
 
     class Picked(Message):
         """A probe is to be looked at."""
@@ -68,17 +68,17 @@ class ProbeRows(Inked):
     @property
     def _each(self) -> int:
         """Lines of one probe; what came of one needs the room more."""
-        return 2 if self.app.size.height >= TALL and self.stage.view is None else 1
+        return 2 if self.app.size.height >= TALL and self.state.view is None else 1
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         del container, viewport, width
-        return len(self.stage.listed.offers) * self._each
+        return len(self.state.listed.offers) * self._each
 
     def render(self) -> Text:
         return Text("\n").join(self._lines(self.content_size.width))
 
     def _lines(self, width: int) -> Iterator[Text]:
-        for offer in self.stage.listed.offers:
+        for offer in self.state.listed.offers:
             yield self._line(offer, width)
             if self._each > 1:
                 words = Text(f"{' ' * INDENT}{offer.why_not or offer.change}", self.ink("quiet"))
@@ -86,7 +86,7 @@ class ProbeRows(Inked):
                 yield words
 
     def _line(self, offer: ProbeOffer, width: int) -> Text:
-        chosen = offer is self.stage.offer
+        chosen = offer is self.state.offer
         off = offer.why_not is not None
         style = self.ink("name" if offer.fits and not off else "quiet")
         named = f"{offer.name:<{NAME}}" if width >= WIDE else ""
@@ -98,7 +98,7 @@ class ProbeRows(Inked):
             ),
             (f" {'●' if offer.fits else '○'} {named}{format.one_line(between(offer))}", style),
         )
-        right = Text(_aside(offer, self.stage.listed.model), self.ink("quiet"))
+        right = Text(_aside(offer, self.state.listed.model), self.ink("quiet"))
         line = spread(left, right, width)
         if chosen:
             line.stylize(self.ink("chosen"))
@@ -106,7 +106,7 @@ class ProbeRows(Inked):
 
     def on_click(self, event: events.Click) -> None:
         place = (event.y - self.gutter.top) // self._each
-        offers = self.stage.listed.offers
+        offers = self.state.listed.offers
         if 0 <= place < len(offers):
             self.post_message(self.Picked(offers[place].name))
 
@@ -121,15 +121,15 @@ class ProbeHead(FewLines):
 
     INKS = {"first": "bold", "trouble": "bold $bad", "notice": "$warning"}
 
-    stage: reactive[ProbeStage] = reactive(EMPTY_PROBE, layout=True)
+    state: reactive[ProbeState] = reactive(EMPTY_PROBE, layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
-        stage, said = self.stage, partial(keyed, self.screen)
-        style = "trouble" if stage.trouble is not None else "first"
+        state, said = self.state, partial(keyed, self.screen)
+        style = "trouble" if state.trouble is not None else "first"
         lines = [
-            (style, folded(said(stage.first), width)),
-            ("notice", noticed(map(said, stage.notices), width)),
+            (style, folded(said(state.first), width)),
+            ("notice", noticed(map(said, state.notices), width)),
         ]
         return self.inked(lines)
 
@@ -141,14 +141,14 @@ MORE = "‹probe.samples› asks more often; another probe, or your own words (�
 YOUR_WORDS = "‹probe.words› writes it here"
 
 
-def probe_page(stage: ProbeStage) -> Document:
+def probe_page(state: ProbeState) -> Document:
     """What is to be read of the probe that is looked at, or of the one that was asked."""
-    if stage.view is not None:
-        return tuple(_result(stage.view))
-    return tuple(_offer(stage.offer, stage)) if stage.offer is not None else EMPTY
+    if state.view is not None:
+        return tuple(_result(state.view))
+    return tuple(_offer(state.offer, state)) if state.offer is not None else EMPTY
 
 
-def _offer(offer: ProbeOffer, stage: ProbeStage) -> Iterator[Item]:
+def _offer(offer: ProbeOffer, state: ProbeState) -> Iterator[Item]:
     yield Block(text=offer.change, label=offer.name, style="head")
     if not offer.fits:
         unseen = f"{offer.symptom}, which was not seen here: it counts only if you saw it"
@@ -160,8 +160,8 @@ def _offer(offer: ProbeOffer, stage: ProbeStage) -> Iterator[Item]:
     for shown in readings(offer):
         yield Block(text=shown, label="would mean")
     yield from _put_in(offer.text, offer.by)
-    k = format.count(stage.listed.k, "sample")
-    whom = format.one_line(stage.listed.model or "a model that you name")
+    k = format.count(state.listed.k, "sample")
+    whom = format.one_line(state.listed.model or "a model that you name")
     yield Block(text=f"{k} with and {k} without, by {whom}", label="asks", style="quiet")
     yield Block(text=format.one_line(shlex.join(offer.command)), label="command", style="quiet")
 

@@ -37,7 +37,7 @@ from arc_tui.experiments.locked_view import (
     arm_cell,
     mark_words,
 )
-from arc_tui.features.free.command import free_options, free_wanted, refuse_free_options, run_free
+from arc_tui.features.free.command import free_options, free_request, refuse_free_options, run_free
 from arc_tui.features.replay.expect_command import (
     ForBisect,
     expect_options,
@@ -46,7 +46,7 @@ from arc_tui.features.replay.expect_command import (
     there,
 )
 from arc_tui.features.replay.expectation import Question
-from arc_tui.features.replay.run import Wanted, estimated, replaying
+from arc_tui.features.replay.run import ReplayRequest, estimated, replaying
 from arc_tui.ui import format
 from replay import kept
 from replay.bisection.share import HALF
@@ -151,7 +151,7 @@ def replay(
     else:
         there(changes)
     with open_store(db) as store:
-        wanted = Wanted(
+        request = ReplayRequest(
             trace=trace,
             edit=named_edit(store, system, changes),
             model=options["model"],
@@ -164,24 +164,24 @@ def replay(
         if options["expect"] is not None:
             if bundle is not None:
                 raise click.UsageError("--expect asks one question: --bundle holds a whole replay")
-            question = _question(wanted, options)
+            question = _question(request, options)
             return run_expect(store, question, as_json=as_json, only_estimate=only_estimate)
         if options["free"]:
             if only_estimate:
                 raise click.UsageError("how often a free run asks nobody knows beforehand")
-            wish = free_wanted(wanted, options)
+            wish = free_request(request, options)
             return run_free(store, wish, as_json=as_json, bundle=bundle)
         refuse_free_options(options)
         if said_before(
-            lambda: estimated(store, wanted),
+            lambda: estimated(store, request),
             foreseen,
             only=only_estimate,
-            live=wanted.live,
+            live=request.live,
             as_json=as_json,
         ):
             return 0
         try:
-            view = drained(replaying(store, wanted))
+            view = drained(replaying(store, request))
         except ArcError:
             _, notice = break_and_notice(store, trace_row(store, trace).trace)
             if notice is not None:  # what speaks against the edit is worth more than the refusal
@@ -203,19 +203,19 @@ def replay(
     return 1 if view.differs else 2 if view.unanswered else 0
 
 
-def _question(wanted: Wanted, options: dict[str, Any]) -> Question:
+def _question(request: ReplayRequest, options: dict[str, Any]) -> Question:
     """What is expected, of one step or with `--free` of whole runs."""
     if not options["free"]:
         refuse_free_options(options)
     elif options["at"] is not None:
         raise click.UsageError("a free run begins at --from STEP; --at is one step's")
     return Question(
-        wanted=wanted,
+        request=request,
         expect=options["expect"],
         share=options["share"] or HALF,
         at=options["at"],
         judge=options["judge"],
-        free=free_wanted(wanted, options) if options["free"] else None,
+        free=free_request(request, options) if options["free"] else None,
     )
 
 

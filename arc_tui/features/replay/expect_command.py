@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import console, foreseen, print_json, print_table, refuse_keyless, said_before
-from arc_tui.experiments.request import JUDGE
+from arc_tui.experiments.expectation import JUDGE
 from arc_tui.features.replay.expectation import (
     AnswerRow,
     CannotTell,
@@ -143,8 +143,8 @@ def run_expect(store: Store, question: Question, *, as_json: bool, only_estimate
     """Ask, print, and return the code."""
     if only_estimate and question.free is not None:
         raise click.UsageError("how often a free run asks nobody knows beforehand")
-    if question.wanted.live and question.free is not None:
-        quiet = structs.replace(question, wanted=structs.replace(question.wanted, live=False))
+    if question.request.live and question.free is not None:
+        quiet = structs.replace(question, request=structs.replace(question.request, live=False))
         refuse_keyless(lambda: list(meeting(store, quiet)))
     judged = "; one more for each new answer the judge sees is counted"
     counted = judged if question.expect == JUDGE else ""
@@ -152,7 +152,7 @@ def run_expect(store: Store, question: Question, *, as_json: bool, only_estimate
         lambda: estimated(store, question),
         lambda found: f"{foreseen(found)}{counted}",
         only=only_estimate,
-        live=question.wanted.live and question.free is None,
+        live=question.request.live and question.free is None,
         as_json=as_json,
     ):
         return MET

@@ -8,11 +8,11 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 
 from msgspec import Struct, structs
 
-from arc_tui.experiments import request
+from arc_tui.experiments import expectation
 from arc_tui.experiments.models import Everyone
 from arc_tui.experiments.progress import resting
-from arc_tui.features.free.run import FreeWanted
-from arc_tui.features.replay.run import Wanted
+from arc_tui.features.free.run import FreeRunRequest
+from arc_tui.features.replay.run import ReplayRequest
 from arc_tui.ui import format
 from replay import kept
 from replay.bisection.rollouts import Rollout, Rollouts
@@ -46,12 +46,12 @@ class Question(Struct, frozen=True, kw_only=True):
     asks whole runs, on its terms; None asks one step.
     """
 
-    wanted: Wanted
+    request: ReplayRequest
     expect: str
     share: float = HALF
     at: int | None = None
     judge: str | None = None
-    free: FreeWanted | None = None
+    free: FreeRunRequest | None = None
 
 
 def meeting(
@@ -67,7 +67,7 @@ def meeting(
         if hold is not None:
             hold(work.everyone)
         asked = 0
-        for level in question.wanted.sampling.levels:
+        for level in question.request.sampling.levels:
             work.ask(range(asked, level))
             asked = level
             view = work.view()
@@ -80,9 +80,9 @@ def meeting(
 def estimated(store: Store, question: Question) -> Estimate:
     """What the first level asks of one step, and the last one at the most, the judge's calls
     included: one for each answer that it has not seen. Asks nothing."""
-    quiet = structs.replace(question, wanted=structs.replace(question.wanted, live=False))
+    quiet = structs.replace(question, request=structs.replace(question.request, live=False))
     work = _Work(store, quiet)
-    levels = question.wanted.sampling.levels
+    levels = question.request.sampling.levels
     first, most = work.missing(levels[0]), work.missing(levels[-1])
     with Store.open(":memory:") as empty:
         one = Models.one(Cached(empty, work.model.name))
@@ -108,18 +108,18 @@ class _Work:
     """The samples of one question, as far as they are in."""
 
     def __init__(self, store: Store, question: Question) -> None:
-        wanted, free = question.wanted, question.free
-        self.trace = read.load(store, trace_row(store, wanted.trace).trace)
-        self._edit = edits.save(store, wanted.edit) if wanted.edit is not None else None
+        request, free = question.request, question.free
+        self.trace = read.load(store, trace_row(store, request.trace).trace)
+        self._edit = edits.save(store, request.edit) if request.edit is not None else None
         named = self._edit.model if self._edit is not None else None
-        budget = Budget(wanted.limits)
-        name = named or wanted.model or default_name(self.trace)
-        self.model = choose(name, store, live=wanted.live, budget=budget)
+        budget = Budget(request.limits)
+        name = named or request.model or default_name(self.trace)
+        self.model = choose(name, store, live=request.live, budget=budget)
         self.step: int | None = free.start if free is not None else None
         if free is None:
-            self.step = request.step_of(store, self.trace, question.at)
+            self.step = expectation.step_of(store, self.trace, question.at)
         self.range = (
-            kept.next_range(store, self.trace.id, self.model.name) if wanted.resample else 0
+            kept.next_range(store, self.trace.id, self.model.name) if request.resample else 0
         )
         version = Version(
             name=self._edit.name if self._edit is not None else "as recorded",
@@ -130,20 +130,20 @@ class _Work:
         judge: Cached | None = None
         if free is None:
             assert self.step is not None
-            judge = request.judge_of(
+            judge = expectation.judge_of(
                 store,
                 question.expect,
                 question.judge,
                 self.model.name,
-                live=wanted.live,
+                live=request.live,
                 budget=budget,
             )
-            oracle = request.oracle(store, self.trace, self.step, question.expect, judge)
+            oracle = expectation.detector_of(store, self.trace, self.step, question.expect, judge)
             self._trials = Trials(self.trace, oracle, self.model, range=self.range)
         else:
             self._trials = Rollouts(
                 self.trace,
-                request.ending(self.trace, question.expect),
+                expectation.ending(self.trace, question.expect),
                 self.model,
                 terms=Terms(
                     stubs=(*kept.stubs_of_trace(store, self.trace.id), *free.stubs),

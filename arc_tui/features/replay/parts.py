@@ -21,8 +21,8 @@ from arc_tui.experiments.edits import Draft, edit_of
 from arc_tui.experiments.estimate import asking_price
 from arc_tui.experiments.locked_view import ReplayView
 from arc_tui.experiments.request import Wish, asked_models, is_local
-from arc_tui.experiments.runner import Ended, Moved
-from arc_tui.features.replay.run import Wanted, estimated, replaying
+from arc_tui.experiments.runner import JobFinished, JobProgressed
+from arc_tui.features.replay.run import ReplayRequest, estimated, replaying
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option, allowed
 from arc_tui.ui.screen import ArcScreen
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 class Asking:
     """A running replay."""
 
-    def __init__(self, screen: ArcScreen, wanted: Wanted) -> None:
+    def __init__(self, screen: ArcScreen, request: ReplayRequest) -> None:
         self._screen = screen
-        self._wanted = wanted
+        self._request = request
         self._models: Models | None = None
         self._worker: Worker[None] = screen.run_worker(
             self._work, group="replay", thread=True, exit_on_error=False
@@ -87,20 +87,20 @@ class Asking:
     def _work(self) -> None:
         worker = get_current_worker()
         try:
-            ended = Ended(stopped=not self._asked(worker))
+            ended = JobFinished(stopped=not self._asked(worker))
         except ArcError as error:
             stopped = worker.is_cancelled
-            ended = Ended(stopped=stopped, trouble=None if stopped else error)
+            ended = JobFinished(stopped=stopped, trouble=None if stopped else error)
         self._screen.post_message(ended)
 
     def _asked(self, worker: Worker[None]) -> bool:
         """Ask until the end; was everything asked?"""
         with (
             open_ledger(self._screen.path) as store,
-            closing(replaying(store, self._wanted, hold=self._hold)) as going,
+            closing(replaying(store, self._request, hold=self._hold)) as going,
         ):
             for view in going:
-                self._screen.post_message(Moved(view))
+                self._screen.post_message(JobProgressed(view))
                 if view.digest is not None:
                     return True
                 if worker.is_cancelled:
@@ -318,7 +318,9 @@ class Submission:
         known = self._known(draft)
         return structs.replace(edit, name=known.names.get(edit.digest, known.free_name))
 
-    async def wanted(self, draft: Draft, texts: Mapping[str, str], wish: Wish) -> Wanted | None:
+    async def request(
+        self, draft: Draft, texts: Mapping[str, str], wish: Wish
+    ) -> ReplayRequest | None:
         """What to replay; None where a person thought better of it."""
         edit = self.edit(draft, texts)
         if edit is not None and edit.digest not in self._known(draft).names:
@@ -327,24 +329,24 @@ class Submission:
                 return None
             self._names[edit.digest] = name
             edit = structs.replace(edit, name=name)
-        wanted = wish.of(draft.trace, edit)
+        request = wish.of(draft.trace, edit)
         models = asked_models(wish.model or draft.model, edit)
         if is_local(models):
-            return wanted
-        estimate = await asyncio.to_thread(self._estimated, wanted)
+            return request
+        estimate = await asyncio.to_thread(self._estimated, request)
         if not estimate.calls and not self.missed:
-            return wanted
+            return request
         self.missed = False
         limits = await allowed(self._screen.app, asking_price(models, estimate))
-        return wanted if limits is None else structs.replace(wanted, live=True, limits=limits)
+        return request if limits is None else structs.replace(request, live=True, limits=limits)
 
     def _known(self, draft: Draft) -> Draft:
         """The draft with the names that were given since it was read."""
         return structs.replace(draft, names={**draft.names, **self._names})
 
-    def _estimated(self, wanted: Wanted) -> Estimate:
+    def _estimated(self, request: ReplayRequest) -> Estimate:
         with open_ledger(self._screen.path) as store:
-            return estimated(store, wanted)
+            return estimated(store, request)
 
     async def _asked(self, box: AskBox) -> str | None:
         return await self._screen.app.push_screen_wait(box)

@@ -32,7 +32,7 @@ from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.query.failures import break_and_notice
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ReplayRequest(Struct, frozen=True, kw_only=True):
     """What to replay. `model` None is the trace's own; live calls need `live` and a limit.
 
     `resample` asks everything afresh, in a new range of samples beside those that are kept.
@@ -50,7 +50,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 def replaying(
-    store: Store, wanted: Wanted, *, hold: Callable[[Models], object] | None = None
+    store: Store, request: ReplayRequest, *, hold: Callable[[Models], object] | None = None
 ) -> Generator[ReplayView, None, None]:
     """Ask both arms; yields the view whenever more is known, the last one with its digest.
 
@@ -58,21 +58,21 @@ def replaying(
     was cut short has no digest. `hold` is given the models, for another thread to stop. Raises
     BadEdit, ModelRefused, OfflineMiss with sentences, and Stopped.
     """
-    trace = read.load(store, trace_row(store, wanted.trace).trace)
-    edit = edits.save(store, wanted.edit) if wanted.edit is not None else None
-    models = chosen(store, wanted, trace)
-    sampling = _sampling(store, wanted, trace, models)
+    trace = read.load(store, trace_row(store, request.trace).trace)
+    edit = edits.save(store, request.edit) if request.edit is not None else None
+    models = chosen(store, request, trace)
+    sampling = _sampling(store, request, trace, models)
     with models.control, models.edited:
         if hold is not None:
             hold(models)
-        work = _Work(store, trace, edit, models, wanted, sampling)
+        work = _Work(store, trace, edit, models, request, sampling)
         going = locked.replay(
             trace,
             edit,
             models,
             sampling=sampling,
-            steps=wanted.steps,
-            rules=wanted.rules,
+            steps=request.steps,
+            rules=request.rules,
             oracle=work.oracle,
         )
         shown = 0.0
@@ -91,36 +91,36 @@ def replaying(
         return
     results = list(work.results.values())
     kept = core(
-        trace, edit, models, results, sampling=sampling, steps=wanted.steps, rules=wanted.rules
+        trace, edit, models, results, sampling=sampling, steps=request.steps, rules=request.rules
     )
     yield structs.replace(view, digest=replays.keep(store, kept))
 
 
-def estimated(store: Store, wanted: Wanted) -> Estimate:
+def estimated(store: Store, request: ReplayRequest) -> Estimate:
     """What `replaying` with the same wish would ask and cost. Asks nothing."""
-    trace = read.load(store, trace_row(store, wanted.trace).trace)
-    models = chosen(store, structs.replace(wanted, live=False), trace)
-    sampling = _sampling(store, wanted, trace, models)
-    return estimate(trace, wanted.edit, models, sampling=sampling, steps=wanted.steps)
+    trace = read.load(store, trace_row(store, request.trace).trace)
+    models = chosen(store, structs.replace(request, live=False), trace)
+    sampling = _sampling(store, request, trace, models)
+    return estimate(trace, request.edit, models, sampling=sampling, steps=request.steps)
 
 
-def chosen(store: Store, wanted: Wanted, trace: Trace) -> Models:
+def chosen(store: Store, request: ReplayRequest, trace: Trace) -> Models:
     """Who is asked in each arm, under one budget: an edit may name another model."""
-    budget = Budget(wanted.limits)
-    name = wanted.model or default_name(trace)
-    control = choose(name, store, live=wanted.live, budget=budget)
-    other = wanted.edit.model if wanted.edit is not None else None
+    budget = Budget(request.limits)
+    name = request.model or default_name(trace)
+    control = choose(name, store, live=request.live, budget=budget)
+    other = request.edit.model if request.edit is not None else None
     if other is None:
         return Models(control, control)
-    edited = choose(other, store, live=wanted.live, budget=budget)
+    edited = choose(other, store, live=request.live, budget=budget)
     return Models(control, control if edited.name == control.name else edited)
 
 
-def _sampling(store: Store, wanted: Wanted, trace: Trace, models: Models) -> Sampling:
-    if not wanted.resample:
-        return wanted.sampling
+def _sampling(store: Store, request: ReplayRequest, trace: Trace, models: Models) -> Sampling:
+    if not request.resample:
+        return request.sampling
     fresh = next_range(store, trace.id, models.control.name)
-    return structs.replace(wanted.sampling, range=fresh)
+    return structs.replace(request.sampling, range=fresh)
 
 
 class _Work:
@@ -132,18 +132,18 @@ class _Work:
         trace: Trace,
         edit: Edit | None,
         models: Models,
-        wanted: Wanted,
+        request: ReplayRequest,
         sampling: Sampling,
     ) -> None:
         self.results: dict[int, StepResult] = {}
         self._trace = trace
         self._edit = edit
         self._models = models
-        self._wanted = wanted
+        self._request = request
         self._sampling = sampling
-        self._total = len(trace.steps) if wanted.steps is None else len(wanted.steps)
+        self._total = len(trace.steps) if request.steps is None else len(request.steps)
         names = [model.name for model in models]
-        planned = plans(trace, edit, names[0], wanted.steps, edited_model=names[1])
+        planned = plans(trace, edit, names[0], request.steps, edited_model=names[1])
         asked = {plan.step.index for plan in planned if plan.refusal is None}
         self._diff = edit_diff(trace, edit, asked)
         self._break, self._notice = break_and_notice(store, trace.id)
@@ -178,7 +178,7 @@ class _Work:
             spent_complete=all(model.usd_complete for model in models),
             schedule=self._sampling.schedule,
             range=self._sampling.range,
-            rules=self._wanted.rules.lines,
+            rules=self._request.rules.lines,
             unanswered=sum(each.declined is not None for each in results),
             ended=next((each.ended for each in results if each.ended is not None), None),
         )

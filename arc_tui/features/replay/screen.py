@@ -1,6 +1,6 @@
 """The replay screen: an edit at the left, the model asked again at every step at the right.
 
-The stage is all that is drawn; workers post what moves it. Nothing is asked before a person says
+The state is all that is drawn; workers post what moves it. Nothing is asked before a person says
 so, and of a server only under a limit given for that one replay.
 
 The panes of a replay: which one is in front, what tab goes through, the step in full.
@@ -30,11 +30,11 @@ from arc_tui.experiments.edit_widgets import EditPane
 from arc_tui.experiments.edits import Draft, build_draft, edit_of
 from arc_tui.experiments.estimate import Prospect, build_prospect
 from arc_tui.experiments.locked_view import ReplayRow, ReplayView
-from arc_tui.experiments.runner import Ended, Moved
+from arc_tui.experiments.runner import JobFinished, JobProgressed
 from arc_tui.features.replay.pages import step_page
 from arc_tui.features.replay.parts import Asking, Choosing, Submission
-from arc_tui.features.replay.run import Wanted
-from arc_tui.features.replay.state import EMPTY, Stage
+from arc_tui.features.replay.run import ReplayRequest
+from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.features.replay.widgets import ReplayFoot, ReplayHead, StepDiff
 from arc_tui.ui.editor import edited
 from arc_tui.ui.key_bar import KeyBar
@@ -96,7 +96,7 @@ class Panes(ArcScreen):
         try:
             pane.put(edited(self.app, pane.text))
         except ArcError as error:
-            self.tell(error)
+            self.show_error(error)
         pane.diffed = False
         self.go_to(pane.area)
 
@@ -143,7 +143,7 @@ class ReplayScreen(Choosing, Panes):
                 tooltip="Stop what runs, else back to the steps, then to the run"),
     ]  # fmt: skip
 
-    stage: reactive[Stage] = reactive(EMPTY, repaint=False)
+    state: reactive[ReplayState] = reactive(EMPTY, repaint=False)
 
     class Loaded(Message):
         """What can be edited was read, with the texts `folded` into its edit."""
@@ -167,7 +167,7 @@ class ReplayScreen(Choosing, Panes):
             super().__init__()
             self.what = what
 
-    class FreeWanted(Message):
+    class FreeReplayRequested(Message):
         """The edited agent is to go on by itself from a step; `model` None is the trace's own."""
 
         def __init__(self, trace: str, step: int, edit: Edit | None, model: str | None) -> None:
@@ -177,7 +177,7 @@ class ReplayScreen(Choosing, Panes):
             self.edit = edit
             self.model = model
 
-    class BisectWanted(Message):
+    class BisectRequested(Message):
         """It is asked which part of the edit makes a step go wrong."""
 
         def __init__(self, trace: str, step: int, edit: Edit | None) -> None:
@@ -189,7 +189,7 @@ class ReplayScreen(Choosing, Panes):
     def __init__(
         self, path: Path, trace: str, step: int, *, edit: bool = True, free: bool = False
     ) -> None:
-        """`edit` starts in the editor; `free` tells that the app follows `FreeWanted`."""
+        """`edit` starts in the editor; `free` tells that the app follows `FreeReplayRequested`."""
         super().__init__(path)
         self.trace = trace
         self.step = step
@@ -201,13 +201,13 @@ class ReplayScreen(Choosing, Panes):
         self._warned = False
 
     def compose(self) -> ComposeResult:
-        yield ReplayHead().data_bind(ReplayScreen.stage)
+        yield ReplayHead().data_bind(ReplayScreen.state)
         with Container(id="body"):
             yield EditPane(id="edit")
             with Vertical(id="result"):
-                yield StepDiff(id="steps").data_bind(ReplayScreen.stage)
+                yield StepDiff(id="steps").data_bind(ReplayScreen.state)
                 yield Page(id="step")
-        yield ReplayFoot().data_bind(ReplayScreen.stage)
+        yield ReplayFoot().data_bind(ReplayScreen.state)
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -220,14 +220,14 @@ class ReplayScreen(Choosing, Panes):
             self._asking.stop()
 
     def _move(self, **changes: Any) -> None:
-        """The stage with some of it changed."""
-        self.stage = structs.replace(self.stage, **changes)
+        """The state with some of it changed."""
+        self.state = structs.replace(self.state, **changes)
 
     # --- what is there
 
     @property
     def draft(self) -> Draft:
-        return self.stage.draft
+        return self.state.draft
 
     @property
     def texts(self) -> Mapping[str, str]:
@@ -245,7 +245,7 @@ class ReplayScreen(Choosing, Panes):
         )
 
     def on_replay_screen_loaded(self, event: Loaded) -> None:
-        first = self.stage.at == "loading"
+        first = self.state.at == "loading"
         self._move(draft=event.draft, at="ready", trouble=None, view=replays.EMPTY)
         self.edit_pane.show(event.draft, event.folded)
         self._foresee()
@@ -259,25 +259,25 @@ class ReplayScreen(Choosing, Panes):
         self._foresee()
 
     def _foresee(self) -> None:
-        draft, wish = self.stage.draft, self.wish
+        draft, wish = self.state.draft, self.wish
         self.ask(lambda store: build_prospect(store, draft, wish), self.Foreseen, group="prospect")
 
     def on_replay_screen_foreseen(self, event: Foreseen) -> None:
         self._move(prospect=event.prospect)
 
-    def tell(self, error: ArcError) -> None:
+    def show_error(self, error: ArcError) -> None:
         """What goes wrong stands where the verdict would."""
         if isinstance(error, OfflineMiss):
             self._submission.missed = True
             hint = "ask again, and say what it may cost, or for fewer samples (‹replay.samples›)"
             error = OfflineMiss(error.message, hint)
-        self._move(at="failed" if self.stage.running else self.stage.at, trouble=error)
+        self._move(at="failed" if self.state.running else self.state.at, trouble=error)
 
     # --- asking
 
     def action_run(self) -> None:
         """Ask, after what is still open was asked of the person."""
-        if self.stage.running or self.stage.at == "loading":
+        if self.state.running or self.state.at == "loading":
             return
         if self.wish.model is None and self.draft.model is None:
             self.action_model()
@@ -285,33 +285,33 @@ class ReplayScreen(Choosing, Panes):
             self.run_worker(self._submit(), group="submit", exclusive=True, exit_on_error=False)
 
     async def _submit(self) -> None:
-        wanted = await self._submission.wanted(self.draft, self.texts, self.wish)
-        if wanted is not None:
-            self._start(wanted)
+        request = await self._submission.request(self.draft, self.texts, self.wish)
+        if request is not None:
+            self._start(request)
 
-    def _start(self, wanted: Wanted) -> None:
-        self._ran = wanted.edit.digest if wanted.edit is not None else None
+    def _start(self, request: ReplayRequest) -> None:
+        self._ran = request.edit.digest if request.edit is not None else None
         self._move(
-            at="asking", trouble=None, changed=False, view=replays.EMPTY, limits=wanted.limits
+            at="asking", trouble=None, changed=False, view=replays.EMPTY, limits=request.limits
         )
-        self._asking = Asking(self, wanted)
+        self._asking = Asking(self, request)
         self.go_to(self.steps)
 
-    def on_moved(self, event: Moved[ReplayView]) -> None:
-        at = "stopping" if self.stage.at == "stopping" else "asking"
+    def on_job_progressed(self, event: JobProgressed[ReplayView]) -> None:
+        at = "stopping" if self.state.at == "stopping" else "asking"
         self._move(at=at, view=event.view)
 
     def _count(self) -> None:
         """Show what was spent by now."""
-        if self._asking is not None and self.stage.running:
-            view = self._asking.counted(self.stage.view)
-            if view is not self.stage.view:
+        if self._asking is not None and self.state.running:
+            view = self._asking.counted(self.state.view)
+            if view is not self.state.view:
                 self._move(view=view)
 
-    def on_ended(self, event: Ended) -> None:
+    def on_job_finished(self, event: JobFinished) -> None:
         self._asking = None
         if event.trouble is not None:
-            self.tell(event.trouble)
+            self.show_error(event.trouble)
         else:
             self._move(at="stopped" if event.stopped else "done")
 
@@ -322,34 +322,36 @@ class ReplayScreen(Choosing, Panes):
 
     def action_free(self) -> None:
         edit = self._submission.edit(self.draft, self.texts)
-        self.post_message(self.FreeWanted(self.draft.trace, self.step_here, edit, self.wish.model))
+        self.post_message(
+            self.FreeReplayRequested(self.draft.trace, self.step_here, edit, self.wish.model)
+        )
 
     def action_bisect(self) -> None:
         edit = self._submission.edit(self.draft, self.texts)
-        self.post_message(self.BisectWanted(self.draft.trace, self.step_here, edit))
+        self.post_message(self.BisectRequested(self.draft.trace, self.step_here, edit))
 
     # --- what is shown
 
-    def watch_stage(self, before: Stage, stage: Stage) -> None:
-        if before.at != stage.at or before.draft is not stage.draft:
+    def watch_state(self, before: ReplayState, state: ReplayState) -> None:
+        if before.at != state.at or before.draft is not state.draft:
             self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
         match action:
             case "stop":
-                return self.stage.running
+                return self.state.running
             case "run" | "bisect" | "model" | "samples" | "stored" | "change":
-                return not self.stage.running
+                return not self.state.running
             case "free":
-                return self._free and not self.stage.running
+                return self._free and not self.state.running
             case "attach":
-                return bool(self.stage.draft.missing) and not self.stage.running
+                return bool(self.state.draft.missing) and not self.state.running
             case _:
                 return True
 
     def on_edit_pane_edited(self) -> None:
-        if self.stage.view.done:
+        if self.state.view.done:
             self._move(changed=self._edited != self._ran)
 
     @property
@@ -359,7 +361,7 @@ class ReplayScreen(Choosing, Panes):
         return edit.digest if edit is not None else None
 
     def action_back(self) -> None:
-        if self.stage.at == "asking":
+        if self.state.at == "asking":
             self.action_stop()
         elif self.focused is self.page:
             self.go_to(self.steps)
@@ -373,7 +375,7 @@ class ReplayScreen(Choosing, Panes):
     # --- around it
 
     def action_attach(self) -> None:
-        self.app.push_screen(AttachBox(self.stage.draft.missing), self._files_given)
+        self.app.push_screen(AttachBox(self.state.draft.missing), self._files_given)
 
     def _files_given(self, given: Attachment | None) -> None:
         if given is not None:

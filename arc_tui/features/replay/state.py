@@ -18,7 +18,7 @@ from replay.errors import ArcError
 CHANGED = "the edit was changed since: this is of the one asked before; ‹replay.run› asks again"
 
 
-class Stage(Struct, frozen=True, eq=False, kw_only=True):
+class ReplayState(Struct, frozen=True, eq=False, kw_only=True):
     """A draft, what asking would come to, what was asked so far, and how that ended.
 
     `limits` are those it is asked under. `changed` tells that the edit is another one since.
@@ -97,7 +97,7 @@ class Stage(Struct, frozen=True, eq=False, kw_only=True):
         return tuple(said)
 
 
-EMPTY = Stage()
+EMPTY = ReplayState()
 
 
 def _ended(sentence: str) -> str:

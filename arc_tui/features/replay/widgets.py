@@ -30,7 +30,7 @@ from arc_tui.experiments.locked_view import (
     phrase,
     tally,
 )
-from arc_tui.features.replay.state import EMPTY, Stage
+from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.ui import format
 from arc_tui.ui.format import fit, packed, spread
 from arc_tui.ui.key_names import keyed, stops
@@ -99,7 +99,7 @@ class StepDiff(RowList):
                 tooltip="Go to the step in full"),
     ]  # fmt: skip
 
-    stage: reactive[Stage] = reactive(EMPTY, repaint=False)
+    state: reactive[ReplayState] = reactive(EMPTY, repaint=False)
 
     class Chosen(Message):
         """The step under the cursor was chosen."""
@@ -122,13 +122,13 @@ class StepDiff(RowList):
     def broken(self) -> BreakTest | None:
         """The test at the break, where the cursor is on it."""
         row = self.row
-        return self.stage.view.verdict.at_break_test if row is not None and row.at_break else None
+        return self.state.view.verdict.at_break_test if row is not None and row.at_break else None
 
-    def watch_stage(self, before: Stage, stage: Stage) -> None:
+    def watch_state(self, before: ReplayState, state: ReplayState) -> None:
         """Other rows, and with them another one under the cursor."""
-        if stage.draft is before.draft and stage.view.rows is before.view.rows:
+        if state.draft is before.draft and state.view.rows is before.view.rows:
             return
-        self._rows = stage.rows
+        self._rows = state.rows
         self.border_title = caption(self._rows)
         self.rows_changed()
         self.post_message(self.Moved(self))
@@ -235,24 +235,24 @@ class ReplayHead(FewLines):
 
     INKS = {"sentence": "bold", "trouble": "bold $bad", "basis": "$quiet", "notice": "$warning"}
 
-    stage: reactive[Stage] = reactive(EMPTY, layout=True)
+    state: reactive[ReplayState] = reactive(EMPTY, layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
-        style = "trouble" if self.stage.trouble is not None else "sentence"
+        style = "trouble" if self.state.trouble is not None else "sentence"
         basis = folded("; ".join(self._basis), width) if self._basis else []
         said = partial(keyed, self.screen, typing=True)
         lines = [
-            (style, folded(said(self.stage.sentence), width)),
+            (style, folded(said(self.state.sentence), width)),
             ("basis", basis),
-            ("notice", noticed(map(said, self.stage.notices), width)),
+            ("notice", noticed(map(said, self.state.notices), width)),
         ]
         return self.inked(lines)
 
     @property
     def _basis(self) -> tuple[str, ...]:
         """What the sentence rests on, where there is a place for it."""
-        return self.stage.basis if self.app.size.height >= TALL else ()
+        return self.state.basis if self.app.size.height >= TALL else ()
 
 
 class ReplayFoot(Inked):
@@ -261,30 +261,30 @@ class ReplayFoot(Inked):
     ALLOW_SELECT = False
     INKS = {"done": "$primary", "left": "$faint", "figures": "$quiet"}
 
-    stage: reactive[Stage] = reactive(EMPTY, layout=True)
+    state: reactive[ReplayState] = reactive(EMPTY, layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         del container, viewport
         return (
             1
-            if self.stage.running
-            else max(len(packed(figures(self.stage.view, self.stage.limits), width)), 1)
+            if self.state.running
+            else max(len(packed(figures(self.state.view, self.state.limits), width)), 1)
         )
 
     def render(self) -> Text:
-        if self.stage.running:
+        if self.state.running:
             return self._progress()
-        lines = packed(figures(self.stage.view, self.stage.limits), self.content_size.width)
+        lines = packed(figures(self.state.view, self.state.limits), self.content_size.width)
         return Text("\n".join(lines), self.ink("figures"))
 
     def _progress(self) -> Text:
-        view = self.stage.view
-        total = view.total or len(self.stage.draft.rows)
+        view = self.state.view
+        total = view.total or len(self.state.draft.rows)
         line = Text.assemble(
             progress_bar(view.done, total, self.ink("done"), self.ink("left")),
-            f"  {_progress(view, total)} · {', '.join(asked(view, self.stage.limits))}",
+            f"  {_progress(view, total)} · {', '.join(asked(view, self.state.limits))}",
         )
-        ends = stops(self.screen, "replay.back", stopping=self.stage.at == "stopping")
+        ends = stops(self.screen, "replay.back", stopping=self.state.at == "stopping")
         return spread(line, Text(ends), self.content_size.width)
 
 

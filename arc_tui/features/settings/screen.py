@@ -312,14 +312,14 @@ class SettingsScreen(ArcScreen):
         try:
             edit_file(self.app, config_file())
         except ArcError as error:
-            self.tell(error)
+            self.show_error(error)
         self.action_refresh()
 
     def action_make(self) -> None:
         try:
             make(config_file())
         except ArcError as error:
-            self.tell(error)
+            self.show_error(error)
         self._build()
 
     def action_refresh(self) -> None:
@@ -327,7 +327,7 @@ class SettingsScreen(ArcScreen):
         try:
             found = read_settings()
         except ArcError as error:
-            self.tell(error)
+            self.show_error(error)
             return
         if found.theme != self._using.theme:
             self.picked = None

@@ -100,7 +100,7 @@ class Copying(Finding):
         try:
             program(self.app, format.plain(copy.text), copy.suffix)
         except ArcError as error:
-            self.tell(error)
+            self.show_error(error)
 
 
 class Leaving(Copying):
