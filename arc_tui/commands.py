@@ -69,7 +69,7 @@ COMMANDS: dict[str, str] = {
     "stats": "arc_tui.features.stats.command:stats",
     "score": "arc_tui.features.judge.command:score",
     "vary": "arc_tui.features.paraphrase.command:vary",
-    "label": "arc_tui.features.calibration.command:label",
+    "label": "arc_tui.features.calibration.label_command:label",
     "calibrate": "arc_tui.features.calibration.command:calibrate",
     "replay": "arc_tui.features.replay.command:replay",
     "edits": "arc_tui.features.replay.edits:edits",

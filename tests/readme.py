@@ -20,7 +20,6 @@ from click.testing import CliRunner
 
 from arc_tui import importing
 from arc_tui.commands import cli
-from arc_tui.features.calibration.results import markdown, shipped
 from arc_tui.features.doctor import never_checked
 from arc_tui.features.imports.command import HEAD, build_formats
 from arc_tui.places import fixtures
@@ -32,6 +31,7 @@ from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.tags import TagRow
 from taxonomy.query.listing import RunRow
 from tests import tutorial
+from tests.bench.calibration_results import markdown, shipped
 from tests.faults import reached
 
 README = Path(__file__).resolve().parents[1] / "README.md"

@@ -1,8 +1,6 @@
 """`arc doctor`: is this machine fit for arc, and does a server behave as replay assumes?
 
-What `arc doctor` says: checks of this machine, and reports of what a server does.
-
-The Markdown of a report, and of what was never tried against the live API, is made here.
+Its checks and reports, printed, and as Markdown for a bug report and the README.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""`arc tag`, `tags`: what people and rules say of failures, and what waits for a person's word.
-
-The queue, the agreement of people and the runs found right, as `arc tags` prints them.
+"""`arc tag`, `arc tags`: what people and rules say of failures, what waits for a person's tag, how far
+people agree, and which runs were found clean.
 """
 
 from __future__ import annotations

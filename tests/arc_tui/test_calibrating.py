@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui import importing
-from arc_tui.features.calibration.command import calibrate, label
-from arc_tui.features.calibration.results import first_candidate_right, markdown, shipped
+from arc_tui.features.calibration.command import calibrate
+from arc_tui.features.calibration.label_command import label
 from arc_tui.features.calibration.tables import short
 from arc_tui.features.calibration.view import KEPT
 from arc_tui.places import fixtures
@@ -30,6 +30,7 @@ from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.scores import opinions
 from taxonomy.judgements.tags import CleanMark, Tag, mark_clean, put_tag
 from tests.bench.calibrating import encoded, measured
+from tests.bench.calibration_results import first_candidate_right, markdown, shipped
 from tests.shared import Imported, needs_shared
 
 EXPECTED = json.loads((fixtures() / "expected.json").read_text())["traces"]

@@ -19,6 +19,7 @@ from textual.widgets import Input
 
 from arc_tui import importing
 from arc_tui.app import ArcApp
+from arc_tui.features.calibration.lines import Column, Line, table, text
 from arc_tui.features.calibration.pages import (
     break_page,
     classes_page,
@@ -28,7 +29,6 @@ from arc_tui.features.calibration.pages import (
 )
 from arc_tui.features.calibration.score_pages import AXIS, MANY, scatter, scores_page
 from arc_tui.features.calibration.screen import CalibrationScreen
-from arc_tui.features.calibration.tables_drawn import Column, Line, table, text
 from arc_tui.features.calibration.text import basis, sentence
 from arc_tui.features.calibration.view import CalibrationState, build_state
 from arc_tui.features.calibration.widgets import BREAK, CLASSES, NOTES, SCORES, WORST

@@ -14,12 +14,12 @@ from pathlib import Path
 import msgspec
 
 from arc_tui import __version__, importing
-from arc_tui.features.calibration.results import FILE, Results, ResultSet, markdown
 from arc_tui.features.calibration.view import build_calibration
 from arc_tui.places import fixtures
 from replay.store.handle import Store
 from taxonomy.judgements.diagnoses import ENGINE
 from taxonomy.judgements.schema import open_ledger
+from tests.bench.calibration_results import FILE, Results, ResultSet, markdown
 from tests.shared import DATA
 
 SETS = {

@@ -1,12 +1,8 @@
-"""`arc calibrate`, `arc label`: how right the judgements are, and what a person says of a step.
-
-A calibration, a noise table and an audit sample as commands print them.
-"""
+"""`arc calibrate`: how right the judgements are, how noise blurs them, and an audit sample."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -31,9 +27,19 @@ from arc_tui.features.calibration.drift import (
     unchecked,
     unchecked_line,
 )
-from arc_tui.features.calibration.judge_approval import keep_verdicts
-from arc_tui.features.calibration.tables import Table, noise_tables
-from arc_tui.features.calibration.trust_tables import part_tables
+from arc_tui.features.calibration.run import keep_verdicts
+from arc_tui.features.calibration.score_pages import agreement_cells
+from arc_tui.features.calibration.tables import (
+    ONLY_JUDGES,
+    SEVERAL_CELLS,
+    Table,
+    confusion_table,
+    counted,
+    estimate,
+    noise_tables,
+    signed,
+    tables,
+)
 from arc_tui.features.calibration.view import (
     TITLES,
     AuditView,
@@ -43,26 +49,28 @@ from arc_tui.features.calibration.view import (
     build_calibration,
     labels_of,
 )
-from arc_tui.importing import diagnose_one
-from arc_tui.places import author
 from arc_tui.ui import format
-from replay.errors import ArcError, no_step
 from replay.store.handle import Store, now_ns
-from replay.store.rows import step_rows, trace_row
 from taxonomy.calibration.disagreement import SHARE, Disagreement
+from taxonomy.calibration.item_approval import (
+    LEAST_EACH,
+    LEAST_KAPPA,
+    OVER_KAPPA,
+    ItemAgreement,
+    ItemGate,
+)
+from taxonomy.calibration.judge_approval import (
+    BANDS,
+    LEAST_BANDS,
+    LEAST_LABELS,
+    LEAST_R,
+    JudgeApproval,
+)
 from taxonomy.calibration.labels import (
-    SCALE_HINT,
-    UNIT_SCALE,
-    Scale,
     Unusable,
-    item_named,
-    item_names,
-    keep_file_scores,
-    place,
-    read_labels,
 )
 from taxonomy.calibration.noise import Cell, noise_table
-from taxonomy.judgements.scores import HumanScore, give, last_opinion, opinion, take_back
+from taxonomy.calibration.report import Calibration
 
 
 @click.command()
@@ -127,205 +135,6 @@ def _calibrated(store: Store, labels: tuple[Path, ...]) -> CalibrationView:
     view = build_calibration(store, labels, now)
     keep_verdicts(store, view, now)
     return structs.replace(view, unchecked=unchecked(store, now))
-
-
-ANSWERS = {"yes": True, "no": False, "?": None}
-
-
-def _answers(given: tuple[str, ...]) -> dict[str, bool | None]:
-    """`NAME=yes` as the item's name and what was said, None to take an answer back."""
-    found: dict[str, bool | None] = {}
-    for text in given:
-        word, mark, answer = text.rpartition("=")
-        name = item_named(word)
-        if not mark or answer.strip().lower() not in ANSWERS:
-            raise click.UsageError(f"--item {text}: write NAME=yes, NAME=no or NAME=?")
-        if name is None:
-            raise click.UsageError(
-                f"--item {text}: no rubric item {word!r}; {', '.join(item_names())}"
-            )
-        found[name] = ANSWERS[answer.strip().lower()]
-    return found
-
-
-@click.command()
-@click.argument("trace", required=False)
-@click.argument("step", type=int, required=False)
-@click.argument("score", type=click.FloatRange(0, 1), required=False)
-@click.option(
-    "--item",
-    "items",
-    multiple=True,
-    metavar="NAME=yes|no|?",
-    help="Did a rubric item hold? Repeatable; ? takes the answer back.",
-)
-@click.option("--note", help="A sentence to keep with it.")
-@click.option(
-    "--from",
-    "files",
-    type=click.Path(dir_okay=False, path_type=Path),
-    multiple=True,
-    metavar="FILE",
-    help="Bring in others' scores of steps: JSON Lines as `arc calibrate --labels` takes them.",
-)
-@click.option("--by", metavar="NAME", help="With --from: the scores of this name alone.")
-@click.option(
-    "--scale",
-    metavar="WORST..BEST",
-    help="With --from: the scale of its scores, such as -1..1 or 1..5.  [default: 0..1]",
-)
-@click.option("--remove", is_flag=True, help="Take back what you said of the step.")
-@click.option("--undo", is_flag=True, help="Take back what you said last, of whichever step.")
-@db_option
-def label(
-    trace: str | None,
-    step: int | None,
-    score: float | None,
-    items: tuple[str, ...],
-    note: str | None,
-    files: tuple[Path, ...],
-    by: str | None,
-    scale: str | None,
-    remove: bool,
-    undo: bool,
-    db: Path | None,
-) -> int:
-    """Score a step from 0 to 1, for `arc calibrate` to hold the judge against.
-
-    0–.2 not achieved · .3–.5 partial · .6–.8 achieved with caveats · .9–1 fully, verifiably.
-
-    --item says whether a rubric item held, with a score or without: tool choice, arguments
-    grounded, result read, state re-verified, ended well; of the rules' own, call fits and nothing
-    repeated.
-
-    --from brings in scores that a judge or a person gave elsewhere (--remove takes them back).
-    They are used as they are: a run's first score below the middle of the scale is its first break
-    candidate, and a run scored throughout without one has none.
-    """
-    if files:
-        if trace is not None or items or note or undo:
-            raise click.UsageError("--from stands alone, with --by, --scale and --remove")
-        with open_store(db) as store:
-            _label_from(store, files, by, _scale(scale), remove=remove)
-        return 0
-    if by or scale:
-        raise click.UsageError("--by and --scale go with --from FILE")
-    if undo:
-        if trace is not None or items or note or remove:
-            raise click.UsageError("--undo stands alone")
-        with open_store(db) as store:
-            return _undo(store)
-    if trace is None or step is None:
-        raise click.UsageError("which TRACE and which STEP?")
-    if remove == (score is not None or bool(items)):
-        raise click.UsageError("give a SCORE from 0 to 1, an --item, or --remove alone")
-    answers = _answers(items)
-    with open_store(db) as store:
-        row = trace_row(store, trace)
-        rows = step_rows(store, row.trace)
-        if not 0 <= step < len(rows):
-            raise no_step(step, len(rows))
-        before = opinion(store, row.trace, step, author())
-        if before is None:
-            before = HumanScore(trace=row.trace, span=rows[step].span, step=step, by=author())
-        said = _revised(before, score, answers, note)
-        if remove or said.empty:
-            removed = take_back(store, row.trace, step, author())
-            diagnose_one(store, row.trace)
-            return 0 if removed else 1
-        give(store, said)
-        diagnose_one(store, row.trace)
-    click.echo(f"{row.trace[:8]} step {step}: {_answers_text(said)}")
-    return 0
-
-
-def _scale(text: str | None) -> Scale:
-    """`1..5`: the worst and the best score."""
-    if text is None:
-        return UNIT_SCALE
-    worst, _, best = text.partition("..")
-    try:
-        found = Scale(worst=float(worst), best=float(best))
-    except ValueError:
-        found = Scale(worst=0.0, best=0.0)
-    if found.worst == found.best or not math.isfinite(found.best - found.worst):
-        raise click.UsageError(f"--scale {text}: write WORST..BEST, such as -1..1")
-    return found
-
-
-def _label_from(
-    store: Store, files: tuple[Path, ...], by: str | None, scale: Scale, *, remove: bool
-) -> None:
-    """Bring in the scores of files, or take them back, and look anew at the runs they are of."""
-    labels, lost = read_labels(*files, scale=scale)
-    off = next((each for each in lost if each.off_scale), None)
-    if off is not None:  # then the other scores are on another scale too
-        raise ArcError(f"{off.file or files[0]}: line {off.line} {off.why}", SCALE_HINT)
-    unnamed = files[0].name
-    scored = [each for each in labels if each.score is not None and each.at is not None]
-    names = dict.fromkeys(each.by or unnamed for each in scored)
-    if by is not None and by not in names:
-        raise ArcError(f"no score by '{by}': the scores are by {', '.join(names) or 'nobody'}")
-    placed, unplaced = place(store, [each for each in scored if by in (None, each.by or unnamed)])
-    brought = keep_file_scores(store, placed, unnamed=unnamed, remove=remove)
-    lost = (*lost, *unplaced)
-    if not brought:
-        why = f": line {lost[0].line} {lost[0].why}" if lost else ""
-        raise ArcError(
-            f"{', '.join(map(str, files))}: no score of a step of this database{why}",
-            'a score is {"trace": …, "at": {"step": 3}, "score": 0.5, "by": …}',
-        )
-    diagnose_new(store)
-    for each in brought:
-        steps = format.count(sum(map(len, each.steps.values())), "step")
-        runs = format.count(len(each.steps), "run")
-        done = "taken back" if remove else "scored"
-        click.echo(f"{format.one_line(each.by)}: {steps} of {runs} {done}")
-    if len(brought) > 1:
-        click.echo(
-            "of several scores of a step that are trusted alike the middle one counts;"
-            " --by NAME brings those of one name",
-            err=True,
-        )
-    if lost:
-        first = f"line {lost[0].line} {lost[0].why}"
-        click.echo(f"{format.count(len(lost), 'label')} left out: {first}", err=True)
-
-
-def _undo(store: Store) -> int:
-    """Take back all that this person said of the step they spoke of last."""
-    last = last_opinion(store, author())
-    if last is None:
-        click.echo(f"{format.one_line(author())} has said nothing of a step", err=True)
-        return 1
-    take_back(store, last.trace, last.step, last.by)
-    diagnose_one(store, last.trace)
-    click.echo(f"{last.trace[:8]} step {last.step}: {_answers_text(last)}: taken back")
-    return 0
-
-
-def _revised(
-    before: HumanScore,
-    score: float | None,
-    answers: Mapping[str, bool | None],
-    note: str | None,
-) -> HumanScore:
-    """An opinion with what is said now. A new score takes the old one's note away."""
-    items = {**before.items, **answers}
-    kept = before.note if score is None else None
-    return structs.replace(
-        before,
-        value=before.value if score is None else score,
-        items={name: held for name, held in items.items() if held is not None},
-        note=note or kept,
-    )
-
-
-def _answers_text(said: HumanScore) -> str:
-    score = [] if said.value is None else [format.score(said.value)]
-    return " · ".join(
-        (*score, *(f"{name} {'yes' if held else 'no'}" for name, held in said.items.items()))
-    )
 
 
 WORST = 5
@@ -445,3 +254,107 @@ def print_audit(out: Console, view: AuditView) -> None:
             for row in view.rows
         ]
         print_table(out, ["id", "task", "trial", "title", "outcome", "said something"], rows)
+
+
+# --- tables of scores, of rubric items, and who may be trusted
+
+POSITIVE_SCORE = (
+    "TPR, TNR: of what people put in the upper two bands (.55 and over) and of the rest, the share"
+    " that the source puts there too; bias: its mean minus people's"
+)
+SCORE_GATE = (
+    f"a judge is trusted where r is {LEAST_R:.2f} or more on {LEAST_LABELS} labels or more, in"
+    f" {LEAST_BANDS} of the {len(BANDS)} bands, in each category of tasks"
+)
+NO_TRUST = "labels that a rule made decide nobody's trust"
+POSITIVE_ITEM = (
+    "TPR, TNR: of people's yes and of their no, the share that the source answers so too; what it"
+    " leaves undecided is in no figure; who always says yes agrees as often as `labelled yes`"
+)
+ITEM_GATE = (
+    f"an item of a judge is trusted where κ is {LEAST_KAPPA:.2f} or more and surely over"
+    f" {OVER_KAPPA:.2f}, on {LEAST_EACH} labels or more of yes and of no"
+)
+
+
+def part_tables(part: Part) -> Iterator[Table]:
+    """Every table that the labels of one kind give."""
+    yield from tables(part.figures)
+    if part.taken_for is not None:
+        title = "what the labels say (down) and what the rules find (across), by run"
+        yield confusion_table(title, part.taken_for, (SEVERAL_CELLS,))
+    if part.figures.scores:
+        yield score_table(part.figures)
+    for each in part.scatters:
+        yield confusion_table(f"people's bands (down) and those of {each.by} (across)", each.bands)
+    if part.items:
+        by_people = part.figures.made_by == "people"
+        yield item_table(part.items, part.item_gates if by_people else ())
+
+
+def score_table(figures: Calibration) -> Table:
+    """A row a source of scores, and a category of tasks where several are known."""
+    rows = tuple(
+        (
+            each.by,
+            each.category or "all",
+            *agreement_cells(each),
+            signed(each.bias),
+        )
+        for each in figures.scores
+    )
+    by_people = figures.made_by == "people"
+    judges = {each.by for each in figures.scores if each.source == "judge"}
+    lines = (
+        gate_line(each) if each.by in judges else f"{gate_line(each)} ({ONLY_JUDGES})"
+        for each in figures.gates
+    )
+    return Table(
+        title="which score",
+        columns=("by", "tasks", "n", "r", "ρ", "κ of bands", "TPR", "TNR", "bias"),
+        rows=rows,
+        notes=(POSITIVE_SCORE, *((SCORE_GATE, *lines) if by_people else (NO_TRUST,))),
+    )
+
+
+def gate_line(gate: JudgeApproval) -> str:
+    """Whether scores may be used without a look, and what is missing."""
+    if gate.passed:
+        return f"{gate.by}: may be trusted for 30 days, r {estimate(gate.r)}"
+    missing = "; ".join(gate.missing)
+    passed = [each.category for each in gate.categories if each.passed]
+    if passed:
+        return f"{gate.by}: may be trusted for 30 days on tasks of {', '.join(passed)}; {missing}"
+    return f"{gate.by}: not to be trusted: {missing}"
+
+
+def item_table(items: Sequence[ItemAgreement], gates: Sequence[ItemGate]) -> Table:
+    """A row a source and rubric item."""
+    rows = tuple(
+        (
+            each.by,
+            each.item,
+            str(each.labels),
+            str(each.undecided),
+            counted(each.yes),
+            counted(each.agreed),
+            estimate(each.held.kappa),
+            counted(each.held.recall),
+            counted(each.held.specificity),
+        )
+        for each in items
+    )
+    return Table(
+        title="which rubric item",
+        columns=("by", "item", "labels", "undecided", "labelled yes", "agreement", "κ", "TPR",
+                 "TNR"),
+        rows=rows,
+        notes=(POSITIVE_ITEM, *((ITEM_GATE,) if gates else ()), *map(item_gate_line, gates)),
+    )  # fmt: skip
+
+
+def item_gate_line(gate: ItemGate) -> str:
+    """Whether a judge's answers to an item may be used without a look, and what is missing."""
+    if gate.passed:
+        return f"{gate.by}, {gate.item}: may be trusted for 30 days, κ {estimate(gate.kappa)}"
+    return f"{gate.by}, {gate.item}: not to be trusted: {'; '.join(gate.missing)}"

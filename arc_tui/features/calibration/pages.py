@@ -9,8 +9,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from arc_tui.features.calibration import raters
-from arc_tui.features.calibration.tables import counted, estimate, hit_cells, share, short
-from arc_tui.features.calibration.tables_drawn import (
+from arc_tui.features.calibration.lines import (
     BLANK,
     Column,
     KeyedWords,
@@ -21,6 +20,7 @@ from arc_tui.features.calibration.tables_drawn import (
     table,
     title,
 )
+from arc_tui.features.calibration.tables import counted, estimate, hit_cells, share, short
 from arc_tui.features.calibration.text import (
     LABEL_LINES,
     MAKE_CLASSES,

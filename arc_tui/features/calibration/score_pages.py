@@ -1,10 +1,8 @@
-"""Which score, as a page: one source's scores over people's, how well they go together, its trust.
+"""The page of one source of scores: its scores over people's, how well they agree, its trust.
 
-Pure: figures and a size in, lines out.
-
-A source's scores over people's, drawn in cells: 0..1 across and up, the diagonal, the bands.
-
-Pure. A point is a quarter of a cell; where several share a cell their number stands there.
+The picture is drawn in cells: 0..1 across and up, with the diagonal and the borders of the bands.
+A point is a quarter of a cell; where several share a cell their number stands there. Pure: figures
+and a size in, lines out.
 """
 
 from __future__ import annotations
@@ -13,9 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from arc_tui.features.calibration.drift import drift_tables, unchecked_line
-from arc_tui.features.calibration.pages import matrix
-from arc_tui.features.calibration.tables import counted, estimate, share
-from arc_tui.features.calibration.tables_drawn import (
+from arc_tui.features.calibration.lines import (
     BLANK,
     Column,
     KeyedWords,
@@ -27,6 +23,8 @@ from arc_tui.features.calibration.tables_drawn import (
     table,
     title,
 )
+from arc_tui.features.calibration.pages import matrix
+from arc_tui.features.calibration.tables import counted, estimate, share
 from arc_tui.features.calibration.text import MAKE_SCORES, trust_lines
 from arc_tui.features.calibration.view import CalibrationState, PartDrawn, Scorer
 from arc_tui.ui import format
@@ -176,17 +174,21 @@ def _categories(scorer: Scorer, width: int) -> list[Line]:
     rows = [
         (
             format.one_line(each.category or "all"),
-            str(each.r.n),
-            estimate(each.r),
-            estimate(each.rho),
-            estimate(each.kappa),
-            counted(each.achieved.recall),
-            counted(each.achieved.specificity),
+            *agreement_cells(each),
             f"{each.bias:+.2f}",
         )
         for each in scorer.agreements
     ]
     return table(CATEGORIES, rows, width)
+
+
+def agreement_cells(found: ScoreAgreement) -> tuple[str, ...]:
+    """n, r, ρ, κ of bands, TPR and TNR of a source's scores."""
+    return (
+        str(found.r.n),
+        *map(estimate, (found.r, found.rho, found.kappa)),
+        *map(counted, (found.achieved.recall, found.achieved.specificity)),
+    )
 
 
 QUARTERS = {(0, 0): "▘", (1, 0): "▝", (0, 1): "▖", (1, 1): "▗"}

@@ -21,11 +21,10 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import get_current_worker
 
-from arc_tui import importing
-from arc_tui.features.calibration.judge_approval import Kept, keep_verdicts
+from arc_tui.features.calibration.lines import Line
 from arc_tui.features.calibration.pages import break_page, classes_page, missing_page, notes_page
+from arc_tui.features.calibration.run import Kept, held_against, keep_verdicts
 from arc_tui.features.calibration.score_pages import scores_page
-from arc_tui.features.calibration.tables_drawn import Line
 from arc_tui.features.calibration.text import ALL_AGREE, basis, sentence
 from arc_tui.features.calibration.view import EMPTY as NO_FIGURES
 from arc_tui.features.calibration.view import (
@@ -33,7 +32,6 @@ from arc_tui.features.calibration.view import (
     KEPT,
     CalibrationState,
     PartDrawn,
-    build_state,
 )
 from arc_tui.features.calibration.widgets import (
     BREAK,
@@ -55,7 +53,7 @@ from arc_tui.ui.key_names import keyed
 from arc_tui.ui.list import RowList
 from arc_tui.ui.screen import ArcScreen
 from replay.errors import ArcError
-from replay.store.handle import Store, now_ns
+from replay.store.handle import now_ns
 from taxonomy.calibration.disagreement import About
 from taxonomy.calibration.noise import Cell, noise_table
 
@@ -155,7 +153,11 @@ class CalibrationScreen(ArcScreen):
 
     def load(self, labels: Path | None) -> None:
         """Read labels and hold the judgements against them."""
-        self.ask(partial(_held_against, labels=labels), self.Loaded, group="calibrate")
+        self.ask(
+            lambda store: held_against(store, labels, lambda: get_current_worker().is_cancelled),
+            self.Loaded,
+            group="calibrate",
+        )
 
     def on_calibration_screen_loaded(self, event: Loaded) -> None:
         self._labels = event.state.labels
@@ -312,12 +314,3 @@ class CalibrationScreen(ArcScreen):
 
     def action_back(self) -> None:
         self.dismiss()
-
-
-def _held_against(store: Store, labels: Path | None) -> CalibrationState:
-    """The state, with what the rules say today."""
-    worker = get_current_worker()
-    for _ in importing.diagnose_new(store):
-        if worker.is_cancelled:
-            return EMPTY_STATE
-    return build_state(store, labels, now_ns())

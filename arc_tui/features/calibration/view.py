@@ -1,11 +1,7 @@
-"""How right are the judgements? Against labels, by noise, and what to look at again.
+"""How right are the judgements? The figures against labels, and what a screen draws of them.
 
-People's labels and labels made by a rule are two parts, never one figure.
-
-Everything the calibration screen draws: the figures, put together by what a page shows.
-
-A source of scores with its picture, its figures and its trust; the runs where judgement and
-label part, by names a person knows; how judges changed and how far people agree.
+People's labels and labels made by a rule are two parts, never one figure. A part has its sources
+of scores with picture, figures and trust, and its disagreements, each with the name of its run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""The first lines of a calibration: what it came to, what that rests on, the pages.
-
-A page of figures: lines made for the size there is, scrolled without a cursor.
-
-Where labels and findings part: a list, worst first, each a key away from its run.
+"""The parts of the calibration screen: its head, the names of its pages, a page of figures, and the
+list of disagreements, worst first, each a key away from its run.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.features.calibration.tables_drawn import Line, folded_table, text
+from arc_tui.features.calibration.lines import Line, folded_table, text
 from arc_tui.features.calibration.view import NamedDisagreement
 from arc_tui.ui import format
 from arc_tui.ui.format import fit

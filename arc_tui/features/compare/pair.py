@@ -1,8 +1,5 @@
-"""A row of a comparison in full: what both said, called and got, and the words that differ.
-
-Which rows of a comparison are shown, and which stand folded because nothing differs there.
-
-A comparison as Markdown, to paste into an issue or a conversation.
+"""What is shown of a comparison: its rows with what is the same folded, a row in full with the words
+that differ, and both as Markdown, to paste into an issue or a conversation.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Two runs beside each other: who they are, what each step of one answers to in the other, and
-where they part. A difference, never a verdict on which of them is better.
+"""Two runs side by side: who they are, what each step of one answers to in the other, where they
+diverge, and all of that in sentences.
 
-Two runs beside each other, in words: where they part, how their figures differ, what a row says.
-
-Nothing here says that one of them is better.
+A difference, never a verdict on which of them is better.
 """
 
 from __future__ import annotations

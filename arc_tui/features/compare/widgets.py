@@ -1,10 +1,7 @@
-"""Two runs row by row: side by side in a wide terminal, one under the other in a narrow one.
+"""The parts of the compare screen: a head that says where the two diverge, the rows, and a row in full.
 
-What is the same stands folded; a fold opens by itself or all of them at once.
-
-The first lines of a comparison: where the two part, who they are, how their figures differ.
-
-A row of a comparison in full, as a document: what differs word by word. Pure.
+In a wide terminal the rows stand side by side, in a narrow one under each other. What is the same
+is folded; a fold opens by itself or all of them at once.
 """
 
 from __future__ import annotations

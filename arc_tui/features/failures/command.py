@@ -1,6 +1,6 @@
 """`arc pareto`: how often each class of failure happens, whose it is, and whether it gets rarer.
 
-The tables of `arc pareto`: runs behind a bar, weeks, before and after, who agrees with whom.
+Other tables on request: runs behind a bar, weeks, before and after, who agrees with whom.
 """
 
 from __future__ import annotations

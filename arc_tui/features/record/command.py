@@ -1,6 +1,5 @@
-"""`arc record -- CMD`: run a command, and keep what it asks models exactly as it asked.
-
-`arc listen` and `arc hook`: runs as they happen, and how an agent is made to send them.
+"""`arc record`, `arc listen`, `arc hook`: a command recorded exactly, runs as they happen, and how an
+agent is made to send them.
 """
 
 from __future__ import annotations

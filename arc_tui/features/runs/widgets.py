@@ -1,12 +1,7 @@
-"""The list of runs: a mark, what the run is called, how it ended, and why in one phrase.
+"""The parts of the runs screen: the list, the Pareto of failures, the progress of an import, and the
+choice of what is here to be opened.
 
-It has the names of all runs and the rows of some: it asks for those that come near.
-
-How often each class of failure happens: bars over failed runs, each run counted once.
-
-How far an import is: the file it reads, the traces so far, and how to stop it.
-
-What is here to be opened, as a choice.
+The list has the names of all runs and the rows of some: it asks for those that come near.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`arc stats`: how good and how reliable are these runs, and what does a success cost?
 
-`arc stats` as text: a table of figures, a row a group, or what moved since a day.
+Printed as a table of figures, as a row a group, or as what changed since a day.
 """
 
 from __future__ import annotations

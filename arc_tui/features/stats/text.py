@@ -1,7 +1,7 @@
-"""Every figure of some runs as a line: its value, its interval, what it counted, and a note;
-whether it can be trusted, and whether anyone outside agrees.
+"""Every figure of some runs as a line: its value, its interval, what it counted, and a note that says
+how far it can be trusted.
 
-Then the tables: groups beside each other, what moved since a day, and how long calls took.
+Then the tables: groups side by side, what changed since a day, and how long calls took.
 """
 
 from __future__ import annotations

@@ -1,16 +1,24 @@
-"""Verdicts on judges take effect: they are kept, and the rules look again at the runs concerned.
+"""A calibration from its labels to its view, and the verdicts on judges that come of it.
 
-The candidates of a run rest on the scores that may be trusted, so a verdict that changes what
-may be trusted changes them.
+The rules look at new runs first. A verdict takes effect once it is kept: the candidates of a run
+rest on the scores that may be trusted, so the rules look again at the runs concerned.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 from msgspec import Struct
 
-from arc_tui.features.calibration.view import CalibrationView
-from arc_tui.importing import diagnose_one
-from replay.store.handle import Store
+from arc_tui.features.calibration.view import (
+    EMPTY_STATE,
+    CalibrationState,
+    CalibrationView,
+    build_state,
+)
+from arc_tui.importing import diagnose_new, diagnose_one
+from replay.store.handle import Store, now_ns
 from taxonomy.calibration import item_approval, judge_approval
 from taxonomy.calibration.drift import judge_sets
 from taxonomy.calibration.trusted import trust
@@ -49,3 +57,13 @@ def _use(store: Store, by: str, now_ns: int) -> object:
     """What of a set may be used."""
     stands = trust(store, by, now_ns)
     return stands.state == "trusted", stands.categories, stands.items
+
+
+def held_against(
+    store: Store, labels: Path | None, is_cancelled: Callable[[], bool]
+) -> CalibrationState:
+    """Judgements against labels, with what the rules say today; `EMPTY_STATE` where cancelled."""
+    for _ in diagnose_new(store):
+        if is_cancelled():
+            return EMPTY_STATE
+    return build_state(store, labels, now_ns())
