@@ -1,5 +1,5 @@
-"""`arc tag`, `arc tags`: what people and rules say of failures, what waits for a person's tag, how far
-people agree, and which runs were found clean.
+"""`arc tag`, `arc tags`: what people and rules say of failures, what waits for a person's tag, how
+far people agree, and which runs were found clean.
 """
 
 from __future__ import annotations

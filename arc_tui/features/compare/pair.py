@@ -1,4 +1,4 @@
-"""What is shown of a comparison: its rows with what is the same folded, a row in full with the words
+"""What is shown of a comparison: the rows, what is the same folded, a row in full with the words
 that differ, and both as Markdown, to paste into an issue or a conversation.
 """
 

@@ -1,4 +1,4 @@
-"""The parts of the compare screen: a head that says where the two diverge, the rows, and a row in full.
+"""The parts of the compare screen: a head that says where the two diverge, the rows, a row in full.
 
 In a wide terminal the rows stand side by side, in a narrow one under each other. What is the same
 is folded; a fold opens by itself or all of them at once.

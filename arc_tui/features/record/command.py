@@ -1,5 +1,5 @@
-"""`arc record`, `arc listen`, `arc hook`: a command recorded exactly, runs as they happen, and how an
-agent is made to send them.
+"""`arc record`, `arc listen`, `arc hook`: a command recorded exactly, runs as they happen, and how
+an agent is made to send them.
 """
 
 from __future__ import annotations

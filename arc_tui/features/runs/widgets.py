@@ -1,5 +1,5 @@
-"""The parts of the runs screen: the list, the Pareto of failures, the progress of an import, and the
-choice of what is here to be opened.
+"""The parts of the runs screen: the list, the Pareto of failures, the progress of an import, and
+the choice of what is here to be opened.
 
 The list has the names of all runs and the rows of some: it asks for those that come near.
 """

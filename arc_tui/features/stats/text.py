@@ -1,5 +1,5 @@
-"""Every figure of some runs as a line: its value, its interval, what it counted, and a note that says
-how far it can be trusted.
+"""Every figure of some runs as a line: its value, its interval, what it counted, and a note on how
+far it can be trusted.
 
 Then the tables: groups side by side, what changed since a day, and how long calls took.
 """
