@@ -1,46 +1,148 @@
-"""Into the tagging queue, from any screen that has runs to tag."""
+"""What any screen may ask of the app: to open another one. `routes` answers each of these.
+
+Screens know nothing of each other. A screen, or a widget in it, posts one of these messages; it
+bubbles up to the app, which pushes what shows it.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from arc_tui.places import author
 from arc_tui.ui.screen import ArcScreen
-from arc_tui.views.queue import Visit, nothing_waits
-from taxonomy.queue import Queue, queue
+from arc_tui.views.queue import Visit
+from taxonomy.queue import queue
+
+if TYPE_CHECKING:
+    from replay.edit.changes import Edit
 
 
-class Queueing(ArcScreen):
-    """Opens the queue. The action of a screen that has runs to tag."""
+@dataclass
+class OpenTrace(Message):
+    """A run; `step` None is where it opens by itself."""
 
-    class QueueRead(Message):
-        """What waits was read."""
+    trace: str
+    step: int | None = None
 
-        def __init__(self, queue: Queue) -> None:
-            super().__init__()
-            self.queue = queue
 
-    class Entered(Message):
-        """A queue is to be walked from its first run."""
+@dataclass
+class ReturnToTrace(Message):
+    """The run that the screen in front was opened from, at a step."""
 
-        def __init__(self, visit: Visit) -> None:
-            super().__init__()
-            self.visit = visit
+    trace: str
+    step: int
 
-    def action_queue(self, blind: bool) -> None:
-        by = author()
-        reading = self.ask(
-            lambda store: queue(store, by, blind=blind), self.QueueRead, group="queue"
-        )
-        self.hold_keys(reading)
 
-    def on_queueing_queue_read(self, event: QueueRead) -> None:
-        if event.queue.waiting:
-            self.enter(Visit(queue=event.queue))
-        else:
-            seen = self.key_of("runs.queue") or self.key_of("queue.walk")
-            blind = self.key_of("runs.blind") or self.key_of("queue.blind")
-            self.say(nothing_waits(event.queue, seen=seen, blind=blind))
+@dataclass
+class OpenRuns(Message):
+    """The list of runs, of which it shows just these traces; `label` says what they are."""
 
-    def enter(self, visit: Visit) -> None:
-        self.post_message(self.Entered(visit))
+    label: str
+    traces: tuple[str, ...]
+
+
+@dataclass
+class SearchRuns(Message):
+    """The list of runs, of which it shows those in which somebody says a text."""
+
+    text: str
+
+
+class OpenDemo(Message):
+    """The bundled runs; they have a database of their own."""
+
+
+class OpenFailures(Message):
+    """Why runs fail, and how often."""
+
+
+class OpenCalibration(Message):
+    """How right rules, judge and localiser are."""
+
+
+@dataclass
+class OpenCompare(Message):
+    """A run beside the marked one, else beside one that a person chooses."""
+
+    trace: str
+
+
+@dataclass
+class OpenCost(Message):
+    """What a run cost, step by step."""
+
+    trace: str
+
+
+@dataclass
+class OpenReplay(Message):
+    """Locked replay of a run; with `edit`, after what the agent was told is edited."""
+
+    trace: str
+    step: int
+    edit: bool = False
+
+
+@dataclass
+class OpenFreeReplay(Message):
+    """Free replay of a run from a step, with an edit or without; `model` None is the run's own."""
+
+    trace: str
+    step: int
+    edit: Edit | None = None
+    model: str | None = None
+
+
+@dataclass
+class OpenBisect(Message):
+    """The search for the version of a prompt, or the part of an edit, that breaks a step."""
+
+    trace: str
+    step: int
+    edit: Edit | None = None
+
+
+@dataclass
+class OpenBisectSteps(Message):
+    """The search for the step of a run at which it first went wrong."""
+
+    trace: str
+    step: int
+
+
+@dataclass
+class OpenProbes(Message):
+    """Probes that tell two causes of the failure at a step apart."""
+
+    trace: str
+    step: int
+
+
+@dataclass
+class OpenEditTest(Message):
+    """An edit tried on these traces; `label` says what they are."""
+
+    label: str
+    traces: tuple[str, ...]
+
+
+@dataclass
+class OpenQueue(Message):
+    """A run of the review queue; `in_place` of the screen in front, which shows one already."""
+
+    visit: Visit
+    in_place: bool = False
+
+
+def read_queue(screen: ArcScreen, *, blind: bool, in_place: bool = False) -> None:
+    """Read which runs wait for a word of this person, then ask for the first of them."""
+    by = author()
+    reading = screen.ask(
+        lambda store: queue(store, by, blind=blind),
+        lambda found: OpenQueue(Visit(queue=found), in_place),
+        group="queue",
+    )
+    screen.hold_keys(reading)

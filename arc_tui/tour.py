@@ -125,7 +125,7 @@ class Touring(Routing):
 
     def action_tour(self) -> None:
         if not self.demo:
-            self.on_runs_screen_demo_requested()
+            self.on_open_demo()
         self.begin_tour()
 
     def action_end_tour(self) -> None:

@@ -30,9 +30,9 @@ from arc_tui.features.probes.screen import ProbeScreen
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.features.runs.state import ImportFinished, ImportProgressed
-from arc_tui.features.runs.widgets import RunTable
 from arc_tui.features.settings.screen import SettingsScreen
 from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.navigation import OpenTrace
 from arc_tui.settings import Settings
 from arc_tui.tour import Touring
 from arc_tui.ui.keymap import KeyCommands
@@ -339,7 +339,7 @@ async def test_text_from_a_trace_is_shown_and_never_obeyed(db: Path) -> None:
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await settle(pilot)
         await harmless(app)
-        app.screen.post_message(RunTable.Opened(key))
+        app.screen.post_message(OpenTrace(key))
         await settle(pilot)
         screen = app.screen
         assert isinstance(screen, TraceScreen)

@@ -23,6 +23,7 @@ from arc_tui.features.free.text import UNCHECKED
 from arc_tui.features.free.view import FreeView, Spent
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.navigation import OpenFreeReplay
 from replay import kept
 from replay.budget import Limits
 from replay.edit.changes import Edit
@@ -346,7 +347,7 @@ async def test_from_a_replay_the_edited_agent_runs_on(db: Path) -> None:
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         app.push_screen(ReplayScreen(db, TOUR, 4, free=True))
         await settle(pilot)
-        app.screen.post_message(ReplayScreen.FreeReplayRequested(TOUR, 4, V4, "demo"))
+        app.screen.post_message(OpenFreeReplay(TOUR, 4, V4, "demo"))
         await settle(pilot)
         assert isinstance(app.screen, FreeScreen)
         view: FreeView = app.screen.state.view

@@ -36,7 +36,7 @@ class Remembering(RunsScreen):
     def import_path(self, path: Path) -> None:
         self.taken.append(path)
 
-    def on_runs_screen_demo_requested(self, event: Message) -> None:
+    def on_open_demo(self, event: Message) -> None:
         self.demo_wanted = True
         event.stop()
 

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
 from arc_tui.features.trace.screen import TraceScreen
-from arc_tui.navigation import Queueing
+from arc_tui.navigation import OpenQueue
 from arc_tui.places import author
 from arc_tui.ui.screen import ArcScreen
 from arc_tui.views.queue import Visit
@@ -58,7 +58,7 @@ async def walking(
         await settle(pilot)
         with open_ledger(db) as store:
             visit = Visit(queue=queue(store, author(), blind=blind))
-        app.post_message(Queueing.Entered(visit))
+        app.post_message(OpenQueue(visit))
         await settle(pilot)
         yield pilot
 

@@ -20,6 +20,7 @@ from arc_tui.experiments.runner import JobFinished, JobProgressed
 from arc_tui.features.replay.run import ReplayRequest, replaying
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.replay.widgets import StepDiff
+from arc_tui.navigation import OpenFreeReplay
 from arc_tui.places import fixtures
 from arc_tui.ui.editor import edit
 from arc_tui.ui.key_names import keyed
@@ -614,12 +615,12 @@ async def test_an_edit_of_another_trace_says_why_it_does_not_fit(db: Path) -> No
 async def test_free_replay_is_wanted_of_an_app_that_offers_it(
     db: Path, monkeypatch: pytest.MonkeyPatch, free: bool
 ) -> None:
-    request: list[ReplayScreen.FreeReplayRequested] = []
+    request: list[OpenFreeReplay] = []
 
-    def follow(_: ArcApp, event: ReplayScreen.FreeReplayRequested) -> None:
+    def follow(_: ArcApp, event: OpenFreeReplay) -> None:
         request.append(event)
 
-    monkeypatch.setattr(ArcApp, "on_replay_screen_free_replay_requested", follow, raising=False)
+    monkeypatch.setattr(ArcApp, "on_open_free_replay", follow, raising=False)
     screen = ReplayScreen(db, TOUR, BREAK, free=free)
     async with opening.opened(screen) as pilot:
         screen.edit_pane.put("Be brief.")

@@ -14,10 +14,10 @@ from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
 from arc_tui.features.replay.screen import ReplayScreen
-from arc_tui.features.runs.widgets import RunTable
 from arc_tui.features.trace.detail import NAMES
 from arc_tui.features.trace.lanes import GUTTER, Lanes
 from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.navigation import OpenCost, OpenReplay, OpenTrace
 from replay.store import connection, trouble
 from replay.store.rows import step_rows
 from replay.trace import Outcome
@@ -324,7 +324,7 @@ async def test_m_asks_where_the_money_went(db: Path, key: str) -> None:
         assert app.screen.step == 7, "opened at the step that was asked for"
         app.screen.action_money()
         await settle(pilot)
-    asked = [each for each in posted if isinstance(each, TraceScreen.MoneyWanted)]
+    asked = [each for each in posted if isinstance(each, OpenCost)]
     assert {each.trace for each in asked} == {key}
 
 
@@ -351,12 +351,12 @@ async def test_e_and_r_ask_for_a_replay_of_the_step_under_the_cursor(
     app = ArcApp(db)
     async with app.run_test(message_hook=posted.append) as pilot:
         await settle(pilot)
-        app.screen.post_message(RunTable.Opened(key))
+        app.screen.post_message(OpenTrace(key))
         await settle(pilot)
         await pilot.press(pressed)
         await settle(pilot)
         assert isinstance(app.screen, ReplayScreen)
-    asked = [each for each in posted if isinstance(each, TraceScreen.ReplayWanted)]
+    asked = [each for each in posted if isinstance(each, OpenReplay)]
     assert {(each.trace, each.step, each.edit) for each in asked} == {(key, 3, edit)}
 
 

@@ -21,6 +21,7 @@ from arc_tui.features.help.screen import HelpScreen
 from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.features.runs.widgets import RunTable
 from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.navigation import OpenTrace
 from arc_tui.places import fixtures
 from arc_tui.ui import textual_private
 from arc_tui.ui.dialogs import AskBox
@@ -213,8 +214,8 @@ async def test_a_run_that_a_person_opens_is_not_hidden_by_one_that_was_imported(
     async with opened(db) as pilot:
         await settle(pilot)
         table = pilot.app.screen.query_one(RunTable)
-        table.post_message(RunTable.Opened(table.at))
-        pilot.app.screen.post_message(RunTable.Opened(table.listed.traces[1]))
+        table.post_message(OpenTrace(table.at))
+        pilot.app.screen.post_message(OpenTrace(table.listed.traces[1]))
         await settle(pilot)
         assert len(pilot.app.screen_stack) == 2
         await pilot.press("escape")

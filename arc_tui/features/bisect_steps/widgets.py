@@ -19,7 +19,6 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.binding import Binding
-from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
@@ -35,6 +34,7 @@ from arc_tui.features.bisect_steps.view import (
     p_words,
 )
 from arc_tui.features.trace.pages import observations_page, response_page
+from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Item, Keyed, Placed
 from arc_tui.ui.format import fit, spread
@@ -62,14 +62,6 @@ class StepsList(RowList):
     ]  # fmt: skip
 
     state: reactive[BisectStepsState] = reactive(EMPTY, repaint=False)
-
-    class Opened(Message):
-        """The run is to be opened at a step."""
-
-        def __init__(self, trace: str, step: int) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -130,7 +122,7 @@ class StepsList(RowList):
     def action_open(self) -> None:
         row = self.row
         if row is not None:
-            self.post_message(self.Opened(self.state.request.trace, row.step))
+            self.post_message(OpenTrace(self.state.request.trace, row.step))
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:

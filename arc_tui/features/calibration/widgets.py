@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from arc_tui.features.calibration.lines import Line, folded_table, text
 from arc_tui.features.calibration.view import NamedDisagreement
+from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
 from arc_tui.ui.key_names import key_of
@@ -177,14 +178,6 @@ class CalibrationWorst(RowList):
 
     rows: reactive[tuple[NamedDisagreement, ...]] = reactive((), repaint=False)
 
-    class Opened(Message):
-        """A run is to be looked at; `step` None: nobody said which one."""
-
-        def __init__(self, trace: str, step: int | None) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
-
     @property
     def row_count(self) -> int:
         return len(self.rows)
@@ -229,7 +222,7 @@ class CalibrationWorst(RowList):
     def action_open(self) -> None:
         row = self.row
         if row is not None:
-            self.post_message(self.Opened(row.said.trace, row.said.step))
+            self.post_message(OpenTrace(row.said.trace, row.said.step))
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:

@@ -28,6 +28,7 @@ from arc_tui.features.compare.pair import (
 from arc_tui.features.compare.sides import NONE, Siblings, build_siblings
 from arc_tui.features.compare.view import CompareRow, CompareView, build_compare, place
 from arc_tui.features.compare.widgets import CompareHead, CompareList, pair_page
+from arc_tui.navigation import OpenTrace
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.list import RowList
@@ -90,14 +91,6 @@ class CompareScreen(ArcScreen):
         def __init__(self, siblings: Siblings) -> None:
             super().__init__()
             self.siblings = siblings
-
-    class Opened(Message):
-        """A step of one of the runs is to be shown."""
-
-        def __init__(self, trace: str, step: int) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
 
     def __init__(self, path: Path, a: str, b: str | None = None) -> None:
         """`b` None asks a person for it."""
@@ -220,7 +213,7 @@ class CompareScreen(ArcScreen):
         elif not self._recorded(row, side):
             self.say("this answer of a free replay stands in no run")
         else:
-            self.post_message(self.Opened(who.trace, step))
+            self.post_message(OpenTrace(who.trace, step))
 
     def _recorded(self, row: CompareRow, side: str) -> bool:
         """Is the step one of a recorded run?"""

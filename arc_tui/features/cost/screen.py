@@ -19,6 +19,7 @@ from textual.reactive import reactive
 from arc_tui.features.cost.rows import MoneyRows, build_money_rows
 from arc_tui.features.cost.view import Where, build_money
 from arc_tui.features.cost.widgets import MoneyFoot, MoneyHead, MoneyList, money_page
+from arc_tui.navigation import ReturnToTrace
 from arc_tui.ui.dialogs import AskBox
 from arc_tui.ui.document import document_text
 from arc_tui.ui.key_bar import KeyBar
@@ -75,14 +76,6 @@ class MoneyScreen(ArcScreen):
             super().__init__()
             self.route = route
 
-    class Opened(Message):
-        """A step of the run is to be shown."""
-
-        def __init__(self, trace: str, step: int) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
-
     def __init__(self, path: Path, trace: str) -> None:
         super().__init__(path)
         self.trace = trace
@@ -111,10 +104,10 @@ class MoneyScreen(ArcScreen):
             self.page.document = () if row is None else money_page(row)
 
     def on_money_list_chosen(self, event: MoneyList.Chosen) -> None:
-        self.post_message(self.Opened(self.trace, event.step))
+        self.post_message(ReturnToTrace(self.trace, event.step))
 
     def on_placed_page_followed(self, event: PlacedPage.Followed) -> None:
-        self.post_message(self.Opened(self.trace, event.step))
+        self.post_message(ReturnToTrace(self.trace, event.step))
 
     def action_route(self) -> None:
         hint = f"a model's name, and then perhaps one of: {', '.join(get_args(Where))}"

@@ -14,7 +14,6 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.binding import Binding
-from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
@@ -29,6 +28,7 @@ from arc_tui.features.edit_test.text import (
     whom,
 )
 from arc_tui.features.edit_test.view import TriedRun, TriedStep
+from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.key_names import keyed, stops
@@ -62,14 +62,6 @@ class TryList(RowList):
     ]  # fmt: skip
 
     state: reactive[EditTestState] = reactive(EMPTY, repaint=False)
-
-    class Opened(Message):
-        """A run is to be opened at a step."""
-
-        def __init__(self, trace: str, step: int) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -138,7 +130,7 @@ class TryList(RowList):
     def action_open(self) -> None:
         row = self.row
         if row is not None:
-            self.post_message(self.Opened(row.trace, row.step))
+            self.post_message(OpenTrace(row.trace, row.step))
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:

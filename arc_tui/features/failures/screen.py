@@ -20,6 +20,7 @@ from textual.reactive import reactive
 
 from arc_tui.config import read_owners
 from arc_tui.features.failures.widgets import FailureBars, FailureCard, FailureRuns
+from arc_tui.navigation import OpenEditTest, OpenRuns
 from arc_tui.ui import format
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.list import RowList
@@ -95,22 +96,6 @@ class FailuresScreen(ArcScreen):
         def __init__(self, view: FailuresView) -> None:
             super().__init__()
             self.view = view
-
-    class RunsRequested(Message):
-        """The runs behind a bar are to be listed, by the ids of their traces."""
-
-        def __init__(self, label: str, traces: tuple[str, ...]) -> None:
-            super().__init__()
-            self.label = label
-            self.traces = traces
-
-    class EditTestRequested(Message):
-        """An edit is to be tried on the runs behind a bar."""
-
-        def __init__(self, label: str, traces: tuple[str, ...]) -> None:
-            super().__init__()
-            self.label = label
-            self.traces = traces
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -209,17 +194,17 @@ class FailuresScreen(ArcScreen):
         self.toggle_class("-toggled")
 
     def action_list(self) -> None:
-        self._ask_for(self.RunsRequested)
+        self._open_runs_of_bar(OpenRuns)
 
     def action_try(self) -> None:
-        self._ask_for(self.EditTestRequested)
+        self._open_runs_of_bar(OpenEditTest)
 
-    def _ask_for(self, wanted: type[RunsRequested | EditTestRequested]) -> None:
-        """Ask for something to be done with the runs behind the bar."""
+    def _open_runs_of_bar(self, request: type[OpenRuns | OpenEditTest]) -> None:
+        """Open a screen on the runs behind the bar."""
         bar = self.bars.bar
         if bar is not None:
             traces = tuple(dict.fromkeys(run.preferred for run in bar.runs))
-            self.post_message(wanted(bar.label, traces))
+            self.post_message(request(bar.label, traces))
 
     def on_failure_bars_chosen(self) -> None:
         self.runs.focus()

@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
+from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.format import fit, wrap
 from arc_tui.ui.list import RowList
@@ -165,14 +166,6 @@ class FailureRuns(RowList):
     view: reactive[FailuresView] = reactive(EMPTY, repaint=False)
     bar: reactive[BarRow | None] = reactive(None, repaint=False)
 
-    class Opened(Message):
-        """A run is to be opened, at a step where one is named."""
-
-        def __init__(self, trace: str, step: int | None) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
-
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._widths: dict[str, int] = {}
@@ -253,4 +246,4 @@ class FailureRuns(RowList):
     def action_open(self) -> None:
         if self.cursor < len(self.runs):
             run = self.runs[self.cursor]
-            self.post_message(self.Opened(run.trace, run.step))
+            self.post_message(OpenTrace(run.trace, run.step))

@@ -36,6 +36,7 @@ from arc_tui.features.replay.parts import Asking, Choosing, Submission
 from arc_tui.features.replay.run import ReplayRequest
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.features.replay.widgets import ReplayFoot, ReplayHead, StepDiff
+from arc_tui.navigation import OpenBisect, OpenFreeReplay
 from arc_tui.ui.editor import edited
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.list import RowList
@@ -167,29 +168,10 @@ class ReplayScreen(Choosing, Panes):
             super().__init__()
             self.what = what
 
-    class FreeReplayRequested(Message):
-        """The edited agent is to go on by itself from a step; `model` None is the trace's own."""
-
-        def __init__(self, trace: str, step: int, edit: Edit | None, model: str | None) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
-            self.edit = edit
-            self.model = model
-
-    class BisectRequested(Message):
-        """It is asked which part of the edit makes a step go wrong."""
-
-        def __init__(self, trace: str, step: int, edit: Edit | None) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
-            self.edit = edit
-
     def __init__(
         self, path: Path, trace: str, step: int, *, edit: bool = True, free: bool = False
     ) -> None:
-        """`edit` starts in the editor; `free` tells that the app follows `FreeReplayRequested`."""
+        """`edit` starts in the editor; `free` tells that the app follows `OpenFreeReplay`."""
         super().__init__(path)
         self.trace = trace
         self.step = step
@@ -322,13 +304,11 @@ class ReplayScreen(Choosing, Panes):
 
     def action_free(self) -> None:
         edit = self._submission.edit(self.draft, self.texts)
-        self.post_message(
-            self.FreeReplayRequested(self.draft.trace, self.step_here, edit, self.wish.model)
-        )
+        self.post_message(OpenFreeReplay(self.draft.trace, self.step_here, edit, self.wish.model))
 
     def action_bisect(self) -> None:
         edit = self._submission.edit(self.draft, self.texts)
-        self.post_message(self.BisectRequested(self.draft.trace, self.step_here, edit))
+        self.post_message(OpenBisect(self.draft.trace, self.step_here, edit))
 
     # --- what is shown
 

@@ -25,7 +25,14 @@ from arc_tui.features.runs.state import (
     RunsReading,
 )
 from arc_tui.features.runs.widgets import DEMO, ImportBar, ParetoPanel, RunTable, offers_dialog
-from arc_tui.navigation import Queueing
+from arc_tui.navigation import (
+    OpenCalibration,
+    OpenCompare,
+    OpenDemo,
+    OpenFailures,
+    OpenTrace,
+    read_queue,
+)
 from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.screen import Watching
@@ -56,7 +63,7 @@ NARROW = 100
 """Below this many columns the failures hide behind the table."""
 
 
-class RunsScreen(Watching, Queueing):
+class RunsScreen(Watching):
     """Runs at the left, failures at the right."""
 
     CSS_PATH = "screen.tcss"
@@ -133,22 +140,6 @@ class RunsScreen(Watching, Queueing):
             super().__init__()
             self.offers = offers
 
-    class DemoRequested(Message):
-        """The bundled runs are asked for; they have a database of their own."""
-
-    class CompareRequested(Message):
-        """The run is to be laid beside another."""
-
-        def __init__(self, trace: str) -> None:
-            super().__init__()
-            self.trace = trace
-
-    class FailuresRequested(Message):
-        """The screen of failures is asked for."""
-
-    class CalibrationRequested(Message):
-        """The screen of calibration is asked for."""
-
     def __init__(
         self, path: Path, imports: tuple[Path, ...] = (), columns: str = next(iter(SETS))
     ) -> None:
@@ -181,7 +172,7 @@ class RunsScreen(Watching, Queueing):
         if self.is_current and self.view is not EMPTY:
             self.load()
 
-    def on_run_table_opened(self, event: RunTable.Opened) -> None:
+    def on_open_trace(self, event: OpenTrace) -> None:
         """Not by a person and by an import at once: the screen is left for the first of the two."""
         if self._left:
             event.stop()
@@ -336,7 +327,7 @@ class RunsScreen(Watching, Queueing):
         if event.fruitless and self.is_current:
             self.app.post_message(self.Missed())
         if event.only is not None and self.is_current:  # else someone went on meanwhile
-            self.post_message(RunTable.Opened(event.only))
+            self.post_message(OpenTrace(event.only))
 
     def on_prompt_line_changed(self, event: PromptLine.Changed) -> None:
         self.arrangement = structs.replace(self.arrangement, words=event.words)
@@ -365,7 +356,7 @@ class RunsScreen(Watching, Queueing):
 
     def action_compare(self) -> None:
         if self.table.at:
-            self.post_message(self.CompareRequested(self.table.at))
+            self.post_message(OpenCompare(self.table.at))
         else:
             shown = f"{self.key_of('runs.back')} shows all runs"
             self.say(f"no run here to compare; {shown}, {self.key_of('runs.here')} opens others")
@@ -381,7 +372,7 @@ class RunsScreen(Watching, Queueing):
 
     def _open_answer(self, answer: str | None) -> None:
         if answer == DEMO:
-            self.post_message(self.DemoRequested())
+            self.post_message(OpenDemo())
         elif answer is not None:
             self.import_path(Path(answer).expanduser())
 
@@ -392,11 +383,14 @@ class RunsScreen(Watching, Queueing):
         """The panel hides in a narrow terminal until it is asked for, else the other way."""
         self.toggle_class("-toggled")
 
+    def action_queue(self, blind: bool) -> None:
+        read_queue(self, blind=blind)
+
     def action_failures(self) -> None:
-        self.post_message(self.FailuresRequested())
+        self.post_message(OpenFailures())
 
     def action_calibration(self) -> None:
-        self.post_message(self.CalibrationRequested())
+        self.post_message(OpenCalibration())
 
     def show_only(self, kind: str, traces: Collection[str]) -> None:
         """List just these runs, which `kind` names; escape shows all again.

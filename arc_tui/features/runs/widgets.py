@@ -19,6 +19,7 @@ from textual.reactive import reactive
 from textual.widgets import Static
 from typing_extensions import override
 
+from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.format import fit, spread
@@ -65,13 +66,6 @@ class RunTable(RowList):
     sorted_by: reactive[str] = reactive("")
     marked: reactive[str] = reactive("")
     """The run that others are compared with, "" for none."""
-
-    class Opened(Message):
-        """A run was chosen."""
-
-        def __init__(self, trace: str) -> None:
-            super().__init__()
-            self.trace = trace
 
     class Marked(Message):
         """Another run is marked, or "" none."""
@@ -171,7 +165,7 @@ class RunTable(RowList):
 
     def action_open(self) -> None:
         if self.at:
-            self.post_message(self.Opened(self.at))
+            self.post_message(OpenTrace(self.at))
 
     def stand_on(self, trace: str) -> bool:
         """Put the cursor on a run; False where it is not listed."""

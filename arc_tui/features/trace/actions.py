@@ -16,6 +16,15 @@ from typing_extensions import override
 from arc_tui.features.trace.copies import Copy, copies
 from arc_tui.features.trace.detail import NAMES
 from arc_tui.features.trace.navigation import Finding
+from arc_tui.navigation import (
+    OpenBisect,
+    OpenBisectSteps,
+    OpenCompare,
+    OpenCost,
+    OpenFreeReplay,
+    OpenProbes,
+    OpenReplay,
+)
 from arc_tui.ui import format
 from arc_tui.views import step as steps
 from arc_tui.views.probe_offers import WhyProbes
@@ -106,73 +115,26 @@ class Copying(Finding):
 class Leaving(Copying):
     """Actions of the trace screen."""
 
-    class CompareWanted(Message):
-        """The run is to be laid beside another."""
-
-        def __init__(self, trace: str) -> None:
-            super().__init__()
-            self.trace = trace
-
-    class ReplayWanted(Message):
-        """The model is to be asked again; with `edit`, after what it was told was edited."""
-
-        def __init__(self, trace: str, step: int, *, edit: bool = False) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
-            self.edit = edit
-
-    class FreeWanted(Message):
-        """The agent is to run on by itself from a step."""
-
-        def __init__(self, trace: str, step: int) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
-
-    class BisectWanted(Message):
-        """It is asked which edit made a step go wrong."""
-
-        def __init__(self, trace: str, step: int) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
-
-    class StepsWanted(Message):
-        """It is asked at which step belief left the world."""
-
-        def __init__(self, trace: str, step: int) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
-
-    class MoneyWanted(Message):
-        """It is asked where the money of the run went."""
-
-        def __init__(self, trace: str) -> None:
-            super().__init__()
-            self.trace = trace
-
     def action_edit(self) -> None:
-        self.post_message(self.ReplayWanted(self.trace, self.spans.step, edit=True))
+        self.post_message(OpenReplay(self.trace, self.spans.step, edit=True))
 
     def action_replay(self) -> None:
-        self.post_message(self.ReplayWanted(self.trace, self.spans.step))
+        self.post_message(OpenReplay(self.trace, self.spans.step))
 
     def action_free(self) -> None:
-        self.post_message(self.FreeWanted(self.trace, self.spans.step))
+        self.post_message(OpenFreeReplay(self.trace, self.spans.step))
 
     def action_bisect(self) -> None:
-        self.post_message(self.BisectWanted(self.trace, self.spans.step))
+        self.post_message(OpenBisect(self.trace, self.spans.step))
 
     def action_bisect_steps(self) -> None:
-        self.post_message(self.StepsWanted(self.trace, self.spans.step))
+        self.post_message(OpenBisectSteps(self.trace, self.spans.step))
 
     def action_compare(self) -> None:
-        self.post_message(self.CompareWanted(self.trace))
+        self.post_message(OpenCompare(self.trace))
 
     def action_money(self) -> None:
-        self.post_message(self.MoneyWanted(self.trace))
+        self.post_message(OpenCost(self.trace))
 
 
 class Probed(Finding):
@@ -186,14 +148,6 @@ class Probed(Finding):
         def __init__(self, probes: WhyProbes) -> None:
             super().__init__()
             self.probes = probes
-
-    class ProbesWanted(Message):
-        """Two causes of the failure at a step are to be told apart."""
-
-        def __init__(self, trace: str, step: int) -> None:
-            super().__init__()
-            self.trace = trace
-            self.step = step
 
     _probes: WhyProbes | None = None
     """Those found last."""
@@ -228,7 +182,7 @@ class Probed(Finding):
 
     def action_probes(self) -> None:
         self._away = True
-        self.post_message(self.ProbesWanted(self.trace, self.spans.step))
+        self.post_message(OpenProbes(self.trace, self.spans.step))
 
     def on_screen_resume(self) -> None:
         """What came of a probe is read anew."""

@@ -17,6 +17,7 @@ from typing_extensions import override
 from arc_tui.features.trace.pages import saying_page
 from arc_tui.features.trace.span_tree import SpanTree, next_of, title
 from arc_tui.features.trace.tree_filter import BadFilter, labelled, meant, terms
+from arc_tui.navigation import SearchRuns
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.document import pattern
@@ -268,13 +269,6 @@ class Finding(Filtering):
             super().__init__()
             self.steps = steps
 
-    class EverywhereWanted(Message):
-        """All runs that say something are wanted."""
-
-        def __init__(self, words: str) -> None:
-            super().__init__()
-            self.words = words
-
     def __init__(self, path: Path, trace: str) -> None:
         super().__init__(path, trace)
         self._words = ""
@@ -353,4 +347,4 @@ class Finding(Filtering):
         self.entitle()
 
     def action_everywhere(self) -> None:
-        self.post_message(self.EverywhereWanted(self._words))
+        self.post_message(SearchRuns(self._words))

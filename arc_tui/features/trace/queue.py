@@ -18,7 +18,7 @@ from typing_extensions import override
 from arc_tui.features.trace.span_tree import SpanTree
 from arc_tui.features.trace.tag_picker import QueueLine
 from arc_tui.features.trace.tagging import Tagging
-from arc_tui.navigation import Queueing
+from arc_tui.navigation import OpenQueue, read_queue
 from arc_tui.places import author
 from arc_tui.views.queue import Compared, HumanMark, Visit, build_compared
 from arc_tui.views.trace import EMPTY_TRACE, TraceView, blinded
@@ -30,7 +30,7 @@ TELLING = frozenset(
 """Actions that show what the rules think of a run."""
 
 
-class Walking(Queueing, Tagging):
+class Walking(Tagging):
     """A run as one of the queue, where `visit` says so. Actions of the trace screen."""
 
     BINDINGS = [
@@ -45,13 +45,6 @@ class Walking(Queueing, Tagging):
     ]  # fmt: skip
 
     visit: Visit | None = None
-
-    class Moved(Message):
-        """Another run of the queue takes the place of this one."""
-
-        def __init__(self, visit: Visit) -> None:
-            super().__init__()
-            self.visit = visit
 
     class ComparedRead(Message):
         """What others said of the run was read."""
@@ -102,12 +95,15 @@ class Walking(Queueing, Tagging):
 
     def action_walk(self) -> None:
         if self.visit is None:
-            self.action_queue(False)
+            self._read_queue(blind=False)
         else:
             self.action_skip()
 
     def action_turn_blind(self) -> None:
-        self.action_queue(self.visit is None or not self.visit.blind)
+        self._read_queue(blind=self.visit is None or not self.visit.blind)
+
+    def _read_queue(self, *, blind: bool) -> None:
+        read_queue(self, blind=blind, in_place=self.visit is not None)
 
     def action_skip(self) -> None:
         visit = self.visit
@@ -118,14 +114,10 @@ class Walking(Queueing, Tagging):
             self.say(visit.ended)
             self.dismiss()
         else:
-            self.post_message(self.Moved(visit.at(visit.place + 1)))
+            self.post_message(OpenQueue(visit.at(visit.place + 1), in_place=True))
 
     def action_clear(self) -> None:
         self.clear()
-
-    @override
-    def enter(self, visit: Visit) -> None:
-        self.post_message(self.Entered(visit) if self.visit is None else self.Moved(visit))
 
     @override
     def give(self, mark: HumanMark, change: Callable[[Store], object]) -> None:
@@ -143,7 +135,7 @@ class Walking(Queueing, Tagging):
         visit = self.visit
         if visit is not None and mark.trace != visit.here.trace:
             back = structs.replace(visit, said=tuple(self._given)).at(visit.place_of(mark))
-            self._then = partial(self.post_message, self.Moved(back))
+            self._then = partial(self.post_message, OpenQueue(back, in_place=True))
 
     def on_tagging_tagged(self, event: Tagging.Tagged) -> None:
         if event.kept and self._then is not None:
