@@ -21,13 +21,12 @@ from rich.segment import Segment
 from rich.text import Text
 
 from arc_tui.config import read_redaction
-from arc_tui.features.replay.expectation import CannotTell
 from arc_tui.places import database
 from arc_tui.ui import format
 from arc_tui.ui.format import count, escaped, one_line, plain
 from arc_tui.views.runs import held_out_text
 from replay.budget import Limits
-from replay.errors import ArcError, ModelRefused, OfflineMiss, StoreUnusable
+from replay.errors import ArcError, CannotTell, ModelRefused, OfflineMiss, StoreUnusable
 from replay.locked.estimate import Estimate
 from replay.models import protocol
 from replay.models.cached import lacking

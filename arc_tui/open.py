@@ -18,10 +18,11 @@ from arc_tui import importing
 from arc_tui.cli import console, db_option, json_option, open_store, print_json, print_table, unlock
 from arc_tui.commands import BUG
 from arc_tui.config import read_owners
+from arc_tui.experiments.request import ReplayRequest
 from arc_tui.features.failures.command import pareto_lines
 from arc_tui.features.imports.command import drain
 from arc_tui.features.replay.command import drained, print_replay
-from arc_tui.features.replay.run import ReplayRequest, replaying
+from arc_tui.features.replay.run import replaying
 from arc_tui.features.runs.offers import MOST, Offer, look, offer_words
 from arc_tui.features.trace.command import brief_text
 from arc_tui.places import database, demo_database, fixtures

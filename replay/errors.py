@@ -69,3 +69,8 @@ class RequestRefused(ModelRefused):
 
 class Stopped(ArcError):
     """The user stopped a call in flight. What was answered before it is kept."""
+
+
+class CannotTell(ArcError):
+    """What is expected could not be asked for here: no answer is stored, a limit is reached, the
+    step cannot be asked, a file is not there."""

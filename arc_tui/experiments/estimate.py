@@ -6,20 +6,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from arc_tui.experiments.edits import Draft, edit_of
-from arc_tui.experiments.request import Wish, asked_models, cost, is_local
-from arc_tui.features.replay.run import estimated
+from arc_tui.experiments.models import chosen_models, sampling_of
+from arc_tui.experiments.request import ReplayRequest, Wish, asked_models, cost, is_local
 from arc_tui.ui import format
 from replay.edit.changes import Edit
-from replay.locked.estimate import Estimate
+from replay.locked.estimate import Estimate, estimate
 from replay.locked.row import AUTO, Sampling
 from replay.models import protocol
 from replay.models.choose import label
 from replay.models.wire import KEY_HINT, NO_KEY, is_keyless
 from replay.plan import Plan, plans
+from replay.store import read
 from replay.store.handle import Store
+from replay.store.rows import trace_row
 
 Reasons: TypeAlias = tuple[tuple[str, int], ...]
 """Why steps cannot be asked, with their number, the most frequent first."""
@@ -90,7 +92,7 @@ def build_prospect(store: Store, draft: Draft, wish: Wish) -> Prospect:
         models=models,
         steps=len(draft.rows),
         arms=2 if edit is not None else 1,
-        estimate=estimated(store, wish.of(draft.trace, edit)) if models else None,
+        estimate=estimate_replay(store, wish.of(draft.trace, edit)) if models else None,
         refused=_reasons(plan.refusal for plan in planned),
         edit_refused=_reasons(plan.edited_refusal for plan in planned),
         sampling=wish.sampling,
@@ -157,3 +159,11 @@ def asking_price(models: tuple[str, ...], estimate: Estimate) -> str:
         f" {format.tokens(estimate.output_tokens)} out at first, {cost(estimate)}{by_size}.\n"
         f"They go to {where}. Answers are kept and never paid for twice."
     )
+
+
+def estimate_replay(store: Store, request: ReplayRequest) -> Estimate:
+    """What `replaying` with the same wish would ask and cost. Asks nothing."""
+    trace = read.load(store, trace_row(store, request.trace).trace)
+    models = chosen_models(store, structs.replace(request, live=False), trace)
+    sampling = sampling_of(store, request, trace, models)
+    return estimate(trace, request.edit, models, sampling=sampling, steps=request.steps)

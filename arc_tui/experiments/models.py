@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from msgspec import structs
+
+from arc_tui.experiments.request import ReplayRequest
+from replay.budget import Budget
+from replay.kept import next_range
+from replay.locked.row import Models, Sampling
 from replay.models.cached import Cached
+from replay.models.choose import choose, default_name
+from replay.store.handle import Store
+from replay.trace import Trace
 
 
 class Everyone:
@@ -58,3 +67,23 @@ class Everyone:
             sum(each.asks for each in self.models),
             sum(each.usd for each in self.models),
         )
+
+
+def chosen_models(store: Store, request: ReplayRequest, trace: Trace) -> Models:
+    """Who is asked in each arm, under one budget: an edit may name another model."""
+    budget = Budget(request.limits)
+    name = request.model or default_name(trace)
+    control = choose(name, store, live=request.live, budget=budget)
+    other = request.edit.model if request.edit is not None else None
+    if other is None:
+        return Models(control, control)
+    edited = choose(other, store, live=request.live, budget=budget)
+    return Models(control, control if edited.name == control.name else edited)
+
+
+def sampling_of(store: Store, request: ReplayRequest, trace: Trace, models: Models) -> Sampling:
+    """How often each request is asked: afresh in a range of samples that nothing has used."""
+    if not request.resample:
+        return request.sampling
+    fresh = next_range(store, trace.id, models.control.name)
+    return structs.replace(request.sampling, range=fresh)

@@ -3,17 +3,60 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from arc_tui.features.replay.run import ReplayRequest
 from arc_tui.ui import format
 from replay.budget import Limits
+from replay.compare.rules import PLAIN, Rules
 from replay.edit.changes import Edit
 from replay.errors import BadEdit
+from replay.free.stub import Stub
 from replay.locked.estimate import Estimate
 from replay.locked.row import AUTO, LEVELS, Sampling
 from replay.models.choose import DEMO
+from replay.trace import Effect
+
+
+class ReplayRequest(Struct, frozen=True, kw_only=True):
+    """What to replay. `model` None is the trace's own; live calls need `live` and a limit.
+
+    `resample` asks everything afresh, in a new range of samples beside those that are kept.
+    """
+
+    trace: str
+    edit: Edit | None = None
+    model: str | None = None
+    live: bool = False
+    limits: Limits = Limits()
+    steps: Collection[int] | None = None
+    sampling: Sampling = AUTO
+    resample: bool = False
+    rules: Rules = PLAIN
+
+
+class FreeRunRequest(Struct, frozen=True, kw_only=True):
+    """What to run on. `model` None is the edit's, else the trace's own; live calls need `live` and
+    a limit, which holds for all `samples` together.
+
+    `start` None is the first step of the thread. `stubs` are kept with the trace; those it has are
+    used in any case. `effects` says of tools by name whether they read or write. `max_steps` None
+    is twice the recorded steps ahead and five.
+    """
+
+    trace: str
+    edit: Edit | None = None
+    model: str | None = None
+    live: bool = False
+    limits: Limits = Limits()
+    start: int | None = None
+    samples: int = 1
+    stubs: tuple[Stub, ...] = ()
+    allow_stale: bool = False
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+    max_steps: int | None = None
+    rules: Rules = PLAIN
 
 
 class Wish(Struct, frozen=True, kw_only=True):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from arc_tui import importing
-from arc_tui.features.free.run import FreeRunRequest, freeing
-from arc_tui.features.replay.run import ReplayRequest, replaying
+from arc_tui.experiments.request import FreeRunRequest, ReplayRequest
+from arc_tui.features.free.run import freeing
+from arc_tui.features.replay.run import replaying
 from replay.edit.changes import Edit, SetSystem
 from replay.kept import of_trace
 from replay.locked.row import LOOK

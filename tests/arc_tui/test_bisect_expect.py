@@ -10,8 +10,7 @@ import click
 import pytest
 
 from arc_tui.features.bisect.command import bisect
-from arc_tui.features.replay.expectation import CannotTell
-from replay.errors import Stopped
+from replay.errors import CannotTell, Stopped
 from replay.models.demo import Demo
 from replay.store.handle import Store
 from replay.trace import Fidelity, Level

@@ -14,8 +14,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
+from arc_tui.experiments.request import FreeRunRequest
 from arc_tui.experiments.runner import JobProgressed
-from arc_tui.features.free.run import FreeRunRequest, freeing
+from arc_tui.features.free.run import freeing
 from arc_tui.features.free.screen import FreeScreen
 from arc_tui.features.free.state import left_of
 from arc_tui.features.free.stub_box import StubBox

@@ -15,9 +15,9 @@ from textual.widgets import Input
 
 from arc_tui.app import ArcApp
 from arc_tui.experiments.locked_view import ReplayView
-from arc_tui.experiments.request import levels_of, limits_of
+from arc_tui.experiments.request import ReplayRequest, levels_of, limits_of
 from arc_tui.experiments.runner import JobFinished, JobProgressed
-from arc_tui.features.replay.run import ReplayRequest, replaying
+from arc_tui.features.replay.run import replaying
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.replay.widgets import StepDiff
 from arc_tui.navigation import OpenFreeReplay

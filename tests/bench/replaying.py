@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from arc_tui import importing
-from arc_tui.features.replay.run import ReplayRequest, replaying
+from arc_tui.experiments.request import ReplayRequest
+from arc_tui.features.replay.run import replaying
 from arc_tui.places import fixtures
 from replay.edit.files import from_files
 from replay.locked import run as locked

@@ -13,7 +13,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from arc_tui import importing
-from arc_tui.features.replay.run import ReplayRequest, replaying
+from arc_tui.experiments.request import ReplayRequest
+from arc_tui.features.replay.run import replaying
 from arc_tui.places import fixtures
 from replay.budget import Limits
 from replay.edit.files import from_files

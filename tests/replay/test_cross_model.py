@@ -13,7 +13,8 @@ import pytest
 
 from arc_tui import importing
 from arc_tui.experiments.locked_view import ReplayView
-from arc_tui.features.replay.run import ReplayRequest, replaying
+from arc_tui.experiments.request import ReplayRequest
+from arc_tui.features.replay.run import replaying
 from replay.budget import Limits
 from replay.edit.changes import Edit, InjectConstraint
 from replay.store.handle import Store

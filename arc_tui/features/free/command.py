@@ -26,7 +26,8 @@ from arc_tui.cli import (
     refuse_unfinished,
     with_database,
 )
-from arc_tui.features.free.run import FreeRunRequest, freeing, kept_run
+from arc_tui.experiments.request import FreeRunRequest, ReplayRequest
+from arc_tui.features.free.run import freeing, kept_run
 from arc_tui.features.free.text import UNCHECKED
 from arc_tui.features.free.view import (
     MARKS,
@@ -38,7 +39,6 @@ from arc_tui.features.free.view import (
     free_runs,
     got_words,
 )
-from arc_tui.features.replay.run import ReplayRequest
 from arc_tui.ui import format
 from replay.bundle import BadBundle, write
 from replay.compare.actions import VERSION

@@ -5,21 +5,20 @@ posts. No tool is run: what a call gets is recorded text, or a text the user wro
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
+from arc_tui.experiments.request import FreeRunRequest
 from arc_tui.features.free.view import FreeView, Spent, free_view
 from replay import kept as replays
 from replay import kept as stubs
-from replay.budget import Budget, Limits
-from replay.compare.rules import PLAIN, Rules
+from replay.budget import Budget
 from replay.edit.changes import Edit
 from replay.free import run as free
 from replay.free.recorded_results import Terms
 from replay.free.result import FreeCore, FreeRun
-from replay.free.stub import Stub
 from replay.kept import stubs_of_trace
 from replay.locked.estimate import Estimate, estimate
 from replay.locked.row import LOOK, Models
@@ -28,31 +27,8 @@ from replay.models.choose import choose, default_name
 from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_row
-from replay.trace import Effect, Trace
+from replay.trace import Trace
 from taxonomy.query.failures import break_and_notice
-
-
-class FreeRunRequest(Struct, frozen=True, kw_only=True):
-    """What to run on. `model` None is the edit's, else the trace's own; live calls need `live` and
-    a limit, which holds for all `samples` together.
-
-    `start` None is the first step of the thread. `stubs` are kept with the trace; those it has are
-    used in any case. `effects` says of tools by name whether they read or write. `max_steps` None
-    is twice the recorded steps ahead and five.
-    """
-
-    trace: str
-    edit: Edit | None = None
-    model: str | None = None
-    live: bool = False
-    limits: Limits = Limits()
-    start: int | None = None
-    samples: int = 1
-    stubs: tuple[Stub, ...] = ()
-    allow_stale: bool = False
-    effects: Mapping[str, Effect] = field(default_factory=dict)
-    max_steps: int | None = None
-    rules: Rules = PLAIN
 
 
 def freeing(

@@ -20,8 +20,9 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 
+from arc_tui.experiments.request import FreeRunRequest
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
-from arc_tui.features.free.run import FreeRunRequest, Outlook, freeing, outlook
+from arc_tui.features.free.run import Outlook, freeing, outlook
 from arc_tui.features.free.state import EMPTY, FreeState, left_of, price
 from arc_tui.features.free.stub_box import StubBox
 from arc_tui.features.free.view import FreeRow, FreeView

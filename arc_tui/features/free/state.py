@@ -7,8 +7,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from arc_tui.experiments.request import FreeRunRequest
 from arc_tui.features.free import view as free
-from arc_tui.features.free.run import FreeRunRequest, Outlook
+from arc_tui.features.free.run import Outlook
 from arc_tui.features.free.text import LOOK
 from arc_tui.features.free.view import FreeView, Missed, Spent
 from arc_tui.ui import format

@@ -29,6 +29,7 @@ from arc_tui.cli import (
     refuse_unfinished,
     said_before,
 )
+from arc_tui.experiments.estimate import estimate_replay
 from arc_tui.experiments.locked_view import (
     EMPTY,
     WIDTH,
@@ -37,6 +38,7 @@ from arc_tui.experiments.locked_view import (
     arm_cell,
     mark_words,
 )
+from arc_tui.experiments.request import ReplayRequest
 from arc_tui.features.free.command import free_options, free_request, refuse_free_options, run_free
 from arc_tui.features.replay.expect_command import (
     ForBisect,
@@ -46,7 +48,7 @@ from arc_tui.features.replay.expect_command import (
     there,
 )
 from arc_tui.features.replay.expectation import Question
-from arc_tui.features.replay.run import ReplayRequest, estimated, replaying
+from arc_tui.features.replay.run import replaying
 from arc_tui.ui import format
 from replay import kept
 from replay.bisection.share import HALF
@@ -173,7 +175,7 @@ def replay(
             return run_free(store, wish, as_json=as_json, bundle=bundle)
         refuse_free_options(options)
         if said_before(
-            lambda: estimated(store, request),
+            lambda: estimate_replay(store, request),
             foreseen,
             only=only_estimate,
             live=request.live,

@@ -17,16 +17,9 @@ from rich.text import Text
 
 from arc_tui.cli import console, foreseen, print_json, print_table, refuse_keyless, said_before
 from arc_tui.experiments.expectation import JUDGE
-from arc_tui.features.replay.expectation import (
-    AnswerRow,
-    CannotTell,
-    ExpectView,
-    Question,
-    estimated,
-    meeting,
-)
+from arc_tui.features.replay.expectation import AnswerRow, ExpectView, Question, estimated, meeting
 from arc_tui.ui import format
-from replay.errors import ArcError, Stopped
+from replay.errors import ArcError, CannotTell, Stopped
 from replay.store.handle import Store
 
 F = TypeVar("F", bound=Callable[..., Any])

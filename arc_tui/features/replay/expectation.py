@@ -11,8 +11,7 @@ from msgspec import Struct, structs
 from arc_tui.experiments import expectation
 from arc_tui.experiments.models import Everyone
 from arc_tui.experiments.progress import resting
-from arc_tui.features.free.run import FreeRunRequest
-from arc_tui.features.replay.run import ReplayRequest
+from arc_tui.experiments.request import FreeRunRequest, ReplayRequest
 from arc_tui.ui import format
 from replay import kept
 from replay.bisection.rollouts import Rollout, Rollouts
@@ -21,7 +20,7 @@ from replay.bisection.share import HALF, LOOK, mostly
 from replay.bisection.trials import Given, Trials
 from replay.bisection.versions import CannotAsk, Version
 from replay.budget import Budget
-from replay.errors import ArcError, ModelRefused, OfflineMiss
+from replay.errors import CannotTell, ModelRefused, OfflineMiss
 from replay.free.recorded_results import Terms
 from replay.locked.estimate import NO_CALLS, Estimate, estimate, total_estimate
 from replay.locked.row import Models, fixed
@@ -32,11 +31,6 @@ from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from taxonomy.expectations import JudgeDetector
-
-
-class CannotTell(ArcError):
-    """What is expected could not be asked for here: no answer is stored, a limit is reached, the
-    step cannot be asked, a file is not there."""
 
 
 class Question(Struct, frozen=True, kw_only=True):

@@ -18,11 +18,11 @@ from textual.worker import Worker, get_current_worker
 
 from arc_tui.experiments.dialogs import SamplesBox
 from arc_tui.experiments.edits import Draft, edit_of
-from arc_tui.experiments.estimate import asking_price
+from arc_tui.experiments.estimate import asking_price, estimate_replay
 from arc_tui.experiments.locked_view import ReplayView
-from arc_tui.experiments.request import Wish, asked_models, is_local
+from arc_tui.experiments.request import ReplayRequest, Wish, asked_models, is_local
 from arc_tui.experiments.runner import JobFinished, JobProgressed
-from arc_tui.features.replay.run import ReplayRequest, estimated, replaying
+from arc_tui.features.replay.run import replaying
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option, allowed
 from arc_tui.ui.screen import ArcScreen
@@ -346,7 +346,7 @@ class Submission:
 
     def _estimated(self, request: ReplayRequest) -> Estimate:
         with open_ledger(self._screen.path) as store:
-            return estimated(store, request)
+            return estimate_replay(store, request)
 
     async def _asked(self, box: AskBox) -> str | None:
         return await self._screen.app.push_screen_wait(box)

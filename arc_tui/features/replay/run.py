@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Generator
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from arc_tui.experiments.locked_view import ReplayView, edit_diff, replay_rows
+from arc_tui.experiments.models import chosen_models, sampling_of
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
+from arc_tui.experiments.request import ReplayRequest
 from replay import kept as replays
-from replay.budget import Budget, Limits
-from replay.compare.rules import PLAIN, Rules
 from replay.edit.changes import Edit
 from replay.errors import Stopped
-from replay.kept import next_range
 from replay.locked import run as locked
-from replay.locked.estimate import Estimate, estimate
 from replay.locked.result import core
-from replay.locked.row import AUTO, Models, Sampling
+from replay.locked.row import Models, Sampling
 from replay.locked.tally import StepResult
 from replay.locked.verdict import summary
-from replay.models.choose import choose, default_name, label
+from replay.models.choose import label
 from replay.plan import plans
 from replay.store import edits, read
 from replay.store.handle import Store
@@ -30,23 +28,6 @@ from replay.trace import Trace
 from taxonomy.detectors import detector_at
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.query.failures import break_and_notice
-
-
-class ReplayRequest(Struct, frozen=True, kw_only=True):
-    """What to replay. `model` None is the trace's own; live calls need `live` and a limit.
-
-    `resample` asks everything afresh, in a new range of samples beside those that are kept.
-    """
-
-    trace: str
-    edit: Edit | None = None
-    model: str | None = None
-    live: bool = False
-    limits: Limits = Limits()
-    steps: Collection[int] | None = None
-    sampling: Sampling = AUTO
-    resample: bool = False
-    rules: Rules = PLAIN
 
 
 def replaying(
@@ -60,8 +41,8 @@ def replaying(
     """
     trace = read.load(store, trace_row(store, request.trace).trace)
     edit = edits.save(store, request.edit) if request.edit is not None else None
-    models = chosen(store, request, trace)
-    sampling = _sampling(store, request, trace, models)
+    models = chosen_models(store, request, trace)
+    sampling = sampling_of(store, request, trace, models)
     with models.control, models.edited:
         if hold is not None:
             hold(models)
@@ -94,33 +75,6 @@ def replaying(
         trace, edit, models, results, sampling=sampling, steps=request.steps, rules=request.rules
     )
     yield structs.replace(view, digest=replays.keep(store, kept))
-
-
-def estimated(store: Store, request: ReplayRequest) -> Estimate:
-    """What `replaying` with the same wish would ask and cost. Asks nothing."""
-    trace = read.load(store, trace_row(store, request.trace).trace)
-    models = chosen(store, structs.replace(request, live=False), trace)
-    sampling = _sampling(store, request, trace, models)
-    return estimate(trace, request.edit, models, sampling=sampling, steps=request.steps)
-
-
-def chosen(store: Store, request: ReplayRequest, trace: Trace) -> Models:
-    """Who is asked in each arm, under one budget: an edit may name another model."""
-    budget = Budget(request.limits)
-    name = request.model or default_name(trace)
-    control = choose(name, store, live=request.live, budget=budget)
-    other = request.edit.model if request.edit is not None else None
-    if other is None:
-        return Models(control, control)
-    edited = choose(other, store, live=request.live, budget=budget)
-    return Models(control, control if edited.name == control.name else edited)
-
-
-def _sampling(store: Store, request: ReplayRequest, trace: Trace, models: Models) -> Sampling:
-    if not request.resample:
-        return request.sampling
-    fresh = next_range(store, trace.id, models.control.name)
-    return structs.replace(request.sampling, range=fresh)
 
 
 class _Work:

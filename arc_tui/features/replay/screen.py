@@ -30,10 +30,10 @@ from arc_tui.experiments.edit_widgets import EditPane
 from arc_tui.experiments.edits import Draft, build_draft, edit_of
 from arc_tui.experiments.estimate import Prospect, build_prospect
 from arc_tui.experiments.locked_view import ReplayRow, ReplayView
+from arc_tui.experiments.request import ReplayRequest
 from arc_tui.experiments.runner import JobFinished, JobProgressed
 from arc_tui.features.replay.pages import step_page
 from arc_tui.features.replay.parts import Asking, Choosing, Submission
-from arc_tui.features.replay.run import ReplayRequest
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.features.replay.widgets import ReplayFoot, ReplayHead, StepDiff
 from arc_tui.navigation import OpenBisect, OpenFreeReplay
