@@ -5,6 +5,7 @@ attach`).
 from __future__ import annotations
 
 from difflib import get_close_matches
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct, structs
@@ -12,6 +13,8 @@ from msgspec import Struct, structs
 from replay import digests
 from replay.digests import encode
 from replay.edit.changes import Change, Edit
+from replay.edit.editor import together
+from replay.edit.files import from_files
 from replay.errors import ArcError, BadEdit, NotFound
 from replay.store.handle import Store, now_ns
 from replay.trace import (
@@ -80,6 +83,33 @@ def find(store: Store, name: str) -> Edit:
         near = get_close_matches(name, [each for each, _ in names(store)])
         raise NotFound("edit", name, near, hint="`arc edits` lists those that are kept")
     return next(iter(found.values()))
+
+
+def combined_edit(store: Store, system: Path | None, changes: tuple[str, ...]) -> Edit | None:
+    """The edit that `--system FILE` and every `--edit FILE|NAME` make together, None for none."""
+    parts = [from_files(system, [])]
+    for each in changes:
+        file = Path(each)
+        stored = not file.exists() and file.suffix != ".toml"
+        parts.append(find(store, each) if stored else from_files(None, [file]))
+    return together([part for part in parts if part is not None])
+
+
+def edit_named(store: Store, word: str) -> Edit:
+    """The edit a person means: a file with a system prompt, a TOML file with changes, or the name
+    of one that is kept. Raises BadEdit and NotFound."""
+    file = Path(word).expanduser()
+    if file.is_file():
+        toml = file.suffix == ".toml"
+        edit = from_files(None, [file]) if toml else from_files(file, [])
+        assert edit is not None
+        return edit
+    try:
+        return find(store, word)
+    except NotFound as none:
+        if file.suffix in (".toml", ".md", ".txt"):
+            raise BadEdit(f"no file {word!r}, and no edit of that name is kept") from none
+        raise
 
 
 def _named(store: Store, name: str) -> dict[str, Edit]:

@@ -16,7 +16,7 @@ from msgspec import structs
 from arc_tui.features.edit_test.command import try_
 from arc_tui.features.edit_test.kept import kept_tries
 from arc_tui.features.edit_test.plan import foreseen, tryout
-from arc_tui.features.edit_test.request import EditTestRequest, Whom, edit_named
+from arc_tui.features.edit_test.request import EditTestRequest, Whom
 from arc_tui.features.edit_test.run import trying
 from arc_tui.features.edit_test.text import NOT_OUTCOMES, p_words
 from arc_tui.features.edit_test.view import TryView
@@ -27,6 +27,7 @@ from arc_tui.ui import format
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.models.demo import Demo
 from replay.store import edits
+from replay.store.edits import edit_named
 from taxonomy import held_out
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.judgements.diagnoses import ENGINE

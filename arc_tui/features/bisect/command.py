@@ -35,11 +35,11 @@ from arc_tui.features.bisect.run import bisecting
 from arc_tui.features.bisect.versions import Source, of_files, of_git
 from arc_tui.features.bisect.view import EMPTY, BisectView, VersionRow
 from arc_tui.features.bisect_steps.command import bisect_steps, steps_options, steps_wanted
-from arc_tui.features.replay.command import named_edit
 from arc_tui.ui import format
 from replay.bisection.rounds import SURE, Settings
 from replay.edit.changes import Edit
 from replay.errors import ArcError, BadEdit
+from replay.store.edits import combined_edit
 from replay.store.handle import Store
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -196,7 +196,7 @@ def _fix(store: Store, words: tuple[str, ...]) -> Edit | None:
     if len(prompts) > 1:
         raise BadEdit("a run has one system prompt", "--fix takes one, and TOML files beside it")
     others = tuple(each for each in words if each not in prompts)
-    return named_edit(store, Path(prompts[0]) if prompts else None, others)
+    return combined_edit(store, Path(prompts[0]) if prompts else None, others)
 
 
 _WAYS = ("versions", "revisions", "old", "prefix", "steps")

@@ -14,7 +14,6 @@ from textual.message import Message
 from arc_tui.experiments.request import MOST_SAMPLES
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest, OracleName
 from arc_tui.features.bisect_steps.text import ORACLES
-from arc_tui.features.edit_test.request import edit_named
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option, answered
 from arc_tui.ui.screen import ArcScreen
@@ -22,7 +21,7 @@ from replay.edit.changes import Edit, describe
 from replay.errors import BadEdit
 from replay.models.choose import DEMO
 from replay.predicate import predicate
-from replay.store.edits import KeptEdit, listed
+from replay.store.edits import KeptEdit, edit_named, listed
 
 NAMES: tuple[OracleName, ...] = get_args(OracleName)
 

@@ -33,7 +33,7 @@ from arc_tui.cli import (
 )
 from arc_tui.cli import foreseen as words
 from arc_tui.features.edit_test.plan import foreseen
-from arc_tui.features.edit_test.request import CONTROLS, SAMPLES, EditTestRequest, edit_named
+from arc_tui.features.edit_test.request import CONTROLS, SAMPLES, EditTestRequest
 from arc_tui.features.edit_test.run import trying
 from arc_tui.features.edit_test.text import (
     COUNTED_AT_STEPS,
@@ -57,6 +57,7 @@ from replay.edit.files import from_files
 from replay.errors import ArcError
 from replay.locked.row import Schedule
 from replay.statistics import Clustered
+from replay.store.edits import edit_named
 from replay.store.handle import Store
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

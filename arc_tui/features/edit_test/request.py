@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from msgspec import Struct
 
 from replay.budget import Budget, Limits
 from replay.compare.rules import PLAIN, Rules
 from replay.edit.changes import Edit
-from replay.edit.files import from_files
-from replay.errors import BadEdit, NotFound
 from replay.locked.row import Models, Sampling, Schedule
 from replay.models.cached import Cached
 from replay.models.choose import choose, default_name
-from replay.store import edits
 from replay.store.handle import Store
 from replay.trace import Trace
 
@@ -47,23 +42,6 @@ class EditTestRequest(Struct, frozen=True, kw_only=True):
     def sampling(self, range: int) -> Sampling:
         """How often each request is asked, of which range of samples."""
         return Sampling(levels=(self.samples,), range=range, schedule=self.schedule)
-
-
-def edit_named(store: Store, word: str) -> Edit:
-    """The edit a person means: a file with a system prompt, a TOML file with changes, or the name
-    of one that is kept. Raises BadEdit and NotFound."""
-    file = Path(word).expanduser()
-    if file.is_file():
-        toml = file.suffix == ".toml"
-        edit = from_files(None, [file]) if toml else from_files(file, [])
-        assert edit is not None
-        return edit
-    try:
-        return edits.find(store, word)
-    except NotFound as none:
-        if file.suffix in (".toml", ".md", ".txt"):
-            raise BadEdit(f"no file {word!r}, and no edit of that name is kept") from none
-        raise
 
 
 class Whom:

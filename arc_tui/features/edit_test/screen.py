@@ -20,7 +20,7 @@ from textual.reactive import reactive
 
 from arc_tui.experiments.estimate import asking_price
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
-from arc_tui.features.edit_test.request import EditTestRequest, edit_named
+from arc_tui.features.edit_test.request import EditTestRequest
 from arc_tui.features.edit_test.run import trying
 from arc_tui.features.edit_test.state import EMPTY, EditTestState, Prospect, build_prospect
 from arc_tui.features.edit_test.view import TryView
@@ -33,7 +33,7 @@ from arc_tui.ui.screen import ArcScreen
 from replay.edit.changes import Edit, SetSystem, describe
 from replay.errors import ArcError, OfflineMiss
 from replay.models.choose import DEMO
-from replay.store.edits import KeptEdit, listed, short
+from replay.store.edits import KeptEdit, edit_named, listed, short
 
 
 class TryScreen(ArcScreen):

@@ -26,10 +26,10 @@ from arc_tui.cli import (
 )
 from arc_tui.features.error_injection.run import ErrorInjectionRequest, estimated, injecting
 from arc_tui.features.error_injection.view import EMPTY, InjectRow, InjectView
-from arc_tui.features.replay.command import named_edit
 from arc_tui.ui import format
 from replay.error_injection.values import Kind
 from replay.errors import ArcError
+from replay.store.edits import combined_edit
 from taxonomy.stats.recovery import Injection
 
 _KINDS = [kind for kind in get_args(Kind) if kind != "yours"]
@@ -90,7 +90,7 @@ def inject(
             traces=traces,
             kind=kind,
             at=at,
-            edit=named_edit(store, None, (change,)) if change is not None else None,
+            edit=combined_edit(store, None, (change,)) if change is not None else None,
             samples=samples,
             model=options["model"],
             live=options["live"],

@@ -55,13 +55,10 @@ from replay.bisection.share import HALF
 from replay.bundle import BadBundle, write
 from replay.compare.actions import RULES, VERSION
 from replay.compare.rules import rules_from
-from replay.edit.changes import Edit
-from replay.edit.editor import together
-from replay.edit.files import from_files
 from replay.errors import ArcError
 from replay.locked.row import LEVELS, Sampling, Schedule
 from replay.plan import cannot_replay
-from replay.store import edits
+from replay.store.edits import combined_edit
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from taxonomy.query.failures import break_and_notice
@@ -155,7 +152,7 @@ def replay(
     with open_store(db) as store:
         request = ReplayRequest(
             trace=trace,
-            edit=named_edit(store, system, changes),
+            edit=combined_edit(store, system, changes),
             model=options["model"],
             live=options["live"],
             limits=limits(options),
@@ -219,16 +216,6 @@ def _question(request: ReplayRequest, options: dict[str, Any]) -> Question:
         judge=options["judge"],
         free=free_request(request, options) if options["free"] else None,
     )
-
-
-def named_edit(store: Store, system: Path | None, changes: tuple[str, ...]) -> Edit | None:
-    """The edit that `--system FILE` and every `--edit FILE|NAME` make together, None for none."""
-    parts = [from_files(system, [])]
-    for each in changes:
-        file = Path(each)
-        stored = not file.exists() and file.suffix != ".toml"
-        parts.append(edits.find(store, each) if stored else from_files(None, [file]))
-    return together([part for part in parts if part is not None])
 
 
 def bundled(store: Store, view: ReplayView, file: Path) -> None:
