@@ -72,7 +72,7 @@ COMMANDS: dict[str, str] = {
     "label": "arc_tui.features.calibration.label_command:label",
     "calibrate": "arc_tui.features.calibration.command:calibrate",
     "replay": "arc_tui.features.replay.command:replay",
-    "edits": "arc_tui.features.replay.edits:edits",
+    "edits": "arc_tui.features.edit_test.edits_command:edits",
     "bisect": "arc_tui.features.bisect.command:bisect",
     "try": "arc_tui.features.edit_test.command:try_",
     "probe": "arc_tui.features.probes.command:probe",

@@ -14,14 +14,14 @@ from click.testing import CliRunner, Result
 from msgspec import structs
 
 from arc_tui.features.edit_test.command import try_
+from arc_tui.features.edit_test.edits_command import build_edits
+from arc_tui.features.edit_test.edits_command import edits as edits_
 from arc_tui.features.edit_test.kept import kept_tries
 from arc_tui.features.edit_test.plan import foreseen, tryout
 from arc_tui.features.edit_test.request import EditTestRequest, Whom
 from arc_tui.features.edit_test.run import trying
 from arc_tui.features.edit_test.text import NOT_OUTCOMES, p_words
 from arc_tui.features.edit_test.view import TryView
-from arc_tui.features.replay.edits import build_edits
-from arc_tui.features.replay.edits import edits as edits_
 from arc_tui.places import fixtures
 from arc_tui.ui import format
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss

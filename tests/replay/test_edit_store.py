@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from arc_tui.features.replay.edits import edits as command
+from arc_tui.features.edit_test.edits_command import edits as command
 from replay import kept as replays
 from replay.edit.changes import Edit, RenameTool, SetSystem
 from replay.edit.files import from_toml
