@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from arc_tui.features.trace.pages import observations_page
 from arc_tui.ui.document import Block
 from arc_tui.views.runs import run_rows
 from arc_tui.views.step import COMPARED, StepView, build_step
+from arc_tui.views.step_pages import observations_page
 from arc_tui.views.trace import EMPTY_TRACE, build_trace
 from arc_tui.views.tree import path_to, visible
 from replay.store.write import Writer

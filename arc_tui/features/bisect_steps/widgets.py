@@ -33,7 +33,6 @@ from arc_tui.features.bisect_steps.view import (
     TrialView,
     p_words,
 )
-from arc_tui.features.trace.pages import observations_page, response_page
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Item, Keyed, Placed
@@ -43,6 +42,7 @@ from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import FewLines, Inked, folded, noticed, progress_bar
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView
+from arc_tui.views.step_pages import observations_page, response_page
 from replay.budget import Limits
 
 MARK, STEP, MESSAGE, GAP = 1, 4, 7, "  "
