@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from getpass import getpass
 from pathlib import Path
@@ -24,6 +24,7 @@ from arc_tui.config import read_redaction
 from arc_tui.places import database
 from arc_tui.ui import format
 from arc_tui.ui.format import count, escaped, one_line, plain
+from arc_tui.ui.tables import Table
 from arc_tui.views.runs import held_out_text
 from replay.budget import Limits
 from replay.errors import ArcError, CannotTell, ModelRefused, OfflineMiss, StoreUnusable
@@ -316,6 +317,17 @@ def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Te
             shown_line.append_text(shown).append(_GAP)
         shown_line.rstrip()
         out.print(shown_line, soft_wrap=True)
+
+
+def print_tables(out: Console, found: Iterable[Table]) -> None:
+    """Each under its title, its notes below it."""
+    for table in found:
+        out.print()
+        out.print(Text(table.title, "bold"), soft_wrap=True)
+        if table.rows:
+            print_table(out, table.columns, [list(row) for row in table.rows])
+        for note in table.notes:
+            out.print(Text(format.one_line(note), "dim"), soft_wrap=True)
 
 
 def fitted(widths: Sequence[int], room: int) -> list[int]:

@@ -19,13 +19,13 @@ from arc_tui.cli import (
     open_store,
     print_json,
     print_table,
+    print_tables,
 )
 from arc_tui.config import read_owners
-from arc_tui.features.calibration.command import print_tables
-from arc_tui.features.calibration.raters import RatersView, build_raters, head, tables
 from arc_tui.places import author
 from arc_tui.ui import format
 from arc_tui.views.queue import nothing_waits
+from arc_tui.views.raters import RatersView, build_raters, head, tables
 from replay.errors import NotFound
 from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_row

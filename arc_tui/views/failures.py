@@ -10,8 +10,8 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from arc_tui.features.calibration.tables import counted, estimate
 from arc_tui.ui import format
+from arc_tui.ui.tables import counted, estimate
 from arc_tui.views.runs import chosen
 from replay.errors import NotFound
 from replay.statistics import Rate, rate

@@ -9,13 +9,14 @@ one that does not is shown to who asks for it, and says so.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 
 from msgspec import Struct, structs
 
 from arc_tui.ui import format
 from replay.statistics import Rate, rate
 from replay.store.handle import Store
-from taxonomy.calibration.trusted import trust
+from taxonomy.calibration.trusted import Trust, trust
 from taxonomy.findings import TRUST, Item, Source, StepScore
 from taxonomy.goals import GoalScore, Weighted
 from taxonomy.judge.rubrics import Mode
@@ -210,7 +211,6 @@ def _scorer(store: Store, source: Source, by: str, used: bool, now_ns: int) -> S
 
 def _checked(store: Store, by: str, used: bool, now_ns: int) -> str:
     """How the calibration of a judge stands; a trusted one may not be `used` for this run."""
-    from arc_tui.features.calibration.drift import stands
 
     found = trust(store, by, now_ns)
     if len(found.missing) > 1:
@@ -218,3 +218,25 @@ def _checked(store: Store, by: str, used: bool, now_ns: int) -> str:
         found = structs.replace(found, missing=(f"{first}, and {len(more)} more",))
     other = ", not used for this run" if found.state == "trusted" and not used else ""
     return f"{stands(found)}{other}"
+
+
+def stands(given: Trust) -> str:
+    """How a set stands, in a phrase."""
+    match given.state:
+        case "trusted":
+            what = ", ".join(given.items or given.categories)
+            until = f"until {_day(given.until_ns)}"
+            return f"trusted {until}{f': {what}' if what else ''}"
+        case "not trusted":
+            return f"not trusted: {'; '.join(given.missing)}"
+        case "expired":
+            return f"its calibration expired on {_day(given.until_ns)}"
+        case "never calibrated":
+            return "never calibrated"
+
+
+def _day(ns: int | None) -> str:
+    if ns is None:
+        return format.UNKNOWN
+    day = datetime.fromtimestamp(ns / 1e9, tz=UTC)
+    return f"{day.day} {day:%b %Y}"

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from arc_tui import importing
 from arc_tui.features.calibration.command import calibrate
 from arc_tui.features.calibration.label_command import label
-from arc_tui.features.calibration.tables import short
 from arc_tui.features.calibration.view import KEPT
 from arc_tui.places import fixtures
+from arc_tui.ui.tables import short
 from replay.errors import NotFound
 from replay.store.handle import now_ns
 from replay.store.rows import trace_rows

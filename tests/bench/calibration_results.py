@@ -15,11 +15,11 @@ from arc_tui.features.calibration.tables import (
     ALL_RUNS,
     EVERY_CLASS,
     IN_HINDSIGHT,
-    Table,
     class_table,
     localisation_table,
 )
 from arc_tui.places import fixtures
+from arc_tui.ui.tables import Table
 from replay.statistics import Rate, rate
 from taxonomy.calibration.labels import By
 from taxonomy.calibration.report import Calibration

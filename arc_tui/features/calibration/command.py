@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from arc_tui.cli import (
     open_store,
     print_json,
     print_table,
+    print_tables,
 )
 from arc_tui.features.calibration.drift import (
     DriftView,
@@ -32,12 +33,8 @@ from arc_tui.features.calibration.score_pages import agreement_cells
 from arc_tui.features.calibration.tables import (
     ONLY_JUDGES,
     SEVERAL_CELLS,
-    Table,
     confusion_table,
-    counted,
-    estimate,
     noise_tables,
-    signed,
     tables,
 )
 from arc_tui.features.calibration.view import (
@@ -50,6 +47,7 @@ from arc_tui.features.calibration.view import (
     labels_of,
 )
 from arc_tui.ui import format
+from arc_tui.ui.tables import Table, counted, estimate, signed
 from replay.store.handle import Store, now_ns
 from taxonomy.calibration.disagreement import SHARE, Disagreement
 from taxonomy.calibration.item_approval import (
@@ -180,17 +178,6 @@ def prompted_line(part: Part) -> str:
         " given beside the rules' suggestions, which makes the rules look better than they are;"
         " a blind pass does not"
     )
-
-
-def print_tables(out: Console, found: Iterable[Table]) -> None:
-    """Each under its title, its notes below it."""
-    for table in found:
-        out.print()
-        out.print(Text(table.title, "bold"), soft_wrap=True)
-        if table.rows:
-            print_table(out, table.columns, [list(row) for row in table.rows])
-        for note in table.notes:
-            out.print(Text(format.one_line(note), "dim"), soft_wrap=True)
 
 
 def _print_worst(out: Console, found: Sequence[Disagreement]) -> None:

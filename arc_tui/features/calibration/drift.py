@@ -6,12 +6,12 @@ Drift as tables of text: the same cells for a screen and the command.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from arc_tui.features.calibration.tables import Table, counted, estimate, signed
 from arc_tui.ui import format
+from arc_tui.ui.tables import Table, counted, estimate, signed
+from arc_tui.views.scores import stands
 from replay.store.handle import Store
 from taxonomy.calibration.drift import Drift, JudgeSet, changed, drifts, judge_sets, people_given
 from taxonomy.calibration.labels import Label, place
@@ -156,28 +156,6 @@ def _sets(view: DriftView) -> Table:
 
 def _rubric(row: SetRow) -> str:
     return "in use" if row.in_use else "no longer in use"
-
-
-def stands(given: Trust) -> str:
-    """How a set stands, in a phrase."""
-    match given.state:
-        case "trusted":
-            what = ", ".join(given.items or given.categories)
-            until = f"until {_day(given.until_ns)}"
-            return f"trusted {until}{f': {what}' if what else ''}"
-        case "not trusted":
-            return f"not trusted: {'; '.join(given.missing)}"
-        case "expired":
-            return f"its calibration expired on {_day(given.until_ns)}"
-        case "never calibrated":
-            return "never calibrated"
-
-
-def _day(ns: int | None) -> str:
-    if ns is None:
-        return format.UNKNOWN
-    day = datetime.fromtimestamp(ns / 1e9, tz=UTC)
-    return f"{day.day} {day:%b %Y}"
 
 
 def unchecked_line(given: Unchecked) -> str:

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from msgspec import Struct
 from rich.cells import cell_len
 
-from arc_tui.features.calibration.tables import Table
 from arc_tui.ui.format import fit, one_line, wrap
+from arc_tui.ui.tables import Table
 
 Word: TypeAlias = tuple[str, str]
 """Some text and the name of its style, "" for none."""

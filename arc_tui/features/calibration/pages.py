@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from arc_tui.features.calibration import raters
 from arc_tui.features.calibration.lines import (
     BLANK,
     Column,
@@ -20,7 +19,7 @@ from arc_tui.features.calibration.lines import (
     table,
     title,
 )
-from arc_tui.features.calibration.tables import counted, estimate, hit_cells, share, short
+from arc_tui.features.calibration.tables import hit_cells
 from arc_tui.features.calibration.text import (
     LABEL_LINES,
     MAKE_CLASSES,
@@ -31,6 +30,8 @@ from arc_tui.features.calibration.text import (
 from arc_tui.features.calibration.view import CalibrationState, PartDrawn
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
+from arc_tui.ui.tables import counted, estimate, share, short
+from arc_tui.views import raters
 from taxonomy.calibration.disagreement import NOTHING
 from taxonomy.calibration.labels import Unusable
 from taxonomy.calibration.noise import Cell

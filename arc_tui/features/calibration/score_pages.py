@@ -24,10 +24,10 @@ from arc_tui.features.calibration.lines import (
     title,
 )
 from arc_tui.features.calibration.pages import matrix
-from arc_tui.features.calibration.tables import counted, estimate, share
 from arc_tui.features.calibration.text import MAKE_SCORES, trust_lines
 from arc_tui.features.calibration.view import CalibrationState, PartDrawn, Scorer
 from arc_tui.ui import format
+from arc_tui.ui.tables import counted, estimate, share
 from taxonomy.calibration.disagreement import Scatter
 from taxonomy.calibration.judge_approval import BAND_EDGES, Pair
 from taxonomy.calibration.report import ScoreAgreement

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from msgspec import Struct
-
 from arc_tui.ui import format
-from replay.statistics import Rate
+from arc_tui.ui.tables import Table, counted, estimate, share, short
 from taxonomy.calibration.disagreement import NOTHING
 from taxonomy.calibration.localisation import Hits
 from taxonomy.calibration.noise import Cell
 from taxonomy.calibration.report import Calibration, ClassTable
-from taxonomy.metrics.agreement import Confusion, Estimate, Reliability
+from taxonomy.metrics.agreement import Confusion, Reliability
 
 HITS = ("n", "exact", "±1", "±3", "±5", "top 3", "mean distance")
 
@@ -25,51 +23,6 @@ ALL_RUNS = "an abstention is a miss over all runs and has no distance; `answered
 SEVERAL_CELLS = f"a run with several classes counts in several cells; {NOTHING}: nothing left there"
 EVERY_CLASS = "the labels of a run are taken to name every class it shows"
 ONLY_JUDGES = "used all the same: only a judge has to pass"
-
-
-class Table(Struct, frozen=True, kw_only=True):
-    """A head and its rows, and what has to be known to read them."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-
-
-def short(value: float | None) -> str:
-    """A figure between -1 and 1: `.26`, `-.10`, `1.00`."""
-    if value is None:
-        return format.UNKNOWN
-    text = f"{value:.2f}"
-    text = "0.00" if text == "-0.00" else text
-    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
-
-
-def signed(value: float) -> str:
-    """A difference: `+.05`, `-.10`, `.00`."""
-    text = short(value)
-    return f"+{text}" if value >= 0.005 else text
-
-
-def share(rate: Rate) -> str:
-    """A rate whose n stands beside it: `.26 (.19–.34)`."""
-    if rate.value is None:
-        return format.UNKNOWN
-    return f"{short(rate.value)} ({short(rate.low)}–{short(rate.high)})"
-
-
-def counted(rate: Rate) -> str:
-    """A rate with its counts: `12/18 .67 (.44–.84)`."""
-    if rate.value is None:
-        return format.UNKNOWN
-    return f"{round(rate.value * rate.n)}/{rate.n} {share(rate)}"
-
-
-def estimate(found: Estimate) -> str:
-    """A coefficient with its interval: `.81 (.60–.92)`."""
-    if found.value is None:
-        return format.UNKNOWN
-    return f"{short(found.value)} ({short(found.low)}–{short(found.high)})"
 
 
 def tables(figures: Calibration) -> Iterator[Table]:

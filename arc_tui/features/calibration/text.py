@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from arc_tui.features.calibration.drift import stands
-from arc_tui.features.calibration.tables import ONLY_JUDGES, estimate, share, short
+from arc_tui.features.calibration.tables import ONLY_JUDGES
 from arc_tui.features.calibration.view import TITLES, CalibrationState, PartDrawn, Scorer
 from arc_tui.ui import format
+from arc_tui.ui.tables import estimate, share, short
+from arc_tui.views.scores import stands
 from taxonomy.calibration.judge_approval import LEAST_R, counts_by_item
 from taxonomy.calibration.labelled import MEANT
 from taxonomy.calibration.report import Calibration

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from arc_tui.features.calibration import raters
 from arc_tui.features.calibration.drift import DriftView, Unchecked, build_drift, unchecked
-from arc_tui.features.calibration.raters import RatersView, build_raters
+from arc_tui.views import raters
+from arc_tui.views.raters import RatersView, build_raters
 from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_rows
 from taxonomy.calibration.disagreement import (

@@ -25,8 +25,8 @@ from arc_tui.cli import (
     print_table,
 )
 from arc_tui.config import read_owners
-from arc_tui.features.calibration.tables import counted, short
 from arc_tui.ui import format
+from arc_tui.ui.tables import counted, short
 from arc_tui.views.failures import (
     NOT_AGENTS,
     WHO,

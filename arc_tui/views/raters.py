@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from arc_tui.features.calibration.tables import Table, counted, estimate
 from arc_tui.ui import format
+from arc_tui.ui.tables import Table, counted, estimate
 from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_rows
 from taxonomy.calibration.disagreement import (

@@ -1,0 +1,54 @@
+"""Tables of text, and the figures in them: the same cells for screens, commands and the README."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from arc_tui.ui import format
+from replay.statistics import Rate
+from taxonomy.metrics.agreement import Estimate
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    """A head and its rows, and what has to be known to read them."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def short(value: float | None) -> str:
+    """A figure between -1 and 1: `.26`, `-.10`, `1.00`."""
+    if value is None:
+        return format.UNKNOWN
+    text = f"{value:.2f}"
+    text = "0.00" if text == "-0.00" else text
+    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+
+
+def signed(value: float) -> str:
+    """A difference: `+.05`, `-.10`, `.00`."""
+    text = short(value)
+    return f"+{text}" if value >= 0.005 else text
+
+
+def share(rate: Rate) -> str:
+    """A rate whose n stands beside it: `.26 (.19–.34)`."""
+    if rate.value is None:
+        return format.UNKNOWN
+    return f"{short(rate.value)} ({short(rate.low)}–{short(rate.high)})"
+
+
+def counted(rate: Rate) -> str:
+    """A rate with its counts: `12/18 .67 (.44–.84)`."""
+    if rate.value is None:
+        return format.UNKNOWN
+    return f"{round(rate.value * rate.n)}/{rate.n} {share(rate)}"
+
+
+def estimate(found: Estimate) -> str:
+    """A coefficient with its interval: `.81 (.60–.92)`."""
+    if found.value is None:
+        return format.UNKNOWN
+    return f"{short(found.value)} ({short(found.low)}–{short(found.high)})"
