@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct, structs
 from rich.text import Text
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Checkbox, Input, Static
 
-from arc_tui.experiments.request import Wish, levels_meaning, levels_of, levels_words
+from arc_tui.experiments.request import Wish, levels_meaning, levels_of, levels_words, limits_of
 from arc_tui.importing import attach_to, supplement
 from arc_tui.ui import format
-from arc_tui.ui.dialogs import Choices, Option
+from arc_tui.ui.dialogs import Choices, Option, answered
 from arc_tui.ui.key_names import key_of
+from replay.budget import Limits
 from replay.errors import BadEdit
 from replay.locked.row import Schedule
+from replay.models import protocol
+from replay.models.wire import require_key
 from replay.store.handle import Store
 from replay.trace import NO_SYSTEM, NO_TOOLS
 
@@ -202,3 +206,13 @@ def attach(store: Store, trace: str, given: Attachment) -> str:
         raise BadEdit(f"{error.filename}: cannot be read: {error.strerror}") from error
     attached = [what for _, what in attach_to(store, trace, made, given.sketched) if what]
     return ", ".join(attached) or "nothing: the source recorded it"
+
+
+async def allowed(app: App[None], price: str) -> Limits | None:
+    """What may be spent; None to ask nobody, so that only stored answers are used.
+
+    Raises ModelRefused where there is no key to ask a server with.
+    """
+    await asyncio.to_thread(lambda: require_key(protocol.server_url()))
+    hint = "USD, as 0.50, or 20 calls; ‹ask.leave› asks nobody"
+    return await answered(app, "what may it cost?", limits_of, price, hint=hint)

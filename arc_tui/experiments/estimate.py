@@ -10,8 +10,9 @@ from msgspec import Struct, structs
 
 from arc_tui.experiments.edits import Draft, edit_of
 from arc_tui.experiments.models import chosen_models, sampling_of
-from arc_tui.experiments.request import ReplayRequest, Wish, asked_models, cost, is_local
+from arc_tui.experiments.request import ReplayRequest, Wish, asked_models, is_local
 from arc_tui.ui import format
+from arc_tui.ui.format import cost
 from replay.edit.changes import Edit
 from replay.locked.estimate import Estimate, estimate
 from replay.locked.row import AUTO, Sampling

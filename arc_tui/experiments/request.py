@@ -7,13 +7,11 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct, field
 
-from arc_tui.ui import format
 from replay.budget import Limits
 from replay.compare.rules import PLAIN, Rules
 from replay.edit.changes import Edit
 from replay.errors import BadEdit
 from replay.free.stub import Stub
-from replay.locked.estimate import Estimate
 from replay.locked.row import AUTO, LEVELS, Sampling
 from replay.models.choose import DEMO
 from replay.trace import Effect
@@ -86,16 +84,6 @@ def asked_models(model: str | None, edit: Edit | None) -> tuple[str, ...]:
 def is_local(models: tuple[str, ...]) -> bool:
     """Is all of it asked on this machine, for free?"""
     return set(models) == {DEMO}
-
-
-def cost(estimate: Estimate) -> str:
-    """What the calls of an estimate come to, at first and at the most."""
-    if estimate.usd is None:
-        return "no price is known for it"
-    said = f"about {format.usd(estimate.usd)}"
-    if estimate.most_usd is None or estimate.most_calls <= estimate.calls:
-        return said
-    return f"{said}, at most {format.usd(estimate.most_usd)}"
 
 
 MOST_SAMPLES = 100

@@ -5,7 +5,6 @@ A question is asked until its answer can be read: nothing typed is lost over a s
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -20,14 +19,10 @@ from textual.reactive import reactive
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from arc_tui.experiments.request import limits_of
 from arc_tui.ui import format
 from arc_tui.ui.key_names import key_of, keyed
 from arc_tui.ui.list import RowList
-from replay.budget import Limits
 from replay.errors import ArcError
-from replay.models import protocol
-from replay.models.wire import require_key
 
 
 class Option(NamedTuple):
@@ -255,13 +250,3 @@ async def answered(
             return read(typed)
         except ArcError as error:
             said, answer = f"{error}\n\n{words}".rstrip(), typed
-
-
-async def allowed(app: App[None], price: str) -> Limits | None:
-    """What may be spent; None to ask nobody, so that only stored answers are used.
-
-    Raises ModelRefused where there is no key to ask a server with.
-    """
-    await asyncio.to_thread(lambda: require_key(protocol.server_url()))
-    hint = "USD, as 0.50, or 20 calls; ‹ask.leave› asks nobody"
-    return await answered(app, "what may it cost?", limits_of, price, hint=hint)

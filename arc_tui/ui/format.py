@@ -14,6 +14,7 @@ from itertools import accumulate
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 from rich.text import Text
 
+from replay.locked.estimate import Estimate
 from replay.statistics import Rate
 from taxonomy.waste import Resent
 
@@ -315,6 +316,16 @@ def interval(rate: Rate) -> str:
 def fraction(value: float) -> str:
     """A share with two digits and no leading nought."""
     return "1" if round(value, 2) == 1 else f"{value:.2f}".removeprefix("0") if value else "0"
+
+
+def cost(estimate: Estimate) -> str:
+    """What the calls of an estimate come to, at first and at the most."""
+    if estimate.usd is None:
+        return "no price is known for it"
+    said = f"about {usd(estimate.usd)}"
+    if estimate.most_usd is None or estimate.most_calls <= estimate.calls:
+        return said
+    return f"{said}, at most {usd(estimate.most_usd)}"
 
 
 def steps_named(steps: Iterable[int]) -> str:

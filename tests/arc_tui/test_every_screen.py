@@ -20,9 +20,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from arc_tui.app import ArcApp
+from arc_tui.experiments.dialogs import allowed
 from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.settings import Settings
-from arc_tui.ui.dialogs import Choices, allowed
+from arc_tui.ui.dialogs import Choices
 from arc_tui.ui.key_bar import MORE, KeyBar
 from arc_tui.ui.keymap import KeyCommands, places
 from arc_tui.ui.list import RowList

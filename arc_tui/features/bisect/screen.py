@@ -17,6 +17,7 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 
+from arc_tui.experiments.dialogs import allowed
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.features.bisect.candidates import Ground, Way
 from arc_tui.features.bisect.dialogs import BisectChoosing, is_search
@@ -33,7 +34,6 @@ from arc_tui.features.bisect.state import (
 from arc_tui.features.bisect.versions import merged
 from arc_tui.features.bisect.view import BisectView
 from arc_tui.features.bisect.widgets import BisectFoot, BisectHead, BisectList, bisect_page
-from arc_tui.ui.dialogs import allowed
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.list import RowList

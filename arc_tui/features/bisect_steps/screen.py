@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.experiments.dialogs import AttachBox, Attachment, attach
+from arc_tui.experiments.dialogs import AttachBox, Attachment, allowed, attach
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.features.bisect_steps.dialogs import StepsWishing
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest
@@ -34,7 +34,6 @@ from arc_tui.features.bisect_steps.text import (
 )
 from arc_tui.features.bisect_steps.view import StepsView
 from arc_tui.features.bisect_steps.widgets import StepsFoot, StepsHead, StepsList, steps_page
-from arc_tui.ui.dialogs import allowed
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.list import RowList

@@ -9,10 +9,10 @@ from __future__ import annotations
 from msgspec import Struct, structs
 
 from arc_tui.experiments.estimate import asking_price
-from arc_tui.experiments.request import cost
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest, RunsOutlook, StepPlan, outlook_of
 from arc_tui.features.bisect_steps.view import StepsView, build_steps
 from arc_tui.ui import format
+from arc_tui.ui.format import cost
 from replay.bisection.scan import Located
 from replay.errors import ArcError
 from replay.locked.estimate import Estimate, estimate

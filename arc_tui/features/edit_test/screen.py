@@ -18,6 +18,7 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 
+from arc_tui.experiments.dialogs import allowed
 from arc_tui.experiments.estimate import asking_price
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.features.edit_test.request import EditTestRequest
@@ -26,7 +27,7 @@ from arc_tui.features.edit_test.state import EMPTY, EditTestState, Prospect, bui
 from arc_tui.features.edit_test.view import TryView
 from arc_tui.features.edit_test.widgets import TryFoot, TryHead, TryList
 from arc_tui.ui import format
-from arc_tui.ui.dialogs import AskBox, Option, allowed
+from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.editor import edited
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.screen import ArcScreen

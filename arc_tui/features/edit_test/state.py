@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from arc_tui.experiments.request import cost, is_local
+from arc_tui.experiments.request import is_local
 from arc_tui.features.edit_test import view as views
 from arc_tui.features.edit_test.kept import KeptTry
 from arc_tui.features.edit_test.plan import foreseen, newest_prompt
@@ -14,6 +14,7 @@ from arc_tui.features.edit_test.request import EditTestRequest
 from arc_tui.features.edit_test.text import basis, extent, headline, moment, notices, sentence
 from arc_tui.features.edit_test.view import TryView, build_try
 from arc_tui.ui import format
+from arc_tui.ui.format import cost
 from replay.errors import ArcError
 from replay.locked.estimate import Estimate
 from replay.models.choose import label

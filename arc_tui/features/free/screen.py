@@ -20,6 +20,7 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 
+from arc_tui.experiments.dialogs import allowed
 from arc_tui.experiments.request import FreeRunRequest
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.features.free.run import Outlook, freeing, outlook
@@ -27,7 +28,7 @@ from arc_tui.features.free.state import EMPTY, FreeState, left_of, price
 from arc_tui.features.free.stub_box import StubBox
 from arc_tui.features.free.view import FreeRow, FreeView
 from arc_tui.features.free.widgets import FreeFoot, FreeHead, FreePath, row_page, stop_page
-from arc_tui.ui.dialogs import AskBox, Option, allowed
+from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.document import document_text
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import with_keys

@@ -32,8 +32,9 @@ from arc_tui.cli import (
 from arc_tui.experiments.locked_view import ReplayRow
 from arc_tui.features.probes.plan import SAMPLES, ProbeRequest
 from arc_tui.features.probes.run import estimated, offered, probing
+from arc_tui.features.probes.view import ProbeView
 from arc_tui.ui import format
-from arc_tui.views.probe_offers import ProbeOffer, ProbesView, ProbeView
+from arc_tui.views.probe_offers import ProbeOffer, ProbesView
 from replay import written
 from replay.locked.estimate import Estimate
 from replay.locked.row import Schedule

@@ -24,7 +24,8 @@ from arc_tui.features.probes.plan import (
     sampling_of,
     trace_of,
 )
-from arc_tui.views.probe_offers import ProbeOffer, ProbesView, ProbeView, in_order, offer, sentence
+from arc_tui.features.probes.view import ProbeView, sentence
+from arc_tui.views.probe_offers import ProbeOffer, ProbesView, in_order, offer
 from replay import kept as replays
 from replay.compare.rules import PLAIN
 from replay.errors import BadEdit

@@ -24,19 +24,21 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import ModalScreen
 
+from arc_tui.experiments.dialogs import allowed
 from arc_tui.experiments.estimate import asking_price
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.features.probes.plan import ProbeRequest
 from arc_tui.features.probes.run import offered, probing
 from arc_tui.features.probes.state import EMPTY_PROBE, ProbeState
+from arc_tui.features.probes.view import ProbeView
 from arc_tui.features.probes.widgets import ProbeHead, ProbeRows, probe_page
 from arc_tui.ui import format
-from arc_tui.ui.dialogs import AskBox, Option, allowed, answered
+from arc_tui.ui.dialogs import AskBox, Option, answered
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.page import Page
 from arc_tui.ui.screen import ArcScreen
-from arc_tui.views.probe_offers import ProbesView, ProbeView
+from arc_tui.views.probe_offers import ProbesView
 from replay.errors import ArcError, BadEdit, OfflineMiss
 from replay.models.choose import DEMO
 from taxonomy.probes.symptoms import PROBES

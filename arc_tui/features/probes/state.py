@@ -8,8 +8,9 @@ from typing import Literal
 from msgspec import Struct
 
 from arc_tui.features.probes.plan import ProbeRequest
+from arc_tui.features.probes.view import ProbeView
 from arc_tui.ui import format
-from arc_tui.views.probe_offers import LOCAL, NO_PROBES, ProbeOffer, ProbesView, ProbeView
+from arc_tui.views.probe_offers import LOCAL, NO_PROBES, ProbeOffer, ProbesView
 from replay.errors import ArcError
 
 

@@ -21,12 +21,13 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.features.probes.state import EMPTY_PROBE, ProbeState
+from arc_tui.features.probes.view import ProbeView, arms, spent
 from arc_tui.ui import format
 from arc_tui.ui.document import EMPTY, Block, Document, Item, Keyed
 from arc_tui.ui.format import spread
 from arc_tui.ui.key_names import key_of, keyed
 from arc_tui.ui.styles import KEY_CAP, FewLines, Inked, folded, noticed
-from arc_tui.views.probe_offers import ProbeOffer, ProbeView, arms, between, price, readings, spent
+from arc_tui.views.probe_offers import ProbeOffer, between, price, readings
 
 NAME = 12
 """Cells of a probe's name."""

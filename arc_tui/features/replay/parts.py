@@ -16,7 +16,7 @@ from textual.app import App
 from textual.message import Message
 from textual.worker import Worker, get_current_worker
 
-from arc_tui.experiments.dialogs import SamplesBox
+from arc_tui.experiments.dialogs import SamplesBox, allowed
 from arc_tui.experiments.edits import Draft, edit_of
 from arc_tui.experiments.estimate import asking_price, estimate_replay
 from arc_tui.experiments.locked_view import ReplayView
@@ -24,7 +24,7 @@ from arc_tui.experiments.request import ReplayRequest, Wish, asked_models, is_lo
 from arc_tui.experiments.runner import JobFinished, JobProgressed
 from arc_tui.features.replay.run import replaying
 from arc_tui.ui import format
-from arc_tui.ui.dialogs import AskBox, Option, allowed
+from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.screen import ArcScreen
 from replay.edit.changes import (
     EFFORTS,
