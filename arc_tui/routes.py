@@ -172,9 +172,9 @@ class Routing(App[None]):
             self.push_screen(CompareScreen(self.path, event.trace))
 
     def on_open_cost(self, event: OpenCost) -> None:
-        from arc_tui.features.cost.screen import MoneyScreen
+        from arc_tui.features.cost.screen import CostScreen
 
-        self.push_screen(MoneyScreen(self.path, event.trace))
+        self.push_screen(CostScreen(self.path, event.trace))
 
     def on_open_replay(self, event: OpenReplay) -> None:
         from arc_tui.features.replay.screen import ReplayScreen

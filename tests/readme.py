@@ -64,7 +64,7 @@ def keys() -> str:
     from arc_tui.features.calibration import screen
     from arc_tui.features.compare import widgets as compare_list
     from arc_tui.features.compare.screen import CompareScreen
-    from arc_tui.features.cost.screen import MoneyScreen
+    from arc_tui.features.cost.screen import CostScreen
     from arc_tui.features.edit_test import screen as trying
     from arc_tui.features.failures import widgets as failure_bars
     from arc_tui.features.failures import widgets as failure_runs
@@ -94,7 +94,7 @@ def keys() -> str:
         ("span tree", span_tree.SpanTree),
         ("compare", CompareScreen),
         ("compare, steps", compare_list.CompareList),
-        ("money", MoneyScreen),
+        ("money", CostScreen),
         ("failures", FailuresScreen),
         ("failures, bars", failure_bars.FailureBars),
         ("failures, runs", failure_runs.FailureRuns),

@@ -22,7 +22,7 @@ from arc_tui.app import ArcApp
 from arc_tui.features.bisect.screen import BisectScreen
 from arc_tui.features.bisect_steps.screen import StepsScreen
 from arc_tui.features.calibration.screen import CalibrationScreen
-from arc_tui.features.cost.screen import MoneyScreen
+from arc_tui.features.cost.screen import CostScreen
 from arc_tui.features.failures.screen import FailuresScreen
 from arc_tui.features.free.screen import FreeScreen
 from arc_tui.features.help.screen import REST, HelpScreen, subject
@@ -137,7 +137,7 @@ async def test_the_palette_offers_all_that_works_on_a_screen_and_nothing_else(
     """On every screen: an action a key does there, once, with the key; none that does nothing."""
     key = sample.put_runs(db)
     screens = (
-        TraceScreen(db, key), FailuresScreen(db), MoneyScreen(db, key), ReplayScreen(db, key, 0),
+        TraceScreen(db, key), FailuresScreen(db), CostScreen(db, key), ReplayScreen(db, key, 0),
         BisectScreen(db, key, 0, None), CalibrationScreen(db), FreeScreen(db, key, 0, None, None),
         StepsScreen(db, key, 0), ProbeScreen(db, key, 0),
         SettingsScreen(db, Settings(), None),

@@ -66,7 +66,7 @@ TABLE = (
     Row("BisectScreen", "TraceScreen", "trace.bisect ask.choose", "bisect_ready"),
     Row("StepsScreen", "TraceScreen", "trace.bisect_steps", "steps"),
     Row("ProbeScreen", "TraceScreen", "trace.probes", "probes"),
-    Row("MoneyScreen", "TraceScreen", "trace.money", "money"),
+    Row("CostScreen", "TraceScreen", "trace.money", "money"),
     Row("AskBox", "TraceScreen", "trace.compare", "compare_with"),
     Row("OriginsBox", "TraceScreen", "trace.origins", "screen_origins"),
     Row("SamplesBox", "ReplayScreen", "replay.samples", "screen_samples"),

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from msgspec import structs
 
 from arc_tui.features.cost.command import money
-from arc_tui.features.cost.view import MoneyView, build_money
+from arc_tui.features.cost.view import CostView, build_cost
 from replay.errors import NotFound
 from replay.trace import Outcome, Trace
 from taxonomy.diagnosis import diagnose
@@ -63,9 +63,9 @@ def printed(db: Path, *options: str) -> str:
     return result.stdout
 
 
-def view(db: Path) -> MoneyView:
+def view(db: Path) -> CostView:
     with open_ledger(db) as store:
-        return build_money(store, "last")
+        return build_cost(store, "last")
 
 
 def test_each_line_names_its_steps(db: Path) -> None:

@@ -10,9 +10,8 @@ import pytest
 from textual.pilot import Pilot
 
 from arc_tui.app import ArcApp
-from arc_tui.features.cost.rows import MoneyRow, MoneyRows, build_money_rows
-from arc_tui.features.cost.screen import MoneyScreen
-from arc_tui.features.cost.text import sentence
+from arc_tui.features.cost.screen import CostScreen
+from arc_tui.features.cost.text import CostRow, CostRows, build_cost_rows, sentence
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.ui.format import bounded
 from arc_tui.ui.list import RowList
@@ -23,7 +22,7 @@ from tests.build import call, heard, step
 from tests.screen import matches_golden, settle, text
 from tests.taxonomy.waste_case import paid, usage
 
-Opened = tuple[Pilot[None], MoneyScreen]
+Opened = tuple[Pilot[None], CostScreen]
 
 
 class MoneyApp(ArcApp):
@@ -41,7 +40,7 @@ async def opened(db: Path, size: tuple[int, int] = (120, 40)) -> AsyncIterator[O
         await settle(pilot)
         await pilot.press("M")
         await settle(pilot)
-        assert isinstance(app.screen, MoneyScreen)
+        assert isinstance(app.screen, CostScreen)
         yield pilot, app.screen
 
 
@@ -57,12 +56,12 @@ def db(tmp_path: Path) -> Path:
     return stored(tmp_path / "arc.db", heron())
 
 
-def found(db: Path) -> MoneyRows:
+def found(db: Path) -> CostRows:
     with open_ledger(db) as store:
-        return build_money_rows(store, "last")
+        return build_cost_rows(store, "last")
 
 
-def of_kind(rows: tuple[MoneyRow, ...], kind: str) -> MoneyRow:
+def of_kind(rows: tuple[CostRow, ...], kind: str) -> CostRow:
     return next(row for row in rows if row.kind == kind)
 
 
@@ -152,7 +151,7 @@ def test_a_loop_lists_its_steps_with_what_each_cost(db: Path) -> None:
 
 
 def test_a_step_is_counted_once_among_what_was_wasted(db: Path) -> None:
-    wasted = found(db).money.wasted
+    wasted = found(db).view.wasted
     parts = {part.what: part for part in wasted.parts}
     assert "cache breaks" not in parts, "the one break is at a step of the loop"
     assert parts["done again"].times == 2
@@ -162,7 +161,7 @@ def test_a_step_is_counted_once_among_what_was_wasted(db: Path) -> None:
 def test_without_a_price_tokens_say_how_much(tmp_path: Path) -> None:
     db = stored(tmp_path / "arc.db", heron(model="no-such-model"))
     rows = found(db)
-    said = sentence(rows.money)
+    said = sentence(rows.view)
     assert said.startswith("102k tokens in, 650 out, 5 steps of unknown cost")
     assert "done again 41.1k tokens" in said
     assert "$" not in said
@@ -174,7 +173,7 @@ def test_without_a_price_tokens_say_how_much(tmp_path: Path) -> None:
 
 def test_a_part_of_unknown_price_makes_the_sum_a_lower_bound(tmp_path: Path) -> None:
     run = paid(PARTS, [*USAGES[:4], None])
-    said = sentence(found(stored(tmp_path / "arc.db", run)).money)
+    said = sentence(found(stored(tmp_path / "arc.db", run)).view)
     assert said.startswith("Spent ≥ $")
     assert "(cost of 1 unknown)" in said
 
@@ -182,7 +181,7 @@ def test_a_part_of_unknown_price_makes_the_sum_a_lower_bound(tmp_path: Path) -> 
 def test_a_run_that_wasted_nothing_says_so(tmp_path: Path) -> None:
     run = paid([step("What is it?"), heard("A heron."), "Ah."], [usage(2000, 10), usage(2020, 5)])
     rows = found(stored(tmp_path / "arc.db", run))
-    assert sentence(rows.money).endswith("nothing of it looks wasted.")
+    assert sentence(rows.view).endswith("nothing of it looks wasted.")
     assert {row.kind for row in rows.rows} == {"dear step"}
 
 

@@ -16,7 +16,7 @@ from arc_tui.app import ArcApp
 from arc_tui.features.bisect.screen import BisectScreen
 from arc_tui.features.calibration.screen import CalibrationScreen
 from arc_tui.features.compare.screen import CompareScreen
-from arc_tui.features.cost.screen import MoneyScreen
+from arc_tui.features.cost.screen import CostScreen
 from arc_tui.features.free.screen import FreeScreen
 from arc_tui.features.settings.screen import SettingsScreen
 from arc_tui.features.trace.screen import TraceScreen
@@ -68,7 +68,7 @@ def _screen(app: ArcApp, name: str, key: str, other: str) -> ArcScreen:
         case "trace":
             return TraceScreen(file, key, 0)
         case "money":
-            return MoneyScreen(file, key)
+            return CostScreen(file, key)
         case "compare":
             return CompareScreen(file, key, other)
         case "calibration":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -9,8 +10,12 @@ import click
 from rich.text import Text
 
 from arc_tui.cli import console, db_option, json_option, open_store, print_json
-from arc_tui.features.cost.text import sections
-from arc_tui.features.cost.view import Where, build_money
+from arc_tui.features.cost.text import route_lines, sentence, spending_tokens, used_words
+from arc_tui.features.cost.view import SHOWN, CostView, Where, build_cost, unused
+from arc_tui.ui import format
+from arc_tui.ui.format import amount, bounded, percent, sends_usd, size, steps_named
+from taxonomy.metrics.cost import spent
+from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, StepCost
 
 
 @click.command()
@@ -28,7 +33,7 @@ from arc_tui.features.cost.view import Where, build_money
 def money(trace: str, route: str | None, where: Where, as_json: bool, db: Path | None) -> None:
     """Where the money went: dear steps, cache breaks, observations sent again, work done twice."""
     with open_store(db) as store:
-        view = build_money(store, trace, route, where)
+        view = build_cost(store, trace, route, where)
     if as_json:
         print_json(view)
         return
@@ -39,3 +44,120 @@ def money(trace: str, route: str | None, where: Where, as_json: bool, db: Path |
         out.print(Text(title, "bold"), soft_wrap=True)
         for line in lines:
             out.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def sections(view: CostView) -> Iterator[tuple[str, list[str]]]:
+    """The view as printed: a title and its lines, one section after another."""
+    head = [sentence(view), *_figures(view.spending)]
+    yield f"{view.trace[:8]}  {format.one_line(view.name)}", head
+    if view.dearest:
+        yield "where it went", [_step_line(step) for step in view.dearest]
+    yield "prefix cache", list(_cache_lines(view))
+    yield "observations sent again", list(_resent_lines(view.resent))
+    yield "loops", [_loop_line(loop) for loop in view.loops] or ["none found"]
+    yield "redundant calls", list(_redundant_lines(view.redundant))
+    if view.route is not None:
+        yield f"at the price of {format.one_line(view.route.model)}", route_lines(view.route)
+
+
+def _figures(spent: Spending) -> Iterator[str]:
+    if spent.reported_usd is not None:
+        yield f"the source itself reports {amount(spent.reported_usd)}"
+    if spent.counted and spent.priced:
+        yield spending_tokens(spent)
+
+
+def _step_line(step: StepCost) -> str:
+    read = f" ({format.tokens(step.cache_read_tokens)} cached)" if step.cache_read_tokens else ""
+    calls = f"  {format.one_line(', '.join(step.calls))}" if step.calls else ""
+    return (
+        f"step {step.step}: {amount(step.cost_usd)}"
+        f"  {format.tokens(step.input_tokens)} in{read},"
+        f" {format.tokens(step.output_tokens)} out{calls}"
+    )
+
+
+def _cache_lines(view: CostView) -> Iterator[str]:
+    spent = view.spending
+    if not spent.cached:
+        yield "the source has no figures of what was read from the cache"
+        return
+    whole = spent.cached_input_tokens
+    yield (
+        f"{percent(spent.cache_read_tokens / max(whole, 1))} of {format.tokens(whole)} tokens in"
+        " were read from it"
+        f" (figures of {spent.cached} of {format.count(len(spent.steps), 'step')})"
+    )
+    if not view.cache_breaks:
+        yield "no break"
+    for each in view.cache_breaks:
+        yield _break_line(each)
+
+
+def _break_line(each: CacheBreak) -> str:
+    why = "; ".join(
+        f"{cause.kind.value} ({format.one_line(cause.detail)})" for cause in each.causes
+    )
+    left = f"{'' if each.left_exact else '≥ '}{format.tokens(each.left_tokens)}"
+    extra = "cost unknown" if each.extra_usd is None else f"{amount(each.extra_usd)} more"
+    return (
+        f"cache read fell {percent(each.fall)} at step {each.step}"
+        f" ({left} → {format.tokens(each.read_tokens)}, {extra}): {why}"
+    )
+
+
+def _resent_lines(found: Sequence[Resent]) -> Iterator[str]:
+    if not found:
+        yield "none"
+        return
+    yield f"{_resent_sum(found)} in all"
+    for each in found[:SHOWN]:
+        yield _resent_line(each)
+    idle = unused(found)
+    if idle:
+        yield (
+            f"nothing later repeats a name, number or new word of {_resent_sum(idle)}:"
+            f" {steps_named(each.step for each in idle)}"
+        )
+
+
+def _resent_sum(found: Sequence[Resent]) -> str:
+    """How many, how many tokens, what it cost as far as that is known."""
+    tokens = sum(each.resent_tokens or 0 for each in found)
+    reckoned = any(each.how != "counted" for each in found)
+    cost = bounded(
+        spent(each.cost_usd for each in found).cost_usd,
+        priced=sum(each.priced for each in found),
+        sends=sum(each.resends for each in found),
+        at_most=any(each.at_most for each in found),
+    )
+    noun = format.count(len(found), "observation")
+    return f"{noun}, {'≈ ' if reckoned else ''}{format.tokens(tokens)} tokens, {cost}"
+
+
+def _resent_line(each: Resent) -> str:
+    return (
+        f"step {each.step}: {format.one_line(each.tool)} returned {size(each)}, re-sent"
+        f" {each.resends}× up to step {each.last_step}, {sends_usd(each)}; {used_words(each)}"
+    )
+
+
+def _loop_line(loop: LoopCost) -> str:
+    cost = amount(loop.cost_usd, complete=loop.cost_complete)
+    return f"{steps_named(loop.steps)}: {cost}, {format.one_line(loop.why)}"
+
+
+def _redundant_lines(found: Redundant) -> Iterator[str]:
+    share = found.share
+    if share.value is None:
+        yield "no call with a known reply"
+        return
+    line = f"{len(found.calls)} of {format.count(share.n, 'call')}"
+    line += f" ({share.value:.2f}, 95 % {share.low:.2f}–{share.high:.2f})"
+    if found.steps:
+        cost = amount(found.cost_usd, complete=found.cost_complete)
+        line += f"; {steps_named(found.steps)} did nothing else: {cost}"
+    yield line
+    for call in found.calls[:SHOWN]:
+        tool = format.one_line(call.tool)
+        yield f"step {call.step}: {tool}, same answer as at step {call.earlier}"

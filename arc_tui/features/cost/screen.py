@@ -16,9 +16,9 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
 
-from arc_tui.features.cost.rows import MoneyRows, build_money_rows
-from arc_tui.features.cost.view import Where, build_money
-from arc_tui.features.cost.widgets import MoneyFoot, MoneyHead, MoneyList, money_page
+from arc_tui.features.cost.text import CostRows, build_cost_rows
+from arc_tui.features.cost.view import Where, build_cost
+from arc_tui.features.cost.widgets import CostFoot, CostHead, CostList, cost_page
 from arc_tui.navigation import ReturnToTrace
 from arc_tui.ui.dialogs import AskBox
 from arc_tui.ui.document import document_text
@@ -38,10 +38,10 @@ ROUTE_WORDS = (
 _WHERE: dict[str, Where] = {"": "all", "all": "all", "short": "short", "read-only": "read-only"}
 
 
-class MoneyScreen(ArcScreen):
+class CostScreen(ArcScreen):
     """The money of one run."""
 
-    CSS_PATH = "money.tcss"
+    CSS_PATH = "cost.tcss"
     HELP = "the money of a run"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
@@ -56,16 +56,16 @@ class MoneyScreen(ArcScreen):
                 tooltip="Back to the costs, then to the run"),
     ]  # fmt: skip
 
-    found: reactive[MoneyRows | None] = reactive(None, repaint=False)
+    found: reactive[CostRows | None] = reactive(None, repaint=False)
     routed: reactive[WhatIf | None] = reactive(None, repaint=False)
 
-    costs = query_one(MoneyList)
+    costs = query_one(CostList)
     page = query_one("#cost", PlacedPage)
 
     class Loaded(Message):
         """The run was read."""
 
-        def __init__(self, found: MoneyRows) -> None:
+        def __init__(self, found: CostRows) -> None:
             super().__init__()
             self.found = found
 
@@ -81,29 +81,29 @@ class MoneyScreen(ArcScreen):
         self.trace = trace
 
     def compose(self) -> ComposeResult:
-        yield MoneyHead().data_bind(MoneyScreen.found, route=MoneyScreen.routed)
+        yield CostHead().data_bind(CostScreen.found, route=CostScreen.routed)
         with Container(id="money"):
-            yield MoneyList(id="costs").data_bind(MoneyScreen.found)
+            yield CostList(id="costs").data_bind(CostScreen.found)
             yield PlacedPage(id="cost")
-        yield MoneyFoot().data_bind(MoneyScreen.found)
+        yield CostFoot().data_bind(CostScreen.found)
         yield KeyBar()
 
     def on_mount(self) -> None:
         self.costs.focus()
-        self.ask(lambda store: build_money_rows(store, self.trace), self.Loaded, group="money")
+        self.ask(lambda store: build_cost_rows(store, self.trace), self.Loaded, group="money")
 
-    def on_money_screen_loaded(self, event: Loaded) -> None:
+    def on_cost_screen_loaded(self, event: Loaded) -> None:
         self.found = event.found
 
-    def on_money_screen_routed(self, event: Routed) -> None:
+    def on_cost_screen_routed(self, event: Routed) -> None:
         self.routed = event.route
 
     def on_row_list_moved(self, event: RowList.Moved) -> None:
         if event.rows is self.costs:
             row = self.costs.row
-            self.page.document = () if row is None else money_page(row)
+            self.page.document = () if row is None else cost_page(row)
 
-    def on_money_list_chosen(self, event: MoneyList.Chosen) -> None:
+    def on_cost_list_chosen(self, event: CostList.Chosen) -> None:
         self.post_message(ReturnToTrace(self.trace, event.step))
 
     def on_placed_page_followed(self, event: PlacedPage.Followed) -> None:
@@ -122,7 +122,7 @@ class MoneyScreen(ArcScreen):
             self.say(f"after the model's name: {', '.join(get_args(Where))}", severity="warning")
             return
         self.ask(
-            lambda store: build_money(store, self.trace, model, where).route,
+            lambda store: build_cost(store, self.trace, model, where).route,
             self.Routed,
             group="route",
         )

@@ -1,37 +1,31 @@
-"""The money of a run in words: one line a fact, each naming its steps."""
+"""The cost of a run in words: a sentence, and a row for everything that cost much or brought
+nothing, the dearest first.
+
+A row says its cost as far as that is known, its step, and what is to be known of it in full.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
-from arc_tui.features.cost.view import SHOWN, MoneyView, Part, Wasted, unused
+import msgspec
+from msgspec import Struct
+
+from arc_tui.features.cost.view import SHOWN, CostView, Part, Wasted, cost_of, load_named
 from arc_tui.ui import format
-from arc_tui.ui.format import amount, bounded, marked, percent, sends_usd, size, steps_named
-from taxonomy.metrics.cost import spent
+from arc_tui.ui.format import amount, marked, percent, sends_usd, size, steps_named
+from replay.messages import observed
+from replay.store.handle import Store
+from replay.trace import Trace
 from taxonomy.stats.routing import WhatIf
-from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, StepCost
+from taxonomy.waste import CacheBreak, LoopCost, Resent, Spending, StepCost
+from taxonomy.waste.repeats import RedundantCall
 
 UNREPEATED = "nothing later repeats anything of it"
 
 
-def sections(view: MoneyView) -> Iterator[tuple[str, list[str]]]:
-    """The view as printed: a title and its lines, one section after another."""
-    head = [sentence(view), *_figures(view.spending)]
-    yield f"{view.trace[:8]}  {format.one_line(view.name)}", head
-    if view.dearest:
-        yield "where it went", [_step_line(step) for step in view.dearest]
-    yield "prefix cache", list(_cache_lines(view))
-    yield "observations sent again", list(_resent_lines(view.resent))
-    yield "loops", [_loop_line(loop) for loop in view.loops] or ["none found"]
-    yield "redundant calls", list(_redundant_lines(view.redundant))
-    if view.route is not None:
-        yield f"at the price of {format.one_line(view.route.model)}", route_lines(view.route)
-
-
-# --- totals
-
-
-def sentence(view: MoneyView) -> str:
+def sentence(view: CostView) -> str:
     """What was spent, and how much of it was likely wasted, as far as either is known."""
     spent = view.spending
     if not view.wasted.parts and not spent.counted and not spent.priced:
@@ -46,7 +40,7 @@ def _spent(spent: Spending) -> str:
     if spent.cost_usd is not None and spent.priced:
         left_out = f" (cost of {format.number(lacking)} unknown)" if lacking else ""
         return f"Spent {amount(spent.cost_usd, complete=spent.cost_complete)} in {steps}{left_out}"
-    known = f"{_tokens(spent)}, {steps} of unknown cost" if spent.counted else ""
+    known = f"{spending_tokens(spent)}, {steps} of unknown cost" if spent.counted else ""
     return known or f"{steps} of unknown cost and size"
 
 
@@ -73,7 +67,8 @@ def _part(part: Part) -> str:
     return f"{format.number(part.times)}×, cost unknown"
 
 
-def _tokens(spent: Spending) -> str:
+def spending_tokens(spent: Spending) -> str:
+    """The tokens in and out, as far as they were counted."""
     less = spent.counted < len(spent.steps)
     some = f" (of {format.count(spent.counted, 'step')})" if less else ""
     return (
@@ -82,128 +77,15 @@ def _tokens(spent: Spending) -> str:
     )
 
 
-def _figures(spent: Spending) -> Iterator[str]:
-    if spent.reported_usd is not None:
-        yield f"the source itself reports {amount(spent.reported_usd)}"
-    if spent.counted and spent.priced:
-        yield _tokens(spent)
-
-
-def _step_line(step: StepCost) -> str:
-    read = f" ({format.tokens(step.cache_read_tokens)} cached)" if step.cache_read_tokens else ""
-    calls = f"  {format.one_line(', '.join(step.calls))}" if step.calls else ""
-    return (
-        f"step {step.step}: {amount(step.cost_usd)}"
-        f"  {format.tokens(step.input_tokens)} in{read},"
-        f" {format.tokens(step.output_tokens)} out{calls}"
-    )
-
-
-# --- cache
-
-
-def _cache_lines(view: MoneyView) -> Iterator[str]:
-    spent = view.spending
-    if not spent.cached:
-        yield "the source has no figures of what was read from the cache"
-        return
-    whole = spent.cached_input_tokens
-    yield (
-        f"{percent(spent.cache_read_tokens / max(whole, 1))} of {format.tokens(whole)} tokens in"
-        " were read from it"
-        f" (figures of {spent.cached} of {format.count(len(spent.steps), 'step')})"
-    )
-    if not view.cache_breaks:
-        yield "no break"
-    for each in view.cache_breaks:
-        yield _break_line(each)
-
-
-def _break_line(each: CacheBreak) -> str:
-    why = "; ".join(
-        f"{cause.kind.value} ({format.one_line(cause.detail)})" for cause in each.causes
-    )
-    left = f"{'' if each.left_exact else '≥ '}{format.tokens(each.left_tokens)}"
-    extra = "cost unknown" if each.extra_usd is None else f"{amount(each.extra_usd)} more"
-    return (
-        f"cache read fell {percent(each.fall)} at step {each.step}"
-        f" ({left} → {format.tokens(each.read_tokens)}, {extra}): {why}"
-    )
-
-
-# --- observations
-
-
-def _resent_lines(found: Sequence[Resent]) -> Iterator[str]:
-    if not found:
-        yield "none"
-        return
-    yield f"{_resent_sum(found)} in all"
-    for each in found[:SHOWN]:
-        yield _resent_line(each)
-    idle = unused(found)
-    if idle:
-        yield (
-            f"nothing later repeats a name, number or new word of {_resent_sum(idle)}:"
-            f" {steps_named(each.step for each in idle)}"
-        )
-
-
-def _resent_sum(found: Sequence[Resent]) -> str:
-    """How many, how many tokens, what it cost as far as that is known."""
-    tokens = sum(each.resent_tokens or 0 for each in found)
-    reckoned = any(each.how != "counted" for each in found)
-    cost = bounded(
-        spent(each.cost_usd for each in found).cost_usd,
-        priced=sum(each.priced for each in found),
-        sends=sum(each.resends for each in found),
-        at_most=any(each.at_most for each in found),
-    )
-    noun = format.count(len(found), "observation")
-    return f"{noun}, {'≈ ' if reckoned else ''}{format.tokens(tokens)} tokens, {cost}"
-
-
-def _resent_line(each: Resent) -> str:
-    return (
-        f"step {each.step}: {format.one_line(each.tool)} returned {size(each)}, re-sent"
-        f" {each.resends}× up to step {each.last_step}, {sends_usd(each)}; {used_words(each)}"
-    )
-
-
 def used_words(each: Resent) -> str:
+    """Whether anything later repeats an observation, and where first."""
     if each.repeated is None:
         return "not known whether anything repeats it: an answer was not recorded"
     return f"first repeated at step {each.repeated_at}" if each.repeated else UNREPEATED
 
 
-# --- doing again
-
-
-def _loop_line(loop: LoopCost) -> str:
-    cost = amount(loop.cost_usd, complete=loop.cost_complete)
-    return f"{steps_named(loop.steps)}: {cost}, {format.one_line(loop.why)}"
-
-
-def _redundant_lines(found: Redundant) -> Iterator[str]:
-    share = found.share
-    if share.value is None:
-        yield "no call with a known reply"
-        return
-    line = f"{len(found.calls)} of {format.count(share.n, 'call')}"
-    line += f" ({share.value:.2f}, 95 % {share.low:.2f}–{share.high:.2f})"
-    if found.steps:
-        cost = amount(found.cost_usd, complete=found.cost_complete)
-        line += f"; {steps_named(found.steps)} did nothing else: {cost}"
-    yield line
-    for call in found.calls[:SHOWN]:
-        tool = format.one_line(call.tool)
-        yield f"step {call.step}: {tool}, same answer as at step {call.earlier}"
-
-
-# --- what if
-
-
 def route_lines(route: WhatIf) -> list[str]:
+    """What the routed steps would have cost, and what is not known of that."""
     if route.now_usd is None or route.cached_usd is None or route.fresh_usd is None:
         return ["no step has a known price on both sides"]
     count = format.count(len(route.routed), "step")
@@ -218,3 +100,225 @@ def route_lines(route: WhatIf) -> list[str]:
     if route.unknown:
         lines.append(f"left out for want of a price: {steps_named(route.unknown)}")
     return lines
+
+
+Kind = Literal["dear step", "cache break", "re-sent", "loop", "done again"]
+
+
+class Fact(Struct, frozen=True, kw_only=True):
+    """One thing to be known of a row; `step` where it stands, `long` for recorded text."""
+
+    label: str
+    text: str
+    step: int | None = None
+    long: bool = False
+
+
+class CostRow(Struct, frozen=True, kw_only=True):
+    """Something that cost. `usd` None: unknown, then `tokens` say how much it was.
+
+    `amount` is the cost as it is shown, `what` one phrase, `facts` all of it.
+    """
+
+    kind: Kind
+    step: int
+    usd: float | None
+    tokens: int
+    amount: str
+    what: str
+    facts: tuple[Fact, ...]
+
+
+class CostRows(Struct, frozen=True, eq=False, kw_only=True):
+    """Everything the money screen draws of a run: what `arc money` says, and its rows."""
+
+    view: CostView
+    rows: tuple[CostRow, ...]
+
+
+def build_cost_rows(store: Store, name: str) -> CostRows:
+    """The cost of a trace, by row. Raises NotFound."""
+    trace, title = load_named(store, name)
+    cost = cost_of(trace, title)
+    return CostRows(view=cost, rows=tuple(cost_rows(cost, trace)))
+
+
+def cost_rows(view: CostView, trace: Trace) -> list[CostRow]:
+    """The rows by cost, those of unknown cost by tokens after them; then by step."""
+    found = [
+        *(_dear(step, view) for step in _dearest(view)),
+        *(_break(each) for each in view.cache_breaks),
+        *(_re_sent(each, trace) for each in view.resent if each.repeated is not True),
+        *(_loop(each, view, trace) for each in view.loops),
+        *_again(view, trace),
+    ]
+    return sorted(found, key=lambda row: (-(row.usd or 0.0), -row.tokens, row.step))
+
+
+def used_count(view: CostView) -> int:
+    """Observations that were sent again and used: no waste, and no row."""
+    return sum(each.repeated is True for each in view.resent)
+
+
+# --- a row each
+
+
+def _dearest(view: CostView) -> Sequence[StepCost]:
+    """The dearest steps; without any price the largest."""
+    if view.dearest:
+        return view.dearest
+    known = [step for step in view.spending.steps if step.input_tokens is not None]
+    return sorted(known, key=lambda step: -_tokens(step))[:SHOWN]
+
+
+def _tokens(step: StepCost) -> int:
+    return (step.input_tokens or 0) + (step.output_tokens or 0)
+
+
+def _dear(step: StepCost, view: CostView) -> CostRow:
+    read_ = step.cache_read_tokens
+    cached = f", {format.tokens(read_)} of them read from the cache" if read_ is not None else ""
+    spent = view.spending.cost_usd
+    share = (
+        f", {percent(step.cost_usd / spent)} of what is known of the run"
+        if step.cost_usd is not None and spent
+        else ""
+    )
+    calls = ", ".join(map(format.one_line, step.calls))
+    return CostRow(
+        kind="dear step",
+        step=step.step,
+        usd=step.cost_usd,
+        tokens=_tokens(step),
+        amount=amount(step.cost_usd),
+        what=f"{calls or 'no call'} · {format.tokens(step.input_tokens)} tokens in,"
+        f" {format.tokens(step.output_tokens)} out",
+        facts=(
+            Fact(label="cost", text=f"{amount(step.cost_usd)}{share}", step=step.step),
+            Fact(label="tokens in", text=f"{format.tokens(step.input_tokens)}{cached}"),
+            Fact(label="tokens out", text=format.tokens(step.output_tokens)),
+            Fact(label="calls", text=calls or "nothing"),
+            Fact(label="model", text=format.one_line(step.model) or "unknown"),
+        ),
+    )
+
+
+def _break(each: CacheBreak) -> CostRow:
+    return CostRow(
+        kind="cache break",
+        step=each.step,
+        usd=each.extra_usd,
+        tokens=each.missed_tokens,
+        amount=amount(each.extra_usd),
+        what=f"cache read fell {percent(each.fall)}: "
+        + "; ".join(cause.kind.value for cause in each.causes),
+        facts=(
+            *(
+                Fact(label="differs", text=f"{cause.kind.value}: {cause.detail}")
+                for cause in each.causes
+            ),
+            Fact(label="cost", text=f"{amount(each.extra_usd)} more than had it held"),
+            Fact(label="read", text=_read(each), step=each.after),
+            Fact(
+                label="missed",
+                text=f"{format.tokens(each.missed_tokens)} tokens that could have been read",
+            ),
+        ),
+    )
+
+
+def _read(each: CacheBreak) -> str:
+    left = f"{'' if each.left_exact else '≥ '}{format.tokens(each.left_tokens)}"
+    return f"{format.tokens(each.read_tokens)} of {left} tokens that step {each.after} had left"
+
+
+def _re_sent(each: Resent, trace: Trace) -> CostRow:
+    used = used_words(each)
+    return CostRow(
+        kind="re-sent",
+        step=each.step,
+        usd=each.cost_usd,
+        tokens=each.resent_tokens or 0,
+        amount=sends_usd(each) if each.cost_usd is not None else format.UNKNOWN,
+        what=f"{'never used' if each.repeated is False else 'not known whether used'}:"
+        f" {size(each)} of {format.one_line(each.tool)}, {each.resends}×",
+        facts=(
+            Fact(label="cost", text=sends_usd(each)),
+            Fact(label="sent again", text=f"{each.resends}×, up to step {each.last_step}",
+                 step=each.last_step),
+            Fact(label="size", text=size(each)),
+            Fact(label="used", text=used),
+            *_call_facts(trace, each.step, each.span),
+        ),
+    )  # fmt: skip
+
+
+def _loop(each: LoopCost, view: CostView, trace: Trace) -> CostRow:
+    cost = amount(each.cost_usd, complete=each.cost_complete)
+    steps = [_step_fact(view.spending.steps[step], trace) for step in each.steps]
+    return CostRow(
+        kind="loop",
+        step=each.step,
+        usd=each.cost_usd,
+        tokens=sum(_tokens(view.spending.steps[step]) for step in each.steps),
+        amount=cost,
+        what=f"{format.one_line(each.why)} · {steps_named(each.steps)}",
+        facts=(Fact(label="cost", text=cost), Fact(label="why", text=each.why), *steps),
+    )
+
+
+def _step_fact(step: StepCost, trace: Trace) -> Fact:
+    said = ", ".join(_called(act.name, act.arguments) for act in trace.steps[step.step].acts)
+    return Fact(label=f"step {step.step}", text=f"{amount(step.cost_usd)}  {said}", step=step.step)
+
+
+def _again(view: CostView, trace: Trace) -> Iterator[CostRow]:
+    """A row a step that asked again what it knew; only one that did nothing else has a cost.
+
+    The steps of a loop stand in its row.
+    """
+    looped = {step for loop in view.loops for step in loop.steps}
+    by_step: dict[int, list[RedundantCall]] = {}
+    for call in view.redundant.calls:
+        if call.step not in looped:
+            by_step.setdefault(call.step, []).append(call)
+    for step, calls in by_step.items():
+        spent = view.spending.steps[step]
+        alone = step in view.redundant.steps
+        names = ", ".join(dict.fromkeys(format.one_line(call.tool) for call in calls))
+        earlier = steps_named(dict.fromkeys(call.earlier for call in calls))
+        more = "" if alone else "; the step did more than that"
+        yield CostRow(
+            kind="done again",
+            step=step,
+            usd=spent.cost_usd if alone else None,
+            tokens=_tokens(spent) if alone else 0,
+            amount=amount(spent.cost_usd) if alone else format.UNKNOWN,
+            what=f"{names} brought what {earlier} had brought{more}",
+            facts=tuple(_again_facts(calls, spent, trace, alone=alone)),
+        )
+
+
+def _again_facts(
+    calls: Sequence[RedundantCall], spent: StepCost, trace: Trace, *, alone: bool
+) -> Iterator[Fact]:
+    cost = amount(spent.cost_usd)
+    more = "" if alone else "; the step did more, so what of it was for nothing is not known"
+    yield Fact(label="cost", text=f"{cost} for the whole step{more}")
+    for call in calls:
+        yield Fact(label="as before", text=f"at step {call.earlier}", step=call.earlier)
+        yield from _call_facts(trace, call.step, call.span)
+
+
+def _call_facts(trace: Trace, step: int, span: str) -> Iterator[Fact]:
+    """The call and what it returned."""
+    for act in trace.steps[step].acts:
+        if act.id == span:
+            yield Fact(label="call", text=_called(act.name, act.arguments), step=step, long=True)
+            if act.observation is not None:
+                yield Fact(label="returned", text=observed(act.observation).text, long=True)
+
+
+def _called(name: str, arguments: object) -> str:
+    given = "" if arguments is None else f" {msgspec.json.encode(arguments).decode()}"
+    return f"{name}{given}"

@@ -31,7 +31,7 @@ _WHERE: dict[Where, str] = {
 }
 
 
-class MoneyView(Struct, frozen=True, eq=False, kw_only=True):
+class CostView(Struct, frozen=True, eq=False, kw_only=True):
     """What `arc money` says of a trace. `route` None: no what-if was asked for.
 
     `wasted` is how much of it likely brought nothing; the lists say where.
@@ -54,24 +54,27 @@ class MoneyView(Struct, frozen=True, eq=False, kw_only=True):
         return tuple(sorted(priced, key=lambda step: -(step.cost_usd or 0))[:SHOWN])
 
 
-def build_money(
-    store: Store, name: str, route: str | None = None, where: Where = "all"
-) -> MoneyView:
-    """The money of a trace, with what it would cost routed to another model. Raises NotFound."""
+def build_cost(store: Store, name: str, route: str | None = None, where: Where = "all") -> CostView:
+    """The cost of a trace, with what it would be routed to another model. Raises NotFound."""
+    return cost_of(*load_named(store, name), route, where)
+
+
+def load_named(store: Store, name: str) -> tuple[Trace, str]:
+    """A trace, and what it is called. Raises NotFound."""
     row = trace_row(store, name)
     title = " / ".join(filter(None, (row.task, row.trial))) or row.title or row.source_id
-    return money_of(read.load(store, row.trace), title, route, where)
+    return read.load(store, row.trace), title
 
 
-def money_of(
+def cost_of(
     trace: Trace,
     name: str,
     route: str | None = None,
     where: Where = "all",
-) -> MoneyView:
-    """The money of a trace that is called `name`."""
+) -> CostView:
+    """The cost of a trace that is called `name`."""
     found = waste(trace)
-    return MoneyView(
+    return CostView(
         trace=trace.id,
         name=name,
         spending=found.spending,

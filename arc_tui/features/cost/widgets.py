@@ -11,8 +11,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.features.cost.rows import Fact, MoneyRow, MoneyRows, used_count
-from arc_tui.features.cost.text import route_lines, sentence
+from arc_tui.features.cost.text import CostRow, CostRows, Fact, route_lines, sentence, used_count
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Item, Placed, value
 from arc_tui.ui.format import fit, packed
@@ -23,7 +22,7 @@ from taxonomy.stats.routing import WhatIf
 AMOUNT, KIND, STEP = 10, 11, 4
 
 
-class MoneyList(RowList):
+class CostList(RowList):
     """The rows by cost."""
 
     HELP = "the costs"
@@ -35,7 +34,7 @@ class MoneyList(RowList):
                 tooltip="Go to the step in the run"),
     ]  # fmt: skip
 
-    found: reactive[MoneyRows | None] = reactive(None, repaint=False)
+    found: reactive[CostRows | None] = reactive(None, repaint=False)
 
     class Chosen(Message):
         """The step of a row is to be shown in the run."""
@@ -49,7 +48,7 @@ class MoneyList(RowList):
         return len(self.found.rows) if self.found is not None else 0
 
     @property
-    def row(self) -> MoneyRow | None:
+    def row(self) -> CostRow | None:
         """The one under the cursor."""
         return self.found.rows[self.cursor] if self.found is not None and self.row_count else None
 
@@ -85,7 +84,7 @@ class MoneyList(RowList):
             self.action_choose()
 
 
-def _amount(row: MoneyRow) -> str:
+def _amount(row: CostRow) -> str:
     """The cost, else the tokens; the bounds of a part are said in full beside."""
     if row.usd is not None:
         shown = row.amount.split(" for ")[0]
@@ -94,12 +93,12 @@ def _amount(row: MoneyRow) -> str:
     return fit(shown, AMOUNT, right=True)
 
 
-class MoneyHead(FewLines):
+class CostHead(FewLines):
     """The sentence in bold; under it what the run would have cost at another model's price."""
 
     INKS = {"sentence": "bold", "route": "$primary"}
 
-    found: reactive[MoneyRows | None] = reactive(None, layout=True)
+    found: reactive[CostRows | None] = reactive(None, layout=True)
     route: reactive[WhatIf | None] = reactive(None, layout=True)
 
     @override
@@ -108,17 +107,17 @@ class MoneyHead(FewLines):
             return [Text("reading the run")]
         bold = self.ink("sentence")
         quiet = self.ink("route")
-        lines = [Text(line, bold) for line in folded(sentence(self.found.money), width)]
+        lines = [Text(line, bold) for line in folded(sentence(self.found.view), width)]
         if self.route is not None:
             said = f"at {self.route.model}: {'; '.join(route_lines(self.route))}"
             lines += [Text(line, quiet) for line in folded(said, width)]
         return lines
 
 
-class MoneyFoot(FewLines):
+class CostFoot(FewLines):
     """Facts that hold for all rows."""
 
-    found: reactive[MoneyRows | None] = reactive(None, layout=True)
+    found: reactive[CostRows | None] = reactive(None, layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
@@ -126,13 +125,13 @@ class MoneyFoot(FewLines):
         return [Text(line) for line in said]
 
 
-def _facts(found: MoneyRows) -> Iterator[str]:
-    spent = found.money.spending
+def _facts(found: CostRows) -> Iterator[str]:
+    spent = found.view.spending
     if not spent.cached:
         yield "no figures of the cache in the source"
     elif spent.cached < len(spent.steps):
         yield f"cache figures of {spent.cached} of {format.count(len(spent.steps), 'step')}"
-    used = used_count(found.money)
+    used = used_count(found.view)
     if used:
         yield f"{format.number(used)} re-sent and used: not listed"
     if found.rows:
@@ -143,7 +142,7 @@ RESULT = 1200
 """Characters of what a call returned that are shown before it is opened."""
 
 
-def money_page(row: MoneyRow) -> Document:
+def cost_page(row: CostRow) -> Document:
     """What cost, and everything known of it."""
     title = Block(text=f"{row.kind} at step {row.step}", style="head", aside=row.amount)
     return (title, *(item for place, fact in enumerate(row.facts) for item in _fact(fact, place)))
