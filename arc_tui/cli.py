@@ -42,6 +42,7 @@ from taxonomy.judgements.schema import open_ledger
 
 E = TypeVar("E")
 Fn = TypeVar("Fn", bound=Callable[..., Any])
+V = TypeVar("V")
 
 MORE_THAN_NOTHING = click.FloatRange(min=0, min_open=True)
 
@@ -177,8 +178,6 @@ def _can_ask() -> bool:
     return sys.stdin.isatty() and threading.current_thread() is threading.main_thread()
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 PIPED_WIDTH = 160
 _GAP = "  "
 _LEAST = 4
@@ -187,7 +186,7 @@ encryption.ask_with(ask_for_key)  # whoever runs a command may be asked for the 
 mask_with(read_redaction)
 
 
-def db_option(command: F) -> F:
+def db_option(command: Fn) -> Fn:
     """`--db` after the command's name too; the one before it is the default."""
     return click.option(
         "--db",
@@ -196,12 +195,12 @@ def db_option(command: F) -> F:
     )(command)
 
 
-def json_option(command: F) -> F:
+def json_option(command: Fn) -> Fn:
     """`--json`: the view as JSON, its keys as documented."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
-def held_out_option(command: F) -> F:
+def held_out_option(command: Fn) -> Fn:
     """`--with-held-out`: nobody looks at what is kept for a test by accident."""
     return click.option(
         "--with-held-out", is_flag=True, help="The runs of held-out tasks too, else hidden."
@@ -214,12 +213,16 @@ def print_held_out(given: HeldOutNote) -> None:
         click.echo(f"{held_out_text(given)} (--with-held-out shows them)", err=True)
 
 
+def database_path(db: Path | None) -> Path:
+    """The database that was asked for, on this command or before it."""
+    return database(db or click.get_current_context().find_root().obj)
+
+
 def open_store(db: Path | None) -> Store:
     """The store that was asked for, on this command or before it."""
-    outer = click.get_current_context().find_root().obj
     indexing, copying = filling.set(_indexing), copied.set(_copied)
     try:
-        return open_ledger(database(db or outer))
+        return open_ledger(database_path(db))
     finally:
         filling.reset(indexing)
         copied.reset(copying)
@@ -294,6 +297,19 @@ def console(*, err: bool = False) -> Console:
     stream = sys.stderr if err else sys.stdout
     width = None if stream.isatty() else PIPED_WIDTH
     return PlainConsole(file=stream, width=width, highlight=False, emoji=False, markup=False)
+
+
+def print_view(value: V, as_json: bool, print_text: Callable[[Console, V], object]) -> None:
+    """A value as JSON, or as text by a function that is given the console."""
+    if as_json:
+        print_json(value)
+    else:
+        print_text(console(), value)
+
+
+def print_line(out: Console, words: str, style: str = "") -> None:
+    """A line as it is, however wide: a terminal wraps it, a pipe gets all of it."""
+    out.print(Text(words, style), soft_wrap=True)
 
 
 def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> None:

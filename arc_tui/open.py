@@ -15,7 +15,16 @@ import click
 from click.core import ParameterSource
 
 from arc_tui import importing
-from arc_tui.cli import console, db_option, json_option, open_store, print_json, print_table, unlock
+from arc_tui.cli import (
+    console,
+    database_path,
+    db_option,
+    json_option,
+    open_store,
+    print_json,
+    print_table,
+    unlock,
+)
 from arc_tui.commands import BUG
 from arc_tui.config import read_owners
 from arc_tui.experiments.request import ReplayRequest
@@ -25,7 +34,7 @@ from arc_tui.features.replay.command import drained, print_replay
 from arc_tui.features.replay.run import replaying
 from arc_tui.features.runs.offers import MOST, Offer, look, offer_words
 from arc_tui.features.trace.command import brief_text
-from arc_tui.places import database, demo_database, fixtures
+from arc_tui.places import demo_database, fixtures
 from arc_tui.ui.format import count, one_line
 from arc_tui.views.runs import build_runs
 from arc_tui.views.trace import build_break
@@ -89,13 +98,12 @@ def trace_of(path: Path, run: str) -> str:
 @click.command("open")
 @click.argument("names", metavar="[RUN | FILE…]", nargs=-1)
 @db_option
-@click.pass_context
-def open_(ctx: click.Context, names: tuple[str, ...], db: Path | None) -> None:
+def open_(names: tuple[str, ...], db: Path | None) -> None:
     """The app on one run, or on the files that it imports first.
 
     RUN is an id or its beginning, task/trial, or `last`. `arc FILE…` is short for `arc open FILE…`.
     """
-    path = database(db or ctx.find_root().obj)
+    path = database_path(db)
     files = [name for name in names if name == "-" or Path(name).exists()]
     if len(names) == 1 and not files:
         run_app(path, run=names[0])
@@ -146,8 +154,7 @@ NOTHING = (
 @click.option("--list", "listed", is_flag=True, help="List what is here instead of opening it.")
 @json_option
 @db_option
-@click.pass_context
-def last(ctx: click.Context, listed: bool, as_json: bool, db: Path | None) -> int:
+def last(listed: bool, as_json: bool, db: Path | None) -> int:
     """Import the newest trace of this folder and open it: a session, a log, a file.
 
     In a pipe, and with --json, its brief is printed. What was imported last is not asked: that is
@@ -163,7 +170,7 @@ def last(ctx: click.Context, listed: bool, as_json: bool, db: Path | None) -> in
         return 0
     newest = Path(offers[0].path)
     if not as_json and sys.stdout.isatty() and sys.stdin.isatty():
-        run_app(database(db or ctx.find_root().obj), imports=(newest,))
+        run_app(database_path(db), imports=(newest,))
         return 0
     with open_store(db) as store:
         return _brief(store, newest, as_json)

@@ -17,14 +17,15 @@ from rich.text import Text
 
 from arc_tui.cli import (
     console,
+    database_path,
     db_option,
     json_option,
     limits,
     live_options,
     print_json,
+    print_line,
     print_table,
 )
-from arc_tui.places import database
 from arc_tui.ui import format
 from arc_tui.ui.terminal import terminal_checks
 from replay.budget import Budget, Limits
@@ -54,7 +55,7 @@ def doctor(as_markdown: bool, as_json: bool, db: Path | None, **options: Any) ->
     --live sends about twenty small requests, to claude-haiku-5-5 unless --model names another,
     and keeps the report. Exit code 0: nothing failed; 1: a check or an assumption did.
     """
-    path = database(db or click.get_current_context().find_root().obj)
+    path = database_path(db)
     checks = () if as_markdown else tuple(_checks(path))
     made = _examined(path, options) if options["live"] else None
     view = DoctorView(checks=checks, report=made, kept=_kept(path))
@@ -164,12 +165,12 @@ def _print_checks(out: Console, checks: tuple[Check, ...]) -> None:
     print_table(out, ["", "area", "check", "finding"], rows)
     advised = [each for each in checks if each.advice]
     for each in advised:
-        out.print(Text(f"{each.area}, {each.name}: {_line(each.advice)}", "yellow"), soft_wrap=True)
+        print_line(out, f"{each.area}, {each.name}: {_line(each.advice)}", "yellow")
 
 
 def _print_report(out: Console, made: Report) -> None:
     for name, value in circumstances(made):
-        out.print(Text(f"{name}: {_line(value)}"), soft_wrap=True)
+        print_line(out, f"{name}: {_line(value)}")
     rows = [
         (
             _mark(OUTCOME_MARKS[each.outcome], outcome(each)),
@@ -184,24 +185,24 @@ def _print_report(out: Console, made: Report) -> None:
     out.print()
     for each in made.results:
         if each.outcome is not None:
-            out.print(Text(f"{each.id}: {_line(each.finding)}", "dim"), soft_wrap=True)
+            print_line(out, f"{each.id}: {_line(each.finding)}", "dim")
     for each in made.failed:
         said = f"{each.id} does not hold: {_line(each.otherwise)}"
-        out.print(Text(said, "yellow"), soft_wrap=True)
-    out.print(Text(summary(made), "bold"), soft_wrap=True)
+        print_line(out, said, "yellow")
+    print_line(out, summary(made), "bold")
 
 
 def _print_kept(out: Console, reports: tuple[Report, ...]) -> None:
     out.print()
     if not reports:
         said = "no server was ever checked from here: `arc doctor --live --budget 0.05` does it"
-        out.print(Text(said, "dim"), soft_wrap=True)
+        print_line(out, said, "dim")
     for each in reports:
         where = f"{each.model} at {protocol.address(each.server)}"
-        out.print(Text(f"last checked {when(each)}: {where}: {summary(each)}"), soft_wrap=True)
+        print_line(out, f"last checked {when(each)}: {where}: {summary(each)}")
         for result in each.failed:
             said = f"  {result.id} does not hold: {_line(result.otherwise)}"
-            out.print(Text(said, "yellow"), soft_wrap=True)
+            print_line(out, said, "yellow")
 
 
 def _mark(mark: str, status: str) -> Text:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import click
 
-from arc_tui.cli import db_option, unlock
+from arc_tui.cli import database_path, db_option, unlock
 from arc_tui.ending import TOLD
 from arc_tui.extras import require
 from arc_tui.features.record.live import LOOPBACK
-from arc_tui.places import database
 from arc_tui.serve import SERVE_PORT
 from replay.errors import ArcError
 
@@ -25,8 +24,7 @@ from replay.errors import ArcError
 )  # fmt: skip
 @click.option("--host", default=LOOPBACK, show_default=True, help="No other is served on.")
 @db_option
-@click.pass_context
-def serve(ctx: click.Context, port: int, host: str, db: Path | None) -> int:
+def serve(port: int, host: str, db: Path | None) -> int:
     """The app in a browser of this machine, until ctrl-c.
 
     The address that is printed lets in one browser, once; each of its tabs is a session of its own.
@@ -44,7 +42,7 @@ def serve(ctx: click.Context, port: int, host: str, db: Path | None) -> int:
             f"from another machine: ssh -L {port}:{LOOPBACK}:{port} this-machine",
         )
     require("arc serve", "aiohttp", "textual_serve")
-    path = database(db or ctx.find_root().obj)
+    path = database_path(db)
     unlock(path)
     read_settings()  # a mistake in them is said here, not in each tab
     asyncio.run(_serve(path, port))

@@ -236,6 +236,14 @@ def chosen_bar(view: FailuresView) -> str:
     return ", ".join(filter(None, [split, "every class" if view.request.every else ""]))
 
 
+def bar_cells(tagged: int, count: int, most: int, width: int) -> tuple[int, int]:
+    """The cells of a bar for what is tagged and for the rest of `count`, where the longest bar
+    stands for `most` and has `width` cells."""
+    whole = len(format.bar(count / most, width))
+    strong = min(len(format.bar(tagged / most, width)), whole)
+    return strong, whole - strong
+
+
 def card(view: FailuresView, row: BarRow) -> tuple[Labelled, ...]:
     """A bar explained: what the class is, its usual cause and first fix, whose it is, how much."""
     return tuple(_card(view, row))

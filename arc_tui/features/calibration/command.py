@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
-    console,
     db_option,
     diagnose_new,
     json_option,
     open_store,
-    print_json,
+    print_line,
     print_table,
     print_tables,
+    print_view,
 )
 from arc_tui.features.calibration.drift import (
     DriftView,
@@ -109,20 +109,20 @@ def calibrate(
         raise click.UsageError("--labels (with --drift), --noise and --audit: ask one")
     if noise:
         cells = list(noise_table())
-        print_json(cells) if as_json else print_noise(console(), cells)
+        print_view(cells, as_json, print_noise)
         return 0
     with open_store(db) as store:
         if audit:
             chosen = build_audit(store, share)
-            print_json(chosen) if as_json else print_audit(console(), chosen)
+            print_view(chosen, as_json, print_audit)
             return 0 if chosen.rows else 1
         if drift:
             source, said, _ = labels_of(store, labels)
             moved = build_drift(store, source, said, now_ns())
-            print_json(moved) if as_json else print_drift(console(), moved)
+            print_view(moved, as_json, print_drift)
             return 0 if moved.sets else 1
         view = _calibrated(store, labels)
-    print_json(view) if as_json else print_calibration(console(), view)
+    print_view(view, as_json, print_calibration)
     return 0 if view.parts else 1
 
 
@@ -142,10 +142,10 @@ WORST = 5
 def print_calibration(out: Console, view: CalibrationView) -> None:
     """What was read, then for each kind of label the tables and the worst disagreements."""
     used = f"{view.placed} of {format.count(view.read, 'label')} point at a run of this database"
-    out.print(Text(f"{format.one_line(view.source)}: {used}"), soft_wrap=True)
+    print_line(out, f"{format.one_line(view.source)}: {used}")
     _print_unusable(out, view.unusable)
     for each in view.unchecked:
-        out.print(Text(format.one_line(unchecked_line(each)), "yellow"), soft_wrap=True)
+        print_line(out, format.one_line(unchecked_line(each)), "yellow")
     for part in view.parts:
         _print_part(out, part)
 
@@ -154,7 +154,7 @@ def _print_unusable(out: Console, unusable: Sequence[Unusable]) -> None:
     for each in unusable[:WORST]:
         line = None if each.line is None else f"line {each.line}:"
         said = " ".join(filter(None, ("left out:", each.file, line, each.trace, each.why)))
-        out.print(Text(format.one_line(said), "yellow"), soft_wrap=True)
+        print_line(out, format.one_line(said), "yellow")
     _more(out, len(unusable) - WORST)
 
 
@@ -164,9 +164,9 @@ def _print_part(out: Console, part: Part) -> None:
     strengths = ", ".join(f"{count} {name}" for name, count in part.strengths.items())
     said = f"{TITLES[figures.made_by]}: {counts}{f' ({strengths})' if strengths else ''}"
     out.print()
-    out.print(Text(format.one_line(said), "bold"), soft_wrap=True)
+    print_line(out, format.one_line(said), "bold")
     if part.prompted:
-        out.print(Text(prompted_line(part), "yellow"), soft_wrap=True)
+        print_line(out, prompted_line(part), "yellow")
     print_tables(out, part_tables(part))
     _print_worst(out, part.disagreements)
 
@@ -219,7 +219,7 @@ def print_drift(out: Console, view: DriftView) -> None:
     """The sets and how each stands, then every two of one mode."""
     counted = f"{format.count(len(view.sets), 'set')} of judges' scores"
     said = f"{counted}, and {format.one_line(view.source)}: {format.count(view.labels, 'step')}"
-    out.print(Text(f"{said} that people scored or answered items of", "bold"), soft_wrap=True)
+    print_line(out, f"{said} that people scored or answered items of", "bold")
     print_tables(out, drift_tables(view))
 
 
@@ -227,7 +227,7 @@ def print_audit(out: Console, view: AuditView) -> None:
     """The sample, and whether somebody has looked already."""
     counts = f"{len(view.rows)} of {format.count(view.runs, 'run')}"
     said = f"to look at again: {counts} (about {view.share:.0%}, drawn by a digest of the id)"
-    out.print(Text(said, "bold"), soft_wrap=True)
+    print_line(out, said, "bold")
     if view.rows:
         rows = [
             [

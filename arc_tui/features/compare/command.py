@@ -9,7 +9,15 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from arc_tui.cli import console, db_option, json_option, open_store, print_json, print_table
+from arc_tui.cli import (
+    console,
+    db_option,
+    json_option,
+    open_store,
+    print_json,
+    print_line,
+    print_table,
+)
 from arc_tui.features.compare.pair import Line, PairView, Part, build_pair, lines, prompts_pair
 from arc_tui.features.compare.view import (
     LEGEND,
@@ -101,25 +109,25 @@ def _print(out: Console, store: Store, view: CompareView, *, every: bool, step: 
         head = Text.assemble((f"{letter}  ", "bold"), format.one_line(f"{who.name} · {name}"))
         out.print(head.append(f" · {' · '.join(facts(who))}"), soft_wrap=True)
     out.print()
-    out.print(Text(format.plain(view.sentence), "bold"), soft_wrap=True)
+    print_line(out, format.plain(view.sentence), "bold")
     out.print(Text(f"({view.note})", "dim"))
-    out.print(Text(format.plain(" · ".join(figures(view)))), soft_wrap=True)
+    print_line(out, format.plain(" · ".join(figures(view))))
     prompts = prompts_line(view.prompts)
     if prompts:
-        out.print(Text(prompts, "yellow"), soft_wrap=True)
+        print_line(out, prompts, "yellow")
     for each in view.lacks:
-        out.print(Text(format.one_line(each), "dim"), soft_wrap=True)
+        print_line(out, format.one_line(each), "dim")
     if step is not None:
         _print_pair(out, build_pair(store, view, _row_of(view, step)))
         return
     out.print()
     shown = [each for each in lines(view, every=every) if each.kind != "prompts"]
     print_table(out, ["", "A", "A did", "B", "B did", "what"], [_cells(view, e) for e in shown])
-    out.print(Text(LEGEND, "dim"), soft_wrap=True)
+    print_line(out, LEGEND, "dim")
     by = "; ".join(
         [f"compared by rules v{VERSION} (`arc replay --rules` prints them)", *view.rules]
     )
-    out.print(Text(format.one_line(by), "dim"), soft_wrap=True)
+    print_line(out, format.one_line(by), "dim")
     if view.prompts.differs:
         _print_pair(out, prompts_pair(view.prompts))
     if view.departure is not None:

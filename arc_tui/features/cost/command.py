@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import get_args
 
 import click
-from rich.text import Text
 
-from arc_tui.cli import console, db_option, json_option, open_store, print_json
+from arc_tui.cli import console, db_option, json_option, open_store, print_json, print_line
 from arc_tui.features.cost.text import route_lines, sentence, spending_tokens, used_words
 from arc_tui.features.cost.view import SHOWN, CostView, Where, build_cost, unused
 from arc_tui.ui import format
@@ -41,9 +40,9 @@ def money(trace: str, route: str | None, where: Where, as_json: bool, db: Path |
     for place, (title, lines) in enumerate(sections(view)):
         if place:
             out.print()
-        out.print(Text(title, "bold"), soft_wrap=True)
+        print_line(out, title, "bold")
         for line in lines:
-            out.print(Text(f"  {line}"), soft_wrap=True)
+            print_line(out, f"  {line}")
 
 
 def sections(view: CostView) -> Iterator[tuple[str, list[str]]]:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from arc_tui.cli import (
     ask_for_new_key,
     console,
+    database_path,
     db_option,
     diagnose_new,
     json_option,
@@ -23,7 +24,6 @@ from arc_tui.cli import (
     print_table,
 )
 from arc_tui.features.database.prune import size
-from arc_tui.places import database
 from arc_tui.ui import format
 from replay import written
 from replay.care import rewriting
@@ -59,7 +59,7 @@ def contents(rows: dict[str, int]) -> str:
 
 def existing(db: Path | None) -> Path:
     """The database that was asked for. Raises NotFound where there is none."""
-    path = database(db or click.get_current_context().find_root().obj)
+    path = database_path(db)
     if not path.exists():
         raise NotFound("database", str(path), hint="--db or ARC_DB names another")
     return path
@@ -108,7 +108,7 @@ def encrypt(source: From | None, db: Path | None) -> int:
     `keyring` makes a key and keeps it there. Needs the extra `crypt`. Whoever loses the key has
     lost the database.
     """
-    file = _file(db)
+    file = database_path(db)
     if not file.exists():
         open_store(db).close()  # encrypted before anything stands in it
     rewriting.require(file, encrypted=False)
@@ -148,12 +148,8 @@ def rekey(source: From | None, db: Path | None) -> int:
     return 0
 
 
-def _file(db: Path | None) -> Path:
-    return database(db or click.get_current_context().find_root().obj)
-
-
 def _there(db: Path | None) -> Path:
-    file = _file(db)
+    file = database_path(db)
     if not file.exists():
         raise ArcError(f"{file}: there is no database", "name one with --db or ARC_DB")
     return file

@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 from msgspec import Struct, structs
 
-from arc_tui.cli import db_option, diagnose_new, json_option, open_store, print_json
+from arc_tui.cli import database_path, db_option, diagnose_new, json_option, open_store, print_json
 from arc_tui.features.database.command import contents, existing
-from arc_tui.places import database
 from arc_tui.ui import format
 from replay.bundle import Verified
 from replay.bundle import verify as verify_bundle
@@ -176,7 +175,7 @@ def verify(traces: tuple[str, ...], bundle: Path | None, as_json: bool, db: Path
         if traces:
             raise click.UsageError("--bundle holds its own trace: name no other")
         return _print_verified(verify_bundle(bundle), as_json=as_json)
-    path = database(db or click.get_current_context().find_root().obj)
+    path = database_path(db)
     if not path.exists():
         raise NotFound("database", str(path), hint="the first import makes it; --db names another")
     count, found = _checked(path, traces)

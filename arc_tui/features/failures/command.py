@@ -22,7 +22,9 @@ from arc_tui.cli import (
     open_judged,
     print_held_out,
     print_json,
+    print_line,
     print_table,
+    print_view,
 )
 from arc_tui.config import read_owners
 from arc_tui.ui import format
@@ -36,6 +38,7 @@ from arc_tui.views.failures import (
     Labelled,
     agreement,
     agreements,
+    bar_cells,
     build_failures,
     card,
     owner,
@@ -145,12 +148,13 @@ def _bars(store: Store, request: FailuresRequest, of: _Of, as_json: bool) -> int
         without=of.without,
         chosen=of.chosen,
     )
-    if as_json:
-        print_json(counted)
-    else:
-        for line in pareto_lines(counted, BAR):
-            console().print(line, soft_wrap=True)
+    print_view(counted, as_json, _print_bars)
     return 0 if counted.failed else 1
+
+
+def _print_bars(out: Console, counted: Pareto) -> None:
+    for line in pareto_lines(counted, BAR):
+        out.print(line, soft_wrap=True)
 
 
 def pareto_lines(counted: Pareto, width: int) -> list[Text]:
@@ -170,9 +174,8 @@ def pareto_lines(counted: Pareto, width: int) -> list[Text]:
 
 
 def _bar_line(bar: Bar, most: int, width: int, label: int, end: int) -> Text:
-    whole = len(format.bar(bar.count / most, width))
-    tagged = min(len(format.bar(bar.tagged / most, width)), whole)
-    drawn = f"{'█' * tagged}{'▒' * (whole - tagged)} {bar.count}"
+    tagged, suggested = bar_cells(bar.tagged, bar.count, most, width)
+    drawn = f"{'█' * tagged}{'▒' * suggested} {bar.count}"
     return Text(f"{format.one_line(bar.label):<{label}}  {drawn:<{end}}  {owner(bar)}".rstrip())
 
 
@@ -190,28 +193,19 @@ def _runs(store: Store, request: FailuresRequest, name: str, as_json: bool) -> i
 
 def _weeks(store: Store, of: _Of, as_json: bool) -> int:
     found = trend(store, without=of.without, chosen=of.chosen)
-    if as_json:
-        print_json(found)
-    else:
-        print_trend(console(), found)
+    print_view(found, as_json, print_trend)
     return 0 if found.classes else 1
 
 
 def _since(store: Store, since: datetime, of: _Of, as_json: bool) -> int:
     found = before_after(store, since.date(), without=of.without, chosen=of.chosen)
-    if as_json:
-        print_json(found)
-    else:
-        print_before_after(console(), found)
+    print_view(found, as_json, print_before_after)
     return 0 if found.before and found.after else 1
 
 
 def _agreement(store: Store, of: _Of, as_json: bool) -> int:
     found = agreements(store, of.without, of.chosen)
-    if as_json:
-        print_json(found)
-    else:
-        print_agreement(console(), found)
+    print_view(found, as_json, print_agreement)
     return 0 if any(pair.same.n for pair in found) else 1
 
 
@@ -233,7 +227,7 @@ def print_runs(out: Console, view: FailuresView, rows: Sequence[BarRow]) -> None
     for place, row in enumerate(rows):
         if place:
             out.print()
-        out.print(Text(format.one_line(row.label), "bold"), soft_wrap=True)
+        print_line(out, format.one_line(row.label), "bold")
         print_labelled(out, card(view, row))
         out.print()
         columns = ["", "id", "run", "step", "by", "owner", "why"]
@@ -261,7 +255,7 @@ def print_trend(out: Console, found: Trend) -> None:
     """A row a week, a column a class."""
     columns = ["week", "failed", *(format.one_line(label) for label in found.classes)]
     print_table(out, columns, [_week(week) for week in found.weeks])
-    out.print(Text(f"{WEEKS}; {CLUSTERED}", "dim"), soft_wrap=True)
+    print_line(out, f"{WEEKS}; {CLUSTERED}", "dim")
 
 
 def _week(week: Week) -> list[Text | str]:
@@ -278,7 +272,7 @@ def print_before_after(out: Console, found: BeforeAfter) -> None:
     print_table(out, columns, [_change(each) for each in (found.failed, *found.classes)])
     undated = format.count(found.undated, "run")
     left_out = [f"{undated} without a time left out"] if found.undated else []
-    out.print(Text("; ".join([OF_ALL, CLUSTERED, *left_out]), "dim"), soft_wrap=True)
+    print_line(out, "; ".join([OF_ALL, CLUSTERED, *left_out]), "dim")
 
 
 def _change(change: Change) -> list[Text | str]:

@@ -18,7 +18,15 @@ from arc_tui.ui import format
 from arc_tui.ui.format import fit, wrap
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import Inked
-from arc_tui.views.failures import EMPTY, BarRow, FailuresView, Labelled, owner, source_name
+from arc_tui.views.failures import (
+    EMPTY,
+    BarRow,
+    FailuresView,
+    Labelled,
+    bar_cells,
+    owner,
+    source_name,
+)
 from taxonomy.failures import RunBehind
 
 OWNER = 14
@@ -96,10 +104,10 @@ class FailureBars(RowList):
         if row.of == "untagged":
             line.append("░" * whole, self.ink("quiet"))
         else:
-            tagged = min(len(format.bar(row.tagged / self._most, room)), whole)
+            tagged, suggested = bar_cells(row.tagged, row.count, self._most, room)
             strong = "apart" if row.of == "apart" else "tagged"
             line.append("█" * tagged, self.ink(strong))
-            line.append("▒" * (whole - tagged), self.ink("suggested"))
+            line.append("▒" * suggested, self.ink("suggested"))
         line.append(f"{' ' * (room - whole)} {row.count:>{self._digits}}")
         return line.append(f"  {fit(_owner(row), owners)}", self.ink("owner"))
 

@@ -21,6 +21,7 @@ from arc_tui.cli import (
     live_options,
     open_store,
     print_json,
+    print_line,
     print_table,
     refuse_missing,
     refuse_unanswered,
@@ -133,9 +134,9 @@ def _show(views: dict[str, ScoresView], *, as_json: bool) -> None:
 
 def print_scores(out: Console, view: ScoresView) -> None:
     """A sentence, what a reader must know of it, a row a step, the goals, what it rests on."""
-    out.print(Text(_sentence(view), "bold"), soft_wrap=True)
+    print_line(out, _sentence(view), "bold")
     for notice in view.notices:
-        out.print(Text(format.plain(notice), "yellow"), soft_wrap=True)
+        print_line(out, format.plain(notice), "yellow")
     out.print()
     rows = [*view.rows, *([view.overall] if view.overall else [])]
     print_table(out, ["step", "score", "spread", "why"], [_cells(row) for row in rows])
@@ -144,7 +145,7 @@ def print_scores(out: Console, view: ScoresView) -> None:
         print_table(out, ["goal", "weight", "owner", "step", "score"], _goal_cells(view))
     out.print()
     for line in _footer(view):
-        out.print(Text(format.plain(line), "dim"), soft_wrap=True)
+        print_line(out, format.plain(line), "dim")
 
 
 def _sentence(view: ScoresView) -> str:

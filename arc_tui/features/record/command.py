@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arc_tui.cli import console, db_option, unlock
+from arc_tui.cli import console, database_path, db_option, unlock
 from arc_tui.extras import require
 from arc_tui.features.record.live import LOOPBACK, PORT
-from arc_tui.places import database
 from arc_tui.ui.format import count, cut, one_line
 
 if TYPE_CHECKING:
@@ -40,9 +39,7 @@ UNUSED = (
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label; repeatable.")
 @click.option("--split", is_flag=True, help="Make a run of every conversation.")
 @db_option
-@click.pass_context
 def record(
-    ctx: click.Context,
     command: tuple[str, ...],
     task: str | None,
     variant: str | None,
@@ -76,7 +73,7 @@ def record(
         variant=variant,
         labels={"command": mended(shlex.join(command)), **dict(map(_label, labels))},
     )
-    path = database(db or ctx.find_root().obj)
+    path = database_path(db)
     try:
         done = asyncio.run(recording.record(path, command, about, apart=split))
     except recording.CannotRun as error:
@@ -119,8 +116,7 @@ def _say(done: Recorded, where: list[str]) -> None:
     help="The port on 127.0.0.1; 0 takes a free one.",
 )  # fmt: skip
 @db_option
-@click.pass_context
-def listen(ctx: click.Context, port: int, db: Path | None) -> int:
+def listen(port: int, db: Path | None) -> int:
     """Receive traces over OTLP/HTTP while agents run, until ctrl-c.
 
     `arc` beside it shows them as they grow; `arc hook` says how an agent sends there.
@@ -130,7 +126,7 @@ def listen(ctx: click.Context, port: int, db: Path | None) -> int:
     import asyncio
 
     require("arc listen", "aiohttp")
-    path = database(db or ctx.find_root().obj)
+    path = database_path(db)
     unlock(path)
     received = _ReceivedTraces(path)
     asyncio.run(_listen(path, port, received))

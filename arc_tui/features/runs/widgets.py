@@ -27,7 +27,7 @@ from arc_tui.ui.key_names import stops
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import Inked
 from arc_tui.views.columns import GAP, NAME, SETS, WHY, Layout, layout, mark
-from arc_tui.views.failures import NOT_AGENTS
+from arc_tui.views.failures import NOT_AGENTS, bar_cells
 from arc_tui.views.runs import EMPTY, Listed
 from replay.store.handle import now_ns
 from taxonomy.failures import UNTAGGED, Bar, Pareto
@@ -240,10 +240,9 @@ class ParetoPanel(VerticalScroll, Inked, can_focus=False):
         return lines
 
     def _bar(self, bar: Bar, most: int, label: int, room: int, style: str) -> Text:
-        whole = len(format.bar(bar.count / most, room))
-        tagged = min(len(format.bar(bar.tagged / most, room)), whole)
+        tagged, suggested = bar_cells(bar.tagged, bar.count, most, room)
         line = _line(bar.label, label, ("█" * tagged, self.ink(style)), None)
-        line.append("▒" * (whole - tagged), self.ink("suggested"))
+        line.append("▒" * suggested, self.ink("suggested"))
         return line.append(f" {bar.count}")
 
 

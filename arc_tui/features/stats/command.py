@@ -23,6 +23,7 @@ from arc_tui.cli import (
     json_option,
     open_judged,
     print_json,
+    print_line,
     print_table,
 )
 from arc_tui.features.stats.text import (
@@ -227,9 +228,7 @@ def print_stats(out: Console, view: StatsView, *, grouped: bool) -> None:
             if given.shown
             else "hidden but for the gap (--with-held-out shows)"
         )
-        out.print(
-            Text(f"{said} {counting}; held out since {given.since}", "yellow"), soft_wrap=True
-        )
+        print_line(out, f"{said} {counting}; held out since {given.since}", "yellow")
 
 
 def _print_trend(out: Console, trend: Trend) -> None:
@@ -249,14 +248,12 @@ def _print_trend(out: Console, trend: Trend) -> None:
     ]
     print_table(out, head, [trend_cells(each) for each in trend.changes])
     undated = f", {format.count(trend.undated, 'run')} of unknown start left out"
-    out.print(
-        Text(
-            f"{format.count(trend.before_runs, 'run')} before, {trend.since_runs} since"
-            f"{undated if trend.undated else ''}; p by Fisher, read for these"
-            f" {len(trend.changes)} together (Holm)\n{NOT_INDEPENDENT}",
-            "dim",
-        ),
-        soft_wrap=True,
+    print_line(
+        out,
+        f"{format.count(trend.before_runs, 'run')} before, {trend.since_runs} since"
+        f"{undated if trend.undated else ''}; p by Fisher, read for these"
+        f" {len(trend.changes)} together (Holm)\n{NOT_INDEPENDENT}",
+        "dim",
     )
 
 
@@ -267,7 +264,7 @@ def _print_figures(out: Console, group: Group) -> None:
         table.append([line.of if line.of != last else "", *_cells(line)])
         last = line.of
     print_table(out, ["", "figure", "value", "95 %", "n", ""], table)
-    out.print(Text(NOT_INDEPENDENT, "dim"), soft_wrap=True)
+    print_line(out, NOT_INDEPENDENT, "dim")
     _print_latencies(out, group.latencies)
 
 
@@ -276,7 +273,7 @@ def _print_latencies(out: Console, found: Sequence[CallTimes]) -> None:
     if rows:
         out.print()
         print_table(out, LATENCY_HEAD, rows)
-    out.print(Text(latency_note(found), "dim"), soft_wrap=True)
+    print_line(out, latency_note(found), "dim")
 
 
 def _cells(line: Line) -> list[Text | str]:
@@ -294,10 +291,10 @@ def _print_groups(out: Console, groups: tuple[Group, ...]) -> None:
     if names == ["week"] and len(shapes) > 1:
         out.print()
         print_table(out, shapes[0], shapes[1:])
-    out.print(Text(f"{NOT_INDEPENDENT}\n{COMPARE}", "dim"), soft_wrap=True)
+    print_line(out, f"{NOT_INDEPENDENT}\n{COMPARE}", "dim")
     warnings = {each.figures.decay_warning for each in groups} - {None}
     for warning in sorted(map(str, warnings)):
-        out.print(Text(f"GDS and MOP: {warning}", "yellow"), soft_wrap=True)
+        print_line(out, f"GDS and MOP: {warning}", "yellow")
 
 
 def name_of(value: str | None) -> str:
