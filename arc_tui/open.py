@@ -27,11 +27,11 @@ from arc_tui.cli import (
 )
 from arc_tui.commands import BUG
 from arc_tui.config import read_owners
-from arc_tui.experiments.request import ReplayRequest
+from arc_tui.experiments.request import ReplayRequest, views_of
 from arc_tui.features.failures.command import pareto_lines
 from arc_tui.features.imports.command import drain
 from arc_tui.features.replay.command import drained, print_replay
-from arc_tui.features.replay.run import replaying
+from arc_tui.features.replay.run import run_replay
 from arc_tui.features.runs.offers import MOST, Offer, look, offer_words
 from arc_tui.features.trace.command import brief_text
 from arc_tui.places import demo_database, fixtures
@@ -226,7 +226,7 @@ def print_tour(path: Path) -> None:
             "3. an older prompt, tried on every recorded step",
         )
         wanted = ReplayRequest(trace=TRACE, edit=from_files(prompt, []))
-        print_replay(out, drained(replaying(store, wanted)))
+        print_replay(out, drained(views_of(run_replay, store, wanted)))
     click.echo("\nIn a terminal, `arc demo` opens the app on these runs.")
 
 

@@ -9,20 +9,22 @@ from typing import TypeAlias
 from msgspec import Struct, structs
 
 from arc_tui.experiments.edits import Draft, edit_of
-from arc_tui.experiments.models import chosen_models, sampling_of
+from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.request import ReplayRequest, Wish, asked_models, is_local
 from arc_tui.ui import format
 from arc_tui.ui.format import cost
 from replay.edit.changes import Edit
+from replay.kept import next_range
 from replay.locked.estimate import Estimate, estimate
-from replay.locked.row import AUTO, Sampling
+from replay.locked.row import AUTO, Models, Sampling
 from replay.models import protocol
-from replay.models.choose import label
+from replay.models.choose import default_name, label
 from replay.models.wire import KEY_HINT, NO_KEY, is_keyless
 from replay.plan import Plan, plans
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
+from replay.trace import Trace
 
 Reasons: TypeAlias = tuple[tuple[str, int], ...]
 """Why steps cannot be asked, with their number, the most frequent first."""
@@ -165,6 +167,14 @@ def asking_price(models: tuple[str, ...], estimate: Estimate) -> str:
 def estimate_replay(store: Store, request: ReplayRequest) -> Estimate:
     """What `replaying` with the same wish would ask and cost. Asks nothing."""
     trace = read.load(store, trace_row(store, request.trace).trace)
-    models = chosen_models(store, structs.replace(request, live=False), trace)
+    models = ModelPool(store).arms(request.model or default_name(trace), request.edit)
     sampling = sampling_of(store, request, trace, models)
     return estimate(trace, request.edit, models, sampling=sampling, steps=request.steps)
+
+
+def sampling_of(store: Store, request: ReplayRequest, trace: Trace, models: Models) -> Sampling:
+    """How often each request is asked: afresh in a range of samples that nothing has used."""
+    if not request.resample:
+        return request.sampling
+    fresh = next_range(store, trace.id, models.control.name)
+    return structs.replace(request.sampling, range=fresh)

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from arc_tui.experiments.models import ModelPool
 from replay.bisection.rollouts import Ending, Reaches
-from replay.budget import Budget
 from replay.detector import Detector
 from replay.errors import no_step
 from replay.models.cached import Cached
-from replay.models.choose import DEMO, choose
+from replay.models.choose import DEMO
 from replay.predicate import Predicate, Unmet, predicate
 from replay.store import read
 from replay.store.handle import Store
@@ -50,9 +50,7 @@ def step_of(store: Store, trace: Trace, at: int | None) -> int:
     return broke
 
 
-def judge_of(
-    store: Store, expect: str | None, judge: str | None, model: str, *, live: bool, budget: Budget
-) -> Cached | None:
+def judge_of(models: ModelPool, expect: str | None, judge: str | None, model: str) -> Cached | None:
     """The model that judges, None for the rules or where none is needed.
 
     Raises ModelRefused where a judge must be named.
@@ -60,7 +58,7 @@ def judge_of(
     if expect != JUDGE:
         return None
     named = judge_needed(judge, model)
-    return None if named == DEMO else choose(named, store, live=live, budget=budget)
+    return None if named == DEMO else models.named(named)
 
 
 def detector_of(

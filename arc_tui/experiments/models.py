@@ -1,55 +1,105 @@
-"""Who is asked in one piece of work: a model, and where somebody judges its answers, the judge.
-
-They share a limit, are counted together, and are stopped together.
-"""
+"""The models of one experiment: chosen by name, under one budget, counted and stopped together."""
 
 from __future__ import annotations
 
 from types import TracebackType
 
-from msgspec import structs
+from msgspec import Struct
 
-from arc_tui.experiments.request import ReplayRequest
-from replay.budget import Budget
-from replay.kept import next_range
-from replay.locked.row import Models, Sampling
+from replay.budget import Budget, Limits
+from replay.edit.changes import Edit
+from replay.locked.row import Models
 from replay.models.cached import Cached
-from replay.models.choose import choose, default_name
+from replay.models.choose import choose
 from replay.store.handle import Store
-from replay.trace import Trace
 
 
-class Everyone:
-    """`kept`, `asked` and `usd` count from when this was made; None among the models is nobody."""
+class Spending(Struct, frozen=True, kw_only=True):
+    """Calls made, answers that were stored already, and what the calls cost in USD (`complete`
+    where every price was known)."""
 
-    def __init__(self, *models: Cached | None) -> None:
-        self.models = tuple(dict.fromkeys(each for each in models if each is not None))
-        self._before = self._counted()
+    asked: int = 0
+    kept: int = 0
+    usd: float = 0.0
+    complete: bool = True
+
+    def since(self, before: Spending) -> Spending:
+        """What was spent after `before`."""
+        return Spending(
+            asked=self.asked - before.asked,
+            kept=self.kept - before.kept,
+            usd=self.usd - before.usd,
+            complete=self.complete,
+        )
+
+
+NOTHING_SPENT = Spending()
+
+
+class ModelPool:
+    """Each model once, whatever name it was asked for by.
+
+    Without `live` a missing answer of a server is an OfflineMiss. Close it, or use it as a context,
+    in the thread that asked; `stop` may be called from any.
+    """
+
+    def __init__(self, store: Store, *, live: bool = False, limits: Limits | None = None) -> None:
+        self._store = store
+        self._live = live
+        self._budget = Budget(limits or Limits())
+        self._by_name: dict[str, Cached] = {}
+        self._stopped = False
 
     @property
-    def kept(self) -> int:
-        """Answers that were stored."""
-        return self._counted()[0] - self._before[0]
+    def models(self) -> tuple[Cached, ...]:
+        """Those that were chosen so far."""
+        return tuple({id(each): each for each in list(self._by_name.values())}.values())
+
+    def named(self, name: str | None) -> Cached:
+        """The model of that name. Raises ModelRefused where there is no name, and where a live call
+        would have no limit."""
+        if name is None or name not in self._by_name:
+            made = choose(name, self._store, live=self._live, budget=self._budget)
+            same = (each for each in self.models if each.name == made.name)
+            return self.add(name or made.name, next(same, made))
+        return self._by_name[name]
+
+    def arms(self, name: str | None, edit: Edit | None) -> Models:
+        """The model of the control arm, and of the edited one, which an edit may name."""
+        control = self.named(name)
+        other = edit.model if edit is not None else None
+        return Models(control, control if other is None else self.named(other))
+
+    def add(self, name: str, model: Cached) -> Cached:
+        """Ask this one by that name from now on."""
+        self._by_name[name] = model
+        if self._stopped:
+            model.stop()
+        return model
 
     @property
-    def asked(self) -> int:
-        return self._counted()[1] - self._before[1]
-
-    @property
-    def usd(self) -> float:
-        """What those cost, as far as known (`usd_complete`)."""
-        return self._counted()[2] - self._before[2]
-
-    @property
-    def usd_complete(self) -> bool:
-        return all(each.usd_complete for each in self.models)
+    def spending(self) -> Spending:
+        """What was spent by now."""
+        models = self.models
+        return Spending(
+            asked=sum(each.asks for each in models),
+            kept=sum(each.hits for each in models),
+            usd=sum(each.usd for each in models),
+            complete=all(each.usd_complete for each in models),
+        )
 
     def stop(self) -> None:
-        """Cancel what is in flight; whoever waits for it gets Stopped. From any thread."""
+        """Cancel what is in flight and ask no more; whoever waits for it gets Stopped."""
+        self._stopped = True
         for each in self.models:
             each.stop()
 
-    def __enter__(self) -> Everyone:
+    def close(self) -> None:
+        """Close the connections."""
+        for each in self.models:
+            each.close()
+
+    def __enter__(self) -> ModelPool:
         return self
 
     def __exit__(
@@ -58,32 +108,4 @@ class Everyone:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        for each in self.models:
-            each.close()
-
-    def _counted(self) -> tuple[int, int, float]:
-        return (
-            sum(each.hits for each in self.models),
-            sum(each.asks for each in self.models),
-            sum(each.usd for each in self.models),
-        )
-
-
-def chosen_models(store: Store, request: ReplayRequest, trace: Trace) -> Models:
-    """Who is asked in each arm, under one budget: an edit may name another model."""
-    budget = Budget(request.limits)
-    name = request.model or default_name(trace)
-    control = choose(name, store, live=request.live, budget=budget)
-    other = request.edit.model if request.edit is not None else None
-    if other is None:
-        return Models(control, control)
-    edited = choose(other, store, live=request.live, budget=budget)
-    return Models(control, control if edited.name == control.name else edited)
-
-
-def sampling_of(store: Store, request: ReplayRequest, trace: Trace, models: Models) -> Sampling:
-    """How often each request is asked: afresh in a range of samples that nothing has used."""
-    if not request.resample:
-        return request.sampling
-    fresh = next_range(store, trace.id, models.control.name)
-    return structs.replace(request.sampling, range=fresh)
+        self.close()

@@ -1,12 +1,14 @@
-"""What a person wants asked: of whom, how often, and for how much."""
+"""What a person wants asked: of whom, how often, and for how much; and the run that asks it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
+from arc_tui.experiments.models import ModelPool
 from replay.budget import Limits
 from replay.compare.rules import PLAIN, Rules
 from replay.edit.changes import Edit
@@ -14,29 +16,51 @@ from replay.errors import BadEdit
 from replay.free.stub import Stub
 from replay.locked.row import AUTO, LEVELS, Sampling
 from replay.models.choose import DEMO
+from replay.store.handle import Store
 from replay.trace import Effect
 
 
-class ReplayRequest(Struct, frozen=True, kw_only=True):
-    """What to replay. `model` None is the trace's own; live calls need `live` and a limit.
+class ExperimentRequest(Struct, frozen=True, kw_only=True):
+    """Whom to ask. `model` None is the trace's own; live calls need `live` and a limit, which holds
+    for all of it together."""
+
+    model: str | None = None
+    live: bool = False
+    limits: Limits = Limits()
+
+    def model_pool(self, store: Store) -> ModelPool:
+        """The models of one run."""
+        return ModelPool(store, live=self.live, limits=self.limits)
+
+
+R = TypeVar("R", bound=ExperimentRequest)
+View = TypeVar("View")
+Run: TypeAlias = Callable[[Store, R, ModelPool], Generator[View]]
+"""Asks what a request says and yields a view whenever more is known."""
+
+
+def views_of(run: Run[R, View], store: Store, request: R) -> Generator[View]:
+    """The views of a run whose models are closed with it."""
+    with request.model_pool(store) as models:
+        yield from run(store, request, models)
+
+
+class ReplayRequest(ExperimentRequest, frozen=True, kw_only=True):
+    """What to replay.
 
     `resample` asks everything afresh, in a new range of samples beside those that are kept.
     """
 
     trace: str
     edit: Edit | None = None
-    model: str | None = None
-    live: bool = False
-    limits: Limits = Limits()
     steps: Collection[int] | None = None
     sampling: Sampling = AUTO
     resample: bool = False
     rules: Rules = PLAIN
 
 
-class FreeRunRequest(Struct, frozen=True, kw_only=True):
-    """What to run on. `model` None is the edit's, else the trace's own; live calls need `live` and
-    a limit, which holds for all `samples` together.
+class FreeRunRequest(ExperimentRequest, frozen=True, kw_only=True):
+    """What to run on. `model` None is the edit's, else the trace's own.
 
     `start` None is the first step of the thread. `stubs` are kept with the trace; those it has are
     used in any case. `effects` says of tools by name whether they read or write. `max_steps` None
@@ -45,9 +69,6 @@ class FreeRunRequest(Struct, frozen=True, kw_only=True):
 
     trace: str
     edit: Edit | None = None
-    model: str | None = None
-    live: bool = False
-    limits: Limits = Limits()
     start: int | None = None
     samples: int = 1
     stubs: tuple[Stub, ...] = ()

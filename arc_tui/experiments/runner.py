@@ -1,42 +1,33 @@
-"""Work under way behind a screen: it says how far it is, and stops when it is told to.
+"""A run under way behind a screen: it posts how far it is, and can be stopped.
 
-The work is a generator of views over a store of its own. A worker drains it and posts each view;
-what was paid for is kept however it ends.
+The run is a generator of views over a store and a model pool of its own. A worker drains it and
+posts each view; answers that were paid for are stored however it ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from textual.message import Message
 from textual.worker import Worker, get_current_worker
 from typing_extensions import override
 
+from arc_tui.experiments.models import ModelPool, Spending
+from arc_tui.experiments.request import ExperimentRequest, Run
 from replay.errors import ArcError
-from replay.store.handle import Store
 from taxonomy.judgements.schema import open_ledger
 
 if TYPE_CHECKING:
     from arc_tui.ui.screen import ArcScreen
 
-
-class Stoppable(Protocol):
-    """Who is asked."""
-
-    def stop(self) -> None:
-        """Cancel the calls in flight and make no other. From any thread."""
-        ...
-
-
+R = TypeVar("R", bound=ExperimentRequest)
 View = TypeVar("View")
-Hold: TypeAlias = Callable[[Stoppable], None]
-Work: TypeAlias = Callable[[Store, Hold], Generator[View]]
 
 
 class JobProgressed(Message, Generic[View]):
-    """The work has come further, or is over."""
+    """The run has come further, or is over."""
 
     def __init__(self, view: View) -> None:
         super().__init__()
@@ -57,55 +48,60 @@ class JobFinished(Message):
         self.trouble = trouble
 
 
-class BackgroundRun(Generic[View]):
-    """Work whose views are posted as `JobProgressed`, and its end as `JobFinished`."""
+class BackgroundRun(Generic[R, View]):
+    """A run whose views are posted as `JobProgressed`, and its end as `JobFinished`."""
 
     def __init__(
         self,
         screen: ArcScreen,
-        work: Work[View],
+        run: Run[R, View],
+        request: R,
         *,
-        group: str,
         cut_short: Callable[[View], bool] = lambda _: False,
     ) -> None:
-        """`work` gives who is asked to the function it is given. A view that is
-        `cut_short` is the last one."""
+        """A view that is `cut_short` is the last one."""
         self._screen = screen
-        self._views = work
+        self._run = run
+        self._request = request
         self._cut_short = cut_short
-        self._held: Stoppable | None = None
+        self._models: ModelPool | None = None
         self._worker: Worker[None] = screen.run_worker(
-            self._work, group=group, thread=True, exit_on_error=False
+            self._work, group="experiment", thread=True, exit_on_error=False
         )
+
+    @property
+    def spending(self) -> Spending:
+        """What was spent by this moment, though what was answered may not be known yet."""
+        return self._models.spending if self._models is not None else Spending()
 
     def stop(self) -> None:
         """Cancel the calls in flight and ask no other. What was answered is kept."""
         self._worker.cancel()
-        if self._held is not None:
-            self._held.stop()
+        if self._models is not None:
+            self._models.stop()
 
     def _work(self) -> None:
         worker = get_current_worker()
         try:
-            ended = JobFinished(stopped=not self._drained(worker))
+            finished = JobFinished(stopped=not self._drained(worker))
         except ArcError as error:
             stopped = worker.is_cancelled
-            ended = JobFinished(stopped=stopped, trouble=None if stopped else error)
-        self._screen.post_message(ended)
+            finished = JobFinished(stopped=stopped, trouble=None if stopped else error)
+        self._screen.post_message(finished)
 
     def _drained(self, worker: Worker[None]) -> bool:
         """Ask until the end; was everything asked?"""
-        with (
-            open_ledger(self._screen.path) as store,
-            closing(self._views(store, self._hold)) as going,
-        ):
-            for view in going:
-                self._screen.post_message(JobProgressed(view))
-                if worker.is_cancelled or self._cut_short(view):
-                    return False
-        return True
+        request = self._request
+        with open_ledger(self._screen.path) as store, request.model_pool(store) as models:
+            self._models = models
+            if worker.is_cancelled:
+                models.stop()
+            with closing(self._run(store, request, models)) as views:
+                return self._post(views, worker)
 
-    def _hold(self, held: Stoppable) -> None:
-        self._held = held
-        if self._worker.is_cancelled:
-            held.stop()
+    def _post(self, views: Generator[View], worker: Worker[None]) -> bool:
+        for view in views:
+            self._screen.post_message(JobProgressed(view))
+            if worker.is_cancelled or self._cut_short(view):
+                return False
+        return True

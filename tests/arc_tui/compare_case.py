@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from arc_tui import importing
-from arc_tui.experiments.request import FreeRunRequest, ReplayRequest
-from arc_tui.features.free.run import freeing
-from arc_tui.features.replay.run import replaying
+from arc_tui.experiments.request import FreeRunRequest, ReplayRequest, views_of
+from arc_tui.features.free.run import run_free_replays
+from arc_tui.features.replay.run import run_replay
 from replay.edit.changes import Edit, SetSystem
 from replay.kept import of_trace
 from replay.locked.row import LOOK
@@ -30,9 +30,13 @@ def make(path: Path) -> Path:
         for _ in importing.import_paths(store, files):
             pass
         first = named(store, "refund", "v1")
-        for _ in replaying(store, ReplayRequest(trace=first, edit=V8, model="demo", sampling=LOOK)):
+        for _ in views_of(
+            run_replay, store, ReplayRequest(trace=first, edit=V8, model="demo", sampling=LOOK)
+        ):
             pass
-        for _ in freeing(store, FreeRunRequest(trace=first, edit=V8, model="demo", start=2)):
+        for _ in views_of(
+            run_free_replays, store, FreeRunRequest(trace=first, edit=V8, model="demo", start=2)
+        ):
             pass
     return path
 

@@ -14,10 +14,11 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
+from arc_tui.experiments.request import views_of
 from arc_tui.experiments.runner import JobProgressed
 from arc_tui.features.bisect.candidates import named
 from arc_tui.features.bisect.plan import BisectRequest
-from arc_tui.features.bisect.run import bisecting
+from arc_tui.features.bisect.run import run_bisection
 from arc_tui.features.bisect.screen import BisectScreen
 from arc_tui.features.bisect.versions import of_files
 from arc_tui.features.bisect.view import BisectView
@@ -147,7 +148,7 @@ def views(db: Path, *versions: int, most: int = 200) -> list[BisectView]:
             sources=tuple(of_files([prompt(each) for each in versions])),
             settings=Settings(most=most),
         )
-        return list(bisecting(store, request))
+        return list(views_of(run_bisection, store, request))
 
 
 # --- what is searched
@@ -240,7 +241,7 @@ async def test_an_earlier_bisection_is_shown_without_asking_anyone(
 ) -> None:
     with open_ledger(db) as store:
         sources = tuple(of_files([prompt(each) for each in (3, 4, 5)]))
-        kept = list(bisecting(store, BisectRequest(trace=TOUR, sources=sources)))[-1]
+        kept = list(views_of(run_bisection, store, BisectRequest(trace=TOUR, sources=sources)))[-1]
     monkeypatch.setattr(Demo, "complete", _asked_nobody)
     async with opened(db) as (pilot, screen):
         assert "earlier: found" in drawn(pilot.app)

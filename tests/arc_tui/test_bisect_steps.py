@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from arc_tui import importing
 from arc_tui.features.bisect.command import bisect
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest
-from arc_tui.features.bisect_steps.run import bisecting_steps
+from arc_tui.features.bisect_steps.run import run_step_bisection
 from arc_tui.places import fixtures
 from replay import kept
 from replay.errors import ArcError, BadEdit, ModelRefused, OfflineMiss
@@ -346,10 +346,9 @@ def test_without_live_a_missing_answer_is_an_error_that_names_its_step(
     assert api.asked == 0
 
 
-def test_the_model_is_given_out_so_that_another_thread_can_stop_it(db: Path) -> None:
-    held: list[object] = []
-    with open_ledger(db) as store:
-        request = BisectStepsRequest(trace=LONG, oracle="belief")
-        *_, view = bisecting_steps(store, request, hold=held.append)
-    assert len(held) == 1
+def test_the_model_is_in_the_pool_so_that_another_thread_can_stop_it(db: Path) -> None:
+    request = BisectStepsRequest(trace=LONG, oracle="belief")
+    with open_ledger(db) as store, request.model_pool(store) as models:
+        *_, view = run_step_bisection(store, request, models)
+    assert len(models.models) == 1
     assert view.first_bad == 15

@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 from msgspec import structs
 
 from arc_tui.cli import db_option, json_option, open_store
-from arc_tui.experiments.request import FreeRunRequest, ReplayRequest
+from arc_tui.experiments.request import FreeRunRequest, ReplayRequest, views_of
 from arc_tui.features.free.command import free_options, free_request, refuse_free_options, run_free
-from arc_tui.features.free.run import freeing, kept_run, outlook
+from arc_tui.features.free.run import estimate_cost, kept_run, run_free_replays
 from arc_tui.features.free.text import UNCHECKED
 from arc_tui.features.free.view import FreeView, free_runs, got_words
 from arc_tui.features.free.widgets import row_page
@@ -51,7 +51,7 @@ from tests.replay.live_case import clean_environment
 
 def views(db: Path, **request: Any) -> list[FreeView]:
     with open_ledger(db) as store:
-        return list(freeing(store, FreeRunRequest(**{"trace": TOUR, **request})))
+        return list(views_of(run_free_replays, store, FreeRunRequest(**{"trace": TOUR, **request})))
 
 
 def last(db: Path, **request: Any) -> FreeView:
@@ -301,7 +301,9 @@ def test_a_limit_stops_the_run_and_is_no_result_of_it(
 
 def test_before_a_server_is_asked_it_is_said_what_the_recording_would_cost(db: Path) -> None:
     with open_ledger(db) as store:
-        found = outlook(store, FreeRunRequest(trace=TOUR, edit=V4, model="claude-test", start=2))
+        found = estimate_cost(
+            store, FreeRunRequest(trace=TOUR, edit=V4, model="claude-test", start=2)
+        )
         assert (found.model, found.most, found.as_recorded.calls) == ("claude-test", 17, 6)
         assert found.as_recorded.input_tokens > 0
 

@@ -14,14 +14,15 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
-from arc_tui.experiments.request import FreeRunRequest
+from arc_tui.experiments.models import Spending
+from arc_tui.experiments.request import FreeRunRequest, views_of
 from arc_tui.experiments.runner import JobProgressed
-from arc_tui.features.free.run import freeing
+from arc_tui.features.free.run import run_free_replays
 from arc_tui.features.free.screen import FreeScreen
 from arc_tui.features.free.state import left_of
 from arc_tui.features.free.stub_box import StubBox
 from arc_tui.features.free.text import UNCHECKED
-from arc_tui.features.free.view import FreeView, Spent
+from arc_tui.features.free.view import FreeView
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.navigation import OpenFreeReplay
@@ -60,7 +61,7 @@ def keep(db: Path, *written: Stub, trace: str = TOUR) -> str:
     """Stubs as an earlier run left them; the trace's key."""
     with open_ledger(db) as store:
         request = FreeRunRequest(trace=trace, model="demo", stubs=written, max_steps=1)
-        return [view.trace for view in freeing(store, request)][-1]
+        return [view.trace for view in views_of(run_free_replays, store, request)][-1]
 
 
 def focused(screen: FreeScreen) -> str | None:
@@ -80,7 +81,7 @@ async def test_it_looks_like_this_at_a_miss_where_a_stub_is_written_and_while_it
     other = tmp_path / "other.db"  # what it keeps is not to be found by the screen
     other.write_bytes(db.read_bytes())
     with open_ledger(other) as store:
-        first = next(freeing(store, FreeRunRequest(trace=TOUR, edit=V4)))
+        first = next(views_of(run_free_replays, store, FreeRunRequest(trace=TOUR, edit=V4)))
     assert first.stop is None
     async with opened(db) as (pilot, screen):
         await looks_like(pilot, "free_miss")
@@ -292,7 +293,7 @@ async def test_a_run_is_stopped_and_what_was_answered_is_kept(
 
 
 def test_a_limit_is_what_is_left_of_it() -> None:
-    spent = Spent(asked=3, usd=0.2)
+    spent = Spending(asked=3, usd=0.2)
     assert left_of(Limits(calls=5), spent) == Limits(calls=2)
     assert left_of(Limits(calls=3), spent) is None
     left = left_of(Limits(usd=0.5), spent)

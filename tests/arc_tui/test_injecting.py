@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from arc_tui import importing
 from arc_tui.features.error_injection.command import inject
-from arc_tui.features.error_injection.run import ErrorInjectionRequest, injecting
+from arc_tui.features.error_injection.run import ErrorInjectionRequest, run_error_injection
 from arc_tui.places import fixtures
 from replay.budget import Limits
 from replay.errors import ModelRefused, NotFound, OfflineMiss
@@ -169,10 +169,9 @@ def test_cut_short_by_its_limit_it_goes_on_where_it_was(db: Path, api: MessagesA
         assert len(recovery.kept(store)) == 2
 
 
-def test_the_model_can_be_stopped_from_outside_and_each_is_handed_over(db: Path) -> None:
-    handed: list[str] = []
+def test_one_pool_has_the_models_of_all_runs_so_that_they_can_be_stopped(db: Path) -> None:
     request = ErrorInjectionRequest(traces=RUNS, limits=Limits())
-    with open_ledger(db) as store:
-        views = list(injecting(store, request, hold=lambda model: handed.append(model.name)))
-    assert handed == ["demo"] * 3
+    with open_ledger(db) as store, request.model_pool(store) as models:
+        views = list(run_error_injection(store, request, models))
+    assert [model.name for model in models.models] == ["demo"]
     assert [view.done for view in views] == [False] * 3 + [True]

@@ -11,9 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui import importing
+from arc_tui.experiments.request import views_of
 from arc_tui.features.probes.command import probe
 from arc_tui.features.probes.plan import ProbeRequest
-from arc_tui.features.probes.run import offered, probing
+from arc_tui.features.probes.run import offered, run_probe
 from arc_tui.places import fixtures
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.models.demo import Demo
@@ -207,7 +208,7 @@ def test_a_probe_whose_symptom_was_not_seen_says_so(db: Path) -> None:
 
 def test_before_it_is_done_no_cause_is_named(db: Path) -> None:
     with open_ledger(db) as store:
-        views = list(probing(store, ProbeRequest(trace=LATE, probe="rename")))
+        views = list(views_of(run_probe, store, ProbeRequest(trace=LATE, probe="rename")))
         assert edits.listed(store)[0].name == "probe rename at 4"
     assert len(views) > 1
     for view in views[:-1]:

@@ -15,9 +15,9 @@ from textual.widgets import Input
 
 from arc_tui.app import ArcApp
 from arc_tui.experiments.locked_view import ReplayView
-from arc_tui.experiments.request import ReplayRequest, levels_of, limits_of
+from arc_tui.experiments.request import ReplayRequest, levels_of, limits_of, views_of
 from arc_tui.experiments.runner import JobFinished, JobProgressed
-from arc_tui.features.replay.run import replaying
+from arc_tui.features.replay.run import run_replay
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.replay.widgets import StepDiff
 from arc_tui.navigation import OpenFreeReplay
@@ -93,7 +93,9 @@ LIMIT = "what may it cost?"
 def views(db: Path, edit: Edit | None, sampling: Sampling = AUTO) -> list[ReplayView]:
     """What a worker would post, one after another."""
     with open_ledger(db) as store:
-        return list(replaying(store, ReplayRequest(trace=TOUR, edit=edit, sampling=sampling)))
+        return list(
+            views_of(run_replay, store, ReplayRequest(trace=TOUR, edit=edit, sampling=sampling))
+        )
 
 
 @pytest.fixture

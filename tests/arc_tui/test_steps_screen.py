@@ -17,9 +17,10 @@ from textual.widgets import Input
 from arc_tui import importing
 from arc_tui.app import ArcApp
 from arc_tui.experiments.dialogs import AttachBox
+from arc_tui.experiments.request import views_of
 from arc_tui.experiments.runner import JobProgressed
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest
-from arc_tui.features.bisect_steps.run import bisecting_steps
+from arc_tui.features.bisect_steps.run import run_step_bisection
 from arc_tui.features.bisect_steps.screen import StepsScreen
 from arc_tui.features.bisect_steps.view import StepsView
 from arc_tui.features.trace.screen import TraceScreen
@@ -162,7 +163,7 @@ async def test_where_nothing_contradicts_it_says_what_to_try_next(db: Path) -> N
 
 async def test_an_answer_that_is_there_already_is_shown_without_asking(db: Path) -> None:
     with open_ledger(db) as store:
-        list(bisecting_steps(store, BisectStepsRequest(trace=LONG, oracle="belief")))
+        list(views_of(run_step_bisection, store, BisectStepsRequest(trace=LONG, oracle="belief")))
     async with opened(db, LONG) as (pilot, screen):
         await press(pilot, "o")
         assert "what the model believes at each step" in drawn(pilot.app)
@@ -270,7 +271,7 @@ def views(db: Path) -> list[StepsView]:
         patch.setattr("arc_tui.features.bisect_steps.run.BETWEEN_VIEWS_S", 0)
         with open_ledger(db) as source:
             source.db.backup(store.db)
-        return list(bisecting_steps(store, request))
+        return list(views_of(run_step_bisection, store, request))
 
 
 async def test_a_run_without_a_fact_says_which_key_names_one(tmp_path: Path) -> None:

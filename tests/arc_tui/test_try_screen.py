@@ -14,10 +14,11 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from arc_tui.app import ArcApp
+from arc_tui.experiments.request import views_of
 from arc_tui.experiments.runner import JobProgressed
 from arc_tui.features.edit_test.kept import KEPT, kept_tries
 from arc_tui.features.edit_test.request import EditTestRequest
-from arc_tui.features.edit_test.run import trying
+from arc_tui.features.edit_test.run import run_edit_test
 from arc_tui.features.edit_test.screen import TryScreen
 from arc_tui.features.edit_test.view import TryView
 from arc_tui.features.failures.screen import FailuresScreen
@@ -131,7 +132,7 @@ def kept_at(db: Path, ran_ns: int) -> None:
     """The edit tried on those runs by the command, on that day."""
     with open_ledger(db) as store:
         request = EditTestRequest(edit=V4_EDIT, query=LABEL, traces=broken(db), model="demo")
-        *_, view = trying(store, request)
+        *_, view = views_of(run_edit_test, store, request)
         (kept,) = kept_tries(store)
         name = f"{KEPT}{kept.edit}/{view.digest}"
         answers.keep(store, name, structs.replace(kept, ran_ns=ran_ns))
@@ -236,7 +237,7 @@ def views(db: Path) -> list[TryView]:
         patch.setattr("arc_tui.features.edit_test.run.BETWEEN_VIEWS_S", 0)
         with open_ledger(db) as source:
             source.db.backup(store.db)
-        return list(trying(store, request))
+        return list(views_of(run_edit_test, store, request))
 
 
 async def test_e_on_a_bar_of_the_failures_tries_an_edit_on_its_runs(db: Path) -> None:

@@ -13,13 +13,15 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
+from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.request import views_of
 from arc_tui.features.edit_test.command import try_
 from arc_tui.features.edit_test.edits_command import build_edits
 from arc_tui.features.edit_test.edits_command import edits as edits_
 from arc_tui.features.edit_test.kept import kept_tries
-from arc_tui.features.edit_test.plan import foreseen, tryout
-from arc_tui.features.edit_test.request import EditTestRequest, Whom
-from arc_tui.features.edit_test.run import trying
+from arc_tui.features.edit_test.plan import estimate_cost, plan_edit_test
+from arc_tui.features.edit_test.request import EditTestRequest
+from arc_tui.features.edit_test.run import run_edit_test
 from arc_tui.features.edit_test.text import NOT_OUTCOMES, p_words
 from arc_tui.features.edit_test.view import TryView
 from arc_tui.places import fixtures
@@ -307,7 +309,7 @@ def test_interrupted_after_some_answers_it_asks_only_the_rest(
 ) -> None:
     def going() -> list[TryView]:
         request = EditTestRequest(edit=V4_EDIT, query=MADE_UP, model="demo", samples=2)
-        with open_ledger(db) as store, closing(trying(store, request)) as work:
+        with open_ledger(db) as store, closing(views_of(run_edit_test, store, request)) as work:
             return list(work)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -331,11 +333,11 @@ def stored(db: Path) -> int:
 def test_the_plan_asks_nothing_and_foresees_what_is_asked(db: Path) -> None:
     request = EditTestRequest(edit=V4_EDIT, query=MADE_UP, model="demo")
     with open_ledger(db) as store:
-        before = foreseen(store, request)
+        before = estimate_cost(store, request)
         assert stored(db) == 0
-        view = list(trying(store, request))[-1]
-        after = foreseen(store, request)
-        assert tryout(store, request, Whom(store, request, live=False)).controls
+        view = list(views_of(run_edit_test, store, request))[-1]
+        after = estimate_cost(store, request)
+        assert plan_edit_test(store, request, ModelPool(store)).controls
     assert before.estimate.calls == view.spent.asked
     assert (after.estimate.calls, after.estimate.stored) == (0, before.estimate.calls)
     assert before.models == ("demo",)
@@ -356,17 +358,19 @@ def test_a_finished_try_is_listed_with_its_edit_and_shown_for_the_same_runs(db: 
         assert [each.samples for each in row.tries] == [2, 5]
         assert row.tries[0].digest == first["digest"]
         request = EditTestRequest(edit=V4_EDIT, query=MADE_UP, model="demo")
-        before = foreseen(store, request).before
+        before = estimate_cost(store, request).before
         assert before is not None
         assert before.view.samples == 2
         others = structs.replace(request, query=f"{MADE_UP} trial:0")
-        assert foreseen(store, others).before is None
-        assert foreseen(store, structs.replace(request, model=MODEL)).before is None
+        assert estimate_cost(store, others).before is None
+        assert estimate_cost(store, structs.replace(request, model=MODEL)).before is None
 
 
 def test_a_try_that_was_cut_short_is_not_kept_as_a_result(db: Path) -> None:
     with open_ledger(db) as store:
-        work = trying(store, EditTestRequest(edit=V4_EDIT, query=MADE_UP, model="demo"))
+        work = views_of(
+            run_edit_test, store, EditTestRequest(edit=V4_EDIT, query=MADE_UP, model="demo")
+        )
         assert next(work).digest is None
         work.close()
         assert kept_tries(store) == []
@@ -502,5 +506,5 @@ def test_numbers_read_as_a_person_writes_them() -> None:
 
 def test_a_command_without_an_edit_in_its_wish_tries_nothing(db: Path) -> None:
     with open_ledger(db) as store, pytest.raises(ArcError, match="there is no edit to try"):
-        next(trying(store, EditTestRequest(edit=None, query=CLASS)))
+        next(views_of(run_edit_test, store, EditTestRequest(edit=None, query=CLASS)))
     assert ENGINE

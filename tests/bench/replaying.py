@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from arc_tui import importing
-from arc_tui.experiments.request import ReplayRequest
-from arc_tui.features.replay.run import replaying
+from arc_tui.experiments.request import ReplayRequest, views_of
+from arc_tui.features.replay.run import run_replay
 from arc_tui.places import fixtures
 from replay.edit.files import from_files
 from replay.locked import run as locked
@@ -28,12 +28,12 @@ def rows(folder: Path) -> Iterator[Row]:
         for _ in importing.import_paths(store, [fixtures() / "traces" / f"{TRACE}.jsonl"]):
             pass
         request = ReplayRequest(trace=TRACE, edit=edit)
-        *_, view = replaying(store, request)
+        *_, view = views_of(run_replay, store, request)
         trace = read.load(store, trace_row(store, TRACE).trace)
         models = Models.one(choose("demo", store))
         look = best(lambda: list(locked.replay(trace, edit, models, sampling=LOOK)))
         auto = best(lambda: list(locked.replay(trace, edit, models, sampling=AUTO)))
-        whole = best(lambda: list(replaying(store, request)))
+        whole = best(lambda: list(views_of(run_replay, store, request)))
     steps = view.total
     said, answers = f"cached replay of {steps} steps", view.kept + view.asked
     yield Row(f"{said}, a look at both arms: engine", ms(look), "goal < 5 ms at 20 steps")

@@ -13,8 +13,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from arc_tui import importing
-from arc_tui.experiments.request import ReplayRequest
-from arc_tui.features.replay.run import replaying
+from arc_tui.experiments.request import ReplayRequest, views_of
+from arc_tui.features.replay.run import run_replay
 from arc_tui.places import fixtures
 from replay.budget import Limits
 from replay.edit.files import from_files
@@ -62,7 +62,7 @@ def _spent(folder: Path, schedule: Schedule) -> tuple[float, int]:
             limits=Limits(calls=10_000),
             sampling=sampling,
         )
-        *_, view = replaying(store, request)
+        *_, view = views_of(run_replay, store, request)
         return _usd(api, batch=False) + _usd(api, batch=True) / 2, view.total
 
 

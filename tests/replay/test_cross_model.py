@@ -13,8 +13,8 @@ import pytest
 
 from arc_tui import importing
 from arc_tui.experiments.locked_view import ReplayView
-from arc_tui.experiments.request import ReplayRequest
-from arc_tui.features.replay.run import replaying
+from arc_tui.experiments.request import ReplayRequest, views_of
+from arc_tui.features.replay.run import run_replay
 from replay.budget import Limits
 from replay.edit.changes import Edit, InjectConstraint
 from replay.store.handle import Store
@@ -50,7 +50,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 
 def asked(store: Store, **beside: object) -> ReplayView:
     request = ReplayRequest(trace=RUN, edit=CAREFUL, model="claude-other", steps=STEPS, **beside)  # type: ignore[arg-type]
-    *_, view = replaying(store, request)
+    *_, view = views_of(run_replay, store, request)
     return view
 
 

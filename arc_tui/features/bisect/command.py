@@ -30,8 +30,9 @@ from arc_tui.cli import (
     refuse_unfinished,
     said_before,
 )
-from arc_tui.features.bisect.plan import BisectRequest, Outlook, estimated
-from arc_tui.features.bisect.run import bisecting
+from arc_tui.experiments.request import views_of
+from arc_tui.features.bisect.plan import BisectEstimate, BisectRequest, estimate_cost
+from arc_tui.features.bisect.run import run_bisection
 from arc_tui.features.bisect.versions import Source, of_files, of_git
 from arc_tui.features.bisect.view import EMPTY, BisectView, VersionRow
 from arc_tui.features.bisect_steps.command import bisect_steps, steps_options, steps_wanted
@@ -133,8 +134,8 @@ def bisect(
             return bisect_steps(store, steps, as_json=as_json, only_estimate=only_estimate)
         request = _request(store, trace, options)
         if said_before(
-            lambda: estimated(store, request),
-            _foreseen,
+            lambda: estimate_cost(store, request),
+            _estimate_words,
             only=only_estimate,
             live=request.live,
             as_json=as_json,
@@ -142,7 +143,7 @@ def bisect(
             return 0
         views: list[BisectView] = []
         try:
-            with closing(bisecting(store, request)) as going:
+            with closing(views_of(run_bisection, store, request)) as going:
                 _drain(going, views)
         except ArcError:  # what was judged until then is worth its place on the screen
             if views and views[-1].samples:
@@ -232,7 +233,7 @@ def _refuse_mixed(options: dict[str, Any]) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} does not go with --steps")
 
 
-def _foreseen(found: Outlook) -> str:
+def _estimate_words(found: BisectEstimate) -> str:
     """What is about to be asked of a server, in one line."""
     each = "" if found.calls_each == 1 else f" of up to {found.calls_each} calls"
     many = f"about {format.count(found.samples, 'answer')} of {found.model}{each}"

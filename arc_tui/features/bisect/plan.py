@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from arc_tui.experiments import expectation
-from arc_tui.experiments.models import Everyone
+from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.request import ExperimentRequest
 from arc_tui.features.bisect.versions import BadVersions, Source, merged
 from arc_tui.features.bisect.view import BisectView, Kind, Label, text_diff
 from replay import kept
@@ -22,7 +23,6 @@ from replay.bisection.rollouts import Rollouts
 from replay.bisection.rounds import USUAL, Settings
 from replay.bisection.trials import Trials
 from replay.bisection.versions import CannotAsk, Version
-from replay.budget import Budget, Limits
 from replay.edit.changes import Edit
 from replay.errors import BadEdit, ModelRefused, OfflineMiss
 from replay.free import run as free
@@ -30,7 +30,7 @@ from replay.free.recorded_results import Terms
 from replay.locked.estimate import estimate
 from replay.locked.row import Models, fixed
 from replay.models.cached import Cached
-from replay.models.choose import DEMO, choose, default_name
+from replay.models.choose import DEMO, default_name
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
@@ -42,13 +42,12 @@ KEPT = "bisect/"
 """Before the names under which results are remembered."""
 
 
-class BisectRequest(Struct, frozen=True, kw_only=True):
+class BisectRequest(ExperimentRequest, frozen=True, kw_only=True):
     """What to search. One of three: `sources`, the versions in their order; `old` and `new`, whose
     hunks are searched; `fix`, an edit tried from each step of the run.
 
     `expect` None is the rule's finding at the step. `at` None is where the run broke, or, for whole
-    runs (`free`), their first step. `model` None is the trace's own; live calls need a limit.
-    `resample` asks everything afresh, beside what is kept.
+    runs (`free`), their first step. `resample` asks everything afresh, beside what is kept.
     """
 
     trace: str
@@ -61,9 +60,6 @@ class BisectRequest(Struct, frozen=True, kw_only=True):
     at: int | None = None
     free: bool = False
     settings: Settings = USUAL
-    model: str | None = None
-    live: bool = False
-    limits: Limits = Limits()
     resample: bool = False
     allow_stale: bool = False
     max_steps: int | None = None
@@ -82,11 +78,11 @@ class Plan:
     """A search made ready: `asked` has its versions and judges their samples.
 
     `step` is the one asked at, None for runs from the first one; `parts` are the hunks, () where
-    versions are searched; `everyone` is who will be asked. Nothing is asked here, and nothing can
-    be asked that the limits forbid. Raises as `bisecting.bisecting` does before it asks.
+    versions are searched; `models` are those that will be. Nothing is asked here, and nothing can
+    be asked that the limits forbid. Raises as `run_bisection` does before it asks.
     """
 
-    def __init__(self, store: Store, request: BisectRequest) -> None:
+    def __init__(self, store: Store, request: BisectRequest, models: ModelPool) -> None:
         self.trace: Trace = read.load(store, trace_row(store, request.trace).trace)
         self.settings = request.settings
         self.free = request.free or request.fix is not None
@@ -99,17 +95,14 @@ class Plan:
         notice = break_and_notice(store, self.trace.id)[1]
         if notice is not None:
             self.notices.append(notice)
-        budget = Budget(request.limits)
         name = request.model or default_name(self.trace)
-        self._model = choose(name, store, live=request.live, budget=budget)
+        self.models = models
+        self._model = models.named(name)
         self.range = (
             kept.next_range(store, self.trace.id, self._model.name) if request.resample else 0
         )
         self.step = self._first_step()
-        self._judge = expectation.judge_of(
-            store, request.expect, request.judge, self._model.name, live=request.live, budget=budget
-        )
-        self.everyone = Everyone(self._model, self._judge)
+        self._judge = expectation.judge_of(models, request.expect, request.judge, self._model.name)
         self.asked = self._asked()
         self._fill()
         self.question: Json = [
@@ -237,7 +230,7 @@ def _one_model(edit: Edit | None) -> Edit | None:
     return edit
 
 
-class Outlook(Struct, frozen=True, kw_only=True):
+class BisectEstimate(Struct, frozen=True, kw_only=True):
     """What a bisection may come to.
 
     `stored` samples are there already; about `samples` in all are request where a version fails in
@@ -267,12 +260,12 @@ class Outlook(Struct, frozen=True, kw_only=True):
         return (self.usd + self.judge_usd) * max(0, self.samples - self.stored)
 
 
-def estimated(store: Store, request: BisectRequest) -> Outlook:
-    """What `bisecting` with the same wish may ask and cost. Asks nothing.
+def estimate_cost(store: Store, request: BisectRequest) -> BisectEstimate:
+    """What `run_bisection` with the same wish may ask and cost. Asks nothing.
 
-    Raises as `bisecting` does before it asks.
+    Raises as `run_bisection` does before it asks.
     """
-    plan = Plan(store, structs.replace(request, live=False))
+    plan = Plan(store, request, ModelPool(store))
     model = plan.asked.model
     stored, settled = (0, False) if request.resample else _stored(plan)
     if plan.parts:
@@ -288,7 +281,7 @@ def estimated(store: Store, request: BisectRequest) -> Outlook:
         each = estimate(plan.trace, None, one, sampling=fixed(1), steps=steps)
     oracle = plan.asked.oracle if isinstance(plan.asked, Trials) else None
     judged = oracle if isinstance(oracle, JudgeDetector) and oracle.judge is not None else None
-    return Outlook(
+    return BisectEstimate(
         model=model.name,
         stored=stored,
         samples=about,

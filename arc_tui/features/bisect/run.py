@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import structs
 
-from arc_tui.experiments.models import Everyone
+from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.progress import resting
 from arc_tui.features.bisect.plan import KEPT, BisectRequest, KeptBisect, Plan
 from arc_tui.features.bisect.text import (
@@ -41,22 +41,16 @@ from replay.store.handle import Store
 R = TypeVar("R", Found, Culprits)
 
 
-def bisecting(
-    store: Store, request: BisectRequest, *, hold: Callable[[Everyone], object] | None = None
-) -> Generator[BisectView]:
+def run_bisection(store: Store, request: BisectRequest, models: ModelPool) -> Generator[BisectView]:
     """Search; yields the view before each round of answers, and at the end with its digest.
 
-    Every answer is stored as it comes: killed and run again, it asks only the rest. `hold` is given
-    everyone who is asked, for another thread to stop. Raises NotFound, BadEdit, BadVersions,
-    BadPredicate, NothingExpected, ModelRefused where nothing could be asked at all, OfflineMiss
-    and Stopped.
+    Every answer is stored as it comes: killed and run again, it asks only the rest. Raises
+    NotFound, BadEdit, BadVersions, BadPredicate, NothingExpected, ModelRefused where nothing could
+    be asked at all, OfflineMiss and Stopped.
     """
-    plan = Plan(store, request)
-    with plan.everyone:
-        if hold is not None:
-            hold(plan.everyone)
-        work = _Work(store, plan)
-        view = yield from work.run()
+    plan = Plan(store, request, models)
+    work = _Work(store, plan)
+    view = yield from work.run()
     if view.samples and not work.cut_short:
         take_range(store, plan.trace.id, plan.asked.model.name, plan.range)
     if view.samples:
@@ -171,7 +165,7 @@ class _Work:
 
     def _common(self) -> BisectView:
         plan, model = self._plan, self._plan.asked.model
-        fidelity = plan.asked.fidelity
+        fidelity, spent = plan.asked.fidelity, plan.models.spending
         return BisectView(
             trace=plan.trace.id,
             kind=plan.kind,
@@ -187,10 +181,10 @@ class _Work:
             notices=tuple(plan.notices),
             rounds=tuple(self._rounds),
             most=plan.settings.most,
-            kept=plan.everyone.kept,
-            asked=plan.everyone.asked,
-            spent_usd=plan.everyone.usd,
-            spent_complete=plan.everyone.usd_complete,
+            kept=spent.kept,
+            asked=spent.asked,
+            spent_usd=spent.usd,
+            spent_complete=spent.complete,
         )
 
     def _finished(self, view: BisectView, found: Found, refused: str | None) -> BisectView:

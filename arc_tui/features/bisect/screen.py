@@ -22,7 +22,7 @@ from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.features.bisect.candidates import Ground, Way
 from arc_tui.features.bisect.dialogs import BisectChoosing, is_search
 from arc_tui.features.bisect.plan import BisectRequest
-from arc_tui.features.bisect.run import bisecting
+from arc_tui.features.bisect.run import run_bisection
 from arc_tui.features.bisect.state import (
     EMPTY,
     BisectState,
@@ -92,7 +92,7 @@ class BisectScreen(BisectChoosing):
 
     def __init__(self, path: Path, trace: str, step: int, edit: Edit | None = None) -> None:
         super().__init__(path, trace, step, edit)
-        self._going: BackgroundRun[BisectView] | None = None
+        self._going: BackgroundRun[BisectRequest, BisectView] | None = None
         self._missed = False
         self._unsaid = False
 
@@ -189,20 +189,16 @@ class BisectScreen(BisectChoosing):
     async def _submit(self) -> None:
         prospect, request = self.state.prospect, self._request
         assert prospect is not None
-        if not prospect.local and (self._missed or not prospect.outlook.settled):
+        if not prospect.local and (self._missed or not prospect.estimate.settled):
             self._missed = False
-            limits = await allowed(self.app, asking_price(prospect.outlook))
+            limits = await allowed(self.app, asking_price(prospect.estimate))
             if limits is not None:
                 request = structs.replace(request, live=True, limits=limits)
         self._start(request)
 
     def _start(self, request: BisectRequest) -> None:
         self._move(at="asking", request=request, trouble=None)
-        self._going = BackgroundRun(
-            self,
-            lambda store, hold: bisecting(store, request, hold=hold),
-            group="bisect",
-        )
+        self._going = BackgroundRun(self, run_bisection, request)
 
     def on_job_progressed(self, event: JobProgressed[BisectView]) -> None:
         self._move(view=event.view)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
+from arc_tui.experiments.models import ModelPool
 from arc_tui.features.bisect import view as views
 from arc_tui.features.bisect.candidates import Ground
-from arc_tui.features.bisect.plan import BisectRequest, Outlook, Plan, estimated
+from arc_tui.features.bisect.plan import BisectEstimate, BisectRequest, Plan, estimate_cost
 from arc_tui.features.bisect.view import BisectView, VersionRow, text_diff
 from arc_tui.ui import format
 from replay.bisection.hunks import applied
@@ -45,16 +46,16 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
 
     view: BisectView
     diffs: Diffs
-    outlook: Outlook
+    estimate: BisectEstimate
 
     @property
     def local(self) -> bool:
-        return self.outlook.model == DEMO
+        return self.estimate.model == DEMO
 
 
 def build_prospect(store: Store, request: BisectRequest) -> Prospect:
-    """The prospect of a bisection. Asks nothing. Raises as `bisecting` does before it asks."""
-    plan = Plan(store, structs.replace(request, live=False))
+    """The prospect of a bisection. Asks nothing. Raises as `run_bisection` does before it asks."""
+    plan = Plan(store, request, ModelPool(store))
     model, fidelity = plan.asked.model, plan.asked.fidelity
     view = BisectView(
         trace=plan.trace.id,
@@ -72,7 +73,7 @@ def build_prospect(store: Store, request: BisectRequest) -> Prospect:
         rows=tuple(_rows(plan)),
         most=plan.settings.most,
     )
-    return Prospect(view=view, diffs=dict(_diffs(plan)), outlook=estimated(store, request))
+    return Prospect(view=view, diffs=dict(_diffs(plan)), estimate=estimate_cost(store, request))
 
 
 def _rows(plan: Plan) -> Iterator[VersionRow]:
@@ -149,8 +150,8 @@ class BisectState(Struct, frozen=True, eq=False, kw_only=True):
     def _said_before(self) -> str:
         if self.prospect is None:
             return NOTHING
-        price = "free" if self.prospect.local else f"{_cost(self.prospect.outlook)}, limit first"
-        return f"‹bisect.run› asks {extent(self.prospect.outlook)}, {price}."
+        price = "free" if self.prospect.local else f"{_cost(self.prospect.estimate)}, limit first"
+        return f"‹bisect.run› asks {extent(self.prospect.estimate)}, {price}."
 
     @property
     def _likeliest(self) -> tuple[str, ...]:
@@ -209,26 +210,26 @@ class BisectState(Struct, frozen=True, eq=False, kw_only=True):
 EMPTY = BisectState(request=BisectRequest(trace=""))
 
 
-def extent(outlook: Outlook) -> str:
+def extent(estimate: BisectEstimate) -> str:
     """Whom a search asks, and about how often: `about 17 answers of demo, rule-based`."""
-    each = "" if outlook.calls_each == 1 else f" of up to {outlook.calls_each} calls"
-    stored = f", {outlook.stored} of them there" if outlook.stored else ""
-    whom = format.one_line(label(outlook.model))
-    about = f"about {format.count(outlook.samples, 'answer')}{each}{stored}"
-    return f"{whom}: {about}, at most {outlook.most}"
+    each = "" if estimate.calls_each == 1 else f" of up to {estimate.calls_each} calls"
+    stored = f", {estimate.stored} of them there" if estimate.stored else ""
+    whom = format.one_line(label(estimate.model))
+    about = f"about {format.count(estimate.samples, 'answer')}{each}{stored}"
+    return f"{whom}: {about}, at most {estimate.most}"
 
 
-def _cost(outlook: Outlook) -> str:
-    usd = outlook.about_usd
+def _cost(estimate: BisectEstimate) -> str:
+    usd = estimate.about_usd
     return "price unknown" if usd is None else f"about {format.usd(usd)}"
 
 
-def asking_price(outlook: Outlook) -> str:
+def asking_price(estimate: BisectEstimate) -> str:
     """What is to be said before the first live call. Raises ModelRefused for no server."""
     where = protocol.address(protocol.server_url())
     return (
-        f"{extent(outlook)}: {format.tokens(outlook.input_tokens)} tokens in each,"
-        f" {_cost(outlook)}.\nThey go to {where}. Answers are kept and never paid for twice."
+        f"{extent(estimate)}: {format.tokens(estimate.input_tokens)} tokens in each,"
+        f" {_cost(estimate)}.\nThey go to {where}. Answers are kept and never paid for twice."
     )
 
 

@@ -231,8 +231,8 @@ class BisectFoot(Inked):
         if not state.running:
             first = packed(_figures(view), self._width)[:1]
             return Text("".join(first), self.ink("figures"))
-        outlook = state.prospect.outlook if state.prospect is not None else None
-        about = max(outlook.samples if outlook is not None else 0, view.samples, 1)
+        estimate = state.prospect.estimate if state.prospect is not None else None
+        about = max(estimate.samples if estimate is not None else 0, view.samples, 1)
         room = BAR if self._width >= FOOT_WIDE else BAR // 2
         line = Text.assemble(
             progress_bar(view.samples, about, self.ink("done"), self.ink("left"), room),

@@ -30,15 +30,16 @@ from arc_tui.cli import (
     said_before,
     with_database,
 )
+from arc_tui.experiments.request import views_of
 from arc_tui.features.bisect_steps.plan import (
     SAMPLES,
+    BisectStepsEstimate,
     BisectStepsRequest,
     OracleName,
-    RunsOutlook,
-    StepsOutlook,
-    outlook,
+    RunsEstimate,
+    estimate_search,
 )
-from arc_tui.features.bisect_steps.run import bisecting_steps
+from arc_tui.features.bisect_steps.run import run_step_bisection
 from arc_tui.features.bisect_steps.view import (
     EMPTY,
     SourceRow,
@@ -148,10 +149,10 @@ def bisect_steps(
     """
     if request.live and not only_estimate:
         quiet = structs.replace(request, live=False)
-        refuse_keyless(lambda: list(bisecting_steps(store, quiet)))
+        refuse_keyless(lambda: list(views_of(run_step_bisection, store, quiet)))
     if said_before(
-        lambda: outlook(store, request),
-        lambda found: "\n".join(_foreseen(found)),
+        lambda: estimate_search(store, request),
+        lambda found: "\n".join(_estimate_words(found)),
         only=only_estimate,
         live=request.live,
         as_json=as_json,
@@ -159,7 +160,7 @@ def bisect_steps(
         return 0
     views: list[StepsView] = []
     try:
-        _drain(bisecting_steps(store, request), views)
+        _drain(views_of(run_step_bisection, store, request), views)
     except ArcError:  # the answers until then are worth their place on the screen
         if views and any(row.asked for row in views[-1].rows):
             _show(views[-1], as_json=as_json)
@@ -182,17 +183,17 @@ def _drain(work: Iterator[StepsView], views: list[StepsView]) -> None:
             status.update(f"{done} of {format.count(len(view.rows), 'step')}, spent {usd}")
 
 
-def _foreseen(found: StepsOutlook) -> Iterator[str]:
+def _estimate_words(found: BisectStepsEstimate) -> Iterator[str]:
     """What is about to be asked of a server, and about what."""
     yield from (f"asked about {format.one_line(fact)}" for fact in found.facts)
     said = foreseen(structs.replace(found.estimate, most_calls=0, most_usd=None))
     up_to = "" if found.runs is None else "up to "
     calls = format.count(found.test_calls, "call")
     test = f"; {up_to}{calls} more for the test" if found.test_calls else ""
-    yield f"{said if found.runs is None else _runs_foreseen(found.runs, found.estimate)}{test}"
+    yield f"{said if found.runs is None else _runs_words(found.runs, found.estimate)}{test}"
 
 
-def _runs_foreseen(runs: RunsOutlook, about: Estimate) -> str:
+def _runs_words(runs: RunsEstimate, about: Estimate) -> str:
     """Of runs that go on: how often they ask nobody knows, what the recorded steps asked is."""
     price = "price unknown" if about.usd is None else f"about {format.usd(about.usd)}"
     return (

@@ -11,13 +11,13 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, structs
 
 from arc_tui.experiments.expectation import JUDGE, ending, judge_of
-from arc_tui.experiments.models import Everyone
+from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.request import ExperimentRequest
 from replay import kept
 from replay.bisection.rounds import SampleRequest
 from replay.bisection.scan import locate
 from replay.bisection.trials import Trials
 from replay.bisection.versions import Version
-from replay.budget import Budget, Limits
 from replay.detector import Detector
 from replay.edit.changes import Edit
 from replay.errors import BadEdit, ModelRefused
@@ -26,7 +26,7 @@ from replay.free.recorded_results import Terms
 from replay.locked.estimate import Estimate, estimate
 from replay.locked.row import Models, fixed
 from replay.models.cached import Cached
-from replay.models.choose import DEMO, choose, default_name
+from replay.models.choose import DEMO, default_name
 from replay.plan import plans
 from replay.store import read
 from replay.store.handle import Store
@@ -69,8 +69,8 @@ SAMPLES = 8
 NO_FACT = "no observation of this run shows a fact that a later step hangs on"
 
 
-class BisectStepsRequest(Struct, frozen=True, kw_only=True):
-    """What to look for. `model` None is the trace's own; live calls need `live` and a limit.
+class BisectStepsRequest(ExperimentRequest, frozen=True, kw_only=True):
+    """What to look for.
 
     `ask` and `world` name one fact, what it is and its value (`STEP:PATH` of a result, or as
     written); without them facts are chosen by rule. `fix` None is made from what was found;
@@ -89,26 +89,22 @@ class BisectStepsRequest(Struct, frozen=True, kw_only=True):
     expect: str | None = None
     allow_stale: bool = False
     judge: str | None = None
-    model: str | None = None
-    live: bool = False
-    limits: Limits = Limits()
     most: int | None = None
 
 
 class StepPlan:
     """A search for the step made ready. `oracle` answers by step; for it `asker` is asked, and for
-    the test `model` (None: nobody is). Both may be one; `everyone` is all of them.
+    the test `model` (None: nobody is). Both may be one; `models` has all of them.
 
-    Nothing is asked here. Raises as `bisecting_steps.bisecting_steps` does before it asks.
+    Nothing is asked here. Raises as `run_step_bisection` does before it asks.
     """
 
-    def __init__(self, store: Store, request: BisectStepsRequest) -> None:
+    def __init__(self, store: Store, request: BisectStepsRequest, models: ModelPool) -> None:
         self.request = request
         self.trace: Trace = read.load(store, trace_row(store, request.trace).trace)
-        budget = Budget(request.limits)
-        self.model = _model(store, request, self.trace, budget)
-        self._judge = self._judged_by(store, budget)
-        self.everyone = Everyone(self.model, self._judge)
+        self.models = models
+        self.model = _model(store, request, self.trace, models)
+        self._judge = self._judged_by()
         self._scores = read.scores(store, self.trace.id)
         self.oracle: StepDetector = self._oracle(store)
 
@@ -183,12 +179,12 @@ class StepPlan:
             Terms(stubs=known, allow_stale=request.allow_stale),
         )
 
-    def _judged_by(self, store: Store, budget: Budget) -> Cached | None:
+    def _judged_by(self) -> Cached | None:
         request = self.request
         if request.oracle != "judge":
             return None
         model = request.model or default_name(self.trace) or ""
-        return judge_of(store, JUDGE, request.judge, model, live=request.live, budget=budget)
+        return judge_of(self.models, JUDGE, request.judge, model)
 
     def _facts(self) -> Sequence[facts.Fact]:
         case = RuleContext(self.trace)
@@ -239,7 +235,7 @@ class StepPlan:
 
 
 def _model(
-    store: Store, request: BisectStepsRequest, trace: Trace, budget: Budget
+    store: Store, request: BisectStepsRequest, trace: Trace, models: ModelPool
 ) -> Cached | None:
     """The model that is asked, None where it is not. Raises ModelRefused where nobody is named."""
     if request.oracle in ("contradiction", "judge") and not request.validate:
@@ -247,11 +243,11 @@ def _model(
     edited = request.fix.model if request.fix is not None and request.oracle == "savable" else None
     name = request.model or edited or default_name(trace)
     if name == DEMO and request.oracle == "belief":
-        return Cached(store, DEMO, DemoBeliefs(), source=DEMO)
-    return choose(name, store, live=request.live, budget=budget)
+        return models.add(DEMO, Cached(store, DEMO, DemoBeliefs(), source=DEMO))
+    return models.named(name)
 
 
-class RunsOutlook(Struct, frozen=True, kw_only=True):
+class RunsEstimate(Struct, frozen=True, kw_only=True):
     """Of runs that go on: `each` from every step that is asked, about `steps` of `of`. A run asks
     at most `most_calls` answers; how many it will, nobody knows."""
 
@@ -261,7 +257,7 @@ class RunsOutlook(Struct, frozen=True, kw_only=True):
     most_calls: int
 
 
-class StepsOutlook(Struct, frozen=True, kw_only=True):
+class BisectStepsEstimate(Struct, frozen=True, kw_only=True):
     """What is to be asked before the first call: for the steps, and `test_calls` for the test, if a
     step is found. `facts` are those a belief is asked about.
 
@@ -272,49 +268,49 @@ class StepsOutlook(Struct, frozen=True, kw_only=True):
     estimate: Estimate
     test_calls: int
     facts: tuple[str, ...]
-    runs: RunsOutlook | None = None
+    runs: RunsEstimate | None = None
 
 
-def outlook(store: Store, request: BisectStepsRequest) -> StepsOutlook:
-    """What `bisecting_steps` with the same wish would ask. Asks nothing.
+def estimate_search(store: Store, request: BisectStepsRequest) -> BisectStepsEstimate:
+    """What `run_step_bisection` with the same wish would ask. Asks nothing.
 
-    Raises as `bisecting_steps` does before it asks.
+    Raises as `run_step_bisection` does before it asks.
     """
-    return outlook_of(StepPlan(store, structs.replace(request, live=False)))
+    return estimate_plan(StepPlan(store, request, ModelPool(store)))
 
 
-def outlook_of(plan: StepPlan) -> StepsOutlook:
+def estimate_plan(plan: StepPlan) -> BisectStepsEstimate:
     """What the search that was made ready would ask."""
     answers = 2 * plan.request.samples if plan.request.validate else 0
     match plan.oracle:
         case BeliefDetector() as beliefs:
             found, facts = estimate_cost(plan.trace, beliefs), shown_words(beliefs.facts)
-            return StepsOutlook(estimate=found, test_calls=answers, facts=facts)
+            return BisectStepsEstimate(estimate=found, test_calls=answers, facts=facts)
         case JudgeScoreDetector() as judged:
             judges = answers if judged.judge is not None else 0
-            return StepsOutlook(
+            return BisectStepsEstimate(
                 estimate=judged.estimate_cost(), test_calls=answers + judges, facts=()
             )
         case RecoverableDetector() as savable:
             return _of_runs(plan, savable)
         case _:
-            return StepsOutlook(estimate=NOTHING, test_calls=answers, facts=())
+            return BisectStepsEstimate(estimate=NOTHING, test_calls=answers, facts=())
 
 
-def _of_runs(plan: StepPlan, oracle: RecoverableDetector) -> StepsOutlook:
+def _of_runs(plan: StepPlan, oracle: RecoverableDetector) -> BisectStepsEstimate:
     request, name = plan.request, oracle.model.name
     road = free.recorded_actions(plan.trace, request.fix, name, None)
     limit = free.limit_of(road, None)
     of, runs = len(oracle.steps), request.samples
     steps = min(of, _asked(of) if request.most is None else request.most)
-    return StepsOutlook(
+    return BisectStepsEstimate(
         estimate=structs.replace(
             _half(_one_run(plan, name, {each.step.index for each in road}), steps * runs, name),
             most_calls=min(of, request.most or of) * runs * limit,
         ),
         test_calls=2 * runs * limit if request.validate else 0,
         facts=(),
-        runs=RunsOutlook(steps=steps, of=of, each=runs, most_calls=limit),
+        runs=RunsEstimate(steps=steps, of=of, each=runs, most_calls=limit),
     )
 
 

@@ -5,11 +5,11 @@ worker posts them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 
 from msgspec import structs
 
-from arc_tui.experiments.models import Everyone
+from arc_tui.experiments.models import ModelPool
 from arc_tui.features.bisect_steps.plan import SAMPLES, BisectStepsRequest, StepPlan
 from arc_tui.features.bisect_steps.view import StepsView, build_steps, lost_words, trust_words
 from replay import kept
@@ -31,24 +31,18 @@ BETWEEN_VIEWS_S = 0.1
 """Stored answers come faster than anyone reads views of them."""
 
 
-def bisecting_steps(
-    store: Store, request: BisectStepsRequest, *, hold: Callable[[Everyone], object] | None = None
+def run_step_bisection(
+    store: Store, request: BisectStepsRequest, models: ModelPool
 ) -> Generator[StepsView]:
     """Find the step, and test it where that is wanted; yields the view whenever more is known.
 
-    What was answered is kept: run again, it asks only what is missing. `hold` is given
-    everyone who is asked, where anybody is, for another thread to stop. Raises NotFound, BadEdit,
+    What was answered is kept: run again, it asks only what is missing. Raises NotFound, BadEdit,
     ModelRefused and OfflineMiss with sentences, and Stopped; the last view before tells what was
     known by then.
     """
     if request.fix is not None:
         request = structs.replace(request, fix=edits.save(store, request.fix))
-    work = _Work(store, StepPlan(store, request))
-    everyone = work.plan.everyone
-    with everyone:
-        if hold is not None and everyone.models:
-            hold(everyone)
-        yield from work.views()
+    yield from _Work(store, StepPlan(store, request, models)).views()
 
 
 class _Work:
@@ -135,19 +129,19 @@ class _Work:
             next=() if going else self._next(decisive),
             going=going,
         )
-        everyone = plan.everyone
+        spent = plan.models.spending
         return structs.replace(
             view,
-            kept=everyone.kept,
-            asked=everyone.asked,
-            spent_usd=everyone.usd,
-            spent_complete=everyone.usd_complete,
+            kept=spent.kept,
+            asked=spent.asked,
+            spent_usd=spent.usd,
+            spent_complete=spent.complete,
         )
 
     @property
     def _who(self) -> str | None:
         """Whose words it rests on, None where nobody is asked."""
-        models = self.plan.everyone.models
+        models = self.plan.models.models
         return ", ".join(label(each.name) for each in models) or None
 
     def _notices(self, decisive: Answer | None) -> Iterator[str]:

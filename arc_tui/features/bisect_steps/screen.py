@@ -22,7 +22,7 @@ from arc_tui.experiments.dialogs import AttachBox, Attachment, allowed, attach
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.features.bisect_steps.dialogs import StepsWishing
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest
-from arc_tui.features.bisect_steps.run import bisecting_steps
+from arc_tui.features.bisect_steps.run import run_step_bisection
 from arc_tui.features.bisect_steps.state import EMPTY, BisectStepsState, build_run
 from arc_tui.features.bisect_steps.text import (
     Bill,
@@ -131,7 +131,7 @@ class StepsScreen(StepsWishing):
         """`step` is where the cursor stands where none is found."""
         super().__init__(path, trace)
         self._step = step
-        self._going: BackgroundRun[StepsView] | None = None
+        self._going: BackgroundRun[BisectStepsRequest, StepsView] | None = None
         self._detail: StepView | None = None
         self._missed = False
 
@@ -229,11 +229,7 @@ class StepsScreen(StepsWishing):
 
     def _start(self, request: BisectStepsRequest) -> None:
         self._move(at="asking", request=request, trouble=None)
-        self._going = BackgroundRun(
-            self,
-            lambda store, hold: bisecting_steps(store, request, hold=hold),
-            group="steps",
-        )
+        self._going = BackgroundRun(self, run_step_bisection, request)
 
     def on_job_progressed(self, event: JobProgressed[StepsView]) -> None:
         self._move(view=event.view)

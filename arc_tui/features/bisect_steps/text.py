@@ -9,7 +9,13 @@ from __future__ import annotations
 from msgspec import Struct, structs
 
 from arc_tui.experiments.estimate import asking_price
-from arc_tui.features.bisect_steps.plan import BisectStepsRequest, RunsOutlook, StepPlan, outlook_of
+from arc_tui.experiments.models import ModelPool
+from arc_tui.features.bisect_steps.plan import (
+    BisectStepsRequest,
+    RunsEstimate,
+    StepPlan,
+    estimate_plan,
+)
 from arc_tui.features.bisect_steps.view import StepsView, build_steps
 from arc_tui.ui import format
 from arc_tui.ui.format import cost
@@ -233,7 +239,7 @@ class Bill(Struct, frozen=True, kw_only=True):
     model: str | None
     most: int
     estimate: Estimate | None
-    runs: RunsOutlook | None = None
+    runs: RunsEstimate | None = None
     judge: str | None = None
     refused: str | None = None
 
@@ -271,10 +277,9 @@ class TrialProspect(Struct, frozen=True, kw_only=True):
 
 
 def build_prospect(store: Store, request: BisectStepsRequest) -> Prospect:
-    """The prospect of a search. Asks nothing. Raises as `bisecting_steps` does before it asks."""
-    request = structs.replace(request, validate=False, live=False)
-    plan = StepPlan(store, request)
-    seen = outlook_of(plan)
+    """The prospect of a search. Asks nothing. Raises as `run_step_bisection` does."""
+    plan = StepPlan(store, structs.replace(request, validate=False), ModelPool(store))
+    seen = estimate_plan(plan)
     oracle, asker, fix = plan.oracle, plan.asker, request.fix
     bill = Bill(
         model=None if asker is None else asker.name,
@@ -302,9 +307,9 @@ def build_prospect(store: Store, request: BisectStepsRequest) -> Prospect:
 
 def build_trial(store: Store, request: BisectStepsRequest, step: int) -> TrialProspect:
     """What testing a step that was found would ask: why it cannot be is said, not raised."""
-    request = structs.replace(request, validate=True, live=False)
+    request = structs.replace(request, validate=True)
     try:
-        bill = _trial_bill(StepPlan(store, request), step)
+        bill = _trial_bill(StepPlan(store, request, ModelPool(store)), step)
     except ArcError as error:
         bill = Bill(model=request.model, most=0, estimate=None, refused=str(error))
     return TrialProspect(step=step, samples=request.samples, bill=bill)

@@ -32,9 +32,10 @@ from arc_tui.cli import (
     with_database,
 )
 from arc_tui.cli import foreseen as words
-from arc_tui.features.edit_test.plan import foreseen
+from arc_tui.experiments.request import views_of
+from arc_tui.features.edit_test.plan import estimate_cost
 from arc_tui.features.edit_test.request import CONTROLS, SAMPLES, EditTestRequest
-from arc_tui.features.edit_test.run import trying
+from arc_tui.features.edit_test.run import run_edit_test
 from arc_tui.features.edit_test.text import (
     COUNTED_AT_STEPS,
     arms,
@@ -145,7 +146,7 @@ def try_(
             with_held_out=with_held_out,
         )
         if said_before(
-            lambda: foreseen(store, request).estimate,
+            lambda: estimate_cost(store, request).estimate,
             words,
             only=only_estimate,
             live=request.live,
@@ -154,7 +155,7 @@ def try_(
             return 0
         views: list[TryView] = []
         try:
-            _drain(trying(store, request), views)
+            _drain(views_of(run_edit_test, store, request), views)
         except ArcError:  # what came of it until then is worth its place on the screen
             _show(views, rows=rows, as_json=as_json)
             raise

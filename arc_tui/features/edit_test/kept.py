@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from arc_tui.features.edit_test.request import EditTestRequest, Whom
+from arc_tui.experiments.models import ModelPool
+from arc_tui.features.edit_test.request import EditTestRequest
 from arc_tui.features.edit_test.view import Spent, TryView
 from replay import digests, kept
 from replay.edit.changes import Edit
@@ -17,7 +18,7 @@ from replay.store import answers
 from replay.store.handle import Store, now_ns
 
 if TYPE_CHECKING:
-    from arc_tui.features.edit_test.plan import Tryout
+    from arc_tui.features.edit_test.plan import EditTestPlan
 
 KEPT = "try/"
 """Before the names under which they are remembered."""
@@ -34,7 +35,7 @@ class KeptTry(Struct, frozen=True, eq=False, kw_only=True):
     view: TryView
 
 
-def keep(store: Store, request: EditTestRequest, plan: Tryout, view: TryView) -> None:
+def keep(store: Store, request: EditTestRequest, plan: EditTestPlan, view: TryView) -> None:
     """Remember a finished try. The same evidence again only gets the newer date."""
     assert request.edit is not None
     assert view.digest is not None
@@ -56,7 +57,7 @@ def kept_tries(store: Store, edit: Edit | str | None = None) -> list[KeptTry]:
 
 
 def tried_before(
-    store: Store, request: EditTestRequest, plan: Tryout, models: tuple[str, ...]
+    store: Store, request: EditTestRequest, plan: EditTestPlan, models: tuple[str, ...]
 ) -> KeptTry | None:
     """The latest try of the same edit on the same runs by the same models."""
     if request.edit is None:
@@ -70,28 +71,28 @@ def tried_before(
     return next(same, None)
 
 
-def meant(plan: Tryout) -> tuple[str, ...]:
+def meant(plan: EditTestPlan) -> tuple[str, ...]:
     """The runs a plan is about."""
     left = (each.trace for each in (*plan.left_out, *plan.not_applicable))
     return tuple(sorted({*(case.row.trace for case in plan.cases), *left}))
 
 
-def fresh_range(store: Store, plan: Tryout, whom: Whom) -> int:
+def fresh_range(store: Store, plan: EditTestPlan, models: ModelPool) -> int:
     """A range of samples that nothing finished has used of these runs."""
-    return max(kept.next_range(store, *each) for each in _asked(plan, whom))
+    return max(kept.next_range(store, *each) for each in _asked(plan, models))
 
 
-def take_range(store: Store, plan: Tryout, whom: Whom, range: int) -> None:
+def take_range(store: Store, plan: EditTestPlan, models: ModelPool, range: int) -> None:
     """Remember that a finished try used that range: nobody's fresh samples are of it."""
-    for trace, model in _asked(plan, whom):
+    for trace, model in _asked(plan, models):
         kept.take_range(store, trace, model, range)
 
 
-def _asked(plan: Tryout, whom: Whom) -> Iterator[tuple[str, str]]:
+def _asked(plan: EditTestPlan, models: ModelPool) -> Iterator[tuple[str, str]]:
     """The traces a plan asks at, each with every model it asks."""
     breaks = {case.broke.trace for case in plan.cases}
     for trace in sorted(breaks | {control.spot.trace for control in plan.controls}):
-        yield from ((trace, model.name) for model in whom.all)
+        yield from ((trace, model.name) for model in models.models)
 
 
 def digest_of(

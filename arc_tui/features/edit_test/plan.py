@@ -3,7 +3,7 @@
 The runs are those of a query or a list, each once; the control steps come from the same runs
 before they broke and from runs that passed under the same prompts.
 
-What would trying an edit ask, of whom, and about what would it cost? Said before any call.
+What would trying an edit ask, of models, and about what would it cost? Said before any call.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from arc_tui.experiments.models import ModelPool
 from arc_tui.features.edit_test.kept import KeptTry, fresh_range, tried_before
-from arc_tui.features.edit_test.request import EditTestRequest, Whom
+from arc_tui.features.edit_test.request import EditTestRequest
 from arc_tui.views.runs import run_rows
 from replay import digests, messages
 from replay.errors import ArcError, BadEdit, NotFound
 from replay.locked.estimate import Estimate, estimate, total_estimate
+from replay.models.choose import default_name
 from replay.plan import Plan, plans
 from replay.store import read
 from replay.store.handle import Store
@@ -64,7 +66,7 @@ class Control(Struct, frozen=True, eq=False, kw_only=True):
         return self.row.task or self.spot.asks
 
 
-class Tryout(Struct, frozen=True, eq=False, kw_only=True):
+class EditTestPlan(Struct, frozen=True, eq=False, kw_only=True):
     """What is asked, and of which runs nothing is: they were `left_out`, or the edit or the model
     is `not_applicable` to them."""
 
@@ -74,16 +76,16 @@ class Tryout(Struct, frozen=True, eq=False, kw_only=True):
     not_applicable: tuple[LeftOut, ...]
 
 
-def tryout(store: Store, request: EditTestRequest, whom: Whom) -> Tryout:
+def plan_edit_test(store: Store, request: EditTestRequest, models: ModelPool) -> EditTestPlan:
     """The plan. Asks nothing, and is the same whenever the database is.
 
     Raises NotFound where no run is meant, BadEdit where the edit applies to none, ModelRefused
     where nobody may be asked.
     """
-    return _Planning(store, request, whom).tryout()
+    return _Planning(store, request, models).plan()
 
 
-def newest_prompt(store: Store, plan: Tryout) -> str:
+def newest_prompt(store: Store, plan: EditTestPlan) -> str:
     """The system prompt at the break of the run that began last, "" where none was recorded."""
     case = max(plan.cases, key=lambda case: (case.row.start_ns or 0, case.row.imported_ns))
     system = read.load(store, case.broke.trace).steps[case.broke.step].ask.request.system
@@ -102,23 +104,23 @@ def by_trace(spots: Sequence[Spot]) -> Iterator[tuple[str, tuple[int, ...]]]:
 class _Planning:
     """The choice under way."""
 
-    def __init__(self, store: Store, request: EditTestRequest, whom: Whom) -> None:
+    def __init__(self, store: Store, request: EditTestRequest, models: ModelPool) -> None:
         self._store = store
         self._request = request
-        self._whom = whom
+        self._models = models
         self._words = words_on(store)
         self._hidden = frozenset() if request.with_held_out else hidden(store)
         self._left_out: list[LeftOut] = []
         self._not_applicable: list[LeftOut] = []
 
-    def tryout(self) -> Tryout:
+    def plan(self) -> EditTestPlan:
         rows, edit = self._rows(), self._request.edit
         if not rows:
             raise NotFound("run that matches", self._request.query, hint=_LOOK)
         cases = list(self._cases(rows))
         if not cases:
             raise self._none(len(rows))
-        return Tryout(
+        return EditTestPlan(
             cases=tuple(sorted(cases, key=lambda case: _place(case.row))),
             controls=tuple(sorted(self._controls(cases), key=_control_place)) if edit else (),
             left_out=tuple(self._left_out),
@@ -195,13 +197,13 @@ class _Planning:
     ) -> tuple[Sequence[Spot], str]:
         """The steps at which both arms can be asked and differ, and why some were not taken."""
         trace = read.load(self._store, key)
-        models = self._whom.of(trace)
-        if models is None:
+        name = self._request.model or default_name(trace)
+        if name is None:
             return (), NO_MODEL
         steps = steps_of(trace)
         if not steps:
             return (), ""
-        control, edited = models
+        control, edited = self._models.arms(name, self._request.edit)
         made = plans(trace, self._request.edit, control.name, steps, edited_model=edited.name)
         whys = [why for each in made if (why := self._why_not(each)) is not None]
         spots = [_spot(key, each) for each in made if self._why_not(each) is None]
@@ -234,34 +236,35 @@ def _control_place(control: Control) -> tuple[tuple[bool, str, str, str], int]:
     return _place(control.row), control.spot.step
 
 
-class Foreseen(NamedTuple):
+class EditTestEstimate(NamedTuple):
     """The plan, the models it asks, what that would cost; and `before`, the latest finished try of
     the same edit on the same runs by the same models."""
 
-    plan: Tryout
+    plan: EditTestPlan
     models: tuple[str, ...]
     estimate: Estimate
     before: KeptTry | None
 
 
-def foreseen(store: Store, request: EditTestRequest) -> Foreseen:
-    """What trying would ask. Asks nothing. Raises as `plan.tryout` does."""
-    whom = Whom(store, request, live=False)
-    plan = tryout(store, request, whom)
-    estimate = total_estimate(_estimates(store, request, plan, whom))
-    models = tuple(model.name for model in whom.all)
-    return Foreseen(plan, models, estimate, tried_before(store, request, plan, models))
+def estimate_cost(store: Store, request: EditTestRequest) -> EditTestEstimate:
+    """What trying would ask. Asks nothing. Raises as `plan_edit_test` does."""
+    models = ModelPool(store)
+    plan = plan_edit_test(store, request, models)
+    estimate = total_estimate(_estimates(store, request, plan, models))
+    names = tuple(model.name for model in models.models)
+    return EditTestEstimate(plan, names, estimate, tried_before(store, request, plan, names))
 
 
 def _estimates(
-    store: Store, request: EditTestRequest, plan: Tryout, whom: Whom
+    store: Store, request: EditTestRequest, plan: EditTestPlan, models: ModelPool
 ) -> Iterator[Estimate]:
     """What each run would ask, a question that two of them ask once."""
-    sampling = request.sampling(fresh_range(store, plan, whom) if request.resample else 0)
+    sampling = request.sampling(fresh_range(store, plan, models) if request.resample else 0)
     questions = {case.asks: Spot(case.broke.trace, case.broke.step, "") for case in plan.cases}
     controls = [control.spot for control in plan.controls]
     for key, steps in by_trace((*questions.values(), *controls)):
         trace = read.load(store, key)
-        models = whom.of(trace)
-        if models is not None:
-            yield estimate(trace, request.edit, models, sampling=sampling, steps=steps)
+        name = request.model or default_name(trace)
+        if name is not None:
+            arms = models.arms(name, request.edit)
+            yield estimate(trace, request.edit, arms, sampling=sampling, steps=steps)

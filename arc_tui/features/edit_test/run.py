@@ -5,21 +5,22 @@ worker posts.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterator
-from contextlib import closing
+from collections.abc import Collection, Generator, Iterator
 from itertools import chain
 
 from msgspec import structs
 
+from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.features.edit_test.kept import digest_of, fresh_range, keep, take_range
-from arc_tui.features.edit_test.plan import Case, Tryout, by_trace, tryout
-from arc_tui.features.edit_test.request import EditTestRequest, Whom
+from arc_tui.features.edit_test.plan import Case, EditTestPlan, by_trace, plan_edit_test
+from arc_tui.features.edit_test.request import EditTestRequest
 from arc_tui.features.edit_test.view import Spent, TryView, build_try
 from replay.detector import Detector
 from replay.errors import BadEdit, OfflineMiss, Stopped
 from replay.locked.run import Lane, replay_all
 from replay.locked.tally import StepResult
+from replay.models.choose import default_name
 from replay.store import edits, read
 from replay.store.handle import Store
 from replay.trace import Trace
@@ -27,40 +28,35 @@ from taxonomy.edit_test import detector_of
 from taxonomy.judgements.diagnoses import diagnosis
 
 
-def trying(
-    store: Store, request: EditTestRequest, *, hold: Callable[[Whom], object] | None = None
-) -> Generator[TryView]:
+def run_edit_test(store: Store, request: EditTestRequest, models: ModelPool) -> Generator[TryView]:
     """Ask both arms at the break of every run, then at the healthy steps, several runs at a time;
     yields the view whenever more is known, the first with nothing asked, the last with its digest.
 
     What was answered is kept: closed and run again, it asks only what is missing. What a finished
     try came to is remembered, and holds the same whatever was answered first. Where a model
-    declines altogether, the last view says so. `hold` is given who is asked, for another thread to
-    stop. Raises BadEdit where there is no edit, as `tryout` does, OfflineMiss naming the run, and
-    Stopped.
+    declines altogether, the last view says so. Raises BadEdit where there is no edit, as
+    `plan_edit_test` does, OfflineMiss naming the run, and Stopped.
     """
     if request.edit is None:
         raise BadEdit("there is no edit to try")
     request = structs.replace(request, edit=edits.save(store, request.edit))
-    whom = Whom(store, request, live=request.live)
-    with closing(whom):
-        if hold is not None:
-            hold(whom)
-        plan = tryout(store, request, whom)
-        work = _Work(store, request, plan, whom)
-        yield work.view()
-        yield from work.views()
+    plan = plan_edit_test(store, request, models)
+    work = _Work(store, request, plan, models)
+    yield work.view()
+    yield from work.views()
 
 
 class _Work:
     """An edit being tried: what is in so far."""
 
-    def __init__(self, store: Store, request: EditTestRequest, plan: Tryout, whom: Whom) -> None:
+    def __init__(
+        self, store: Store, request: EditTestRequest, plan: EditTestPlan, models: ModelPool
+    ) -> None:
         self._store = store
         self._request = request
         self._plan = plan
-        self._whom = whom
-        self._range = fresh_range(store, plan, whom) if request.resample else 0
+        self._models = models
+        self._range = fresh_range(store, plan, models) if request.resample else 0
         self._results: dict[tuple[str, int], StepResult] = {}
         self._ended: str | None = None
 
@@ -79,18 +75,18 @@ class _Work:
         if self._ended is None:
             view = structs.replace(view, digest=self._digest(view.spent))
             keep(self._store, self._request, self._plan, view)
-            take_range(self._store, self._plan, self._whom, self._range)
+            take_range(self._store, self._plan, self._models, self._range)
         yield view
 
     def view(self) -> TryView:
-        who = self._whom.all
+        who, spending = self._models.models, self._models.spending
         spent = Spent(
             models=tuple(dict.fromkeys(model.name for model in who)),
             servers=tuple(dict.fromkeys(model.server for model in who)),
-            asked=sum(model.asks for model in who),
-            kept=sum(model.hits for model in who),
-            usd=sum(model.usd for model in who),
-            complete=all(model.usd_complete for model in who),
+            asked=spending.asked,
+            kept=spending.kept,
+            usd=spending.usd,
+            complete=spending.complete,
         )
         return build_try(
             self._request, self._plan, self._results, spent, self._ended, range=self._range
@@ -126,12 +122,12 @@ class _Work:
             yield self._lane(read.load(self._store, key), steps)
 
     def _lane(self, trace: Trace, steps: Collection[int], oracle: Detector | None = None) -> Lane:
-        models = self._whom.of(trace)
-        assert models is not None, "a run whose model is not known is not applicable"
+        name = self._request.model or default_name(trace)
+        assert name is not None, "a run whose model is not known is not applicable"
         return Lane(
             trace,
             self._request.edit,
-            models,
+            self._models.arms(name, self._request.edit),
             sampling=self._request.sampling(self._range),
             steps=steps,
             rules=self._request.rules,

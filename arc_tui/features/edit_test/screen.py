@@ -22,7 +22,7 @@ from arc_tui.experiments.dialogs import allowed
 from arc_tui.experiments.estimate import asking_price
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.features.edit_test.request import EditTestRequest
-from arc_tui.features.edit_test.run import trying
+from arc_tui.features.edit_test.run import run_edit_test
 from arc_tui.features.edit_test.state import EMPTY, EditTestState, Prospect, build_prospect
 from arc_tui.features.edit_test.view import TryView
 from arc_tui.features.edit_test.widgets import TryFoot, TryHead, TryList
@@ -93,7 +93,7 @@ class TryScreen(ArcScreen):
         """`label` says what the runs have in common."""
         super().__init__(path)
         self._request = EditTestRequest(edit=edit, query=label, traces=tuple(traces))
-        self._going: BackgroundRun[TryView] | None = None
+        self._going: BackgroundRun[EditTestRequest, TryView] | None = None
         self._missed = False
 
     def compose(self) -> ComposeResult:
@@ -213,8 +213,8 @@ class TryScreen(ArcScreen):
         self._move(at="asking", request=request, view=view, trouble=None)
         self._going = BackgroundRun(
             self,
-            lambda store, hold: trying(store, request, hold=hold),
-            group="try",
+            run_edit_test,
+            request,
             cut_short=lambda view: view.ended is not None,
         )
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from arc_tui.experiments.request import is_local
 from arc_tui.features.edit_test import view as views
 from arc_tui.features.edit_test.kept import KeptTry
-from arc_tui.features.edit_test.plan import foreseen, newest_prompt
+from arc_tui.features.edit_test.plan import estimate_cost, newest_prompt
 from arc_tui.features.edit_test.request import EditTestRequest
 from arc_tui.features.edit_test.text import basis, extent, headline, moment, notices, sentence
 from arc_tui.features.edit_test.view import TryView, build_try
@@ -47,8 +47,8 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
 
 
 def build_prospect(store: Store, request: EditTestRequest) -> Prospect:
-    """The prospect of a try. Asks nothing. Raises as `plan.tryout` does."""
-    plan, models, estimate, before = foreseen(store, request)
+    """The prospect of a try. Asks nothing. Raises as `plan_edit_test` does."""
+    plan, models, estimate, before = estimate_cost(store, request)
     return Prospect(
         request=request,
         view=build_try(request, plan),

@@ -20,7 +20,7 @@ from taxonomy.edit_test import Effect, LeftOut, Ruling, held, judged
 from taxonomy.query.listing import RunRow
 
 if TYPE_CHECKING:
-    from arc_tui.features.edit_test.plan import Case, Control, Tryout
+    from arc_tui.features.edit_test.plan import Case, Control, EditTestPlan
 
 
 class Share(Struct, frozen=True, kw_only=True):
@@ -276,7 +276,7 @@ EMPTY = TryView(
 
 def build_try(
     request: EditTestRequest,
-    plan: Tryout,
+    plan: EditTestPlan,
     results: Results = NO_RESULTS,
     spent: Spent = EMPTY.spent,
     ended: str | None = None,
@@ -326,7 +326,7 @@ def build_try(
     )
 
 
-def _runs(plan: Tryout, results: Results) -> list[TriedRun]:
+def _runs(plan: EditTestPlan, results: Results) -> list[TriedRun]:
     """The runs, those that ask what another one asks after it, with its name."""
     first: dict[str, str] = {}
     rows = []

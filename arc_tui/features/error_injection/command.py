@@ -24,7 +24,12 @@ from arc_tui.cli import (
     refuse_unanswered,
     said_before,
 )
-from arc_tui.features.error_injection.run import ErrorInjectionRequest, estimated, injecting
+from arc_tui.experiments.request import views_of
+from arc_tui.features.error_injection.run import (
+    ErrorInjectionRequest,
+    estimate_cost,
+    run_error_injection,
+)
 from arc_tui.features.error_injection.view import EMPTY, InjectRow, InjectView
 from arc_tui.ui import format
 from replay.error_injection.values import Kind
@@ -97,7 +102,7 @@ def inject(
             limits=limits(options),
         )
         if said_before(
-            lambda: estimated(store, request),
+            lambda: estimate_cost(store, request),
             foreseen,
             only=only_estimate,
             live=request.live,
@@ -106,7 +111,7 @@ def inject(
             return 0
         views = [EMPTY]
         try:
-            _drain(injecting(store, request), views)
+            _drain(views_of(run_error_injection, store, request), views)
         except ArcError:  # what is known until then is worth its place on the screen
             if views[0].rows:
                 _show(views[0], as_json=as_json)

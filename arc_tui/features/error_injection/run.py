@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from arc_tui.features.error_injection.view import InjectView, LeftOut, Spent, build_inject
+from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.request import ExperimentRequest
+from arc_tui.features.error_injection.view import InjectView, LeftOut, build_inject
 from replay import kept
-from replay.budget import Budget, Limits
 from replay.edit.changes import Edit
 from replay.error_injection.corrected import WINDOW
 from replay.error_injection.run import NotPut, Trial, asked_after, chosen, inject, put, yours
@@ -19,7 +20,7 @@ from replay.locked.estimate import Estimate, estimate, total_estimate
 from replay.locked.row import Models, fixed
 from replay.locked.tally import same_model
 from replay.models.cached import Cached
-from replay.models.choose import choose, default_name, label
+from replay.models.choose import default_name, label
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
@@ -31,33 +32,28 @@ UNKNOWN = "unknown"
 """Stands for the name of a model that nobody knows, where a request is only measured."""
 
 
-class ErrorInjectionRequest(Struct, frozen=True, kw_only=True):
+class ErrorInjectionRequest(ExperimentRequest, frozen=True, kw_only=True):
     """What to put in. `at` None lets the rule choose among the third and the fourth step; `edit`
-    is the user's own error, whatever `kind` and `at` say. `model` None is each trace's own; live
-    calls need a limit, which holds for all runs together."""
+    is the user's own error, whatever `kind` and `at` say. `model` None is each trace's own."""
 
     traces: tuple[str, ...]
     kind: Kind = "observation"
     at: int | None = None
     edit: Edit | None = None
     samples: int = 1
-    model: str | None = None
-    live: bool = False
-    limits: Limits = Limits()
 
 
-def injecting(
-    store: Store, request: ErrorInjectionRequest, *, hold: Callable[[Cached], object] | None = None
+def run_error_injection(
+    store: Store, request: ErrorInjectionRequest, models: ModelPool
 ) -> Generator[InjectView]:
     """Put an error into each run and let the model go on; yields the view as more is known.
 
     A run of an unknown model is listed with its error, and nobody is asked. What became of an
     error is kept when its last sample is in, and every answer as it comes: run again it asks only
-    what is missing. `hold` is given each model, for another thread to stop.
+    what is missing.
     Raises NotFound, BadEdit, ModelRefused, OfflineMiss and Stopped.
     """
-    budget = Budget(request.limits)
-    work = _Work(store, request)
+    work = _Work(store, request, models)
     for trace, wrong in _errors(store, request):
         if isinstance(wrong, NotPut):
             work.left.append(LeftOut(trace=trace.id, task=trace.header.task, why=wrong.why))
@@ -67,27 +63,21 @@ def injecting(
             work.list(trace, wrong)
             yield work.view()
             continue
-        with _asked(store, request, trace, budget) as model:
-            if hold is not None:
-                hold(model)
-            yield from work.put(trace, wrong, model)
+        yield from work.put(trace, wrong, models.named(_name(request, trace)))
     yield work.view(done=True)
 
 
-def estimated(store: Store, request: ErrorInjectionRequest) -> Estimate:
-    """What `injecting` would ask and cost, were every run to stay on its road. Asks nothing.
+def estimate_cost(store: Store, request: ErrorInjectionRequest) -> Estimate:
+    """What it would ask and cost, were every run to stay on its recorded path. Asks nothing.
 
     Where no model is known, the price is not.
     """
-    quiet = structs.replace(request, live=False)
     parts: list[Estimate] = []
-    for trace, wrong in _errors(store, quiet):
+    for trace, wrong in _errors(store, request):
         if isinstance(wrong, NotPut):
             continue
-        known = _name(request, trace) is not None
-        model = (
-            _asked(store, quiet, trace, Budget(request.limits)) if known else Cached(store, UNKNOWN)
-        )
+        name = _name(request, trace)
+        model = Cached(store, UNKNOWN) if name is None else ModelPool(store).named(name)
         parts.append(
             estimate(
                 put(trace, wrong),
@@ -114,10 +104,6 @@ def _name(request: ErrorInjectionRequest, trace: Trace) -> str | None:
     return request.model or default_name(trace)
 
 
-def _asked(store: Store, request: ErrorInjectionRequest, trace: Trace, budget: Budget) -> Cached:
-    return choose(_name(request, trace), store, live=request.live, budget=budget)
-
-
 def _likely_steps(trace: Trace, wrong: Wrong) -> set[int]:
     """The recorded steps that the answers after the error stand in for."""
     first = asked_after(trace, wrong)
@@ -129,13 +115,13 @@ def _likely_steps(trace: Trace, wrong: Wrong) -> set[int]:
 class _Work:
     """The errors so far, and what the views share."""
 
-    def __init__(self, store: Store, request: ErrorInjectionRequest) -> None:
+    def __init__(self, store: Store, request: ErrorInjectionRequest, models: ModelPool) -> None:
+        self._pool = models
         self.left: list[LeftOut] = []
         self._store = store
         self._request = request
         self._found: list[Injected] = []
         self._paths: dict[str, tuple[str, ...]] = {}
-        self._spent = Spent()
         self._models: dict[str, None] = {}
 
     def list(self, trace: Trace, wrong: Wrong) -> None:
@@ -167,15 +153,7 @@ class _Work:
 
     def _tried(self, trace: Trace, wrong: Wrong, model: Cached, sample: int) -> Trial:
         terms = structs.replace(BARE, stubs=kept.stubs_of_trace(self._store, trace.id))
-        before = model.asks, model.hits, model.usd
-        going = inject(trace, wrong, model, terms, sample=sample)
-        *_, last = going
-        self._spent = self._spent.more(
-            asked=model.asks - before[0],
-            kept=model.hits - before[1],
-            usd=model.usd - before[2],
-            complete=model.usd_complete,
-        )
+        *_, last = inject(trace, wrong, model, terms, sample=sample)
         return last
 
     def view(self, *, done: bool = False) -> InjectView:
@@ -183,7 +161,7 @@ class _Work:
             self._found,
             self.left,
             self._paths,
-            self._spent,
+            self._pool.spending,
             models=tuple(self._models),
             samples=self._request.samples,
             total=len(self._request.traces),

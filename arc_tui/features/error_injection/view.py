@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from arc_tui.experiments.models import Spending
 from arc_tui.ui import format
 from replay.error_injection.corrected import WINDOW
 from replay.error_injection.run import PLACES
@@ -40,23 +41,6 @@ class LeftOut(Struct, frozen=True, kw_only=True):
     trace: str
     task: str | None
     why: str
-
-
-class Spent(Struct, frozen=True, kw_only=True):
-    """What was asked so far, and what it cost."""
-
-    asked: int = 0
-    kept: int = 0
-    usd: float = 0.0
-    complete: bool = True
-
-    def more(self, *, asked: int, kept: int, usd: float, complete: bool) -> Spent:
-        return Spent(
-            asked=self.asked + asked,
-            kept=self.kept + kept,
-            usd=self.usd + usd,
-            complete=self.complete and complete,
-        )
 
 
 class InjectView(Struct, frozen=True, eq=False, kw_only=True):
@@ -94,7 +78,7 @@ def build_inject(
     found: Sequence[Injected],
     left: Sequence[LeftOut],
     paths: Mapping[str, tuple[str, ...]],
-    spent: Spent,
+    spent: Spending,
     *,
     models: tuple[str, ...],
     samples: int,

@@ -26,8 +26,8 @@ from arc_tui.cli import (
     refuse_unfinished,
     with_database,
 )
-from arc_tui.experiments.request import FreeRunRequest, ReplayRequest
-from arc_tui.features.free.run import freeing, kept_run
+from arc_tui.experiments.request import FreeRunRequest, ReplayRequest, views_of
+from arc_tui.features.free.run import kept_run, run_free_replays
 from arc_tui.features.free.text import UNCHECKED
 from arc_tui.features.free.view import (
     MARKS,
@@ -138,8 +138,8 @@ def run_free(
     """
     if request.live:
         quiet = structs.replace(request, live=False)
-        refuse_keyless(lambda: list(freeing(store, quiet)))
-    with closing(freeing(store, request)) as going:
+        refuse_keyless(lambda: list(views_of(run_free_replays, store, quiet)))
+    with closing(views_of(run_free_replays, store, request)) as going:
         found = drained(going, request.samples)
     if bundle is not None:
         bundled(store, found, bundle)

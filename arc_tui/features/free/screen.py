@@ -23,7 +23,7 @@ from textual.reactive import reactive
 from arc_tui.experiments.dialogs import allowed
 from arc_tui.experiments.request import FreeRunRequest
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
-from arc_tui.features.free.run import Outlook, freeing, outlook
+from arc_tui.features.free.run import FreeRunEstimate, estimate_cost, run_free_replays
 from arc_tui.features.free.state import EMPTY, FreeState, left_of, price
 from arc_tui.features.free.stub_box import StubBox
 from arc_tui.features.free.view import FreeRow, FreeView
@@ -95,7 +95,7 @@ class FreeScreen(ArcScreen):
         super().__init__(path)
         model = (edit.model if edit is not None else None) or model
         self._request = FreeRunRequest(trace=trace, start=step, edit=edit, model=model)
-        self._going: BackgroundRun[FreeView] | None = None
+        self._going: BackgroundRun[FreeRunRequest, FreeView] | None = None
         self._left: Limits | None = None
 
     def compose(self) -> ComposeResult:
@@ -127,11 +127,7 @@ class FreeScreen(ArcScreen):
 
     def _ask(self, request: FreeRunRequest) -> None:
         self.state = FreeState(at="asking", request=request)
-        self._going = BackgroundRun(
-            self,
-            lambda store, hold: freeing(store, request, hold=hold),
-            group="free",
-        )
+        self._going = BackgroundRun(self, run_free_replays, request)
 
     def on_job_progressed(self, event: JobProgressed[FreeView]) -> None:
         self._move(view=event.view)
@@ -164,13 +160,13 @@ class FreeScreen(ArcScreen):
             self.run_worker(self._permit(), group="permit", exclusive=True, exit_on_error=False)
 
     async def _permit(self) -> None:
-        limits = await allowed(self.app, price(await asyncio.to_thread(self._outlook)))
+        limits = await allowed(self.app, price(await asyncio.to_thread(self._estimate)))
         if limits is not None:
             self._ask(structs.replace(self._request, live=True, limits=limits))
 
-    def _outlook(self) -> Outlook:
+    def _estimate(self) -> FreeRunEstimate:
         with open_ledger(self.path) as store:
-            return outlook(store, self._request)
+            return estimate_cost(store, self._request)
 
     def action_run(self) -> None:
         self._start()

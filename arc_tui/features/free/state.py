@@ -7,11 +7,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+from arc_tui.experiments.models import Spending
 from arc_tui.experiments.request import FreeRunRequest
 from arc_tui.features.free import view as free
-from arc_tui.features.free.run import Outlook
+from arc_tui.features.free.run import FreeRunEstimate
 from arc_tui.features.free.text import LOOK
-from arc_tui.features.free.view import FreeView, Missed, Spent
+from arc_tui.features.free.view import FreeView, Missed
 from arc_tui.ui import format
 from replay.budget import Limits
 from replay.errors import ArcError
@@ -102,13 +103,13 @@ def next_steps(state: FreeState) -> Iterator[str]:
     yield "one run is a look: arc replay --free -k 5 makes five"
 
 
-def price(outlook: Outlook) -> str:
+def price(estimate: FreeRunEstimate) -> str:
     """What is to be said before the first live call. Raises ModelRefused for no server."""
-    found = outlook.as_recorded
+    found = estimate.as_recorded
     money = "no price is known for it" if found.usd is None else f"about {format.usd(found.usd)}"
     return (
-        f"{format.one_line(outlook.model)} has not answered all of this yet. How often it will be"
-        f" asked nobody knows: at most {format.count(outlook.most, 'time')}. The recording, asked"
+        f"{format.one_line(estimate.model)} has not answered all of this yet. How often it will be"
+        f" asked nobody knows: at most {format.count(estimate.most, 'time')}. The recording, asked"
         f" again from here, is {format.count(found.calls, 'call')},"
         f" {format.tokens(found.input_tokens)} tokens in,"
         f" {format.tokens(found.output_tokens)} out: {money}.\n"
@@ -117,7 +118,7 @@ def price(outlook: Outlook) -> str:
     )
 
 
-def left_of(limits: Limits, spent: Spent) -> Limits | None:
+def left_of(limits: Limits, spent: Spending) -> Limits | None:
     """What is left of a limit in money or calls, None where that is nothing."""
     usd = None if limits.usd is None else limits.usd - spent.usd
     calls = None if limits.calls is None else limits.calls - spent.asked

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from arc_tui.experiments.models import NOTHING_SPENT, Spending
 from arc_tui.features.free import text as free_words
 from arc_tui.ui import format
 from replay.action import Act, Action, action, shown
@@ -37,27 +38,6 @@ MARKS: dict[Mark, str] = {
     "unclear": "? left",
     "own": "→ its own",
 }
-
-
-class Spent(Struct, frozen=True, kw_only=True):
-    """Answers asked for, answers that were there already, and what live ones cost (`complete`
-    where every price was known)."""
-
-    asked: int = 0
-    kept: int = 0
-    usd: float = 0.0
-    complete: bool = True
-
-    def since(self, before: Spent) -> Spent:
-        return Spent(
-            asked=self.asked - before.asked,
-            kept=self.kept - before.kept,
-            usd=self.usd - before.usd,
-            complete=self.complete,
-        )
-
-
-NOTHING = Spent()
 
 
 class Got(Struct, frozen=True, kw_only=True):
@@ -165,7 +145,7 @@ class FreeView(Struct, frozen=True, eq=False, kw_only=True):
     guessed: int = 0
     fidelity: Level | None = None
     masked: int = 0
-    spent: Spent = NOTHING
+    spent: Spending = NOTHING_SPENT
     digest: str | None = None
 
     @property
@@ -239,7 +219,7 @@ def free_view(
     trace: Trace,
     *,
     edit: str | None = None,
-    spent: Spent = NOTHING,
+    spent: Spending = NOTHING_SPENT,
     masked: Mapping[int, int] = {},
     notice: str | None = None,
     stubs: Sequence[Stub] = (),

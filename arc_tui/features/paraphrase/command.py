@@ -24,8 +24,9 @@ from arc_tui.cli import (
     refuse_unanswered,
     said_before,
 )
+from arc_tui.experiments.request import views_of
 from arc_tui.features.paraphrase.plan import ParaphraseRequest
-from arc_tui.features.paraphrase.run import estimated, varying
+from arc_tui.features.paraphrase.run import estimate_cost, run_paraphrase_test
 from arc_tui.features.paraphrase.view import VaryView, WordingRow
 from arc_tui.ui import format
 from replay.errors import ArcError
@@ -99,7 +100,7 @@ def vary(
             limits=limits(options),
         )
         if said_before(
-            lambda: estimated(store, request),
+            lambda: estimate_cost(store, request),
             foreseen,
             only=only_estimate,
             live=request.live,
@@ -108,7 +109,7 @@ def vary(
             return 0
         views: dict[str, VaryView] = {}
         try:
-            _drain(varying(store, request), views)
+            _drain(views_of(run_paraphrase_test, store, request), views)
         except ArcError:  # what was judged until then is worth its place on the screen
             _show(views, as_json=as_json)
             raise

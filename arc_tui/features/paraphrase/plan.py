@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from replay.budget import Budget, Limits
+from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.request import ExperimentRequest
 from replay.edit.changes import Edit, SetMessage
 from replay.errors import ModelRefused, no_step
 from replay.locked.estimate import Estimate
 from replay.locked.row import fixed
 from replay.models.cached import Cached
-from replay.models.choose import DEMO, choose, default_name
+from replay.models.choose import DEMO, default_name
 from replay.store import read
 from replay.store.handle import Store
 from replay.trace import Trace
@@ -31,8 +32,8 @@ RUBRIC = RUBRICS["step"]
 """What a judge is asked of an answer."""
 
 
-class ParaphraseRequest(Struct, frozen=True, kw_only=True):
-    """What to say in other words. `model` None is the trace's own; live calls need a limit.
+class ParaphraseRequest(ExperimentRequest, frozen=True, kw_only=True):
+    """What to say in other words.
 
     `judge` None judges by rule where the demo model answers. `paraphrases` (from `file`) None
     asks `writer` for `count` of them (None: the model itself). `step` None is where the run broke,
@@ -40,7 +41,6 @@ class ParaphraseRequest(Struct, frozen=True, kw_only=True):
     """
 
     traces: tuple[str, ...]
-    model: str | None = None
     judge: str | None = None
     writer: str | None = None
     paraphrases: Paraphrases | None = None
@@ -51,31 +51,19 @@ class ParaphraseRequest(Struct, frozen=True, kw_only=True):
     step: int | None = None
     whole: bool = False
     goals: Goals | None = None
-    live: bool = False
-    limits: Limits = Limits()
 
 
-class Asked(Struct, frozen=True, eq=False, kw_only=True):
+class TestModels(Struct, frozen=True, eq=False, kw_only=True):
     """Who is asked: the model, the judge (None: the rules), who writes (None: nobody)."""
 
     model: Cached
     judge: Cached | None
     writer: Cached | None
 
-    @property
-    def all(self) -> tuple[Cached, ...]:
-        """Each of them once."""
-        known = [each for each in (self.model, self.judge, self.writer) if each is not None]
-        return tuple({id(each): each for each in known}.values())
 
-
-def who_is_asked(store: Store, request: ParaphraseRequest, trace: Trace, budget: Budget) -> Asked:
-    """Who is asked, under one budget. Raises ModelRefused where a judge is not named."""
-
-    def named(name: str | None) -> Cached:
-        return choose(name, store, live=request.live, budget=budget)
-
-    model = named(request.model or default_name(trace))
+def choose_models(models: ModelPool, request: ParaphraseRequest, trace: Trace) -> TestModels:
+    """Who is asked. Raises ModelRefused where a judge is not named."""
+    model = models.named(request.model or default_name(trace))
     judge = request.judge or (DEMO if model.name == DEMO else None)
     if judge is None:
         raise ModelRefused(
@@ -84,10 +72,10 @@ def who_is_asked(store: Store, request: ParaphraseRequest, trace: Trace, budget:
         )
     writer = request.writer or model.name
     unwritten = request.paraphrases is None and writer != DEMO
-    return Asked(
+    return TestModels(
         model=model,
-        judge=None if judge == DEMO else model if judge == model.name else named(judge),
-        writer=(model if writer == model.name else named(writer)) if unwritten else None,
+        judge=None if judge == DEMO else models.named(judge),
+        writer=models.named(writer) if unwritten else None,
     )
 
 
@@ -127,7 +115,9 @@ class Task:
 class Plan(Task):
     """A task with the words to ask it in, and who is asked."""
 
-    def __init__(self, store: Store, request: ParaphraseRequest, trace: Trace, who: Asked) -> None:
+    def __init__(
+        self, store: Store, request: ParaphraseRequest, trace: Trace, who: TestModels
+    ) -> None:
         super().__init__(store, request, trace)
         self.who = who
         self.steps = steps_to_ask(trace, self.user_request.thread, self.broke)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator
 
-from msgspec import structs
-
+from arc_tui.experiments.models import ModelPool, Spending
 from arc_tui.features.paraphrase.plan import (
     RUBRIC,
-    Asked,
     ParaphraseRequest,
     Plan,
     Task,
-    who_is_asked,
+    choose_models,
 )
 from arc_tui.features.paraphrase.view import (
-    Spent,
     VaryView,
     WordingRow,
     build_unasked,
@@ -24,7 +20,6 @@ from arc_tui.features.paraphrase.view import (
     wording_row,
 )
 from replay.action import Action
-from replay.budget import Budget
 from replay.edit.changes import Edit
 from replay.locked import run as locked
 from replay.locked.estimate import Estimate, total_estimate
@@ -44,9 +39,9 @@ from taxonomy.paraphrase_test.paraphrases import Paraphrase
 from taxonomy.paraphrase_test.result import ORIGINAL, Scored, Varied, sample_means
 
 
-def varying(
-    store: Store, request: ParaphraseRequest, *, hold: Callable[[Asked], object] | None = None
-) -> Generator[VaryView, None, None]:
+def run_paraphrase_test(
+    store: Store, request: ParaphraseRequest, models: ModelPool
+) -> Generator[VaryView]:
     """Ask each task in each wording and judge what is answered; yields the view as more is known.
 
     What a run came to is kept when its last wording is judged, and every answer as it comes: run
@@ -56,7 +51,6 @@ def varying(
     Raises NotFound, NothingAsked, BadEdit, ModelRefused, OfflineMiss and Stopped.
     """
     traces = [read.load(store, trace_row(store, name).trace) for name in request.traces]
-    budget = Budget(request.limits)
     for trace in traces:
         if (request.model or default_name(trace)) is None:
             task = Task(store, request, trace)
@@ -70,37 +64,32 @@ def varying(
                 unwritten=request.count if request.paraphrases is None else 0,
             )
             continue
-        with ExitStack() as opened:
-            who = who_is_asked(store, request, trace, budget)
-            for each in who.all:
-                opened.enter_context(each)
-            if hold is not None:
-                hold(who)
-            yield from _Work(store, Plan(store, request, trace, who)).views()
+        who = choose_models(models, request, trace)
+        yield from _Work(store, Plan(store, request, trace, who), models).views()
 
 
-def estimated(store: Store, request: ParaphraseRequest) -> Estimate:
-    """What `varying` with the same wish would ask and cost, as far as can be said. Asks nothing."""
-    quiet = structs.replace(request, live=False)
+def estimate_cost(store: Store, request: ParaphraseRequest) -> Estimate:
+    """What it would ask and cost, as far as can be said. Asks nothing."""
     parts: list[Estimate] = []
     for name in request.traces:
         trace = read.load(store, trace_row(store, name).trace)
-        who = who_is_asked(store, quiet, trace, Budget(request.limits))
-        parts += Plan(store, quiet, trace, who).estimates()
+        who = choose_models(ModelPool(store), request, trace)
+        parts += Plan(store, request, trace, who).estimates()
     return total_estimate(parts)
 
 
 class _Work:
     """One run's task in several wordings, as far as they are in."""
 
-    def __init__(self, store: Store, plan: Plan) -> None:
+    def __init__(self, store: Store, plan: Plan, models: ModelPool) -> None:
         self._store = store
         self._plan = plan
         self._texts: tuple[Paraphrase, ...] = ()
         self._found: list[Scored] = []
         self._rows: list[WordingRow] = []
         self._missing = 0
-        self._before = [(each.hits, each.asks, each.usd) for each in plan.who.all]
+        self._models = models
+        self._before = models.spending
 
     def views(self) -> Iterator[VaryView]:
         self._texts = self._plan.paraphrases()
@@ -179,21 +168,14 @@ class _Work:
             self._rows,
             self._texts,
             self._spent(),
+            self._missing,
             message=self._plan.user_request.message,
             standing=tuple(self._standing()),
             done=done,
         )
 
-    def _spent(self) -> Spent:
-        who = self._plan.who.all
-        pairs = list(zip(who, self._before, strict=True))
-        return Spent(
-            missing=self._missing,
-            kept=sum(model.hits - hits for model, (hits, _, _) in pairs),
-            asked=sum(model.asks - asks for model, (_, asks, _) in pairs),
-            usd=sum(model.usd - usd for model, (_, _, usd) in pairs),
-            complete=all(model.usd_complete for model in who),
-        )
+    def _spent(self) -> Spending:
+        return self._models.spending.since(self._before)
 
     def _standing(self) -> Iterator[str]:
         """What holds of all scores, whatever they are."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from arc_tui.experiments.models import Spending
 from arc_tui.ui import format
 from replay.trace import Trace
 from taxonomy.judge.run import Judged
@@ -82,21 +83,12 @@ class VaryView(Struct, frozen=True, eq=False, kw_only=True):
         return sum(row.score is not None for row in self.rows)
 
 
-class Spent(Struct, frozen=True, kw_only=True):
-    """What was asked so far, and what it cost."""
-
-    missing: int = 0
-    asked: int = 0
-    kept: int = 0
-    usd: float = 0.0
-    complete: bool = True
-
-
 def build_vary(
     found: Varied,
     rows: Sequence[WordingRow],
     texts: Sequence[Paraphrase],
-    spent: Spent,
+    spent: Spending,
+    missing: int,
     *,
     message: int,
     standing: Sequence[str],
@@ -123,7 +115,7 @@ def build_vary(
         paraphrases_range=others.range if others is not None else None,
         sentence=sentence(found, 1 + len(good)),
         notices=(*standing, *notices(found, rows, names)),
-        missing=spent.missing,
+        missing=missing,
         asked=spent.asked,
         kept=spent.kept,
         spent_usd=spent.usd,

@@ -30,8 +30,9 @@ from arc_tui.cli import (
     with_database,
 )
 from arc_tui.experiments.locked_view import ReplayRow
+from arc_tui.experiments.request import views_of
 from arc_tui.features.probes.plan import SAMPLES, ProbeRequest
-from arc_tui.features.probes.run import estimated, offered, probing
+from arc_tui.features.probes.run import estimate_cost, offered, run_probe
 from arc_tui.features.probes.view import ProbeView
 from arc_tui.ui import format
 from arc_tui.views.probe_offers import ProbeOffer, ProbesView
@@ -123,14 +124,14 @@ def probe(
                 print_offers(console(), listed)
             return 0 if listed.ready else 1
         if said_before(
-            lambda: estimated(store, request),
+            lambda: estimate_cost(store, request),
             foreseen,
             only=only_estimate,
             live=request.live,
             as_json=as_json,
         ):
             return 0
-        view = _drained(probing(store, request))
+        view = _drained(views_of(run_probe, store, request))
     if as_json:
         print_json(view)
     else:

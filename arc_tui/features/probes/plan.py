@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from msgspec import Struct, structs
-
-from replay.budget import Budget, Limits
+from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.request import ExperimentRequest
 from replay.errors import ModelRefused, NotFound, no_step
 from replay.locked.estimate import Estimate, estimate, total_estimate
 from replay.locked.row import Models, Sampling, Schedule
 from replay.models.cached import Cached
-from replay.models.choose import choose, default_name, label
+from replay.models.choose import default_name, label
 from replay.prices import price
 from replay.store import read
 from replay.store.handle import Store
@@ -31,12 +30,11 @@ TAIL = 1
 """Of each arm at the other steps, which show how it goes on and decide nothing: a look."""
 
 
-class ProbeRequest(Struct, frozen=True, kw_only=True):
+class ProbeRequest(ExperimentRequest, frozen=True, kw_only=True):
     """Which run, and which probe of it; `step` None is where it broke.
 
     `constraint` and `written` (a summary, from the file `file`) are the user's own words;
-    `ask_summary` has the model write the summary. `model` None is the trace's own; live calls need
-    `live` and a limit.
+    `ask_summary` has the model write the summary.
     """
 
     trace: str
@@ -48,9 +46,6 @@ class ProbeRequest(Struct, frozen=True, kw_only=True):
     ask_summary: bool = False
     samples: int = SAMPLES
     schedule: Schedule = "cheap"
-    model: str | None = None
-    live: bool = False
-    limits: Limits = Limits()
 
 
 class Case(NamedTuple):
@@ -124,12 +119,6 @@ def asked_for(case: Case, probe: ProbeEntry, request: ProbeRequest, model: Cache
     return Given(text=text, by=f"written by {label(model.name)}")
 
 
-def model_of(store: Store, request: ProbeRequest, trace: Trace) -> Cached:
-    """Who is asked. Raises ModelRefused where nobody is named, or live calls have no limit."""
-    name = request.model or default_name(trace)
-    return choose(name, store, live=request.live, budget=Budget(request.limits))
-
-
 def known_model(
     store: Store, request: ProbeRequest, trace: Trace
 ) -> tuple[Cached | None, str | None]:
@@ -137,7 +126,7 @@ def known_model(
     if (request.model or default_name(trace)) is None:
         return None, None
     try:
-        return model_of(store, structs.replace(request, live=False), trace), None
+        return ModelPool(store).named(request.model or default_name(trace)), None
     except ModelRefused as error:  # what the environment names is no server
         return None, str(error)
 

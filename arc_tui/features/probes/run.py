@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 
 from msgspec import structs
 
 from arc_tui.experiments.locked_view import edit_diff, replay_rows
+from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.features.probes.plan import (
     Case,
@@ -18,7 +19,6 @@ from arc_tui.features.probes.plan import (
     command_of,
     cost_of,
     known_model,
-    model_of,
     other_symptom,
     preset_of,
     sampling_of,
@@ -107,10 +107,10 @@ def _offer(
     return shown
 
 
-def estimated(store: Store, request: ProbeRequest) -> Estimate:
-    """What the probe would ask and cost. Asks nothing. Raises as `probing` does before it asks."""
+def estimate_cost(store: Store, request: ProbeRequest) -> Estimate:
+    """What the probe would ask and cost. Asks nothing. Raises as `run_probe` does."""
     case, probe = chosen(store, request)
-    model = model_of(store, structs.replace(request, live=False), case.trace)
+    model = ModelPool(store).named(request.model or default_name(case.trace))
     made = preset_of(case, probe, request, None)
     if isinstance(made, Unfit):
         raise BadEdit(f"probe {probe.name}: {made.why}")
@@ -120,27 +120,21 @@ def estimated(store: Store, request: ProbeRequest) -> Estimate:
 # --- one probe
 
 
-def probing(
-    store: Store, request: ProbeRequest, *, hold: Callable[[Cached], object] | None = None
-) -> Generator[ProbeView]:
+def run_probe(store: Store, request: ProbeRequest, models: ModelPool) -> Generator[ProbeView]:
     """Run the probe: the view whenever more is known, the last one with the line of the log.
 
     What was answered is kept: run again, it asks only what is missing. A probe that was cut short
-    leaves no line. `hold` is given the model, for another thread to stop. Raises NotFound, BadEdit
+    leaves no line. Raises NotFound, BadEdit
     where the probe cannot be made of this run, ModelRefused, OfflineMiss and Stopped.
     """
     case, probe = chosen(store, request)
-    model = model_of(store, request, case.trace)
-    with model:
-        if hold is not None:
-            hold(model)
-        written = asked_for(case, probe, request, model)
-        made = preset_of(case, probe, request, written)
-        if isinstance(made, Unfit):
-            raise BadEdit(f"probe {probe.name}: {made.why}", other_symptom(case, probe))
-        made = structs.replace(made, edit=edits.save(store, made.edit))
-        work = _Work(store, case, made, request, model)
-        yield from work.views()
+    model = models.named(request.model or default_name(case.trace))
+    written = asked_for(case, probe, request, model)
+    made = preset_of(case, probe, request, written)
+    if isinstance(made, Unfit):
+        raise BadEdit(f"probe {probe.name}: {made.why}", other_symptom(case, probe))
+    made = structs.replace(made, edit=edits.save(store, made.edit))
+    yield from _Work(store, case, made, request, model).views()
 
 
 class _Work:

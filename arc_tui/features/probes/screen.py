@@ -28,7 +28,7 @@ from arc_tui.experiments.dialogs import allowed
 from arc_tui.experiments.estimate import asking_price
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.features.probes.plan import ProbeRequest
-from arc_tui.features.probes.run import offered, probing
+from arc_tui.features.probes.run import offered, run_probe
 from arc_tui.features.probes.state import EMPTY_PROBE, ProbeState
 from arc_tui.features.probes.view import ProbeView
 from arc_tui.features.probes.widgets import ProbeHead, ProbeRows, probe_page
@@ -179,7 +179,7 @@ class ProbeScreen(Wishing, ModalScreen[None]):
     def __init__(self, path: Path, trace: str, step: int, model: str | None = None) -> None:
         """`model` None asks the trace's own."""
         super().__init__(path, ProbeRequest(trace=trace, step=step, model=model))
-        self._going: BackgroundRun[ProbeView] | None = None
+        self._going: BackgroundRun[ProbeRequest, ProbeView] | None = None
         self._missed = False
 
     def compose(self) -> ComposeResult:
@@ -228,8 +228,8 @@ class ProbeScreen(Wishing, ModalScreen[None]):
         self.move(at="asking", view=None, trouble=None)
         self._going = BackgroundRun(
             self,
-            lambda store, hold: probing(store, request, hold=hold),
-            group="probe",
+            run_probe,
+            request,
             cut_short=lambda view: view.ended is not None,
         )
 

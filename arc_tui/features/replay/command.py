@@ -38,7 +38,7 @@ from arc_tui.experiments.locked_view import (
     arm_cell,
     mark_words,
 )
-from arc_tui.experiments.request import ReplayRequest
+from arc_tui.experiments.request import ReplayRequest, views_of
 from arc_tui.features.free.command import free_options, free_request, refuse_free_options, run_free
 from arc_tui.features.replay.expect_command import (
     ForBisect,
@@ -48,7 +48,7 @@ from arc_tui.features.replay.expect_command import (
     there,
 )
 from arc_tui.features.replay.expectation import Question
-from arc_tui.features.replay.run import replaying
+from arc_tui.features.replay.run import run_replay
 from arc_tui.ui import format
 from replay import kept
 from replay.bisection.share import HALF
@@ -180,7 +180,7 @@ def replay(
         ):
             return 0
         try:
-            view = drained(replaying(store, request))
+            view = drained(views_of(run_replay, store, request))
         except ArcError:
             _, notice = break_and_notice(store, trace_row(store, trace).trace)
             if notice is not None:  # what speaks against the edit is worth more than the refusal

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 import click
 from click.exceptions import Exit
-from msgspec import structs
 from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import console, foreseen, print_json, print_table, refuse_keyless, said_before
 from arc_tui.experiments.expectation import JUDGE
-from arc_tui.features.replay.expectation import AnswerRow, ExpectView, Question, estimated, meeting
+from arc_tui.experiments.models import ModelPool
+from arc_tui.features.replay.expectation import (
+    AnswerRow,
+    ExpectView,
+    Question,
+    estimate_cost,
+    evaluate_expectation,
+)
 from arc_tui.ui import format
 from replay.errors import ArcError, CannotTell, Stopped
 from replay.store.handle import Store
@@ -137,20 +142,19 @@ def run_expect(store: Store, question: Question, *, as_json: bool, only_estimate
     if only_estimate and question.free is not None:
         raise click.UsageError("how often a free run asks nobody knows beforehand")
     if question.request.live and question.free is not None:
-        quiet = structs.replace(question, request=structs.replace(question.request, live=False))
-        refuse_keyless(lambda: list(meeting(store, quiet)))
+        refuse_keyless(lambda: list(evaluate_expectation(store, question, ModelPool(store))))
     judged = "; one more for each new answer the judge sees is counted"
     counted = judged if question.expect == JUDGE else ""
     if said_before(
-        lambda: estimated(store, question),
+        lambda: estimate_cost(store, question),
         lambda found: f"{foreseen(found)}{counted}",
         only=only_estimate,
         live=question.request.live and question.free is None,
         as_json=as_json,
     ):
         return MET
-    with closing(meeting(store, question)) as going:
-        view = _drained(going)
+    with question.request.model_pool(store) as models:
+        view = _drained(evaluate_expectation(store, question, models))
     if as_json:
         print_json(view)
     else:

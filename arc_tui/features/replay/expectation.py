@@ -4,12 +4,12 @@ views.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 from msgspec import Struct, structs
 
 from arc_tui.experiments import expectation
-from arc_tui.experiments.models import Everyone
+from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.progress import resting
 from arc_tui.experiments.request import FreeRunRequest, ReplayRequest
 from arc_tui.ui import format
@@ -19,13 +19,12 @@ from replay.bisection.rounds import SampleRequest
 from replay.bisection.share import HALF, LOOK, mostly
 from replay.bisection.trials import Given, Trials
 from replay.bisection.versions import CannotAsk, Version
-from replay.budget import Budget
 from replay.errors import CannotTell, ModelRefused, OfflineMiss
 from replay.free.recorded_results import Terms
 from replay.locked.estimate import NO_CALLS, Estimate, estimate, total_estimate
 from replay.locked.row import Models, fixed
 from replay.models.cached import Cached
-from replay.models.choose import choose, default_name, label
+from replay.models.choose import default_name, label
 from replay.statistics import Rate, rate
 from replay.store import edits, read
 from replay.store.handle import Store
@@ -48,34 +47,30 @@ class Question(Struct, frozen=True, kw_only=True):
     free: FreeRunRequest | None = None
 
 
-def meeting(
-    store: Store, question: Question, *, hold: Callable[[Everyone], object] | None = None
+def evaluate_expectation(
+    store: Store, question: Question, models: ModelPool
 ) -> Generator[ExpectView]:
     """Ask level after level until it is clear; yields the view after each.
 
     Raises NotFound, BadEdit, BadPredicate, NothingExpected, ModelRefused where it is said wrongly,
     CannotTell where it could not be asked, and Stopped.
     """
-    work = _Work(store, question)
-    with work.everyone:
-        if hold is not None:
-            hold(work.everyone)
-        asked = 0
-        for level in question.request.sampling.levels:
-            work.ask(range(asked, level))
-            asked = level
-            view = work.view()
-            yield view
-            if not view.share.n or (view.met is not None and view.share.n > LOOK):
-                break
+    work = _Work(store, question, models)
+    asked = 0
+    for level in question.request.sampling.levels:
+        work.ask(range(asked, level))
+        asked = level
+        view = work.view()
+        yield view
+        if not view.share.n or (view.met is not None and view.share.n > LOOK):
+            break
     kept.take_range(store, work.trace.id, work.model.name, work.range)
 
 
-def estimated(store: Store, question: Question) -> Estimate:
+def estimate_cost(store: Store, question: Question) -> Estimate:
     """What the first level asks of one step, and the last one at the most, the judge's calls
     included: one for each answer that it has not seen. Asks nothing."""
-    quiet = structs.replace(question, request=structs.replace(question.request, live=False))
-    work = _Work(store, quiet)
+    work = _Work(store, question, ModelPool(store))
     levels = question.request.sampling.levels
     first, most = work.missing(levels[0]), work.missing(levels[-1])
     with Store.open(":memory:") as empty:
@@ -101,14 +96,14 @@ def estimated(store: Store, question: Question) -> Estimate:
 class _Work:
     """The samples of one question, as far as they are in."""
 
-    def __init__(self, store: Store, question: Question) -> None:
+    def __init__(self, store: Store, question: Question, models: ModelPool) -> None:
         request, free = question.request, question.free
         self.trace = read.load(store, trace_row(store, request.trace).trace)
         self._edit = edits.save(store, request.edit) if request.edit is not None else None
         named = self._edit.model if self._edit is not None else None
-        budget = Budget(request.limits)
         name = named or request.model or default_name(self.trace)
-        self.model = choose(name, store, live=request.live, budget=budget)
+        self.model = models.named(name)
+        self._models = models
         self.step: int | None = free.start if free is not None else None
         if free is None:
             self.step = expectation.step_of(store, self.trace, question.at)
@@ -124,14 +119,7 @@ class _Work:
         judge: Cached | None = None
         if free is None:
             assert self.step is not None
-            judge = expectation.judge_of(
-                store,
-                question.expect,
-                question.judge,
-                self.model.name,
-                live=request.live,
-                budget=budget,
-            )
+            judge = expectation.judge_of(models, question.expect, question.judge, self.model.name)
             oracle = expectation.detector_of(store, self.trace, self.step, question.expect, judge)
             self._trials = Trials(self.trace, oracle, self.model, range=self.range)
         else:
@@ -147,7 +135,6 @@ class _Work:
                 rules=free.rules,
                 max_steps=free.max_steps,
             )
-        self.everyone = Everyone(self.model, judge)
         try:
             self._trials.add(version)
         except CannotAsk as refusal:
@@ -178,6 +165,7 @@ class _Work:
         return oracle.estimate_cost(self._trials.actions(wishes), self.missing(samples))
 
     def view(self) -> ExpectView:
+        spent = self._models.spending
         samples = list(map(_sampled, self._trials.given))
         hits, share = share_of(samples)
         met = mostly(hits, share.n, self._bound)
@@ -208,10 +196,10 @@ class _Work:
             fidelity_reasons=fidelity.reasons if fidelity is not None else (),
             answers=answer_rows(samples),
             reasons=reasons_of(samples),
-            asked=self.everyone.asked,
-            kept=self.everyone.kept,
-            spent_usd=self.everyone.usd,
-            spent_complete=self.everyone.usd_complete,
+            asked=spent.asked,
+            kept=spent.kept,
+            spent_usd=spent.usd,
+            spent_complete=spent.complete,
         )
 
 

@@ -6,23 +6,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec import structs
 from textual.app import App
 from textual.message import Message
-from textual.worker import Worker, get_current_worker
 
 from arc_tui.experiments.dialogs import SamplesBox, allowed
 from arc_tui.experiments.edits import Draft, edit_of
 from arc_tui.experiments.estimate import asking_price, estimate_replay
-from arc_tui.experiments.locked_view import ReplayView
 from arc_tui.experiments.request import ReplayRequest, Wish, asked_models, is_local
-from arc_tui.experiments.runner import JobFinished, JobProgressed
-from arc_tui.features.replay.run import replaying
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.screen import ArcScreen
@@ -36,86 +31,11 @@ from replay.edit.changes import (
     describe,
 )
 from replay.edit.places import edit_problem
-from replay.errors import ArcError, BadEdit
+from replay.errors import BadEdit
 from replay.locked.estimate import Estimate
 from replay.models.choose import DEMO
 from replay.store.edits import KeptEdit, find, listed
 from taxonomy.judgements.schema import open_ledger
-
-if TYPE_CHECKING:
-    from replay.locked.row import Models
-
-
-class Asking:
-    """A running replay."""
-
-    def __init__(self, screen: ArcScreen, request: ReplayRequest) -> None:
-        self._screen = screen
-        self._request = request
-        self._models: Models | None = None
-        self._worker: Worker[None] = screen.run_worker(
-            self._work, group="replay", thread=True, exit_on_error=False
-        )
-
-    def stop(self) -> None:
-        """Cancel the calls in flight and ask no other. What was answered is kept."""
-        self._worker.cancel()
-        self._stop_models()
-
-    def counted(self, view: ReplayView) -> ReplayView:
-        """The view with the calls and the money of this moment; itself where they are the same.
-
-        Calls that are made together are counted as they are answered, though what they say is
-        known only once all of them are.
-        """
-        if self._models is None:
-            return view
-        models = tuple(dict.fromkeys(self._models))
-        asked, kept = (
-            sum(counts) for counts in zip(*((m.asks, m.hits) for m in models), strict=True)
-        )
-        if (asked, kept) == (view.asked, view.kept):
-            return view
-        return structs.replace(
-            view,
-            asked=asked,
-            kept=kept,
-            spent_usd=sum(model.usd for model in models),
-            spent_complete=all(model.usd_complete for model in models),
-        )
-
-    def _work(self) -> None:
-        worker = get_current_worker()
-        try:
-            ended = JobFinished(stopped=not self._asked(worker))
-        except ArcError as error:
-            stopped = worker.is_cancelled
-            ended = JobFinished(stopped=stopped, trouble=None if stopped else error)
-        self._screen.post_message(ended)
-
-    def _asked(self, worker: Worker[None]) -> bool:
-        """Ask until the end; was everything asked?"""
-        with (
-            open_ledger(self._screen.path) as store,
-            closing(replaying(store, self._request, hold=self._hold)) as going,
-        ):
-            for view in going:
-                self._screen.post_message(JobProgressed(view))
-                if view.digest is not None:
-                    return True
-                if worker.is_cancelled:
-                    return False
-        return False
-
-    def _hold(self, models: Models) -> None:
-        self._models = models
-        if self._worker.is_cancelled:
-            self._stop_models()
-
-    def _stop_models(self) -> None:
-        for model in dict.fromkeys(self._models or ()):
-            model.stop()
-
 
 NONE = "as recorded"
 """Answers the question for an edit where none is wanted."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 
 from msgspec import structs
 
+from arc_tui.experiments.estimate import sampling_of
 from arc_tui.experiments.locked_view import ReplayView, edit_diff, replay_rows
-from arc_tui.experiments.models import chosen_models, sampling_of
+from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.experiments.request import ReplayRequest
 from replay import kept as replays
@@ -19,7 +20,7 @@ from replay.locked.result import core
 from replay.locked.row import Models, Sampling
 from replay.locked.tally import StepResult
 from replay.locked.verdict import summary
-from replay.models.choose import label
+from replay.models.choose import default_name, label
 from replay.plan import plans
 from replay.store import edits, read
 from replay.store.handle import Store
@@ -30,44 +31,39 @@ from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.query.failures import break_and_notice
 
 
-def replaying(
-    store: Store, request: ReplayRequest, *, hold: Callable[[Models], object] | None = None
-) -> Generator[ReplayView, None, None]:
+def run_replay(store: Store, request: ReplayRequest, pool: ModelPool) -> Generator[ReplayView]:
     """Ask both arms; yields the view whenever more is known, the last one with its digest.
 
     What was answered is kept: closed and run again, it asks only what is missing. A replay that
-    was cut short has no digest. `hold` is given the models, for another thread to stop. Raises
+    was cut short has no digest. Raises
     BadEdit, ModelRefused, OfflineMiss with sentences, and Stopped.
     """
     trace = read.load(store, trace_row(store, request.trace).trace)
     edit = edits.save(store, request.edit) if request.edit is not None else None
-    models = chosen_models(store, request, trace)
+    models = pool.arms(request.model or default_name(trace), request.edit)
     sampling = sampling_of(store, request, trace, models)
-    with models.control, models.edited:
-        if hold is not None:
-            hold(models)
-        work = _Work(store, trace, edit, models, request, sampling)
-        going = locked.replay(
-            trace,
-            edit,
-            models,
-            sampling=sampling,
-            steps=request.steps,
-            rules=request.rules,
-            oracle=work.oracle,
-        )
-        shown = 0.0
-        try:
-            for result in going:
-                work.results[result.step] = result
-                if time.monotonic() - shown >= BETWEEN_VIEWS_S:
-                    yield work.view()
-                    shown = time.monotonic()
-        except Stopped:
-            yield work.view()
-            raise
-        view = work.view()
-        yield view
+    work = _Work(store, trace, edit, models, request, sampling, pool)
+    going = locked.replay(
+        trace,
+        edit,
+        models,
+        sampling=sampling,
+        steps=request.steps,
+        rules=request.rules,
+        oracle=work.oracle,
+    )
+    shown = 0.0
+    try:
+        for result in going:
+            work.results[result.step] = result
+            if time.monotonic() - shown >= BETWEEN_VIEWS_S:
+                yield work.view()
+                shown = time.monotonic()
+    except Stopped:
+        yield work.view()
+        raise
+    view = work.view()
+    yield view
     if view.ended is not None:
         return
     results = list(work.results.values())
@@ -88,7 +84,9 @@ class _Work:
         models: Models,
         request: ReplayRequest,
         sampling: Sampling,
+        pool: ModelPool,
     ) -> None:
+        self._pool = pool
         self.results: dict[int, StepResult] = {}
         self._trace = trace
         self._edit = edit
@@ -115,7 +113,7 @@ class _Work:
             masked=self._masked,
             edited_model=edited.name if edited is not control else None,
         )
-        models = (control,) if edited is control else (control, edited)
+        spent = self._pool.spending
         return ReplayView(
             trace=self._trace.id,
             edit=self._edit.name if self._edit else None,
@@ -126,10 +124,10 @@ class _Work:
             rows=replay_rows(results, verdict, self._masked),
             done=len(results),
             total=self._total,
-            asked=sum(model.asks for model in models),
-            kept=sum(model.hits for model in models),
-            spent_usd=sum(model.usd for model in models),
-            spent_complete=all(model.usd_complete for model in models),
+            asked=spent.asked,
+            kept=spent.kept,
+            spent_usd=spent.usd,
+            spent_complete=spent.complete,
             schedule=self._sampling.schedule,
             range=self._sampling.range,
             rules=self._request.rules.lines,

@@ -31,9 +31,10 @@ from arc_tui.experiments.edits import Draft, build_draft, edit_of
 from arc_tui.experiments.estimate import Prospect, build_prospect
 from arc_tui.experiments.locked_view import ReplayRow, ReplayView
 from arc_tui.experiments.request import ReplayRequest
-from arc_tui.experiments.runner import JobFinished, JobProgressed
+from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.features.replay.pages import step_page
-from arc_tui.features.replay.parts import Asking, Choosing, Submission
+from arc_tui.features.replay.parts import Choosing, Submission
+from arc_tui.features.replay.run import run_replay
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.features.replay.widgets import ReplayFoot, ReplayHead, StepDiff
 from arc_tui.navigation import OpenBisect, OpenFreeReplay
@@ -178,7 +179,7 @@ class ReplayScreen(Choosing, Panes):
         self._edits_first = edit
         self._free = free
         self._submission = Submission(self)
-        self._asking: Asking | None = None
+        self._asking: BackgroundRun[ReplayRequest, ReplayView] | None = None
         self._ran: str | None = None
         self._warned = False
 
@@ -276,7 +277,9 @@ class ReplayScreen(Choosing, Panes):
         self._move(
             at="asking", trouble=None, changed=False, view=replays.EMPTY, limits=request.limits
         )
-        self._asking = Asking(self, request)
+        self._asking = BackgroundRun(
+            self, run_replay, request, cut_short=lambda view: view.ended is not None
+        )
         self.go_to(self.steps)
 
     def on_job_progressed(self, event: JobProgressed[ReplayView]) -> None:
@@ -286,8 +289,15 @@ class ReplayScreen(Choosing, Panes):
     def _count(self) -> None:
         """Show what was spent by now."""
         if self._asking is not None and self.state.running:
-            view = self._asking.counted(self.state.view)
-            if view is not self.state.view:
+            view, spent = self.state.view, self._asking.spending
+            if (spent.asked, spent.kept) != (view.asked, view.kept):
+                view = structs.replace(
+                    view,
+                    asked=spent.asked,
+                    kept=spent.kept,
+                    spent_usd=spent.usd,
+                    spent_complete=spent.complete,
+                )
                 self._move(view=view)
 
     def on_job_finished(self, event: JobFinished) -> None:
@@ -295,7 +305,8 @@ class ReplayScreen(Choosing, Panes):
         if event.trouble is not None:
             self.show_error(event.trouble)
         else:
-            self._move(at="stopped" if event.stopped else "done")
+            cut_short = event.stopped and self.state.view.digest is None
+            self._move(at="stopped" if cut_short else "done")
 
     def action_stop(self) -> None:
         if self._asking is not None:
