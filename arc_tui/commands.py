@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from arc_tui import __version__
+from arc_tui.exit_codes import BUG, INTERRUPTED, USER_ERROR
 from replay import files
 from replay.errors import ArcError, Stopped
 
@@ -96,8 +97,6 @@ DB_COMMANDS: dict[str, str] = {
     "rekey": "arc_tui.features.database.command:rekey",
 }
 """Command by name, in the order of `arc db --help`."""
-
-USER_ERROR, BUG, INTERRUPTED = 2, 3, 130
 
 
 class Commands(Lazy):

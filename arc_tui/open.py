@@ -25,8 +25,8 @@ from arc_tui.cli import (
     print_table,
     unlock,
 )
-from arc_tui.commands import BUG
 from arc_tui.config import read_owners
+from arc_tui.exit_codes import BUG
 from arc_tui.experiments.request import ReplayRequest, views_of
 from arc_tui.features.failures.command import pareto_lines
 from arc_tui.features.imports.command import drain

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from arc_tui import ending
-from arc_tui.commands import BUG
+from arc_tui.exit_codes import BUG
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.tags import human_tags
 from tests.faults.holdings import damage
