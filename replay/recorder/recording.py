@@ -7,7 +7,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from uuid import uuid4
 import msgspec
 from msgspec import Struct, structs
 
-from replay.errors import ArcError
 from replay.formats import arc
 from replay.formats.anthropic_log.runs import MAIN, Links, Run, TooDeep, runs
 from replay.formats.common import known
@@ -28,6 +26,7 @@ from replay.recorder.calls import Calls, Made, SpanBuilder
 from replay.recorder.exchange import ExchangeCapture, RecordedExchange, api_of
 from replay.store import read
 from replay.store.handle import Store, masked_by, now_ns
+from replay.store.trouble import keeping_errors
 from replay.store.write import Writer
 from replay.trace import Batch, Header, Outcome
 
@@ -100,7 +99,7 @@ class RecordingSession:
     def _keep(self, how: Callable[[Log], None]) -> None:
         try:
             how(self._log)
-        except (ArcError, sqlite3.Error, OSError) as error:
+        except keeping_errors() as error:
             if not self._troubled:
                 self._troubled = True
                 logger.warning("what is recorded cannot be kept: %s", error)

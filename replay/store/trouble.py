@@ -23,6 +23,11 @@ def database_errors() -> tuple[type[Exception], ...]:
     return (sqlite3.Error,) if other is None else (sqlite3.Error, other.Error)
 
 
+def keeping_errors() -> tuple[type[Exception], ...]:
+    """What can go wrong with keeping something that whoever made it must not be disturbed by."""
+    return (ArcError, OSError, *database_errors())
+
+
 class StoreBusy(StoreUnusable):
     """Another process has the database to itself for longer than we waited: try again."""
 

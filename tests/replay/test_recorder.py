@@ -27,6 +27,7 @@ from replay.redact.rules import Policy
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_rows
+from replay.store.trouble import keeping_errors
 from replay.trace import Level, Message, ModelCall, Request, ToolCall, Trace
 from tests import openai_api
 from tests.messages_api import FAULTS, Body, MessagesApi, message, text, tool_use
@@ -346,6 +347,12 @@ def test_a_recording_that_cannot_be_kept_does_not_disturb_the_agent(
     assert [each.message.partition(":")[0] for each in caplog.records] == [
         "what is recorded cannot be kept"
     ]
+
+
+def test_trouble_of_an_encrypted_database_does_not_disturb_the_agent_either() -> None:
+    dbapi2 = pytest.importorskip("sqlcipher3.dbapi2")
+    with pytest.raises(keeping_errors(), match="disk is full"):
+        raise dbapi2.OperationalError("disk is full")
 
 
 # --- where it is kept

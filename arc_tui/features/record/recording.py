@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +34,7 @@ from replay.models.protocol import OFFICIAL
 from replay.recorder.exchange import RecordedExchange
 from replay.recorder.recording import About, Log
 from replay.store.handle import now_ns
+from replay.store.trouble import keeping_errors
 
 _T = TypeVar("_T")
 
@@ -223,7 +223,7 @@ class _Scribe:
         assert self._writer is not None
         try:
             work(self._writer)
-        except (ArcError, sqlite3.Error, OSError) as error:
+        except keeping_errors() as error:
             self.trouble = str(error)
 
     def _write(self, writer: LiveWriter) -> None:
