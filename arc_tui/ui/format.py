@@ -124,6 +124,14 @@ def duration(ns: int | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def file_size(size_bytes: int) -> str:
+    """A size in bytes, in the largest unit that leaves something before the point."""
+    for limit, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size_bytes >= limit:
+            return f"{size_bytes / limit:.1f} {unit}"
+    return f"{size_bytes} B"
+
+
 def usd(value: float | None, *, complete: bool = True) -> str:
     """Money; `≥` where parts of the sum are unknown."""
     if value is None:

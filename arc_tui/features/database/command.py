@@ -23,7 +23,6 @@ from arc_tui.cli import (
     print_json,
     print_table,
 )
-from arc_tui.features.database.prune import size
 from arc_tui.ui import format
 from replay import written
 from replay.care import rewriting
@@ -174,13 +173,13 @@ def _keeper(source: From | None, key: str) -> rewriting.Kept | None:
 
 def _say(done: Rewritten, how: str) -> None:
     rows = f"{format.count(done.rows, 'row')} of {format.count(done.tables, 'table')}"
-    click.echo(f"{done.file}: {how}; {rows} compared, {size(done.bytes)}")
+    click.echo(f"{done.file}: {how}; {rows} compared, {format.file_size(done.bytes)}")
     if done.wiped is None:
         click.echo("the old file has another name too: its bytes were left there", err=True)
     elif done.wiped:
         click.echo(
-            f"the old file's {size(done.wiped)} were overwritten; an SSD, a snapshot or a backup"
-            " may still have them",
+            f"the old file's {format.file_size(done.wiped)} were overwritten; an SSD, a snapshot or a"
+            " backup may still have them",
             err=True,
         )
     for each in done.left:

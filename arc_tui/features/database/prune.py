@@ -183,7 +183,7 @@ def _lines(view: PruneView) -> list[str]:
         format.count(many, name, plurals.get(name)) for name, many in judgements.items() if many
     ]
     verb = "gone" if view.done else "to go"
-    lines = [f"{verb}: {', '.join(parts)}; {size(weight.bytes)} of text"]
+    lines = [f"{verb}: {', '.join(parts)}; {format.file_size(weight.bytes)} of text"]
     if view.staying:
         stays = ", ".join(f"{each.runs} {format.one_line(each.why)}" for each in view.staying)
         lines.append(f"stays: {stays}")
@@ -195,10 +195,8 @@ def _lines(view: PruneView) -> list[str]:
         stay = "goes" if view.even_people else "stays, without its run (--keep tagged keeps both)"
         lines.append(f"{words} of people on these runs: {stay}")
     if view.file_bytes is not None and view.file_bytes_after is not None and view.erased:
-        lines.append(
-            f"the file: {size(view.file_bytes)} → {size(view.file_bytes_after)};"
-            " what was deleted is not in it any more"
-        )
+        before, after = map(format.file_size, (view.file_bytes, view.file_bytes_after))
+        lines.append(f"the file: {before} → {after}; what was deleted is not in it any more")
     return lines
 
 
@@ -216,14 +214,6 @@ def _warnings(view: PruneView) -> list[str]:
     if not view.done:
         lines.append("nothing was changed: --yes does it")
     return lines
-
-
-def size(many_bytes: int) -> str:
-    """A size in the largest unit that leaves something before the point."""
-    for limit, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if many_bytes >= limit:
-            return f"{many_bytes / limit:.1f} {unit}"
-    return f"{many_bytes} B"
 
 
 Rows = tuple[TraceRow, ...]

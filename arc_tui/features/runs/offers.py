@@ -225,7 +225,7 @@ def offer_words(offer: Offer, folder: Path, now_ns: int) -> OfferWords:
     return OfferWords(
         title=format.cut(format.one_line(offer.title or path.name), TITLE),
         age=_ago(max(now_ns - offer.changed_ns, 0) // 10**9),
-        size=_size(offer.bytes),
+        size=format.file_size(offer.bytes),
         file=format.one_line(file),
     )
 
@@ -235,10 +235,3 @@ def _ago(seconds: int) -> str:
         if seconds >= unit:
             return f"{format.count(seconds // unit, name)} ago"
     return "just now"
-
-
-def _size(bytes_: int) -> str:
-    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if bytes_ >= unit:
-            return f"{bytes_ / unit:.1f} {name}"
-    return f"{bytes_} B"
