@@ -187,22 +187,22 @@ def _print_report(out: Console, made: Report) -> None:
         if each.outcome is not None:
             print_line(out, f"{each.id}: {_line(each.finding)}", "dim")
     for each in made.failed:
-        said = f"{each.id} does not hold: {_line(each.otherwise)}"
-        print_line(out, said, "yellow")
+        failure = f"{each.id} does not hold: {_line(each.otherwise)}"
+        print_line(out, failure, "yellow")
     print_line(out, summary(made), "bold")
 
 
 def _print_kept(out: Console, reports: tuple[Report, ...]) -> None:
     out.print()
     if not reports:
-        said = "no server was ever checked from here: `arc doctor --live --budget 0.05` does it"
-        print_line(out, said, "dim")
+        line = "no server was ever checked from here: `arc doctor --live --budget 0.05` does it"
+        print_line(out, line, "dim")
     for each in reports:
         where = f"{each.model} at {protocol.address(each.server)}"
         print_line(out, f"last checked {when(each)}: {where}: {summary(each)}")
         for result in each.failed:
-            said = f"  {result.id} does not hold: {_line(result.otherwise)}"
-            print_line(out, said, "yellow")
+            line = f"  {result.id} does not hold: {_line(result.otherwise)}"
+            print_line(out, line, "yellow")
 
 
 def _mark(mark: str, status: str) -> Text:
@@ -290,12 +290,12 @@ def never_checked() -> str:
         (each.says, each.otherwise, tried if each.untried is None else each.untried)
         for each in ASSUMPTIONS
     )
-    said = (
+    intro = (
         f"As of {AS_OF} none of this has met the live API: it comes from the documents, and is"
         " tested against a strict local server."
     )
     head = ("assumed", "if it is not so", "checked by")
-    return "\n".join([said, "", *_table(head, rows)])
+    return "\n".join([intro, "", *_table(head, rows)])
 
 
 def _model(report: Report) -> str:

@@ -125,11 +125,11 @@ def tag(
 
 def _undo(store: Store) -> int:
     """Take the last word back, of those that this person said."""
-    said = [word for word in human_words(store) if word.by == author()]
-    if not said:
+    own = [word for word in human_words(store) if word.by == author()]
+    if not own:
         click.echo(f"{format.one_line(author())} has tagged nothing", err=True)
         return 1
-    last = max(said, key=lambda word: word.said_ns)
+    last = max(own, key=lambda word: word.said_ns)
     if last.step is None:
         unmark_clean(store, CleanMark(trace=last.trace, by=last.by))
         click.echo(f"{last.trace[:8]}: nothing wrong: taken back")

@@ -135,10 +135,10 @@ def hinted(
     """The failed runs nobody says anything of, each with its first candidate as a hint."""
     runs = untagged_runs(store, without=without, chosen=wanted)
     named = among(run.trace for run in runs)
-    said = verdicts(store, "trace IN (SELECT value FROM json_each(?))", (named,))
+    by_trace = verdicts(store, "trace IN (SELECT value FROM json_each(?))", (named,))
     return tuple(
-        structs.replace(run, step=said[run.trace].why_step, why=said[run.trace].why)
-        if run.trace in said
+        structs.replace(run, step=by_trace[run.trace].why_step, why=by_trace[run.trace].why)
+        if run.trace in by_trace
         else run
         for run in runs
     )
@@ -263,8 +263,8 @@ def _card(view: FailuresView, row: BarRow) -> Iterator[Labelled]:
             if words != format.UNKNOWN and is_agents(row.bar.fault):
                 yield label, words
         yield "owner", owner(row.bar) or NO_OWNER
-    said = f"{row.tagged} tagged, {row.count - row.tagged} suggested"
-    more = f" · {said}" if row.bar is not None else ""
+    split = f"{row.tagged} tagged, {row.count - row.tagged} suggested"
+    more = f" · {split}" if row.bar is not None else ""
     yield "of failed", f"{counted(view.share(row))}{more}"
 
 

@@ -94,11 +94,11 @@ def _held(block: Mapping[str, Json], kind: str) -> tuple[str | None, str | None]
     within = block.get("source", block.get(kind, block.get("image_url", block.get("input_audio"))))
     named = within if isinstance(within, dict) else block
     type_ = named.get("media_type", named.get("mime_type", named.get("format")))
-    said = type_ if isinstance(type_, str) else None
+    declared = type_ if isinstance(type_, str) else None
     if isinstance(within, str):
-        return within, said
+        return within, declared
     found = (named.get(name) for name in ("data", "url", "path", "file_data", "file_id"))
-    return next((each for each in found if isinstance(each, str)), None), said
+    return next((each for each in found if isinstance(each, str)), None), declared
 
 
 def _decoded(text: str) -> bytes | None:

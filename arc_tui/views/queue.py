@@ -74,8 +74,8 @@ def nothing_waits(found: Queue, *, seen: str = "", blind: str = "") -> str:
     """What is said of an empty queue; `seen` and `blind` are how the other one is opened."""
     other, goes_to = (seen, "what nobody tagged") if found.blind else (blind, "what others tagged")
     hidden = f"{format.count(found.held_out, 'run')} of held-out tasks hidden"
-    said = [_nothing(found), hidden if found.held_out else ""]
-    return "; ".join(filter(None, [*said, f"{other} offers {goes_to}" if other else ""]))
+    parts = [_nothing(found), hidden if found.held_out else ""]
+    return "; ".join(filter(None, [*parts, f"{other} offers {goes_to}" if other else ""]))
 
 
 def _nothing(found: Queue) -> str:
@@ -93,9 +93,9 @@ class Compared(Struct, frozen=True, kw_only=True):
 
 def build_compared(store: Store, run: str, by: str) -> Compared:
     """What a blind second pass shows after the word was given."""
-    said = list(opinions(human_words(store, run)))
-    own = next((each for each in said if each.by == by), None)
-    others = [each for each in said if each.by != by]
+    known = list(opinions(human_words(store, run)))
+    own = next((each for each in known if each.by == by), None)
+    others = [each for each in known if each.by != by]
     if own is None:
         return Compared(lines=(), same=False)
     pairs = [RaterPair(one=own, other=each) for each in others]

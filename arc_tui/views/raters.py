@@ -60,16 +60,16 @@ EMPTY: RatersView = RatersView(blind=False, people={}, pairs=(), partings=())
 
 def build_raters(store: Store, *, blind: bool = False) -> RatersView:
     """What people said of the runs of a database, two by two."""
-    said = list(opinions(human_words(store)))
+    known = list(opinions(human_words(store)))
     rows = {row.trace: row for row in trace_rows(store, every=True)}
     chosen = {
         names: [pair for pair in found if pair.independent or not blind]
-        for names, found in pairs(said).items()
+        for names, found in pairs(known).items()
     }
     parted = rater_disagreements(pair for found in chosen.values() for pair in found)
     return RatersView(
         blind=blind,
-        people=dict(sorted(Counter(each.by for each in said).items())),
+        people=dict(sorted(Counter(each.by for each in known).items())),
         pairs=tuple(agreement(*names, found) for names, found in chosen.items() if found),
         partings=tuple(_disagreement(rows[pair.one.trace], pair) for pair in parted),
     )

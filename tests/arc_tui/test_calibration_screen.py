@@ -398,13 +398,13 @@ async def test_keys_turn_pages_change_labels_and_scores(db: Path, labels: Path) 
 async def test_a_disagreement_is_one_key_from_its_run_and_step(db: Path, labels: Path) -> None:
     async with opened(db, labels) as (pilot, screen):
         await turned(pilot, screen, WORST)
-        first = screen.worst.rows[0].said
+        first = screen.worst.rows[0].disagreement
         await press(pilot, "enter")
         run = pilot.app.screen
         assert isinstance(run, TraceScreen)
         assert (run.trace, run.step) == (first.trace, first.step)
         await press(pilot, "escape", "a")
-        assert {row.said.about for row in screen.worst.rows} == {"break"}
+        assert {row.disagreement.about for row in screen.worst.rows} == {"break"}
 
 
 async def test_looking_trusts_nobody_and_a_key_does(db: Path, labels: Path) -> None:

@@ -117,8 +117,8 @@ def calibrate(
             print_view(chosen, as_json, print_audit)
             return 0 if chosen.rows else 1
         if drift:
-            source, said, _ = labels_of(store, labels)
-            moved = build_drift(store, source, said, now_ns())
+            source, given, _ = labels_of(store, labels)
+            moved = build_drift(store, source, given, now_ns())
             print_view(moved, as_json, print_drift)
             return 0 if moved.sets else 1
         view = _calibrated(store, labels)
@@ -153,8 +153,8 @@ def print_calibration(out: Console, view: CalibrationView) -> None:
 def _print_unusable(out: Console, unusable: Sequence[Unusable]) -> None:
     for each in unusable[:WORST]:
         line = None if each.line is None else f"line {each.line}:"
-        said = " ".join(filter(None, ("left out:", each.file, line, each.trace, each.why)))
-        print_line(out, format.one_line(said), "yellow")
+        reason = " ".join(filter(None, ("left out:", each.file, line, each.trace, each.why)))
+        print_line(out, format.one_line(reason), "yellow")
     _more(out, len(unusable) - WORST)
 
 
@@ -162,9 +162,9 @@ def _print_part(out: Console, part: Part) -> None:
     figures = part.figures
     counts = f"{format.count(figures.labels, 'label')} on {format.count(figures.runs, 'run')}"
     strengths = ", ".join(f"{count} {name}" for name, count in part.strengths.items())
-    said = f"{TITLES[figures.made_by]}: {counts}{f' ({strengths})' if strengths else ''}"
+    heading = f"{TITLES[figures.made_by]}: {counts}{f' ({strengths})' if strengths else ''}"
     out.print()
-    print_line(out, format.one_line(said), "bold")
+    print_line(out, format.one_line(heading), "bold")
     if part.prompted:
         print_line(out, prompted_line(part), "yellow")
     print_tables(out, part_tables(part))
@@ -218,16 +218,16 @@ def print_noise(out: Console, cells: Sequence[Cell]) -> None:
 def print_drift(out: Console, view: DriftView) -> None:
     """The sets and how each stands, then every two of one mode."""
     counted = f"{format.count(len(view.sets), 'set')} of judges' scores"
-    said = f"{counted}, and {format.one_line(view.source)}: {format.count(view.labels, 'step')}"
-    print_line(out, f"{said} that people scored or answered items of", "bold")
+    heading = f"{counted}, and {format.one_line(view.source)}: {format.count(view.labels, 'step')}"
+    print_line(out, f"{heading} that people scored or answered items of", "bold")
     print_tables(out, drift_tables(view))
 
 
 def print_audit(out: Console, view: AuditView) -> None:
     """The sample, and whether somebody has looked already."""
     counts = f"{len(view.rows)} of {format.count(view.runs, 'run')}"
-    said = f"to look at again: {counts} (about {view.share:.0%}, drawn by a digest of the id)"
-    print_line(out, said, "bold")
+    heading = f"to look at again: {counts} (about {view.share:.0%}, drawn by a digest of the id)"
+    print_line(out, heading, "bold")
     if view.rows:
         rows = [
             [

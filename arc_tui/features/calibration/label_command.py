@@ -131,14 +131,14 @@ def label(
         before = opinion(store, row.trace, step, author())
         if before is None:
             before = HumanScore(trace=row.trace, span=rows[step].span, step=step, by=author())
-        said = _revised(before, score, answers, note)
-        if remove or said.empty:
+        given = _revised(before, score, answers, note)
+        if remove or given.empty:
             removed = take_back(store, row.trace, step, author())
             diagnose_one(store, row.trace)
             return 0 if removed else 1
-        give(store, said)
+        give(store, given)
         diagnose_one(store, row.trace)
-    click.echo(f"{row.trace[:8]} step {step}: {_answers_text(said)}")
+    click.echo(f"{row.trace[:8]} step {step}: {_answers_text(given)}")
     return 0
 
 
@@ -224,8 +224,8 @@ def _revised(
     )
 
 
-def _answers_text(said: HumanScore) -> str:
-    score = [] if said.value is None else [format.score(said.value)]
+def _answers_text(given: HumanScore) -> str:
+    score = [] if given.value is None else [format.score(given.value)]
     return " · ".join(
-        (*score, *(f"{name} {'yes' if held else 'no'}" for name, held in said.items.items()))
+        (*score, *(f"{name} {'yes' if held else 'no'}" for name, held in given.items.items()))
     )

@@ -174,13 +174,13 @@ def _verdict(each: Bin) -> tuple[str, str]:
 
 
 def track(each: Bin) -> str:
-    """What was said and what was right on one axis from 0 to 1."""
+    """What was stated and what was right on one axis from 0 to 1."""
     cells = ["·"] * TRACK
     low, high = _at(each.right.low), _at(each.right.high)
     cells[low : high + 1] = "─" * (high + 1 - low)
-    said, right = _at(each.stated), _at(each.right.value or 0.0)
-    cells[said] = "◇"
-    cells[right] = "◈" if said == right else "●"
+    stated, right = _at(each.stated), _at(each.right.value or 0.0)
+    cells[stated] = "◇"
+    cells[right] = "◈" if stated == right else "●"
     return "".join(cells)
 
 
@@ -340,14 +340,14 @@ def noise_lines(cells: Sequence[Cell]) -> Iterator[Line]:
             shares = (short(at[sigma, steps].value) for steps in lengths)
             yield (
                 (f"{short(sigma):<{SHARE}}", "strong"),
-                ("".join(f"{said:>{SHARE}}" for said in shares), ""),
+                ("".join(f"{cell:>{SHARE}}" for cell in shares), ""),
             )
         yield BLANK
     runs = {cell.right.n for cell in cells}
     wide = max((cell.right.high - cell.right.low) / 2 for cell in cells)
     many = " or ".join(map(str, sorted(runs)))
-    said = f"{many} made runs a figure, ± {short(wide)} at most; arc calibrate --noise has all"
-    yield ((said, "quiet"),)
+    note = f"{many} made runs a figure, ± {short(wide)} at most; arc calibrate --noise has all"
+    yield ((note, "quiet"),)
     yield BLANK
 
 
@@ -360,8 +360,8 @@ def missing_page(state: CalibrationState, width: int, keyed: KeyedWords) -> list
         )
         return [*lines, *folded_table(keyed(hint), width, "")]
     tag, labels = keyed("‹trace.tag:t› in a run"), keyed("‹calibration.labels›")
-    said = NO_LABELS.format(tag=tag, labels=labels) + LABEL_LINES
-    return [((line, ""),) for line in said.split("\n")]
+    text = NO_LABELS.format(tag=tag, labels=labels) + LABEL_LINES
+    return [((line, ""),) for line in text.split("\n")]
 
 
 def unusable_lines(state: CalibrationState, width: int) -> list[Line]:

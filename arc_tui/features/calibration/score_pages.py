@@ -166,8 +166,8 @@ def _items(scorer: Scorer, width: int, keyed: KeyedWords) -> Iterator[Line]:
     yield from table(ITEMS, rows, width)
     for name, verdict in verdicts.items():
         lets = keyed("passes: ‹calibration.keep› trusts it for 30 days")
-        said = lets if verdict.passed else "; ".join(verdict.missing)
-        yield from folded_table(f"{name}: {said}", width, "good" if verdict.passed else "warn")
+        why = lets if verdict.passed else "; ".join(verdict.missing)
+        yield from folded_table(f"{name}: {why}", width, "good" if verdict.passed else "warn")
 
 
 def _categories(scorer: Scorer, width: int) -> list[Line]:

@@ -210,23 +210,23 @@ class CalibrationScreen(ArcScreen):
 
     def _drawing(self, width: int, height: int) -> list[Line]:
         """The lines of the page in front."""
-        drawn, said = self.drawn, partial(keyed, self)
+        drawn, with_keys = self.drawn, partial(keyed, self)
         if drawn is None and self.tab != NOTES:
-            return missing_page(self.state, width, said)
+            return missing_page(self.state, width, with_keys)
         match self.tab:
             case tab if tab == NOTES or drawn is None:
-                return notes_page(self.state, width, said)
+                return notes_page(self.state, width, with_keys)
             case tab if tab == CLASSES:
-                return classes_page(self.state, drawn, width, said)
+                return classes_page(self.state, drawn, width, with_keys)
             case tab if tab == SCORES:
-                return scores_page(self.state, drawn, self.chosen_source, width, height, said)
+                return scores_page(self.state, drawn, self.chosen_source, width, height, with_keys)
             case _:
                 return break_page(drawn.part.figures, width)
 
     def _list(self, drawn: PartDrawn) -> None:
         wanted = self.kind
         self.worst.rows = tuple(
-            each for each in drawn.worst if wanted in (KINDS[0], each.said.about)
+            each for each in drawn.worst if wanted in (KINDS[0], each.disagreement.about)
         )
         about = "" if wanted == KINDS[0] else f", {wanted}"
         self.worst.border_title = f"worst first{about}: {len(self.worst.rows)}"

@@ -46,12 +46,12 @@ def sentence(state: CalibrationState, drawn: PartDrawn | None) -> str:
     if drawn is None:
         return _nothing(state)
     figures = drawn.part.figures
-    said = " ".join((*_broke(figures), *_scores(drawn), *_classes(figures)))
-    if not said:
+    facts = " ".join((*_broke(figures), *_scores(drawn), *_classes(figures)))
+    if not facts:
         counted = format.count(figures.labels, "label")
-        said = f"{counted} here, and none of a break, a class or a score: nothing to compare."
+        facts = f"{counted} here, and none of a break, a class or a score: nothing to compare."
     lead = "" if drawn.made_by == "people" else "Conformance to a rule's labels, not accuracy. "
-    return lead + said
+    return lead + facts
 
 
 def _nothing(state: CalibrationState) -> str:

@@ -94,8 +94,8 @@ def build_calibration(
 
     Raises ArcError where a file cannot be read or none holds a label.
     """
-    source, said, broken = labels_of(store, labels)
-    return compared(store, source, said, broken, now_ns)
+    source, given, broken = labels_of(store, labels)
+    return compared(store, source, given, broken, now_ns)
 
 
 def labels_of(
@@ -105,8 +105,8 @@ def labels_of(
     paths = [labels] if isinstance(labels, Path) else list(labels or ())
     if not paths:
         return KEPT, kept_labels(store), ()
-    said, broken = read_labels(*paths)
-    return ", ".join(dict.fromkeys(path.name for path in paths)), said, broken
+    given, broken = read_labels(*paths)
+    return ", ".join(dict.fromkeys(path.name for path in paths)), given, broken
 
 
 def compared(
@@ -194,13 +194,13 @@ def build_audit(store: Store, share: float) -> AuditView:
 
 
 def _seen_by(store: Store) -> dict[str, set[str]]:
-    said: Iterable[tuple[str, str]] = (
+    marks: Iterable[tuple[str, str]] = (
         *((tag.trace, tag.by) for tag in human_tags(store)),
         *((each.trace, each.by) for each in clean_marks(store)),
         *((each.trace, each.by) for each in opinions(store)),
     )
     found: dict[str, set[str]] = {}
-    for trace, by in said:
+    for trace, by in marks:
         found.setdefault(trace, set()).add(by)
     return found
 
@@ -240,7 +240,7 @@ def who(by: str) -> str:
 class NamedDisagreement(Struct, frozen=True, eq=False, kw_only=True):
     """A disagreement and what its run is called."""
 
-    said: Disagreement
+    disagreement: Disagreement
     run: str
 
 
@@ -280,14 +280,14 @@ def build_state(store: Store, labels: Path | None, now_ns: int) -> CalibrationSt
 
     Raises ArcError where the file cannot be read or holds no label.
     """
-    source, said, broken = labels_of(store, labels)
-    view = compared(store, source, said, broken, now_ns)
+    source, given, broken = labels_of(store, labels)
+    view = compared(store, source, given, broken, now_ns)
     names = {row.trace: called(row) for row in trace_rows(store, every=True)}
     return CalibrationState(
         view=view,
         parts=tuple(_drawn(store, part, names, now_ns) for part in view.parts),
         labels=labels,
-        drift=build_drift(store, source, said, now_ns),
+        drift=build_drift(store, source, given, now_ns),
         people=build_raters(store),
     )
 
@@ -297,7 +297,8 @@ def _drawn(store: Store, part: Part, names: Mapping[str, str], now_ns: int) -> P
         part=part,
         scorers=tuple(_scorer(store, part, *each, now_ns) for each in _sources(part)),
         worst=tuple(
-            NamedDisagreement(said=each, run=names[each.trace]) for each in part.disagreements
+            NamedDisagreement(disagreement=each, run=names[each.trace])
+            for each in part.disagreements
         ),
     )
 

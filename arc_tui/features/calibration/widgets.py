@@ -197,10 +197,10 @@ class CalibrationWorst(RowList):
         return self._line("about", "run", "step", "labelled", "found", "off", width)
 
     def draw(self, index: int, width: int) -> Text:
-        said, run = self.rows[index].said, self.rows[index].run
-        step = format.UNKNOWN if said.step is None else str(said.step)
-        labelled, found = format.one_line(said.labelled), format.one_line(said.found)
-        return self._line(said.about, format.one_line(run), step, labelled, found, off(said.off),
+        found, run = self.rows[index].disagreement, self.rows[index].run
+        step = format.UNKNOWN if found.step is None else str(found.step)
+        labelled, other = format.one_line(found.labelled), format.one_line(found.found)
+        return self._line(found.about, format.one_line(run), step, labelled, other, off(found.off),
                           width)  # fmt: skip
 
     def _line(
@@ -222,7 +222,7 @@ class CalibrationWorst(RowList):
     def action_open(self) -> None:
         row = self.row
         if row is not None:
-            self.post_message(OpenTrace(row.said.trace, row.said.step))
+            self.post_message(OpenTrace(row.disagreement.trace, row.disagreement.step))
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
@@ -236,19 +236,18 @@ def off(distance: float | None) -> str:
     return f"{distance:.0f}" if distance == int(distance) else f"{distance:.2f}"
 
 
-def in_full(apart: NamedDisagreement | None, width: int) -> list[Line]:
+def in_full(row: NamedDisagreement | None, width: int) -> list[Line]:
     """All that is known of one disagreement."""
-    if apart is None:
+    if row is None:
         return []
-    said = apart.said
-    step = "" if said.step is None else f" · step {said.step}"
-    strength = f" ({said.strength})" if said.strength and said.strength != said.by else ""
-    by = format.one_line(f"{said.by or 'nobody named'}{strength}")
-    lines = folded_table(format.one_line(apart.run) + step, width, "strong", "run", LABEL)
-    lines += folded_table(
-        f"{format.one_line(said.labelled)} · by {by}", width, "", "labelled", LABEL
-    )
-    lines += folded_table(format.one_line(said.found), width, "", "found", LABEL)
-    if said.note:
-        lines += folded_table(format.one_line(said.note), width, "", "note", LABEL)
+    each = row.disagreement
+    step = "" if each.step is None else f" · step {each.step}"
+    strength = f" ({each.strength})" if each.strength and each.strength != each.by else ""
+    by = format.one_line(f"{each.by or 'nobody named'}{strength}")
+    labelled = f"{format.one_line(each.labelled)} · by {by}"
+    lines = folded_table(format.one_line(row.run) + step, width, "strong", "run", LABEL)
+    lines += folded_table(labelled, width, "", "labelled", LABEL)
+    lines += folded_table(format.one_line(each.found), width, "", "found", LABEL)
+    if each.note:
+        lines += folded_table(format.one_line(each.note), width, "", "note", LABEL)
     return lines

@@ -187,9 +187,9 @@ def _part(part: Part) -> Iterator[Text]:
     if part.same:
         yield Text(f"    the same: {_long(format.one_line(part.a))}", "dim")
         return
-    for letter, said in (("A", part.a), ("B", part.b)):
-        if said is not None:
-            yield Text(f"    {letter}: {_long(said)}")
+    for letter, side in (("A", part.a), ("B", part.b)):
+        if side is not None:
+            yield Text(f"    {letter}: {_long(side)}")
 
 
 def _long(text: str) -> str:

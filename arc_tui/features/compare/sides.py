@@ -386,7 +386,7 @@ def build_siblings(store: Store, name: str) -> Siblings:
 def _trial(row: RunRow) -> Sibling:
     mark = format.outcome_mark(row.outcome, warned=bool(row.warnings)).plain
     variant = f"variant {format.one_line(row.variant)}" if row.variant else ""
-    said = [
+    facts = [
         format.one_line(row.outcome_value) or row.outcome,
         variant,
         format.count(row.steps, "step"),
@@ -396,5 +396,5 @@ def _trial(row: RunRow) -> Sibling:
     return Sibling(
         name=row.trace,
         called=f"{mark} {run_name(row)}",
-        about=" · ".join(each for each in said if each),
+        about=" · ".join(each for each in facts if each),
     )

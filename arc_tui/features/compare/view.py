@@ -89,29 +89,29 @@ def _sentence(view: CompareView) -> str:
     if view.asked_again:
         return _asked_again(view)
     if view.first is None:
-        said = f"Both did the same at {_all(len(view.rows), 'step')}{_reservations(view)}."
+        sentence = f"Both did the same at {_all(len(view.rows), 'step')}{_reservations(view)}."
     elif view.lasting is None:
         apart = sum(row.apart for row in view.rows)
-        said = (
+        sentence = (
             f"They differ in {apart} of {format.count(len(view.rows), 'row')},"
             f" first at {place(view.rows[view.first])}, and are together again in the end."
         )
     else:
-        said = _parted(view, view.lasting)
-    return said
+        sentence = _parted(view, view.lasting)
+    return sentence
 
 
 def _parted(view: CompareView, lasting: int) -> str:
     row = view.rows[lasting]
     after = view.rows[lasting:]
     never = "for long" if any(each.mark in ("same", "regrouped") for each in after) else ""
-    said = f"They part at {place(row)} and are never together again {never}".rstrip()
-    said += f": {both(row)}."
+    sentence = f"They part at {place(row)} and are never together again {never}".rstrip()
+    sentence += f": {both(row)}."
     if view.first is not None and view.first != lasting:
         times = "once" if view.again == 1 else f"{view.again} times"
         first = place(view.rows[view.first])
-        said += f" Before that they differed first at {first} and came together again {times}."
-    return said
+        sentence += f" Before that they differed first at {first} and came together again {times}."
+    return sentence
 
 
 def _asked_again(view: CompareView) -> str:
@@ -250,13 +250,13 @@ def prompts_line(prompts: PromptDiff) -> str:
         parts.append(
             f"system prompts differ: +{prompts.words_added} −{prompts.words_removed} words"
         )
-    for said, names in (
+    for difference, names in (
         ("only A has", prompts.tools_removed),
         ("only B has", prompts.tools_added),
         ("declared otherwise:", prompts.tools_changed),
     ):
         if names:
-            parts.append(f"tools {said} {', '.join(map(format.one_line, names))}")
+            parts.append(f"tools {difference} {', '.join(map(format.one_line, names))}")
     return "; ".join(parts)
 
 

@@ -275,13 +275,13 @@ class CompareHead(FewLines):
         view = self.view
         if view is None:
             return [Text(self.waiting)]
-        said = [Text(line, self.ink("sentence")) for line in folded(view.sentence, width)]
+        sentence = [Text(line, self.ink("sentence")) for line in folded(view.sentence, width)]
         who = [self._who("A", view.a, width), self._who("B", view.b, width)]
         counted = packed([NOTE, *figures(view), *map(format.one_line, view.lacks)], width)
         most = MOST_FIGURES if self.app.size.height >= TALL else FEWEST_FIGURES
         if len(counted) > most:
             counted[most - 1 :] = [f"{fit(counted[most - 1], width - 2).rstrip()} …"]
-        return [*said, *who, *(Text(line, self.ink("quiet")) for line in counted)]
+        return [*sentence, *who, *(Text(line, self.ink("quiet")) for line in counted)]
 
     def _who(self, letter: str, who: Who, width: int) -> Text:
         line = Text.assemble((f"{letter} ", self.ink("letter")))

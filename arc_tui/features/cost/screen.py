@@ -113,10 +113,10 @@ class CostScreen(ArcScreen):
         hint = f"a model's name, and then perhaps one of: {', '.join(get_args(Where))}"
         self.app.push_screen(AskBox("other model?", ROUTE_WORDS, hint=hint), self._route)
 
-    def _route(self, said: str | None) -> None:
-        if said is None:
+    def _route(self, answer: str | None) -> None:
+        if answer is None:
             return
-        model, _, rest = said.partition(" ")
+        model, _, rest = answer.partition(" ")
         where: Where | None = _WHERE.get(rest.strip())
         if where is None:
             self.say(f"after the model's name: {', '.join(get_args(Where))}", severity="warning")

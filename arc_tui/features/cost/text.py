@@ -268,8 +268,8 @@ def _loop(each: LoopCost, view: CostView, trace: Trace) -> CostRow:
 
 
 def _step_fact(step: StepCost, trace: Trace) -> Fact:
-    said = ", ".join(_called(act.name, act.arguments) for act in trace.steps[step.step].acts)
-    return Fact(label=f"step {step.step}", text=f"{amount(step.cost_usd)}  {said}", step=step.step)
+    calls = ", ".join(_called(act.name, act.arguments) for act in trace.steps[step.step].acts)
+    return Fact(label=f"step {step.step}", text=f"{amount(step.cost_usd)}  {calls}", step=step.step)
 
 
 def _again(view: CostView, trace: Trace) -> Iterator[CostRow]:

@@ -109,8 +109,8 @@ class CostHead(FewLines):
         quiet = self.ink("route")
         lines = [Text(line, bold) for line in folded(sentence(self.found.view), width)]
         if self.route is not None:
-            said = f"at {self.route.model}: {'; '.join(route_lines(self.route))}"
-            lines += [Text(line, quiet) for line in folded(said, width)]
+            what_if = f"at {self.route.model}: {'; '.join(route_lines(self.route))}"
+            lines += [Text(line, quiet) for line in folded(what_if, width)]
         return lines
 
 
@@ -121,8 +121,8 @@ class CostFoot(FewLines):
 
     @override
     def lines(self, width: int) -> list[Text]:
-        said = packed(_facts(self.found), width) if self.found is not None else [""]
-        return [Text(line) for line in said]
+        facts = packed(_facts(self.found), width) if self.found is not None else [""]
+        return [Text(line) for line in facts]
 
 
 def _facts(found: CostRows) -> Iterator[str]:

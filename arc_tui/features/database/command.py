@@ -178,8 +178,8 @@ def _say(done: Rewritten, how: str) -> None:
         click.echo("the old file has another name too: its bytes were left there", err=True)
     elif done.wiped:
         click.echo(
-            f"the old file's {format.file_size(done.wiped)} were overwritten; an SSD, a snapshot or a"
-            " backup may still have them",
+            f"the old file's {format.file_size(done.wiped)} were overwritten; an SSD, a snapshot or"
+            " a backup may still have them",
             err=True,
         )
     for each in done.left:

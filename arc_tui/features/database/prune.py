@@ -161,7 +161,7 @@ def _print(view: PruneView) -> None:
 
 
 def _lines(view: PruneView) -> list[str]:
-    weight, said = view.weight, view.said
+    weight, counts = view.weight, view.said
     parts = [
         format.count(view.runs, "run"),
         format.count(weight.traces, "recording"),
@@ -174,9 +174,9 @@ def _lines(view: PruneView) -> list[str]:
         "edit": weight.edits,
         "kept result": weight.results,
         "unfinished import": weight.unfinished,
-        "suggestion": said.suggestions,
-        "score": said.scores,
-        "diagnosis": said.diagnoses,
+        "suggestion": counts.suggestions,
+        "score": counts.scores,
+        "diagnosis": counts.diagnoses,
     }
     plurals = {"diagnosis": "diagnoses"}
     parts += [
@@ -190,8 +190,8 @@ def _lines(view: PruneView) -> list[str]:
     if view.by_import:
         one = format.count(view.by_import, "run")
         lines.append(f"{one} of unknown start: as old as the import")
-    if said.people:
-        words = format.count(said.people, "word")
+    if counts.people:
+        words = format.count(counts.people, "word")
         stay = "goes" if view.even_people else "stays, without its run (--keep tagged keeps both)"
         lines.append(f"{words} of people on these runs: {stay}")
     if view.file_bytes is not None and view.file_bytes_after is not None and view.erased:
@@ -261,13 +261,13 @@ def carry_out(store: Store, request: PruneRequest) -> PruneView:
     before = _size(store)
     with removing(store) as db:
         choice = _choose(store, request)  # again: what was foreseen may have been tagged since
-        said = care.said_of(store, choice.keys)
+        counts = care.said_of(store, choice.keys)
         weight = remove(db, choice.keys, **_removal_options(request))
         care.forget(store, choice.keys, even_people=request.even_people)
     erased = prune_care.unerased(store)
     if erased:
         prune_care.erase(store)
-    view = _view(store, request, choice, weight, said)
+    view = _view(store, request, choice, weight, counts)
     return structs.replace(
         view, done=True, file_bytes=before, file_bytes_after=_size(store), erased=erased
     )
@@ -284,7 +284,11 @@ def _removal_options(request: PruneRequest) -> _RemovalOptions:
 
 
 def _view(
-    store: Store, request: PruneRequest, choice: _Choice, weight: Weight, said: care.JudgementCounts
+    store: Store,
+    request: PruneRequest,
+    choice: _Choice,
+    weight: Weight,
+    counts: care.JudgementCounts,
 ) -> PruneView:
     by_import = (all(_start(row) is None for row in rows) for rows in choice.going)
     return PruneView(
@@ -294,7 +298,7 @@ def _view(
         staying=choice.staying,
         by_import=sum(by_import) if request.before_ns is not None else 0,
         weight=weight,
-        said=said,
+        said=counts,
         even_people=request.even_people,
         file_bytes=_size(store),
         copies=tuple(map(str, copies_beside(store.path))),

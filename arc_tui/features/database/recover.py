@@ -209,8 +209,8 @@ def _checked(path: Path, names: tuple[str, ...]) -> tuple[int, list[Finding]]:
                 if sound and not broken:
                     found += check.coherence(read.load(store, row.trace))
     except StoreDamaged as error:
-        said = error.message.removeprefix(f"{path}: ")
-        return 0, [damage("file", said), *_lost(path)]
+        message = error.message.removeprefix(f"{path}: ")
+        return 0, [damage("file", message), *_lost(path)]
     if not sound:
         found += (each for each in _lost(path) if each not in found)
     return len(chosen), found
@@ -236,17 +236,19 @@ def _lost(path: Path) -> Iterator[Finding]:
         what = "left over: nothing tells what they belong to"
         yield damage(format.count(losses.unplaced, "row"), what)
     if not losses.any:
-        said = "can still be read"
-        yield Finding(severity="note", where="what was recorded, paid for and said", what=said)
+        nothing_lost = "can still be read"
+        yield Finding(
+            severity="note", where="what was recorded, paid for and said", what=nothing_lost
+        )
 
 
 def _print_verified(found: Verified, *, as_json: bool) -> int:
     if as_json:
         print_json({"same": found.same, **structs.asdict(found)})
         return 0 if found.same else 1
-    for place, said in _lines(found).items():
-        if said is not None:
-            click.echo(f"{place:<9} {format.one_line(said)}")
+    for place, value in _lines(found).items():
+        if value is not None:
+            click.echo(f"{place:<9} {format.one_line(value)}")
     if found.same:
         click.echo("run again from the bundle alone: the same")
         return 0

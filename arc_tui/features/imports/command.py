@@ -87,14 +87,14 @@ def _follow(
     """Tell of each trace when it is first read; errors once, however often a file is read."""
     from arc_tui.features.imports import following
 
-    out, known, said, code = console(), set[str](), set[str](), 0
+    out, known, errors, code = console(), set[str](), set[str](), 0
     work = following.follow(
         store, paths, _pausing(), format=format_, task_from=task_from, replace=replace
     )
     for report in work:
         code = max(code, report.exit_code)
-        if report.error is not None and report.error not in said:
-            said.add(report.error)
+        if report.error is not None and report.error not in errors:
+            errors.add(report.error)
             click.echo(f"arc: {one_line(report.error)}", err=True)
         for trace in report.traces:
             if trace.id not in known:
@@ -247,8 +247,10 @@ def print_unknown(found: tuple[UnknownField, ...]) -> None:
             for each in found
         ]  # fmt: skip
         print_table(console(), ["format", "field", "count", "files", "for example", "at"], rows)
-    said = f"{count(len(found), 'field')} not understood" if found else "every field was understood"
-    console(err=True).print(said)
+    summary = (
+        f"{count(len(found), 'field')} not understood" if found else "every field was understood"
+    )
+    console(err=True).print(summary)
 
 
 MOST_BYTES = 32 * 1024 * 1024

@@ -118,8 +118,8 @@ def _drain(work: Iterator[ScoresView], views: dict[str, ScoresView]) -> None:
         for view in work:
             views[view.trace] = view
             usd = format.usd(view.spent_usd, complete=view.spent_complete)
-            said = f"{view.asked} asked, {usd}"
-            bar.update(task, completed=view.done, total=view.total, spent=said)
+            progress = f"{view.asked} asked, {usd}"
+            bar.update(task, completed=view.done, total=view.total, spent=progress)
 
 
 def _show(views: dict[str, ScoresView], *, as_json: bool) -> None:
@@ -149,13 +149,13 @@ def print_scores(out: Console, view: ScoresView) -> None:
 
 
 def _sentence(view: ScoresView) -> str:
-    said = f"{view.trace[:8]}: {view.scored} of {format.count(view.total, 'step')} scored"
-    said = f"{said} by {format.plain(view.judge)}, mode {view.mode}"
+    sentence = f"{view.trace[:8]}: {view.scored} of {format.count(view.total, 'step')} scored"
+    sentence = f"{sentence} by {format.plain(view.judge)}, mode {view.mode}"
     if view.mean is not None:
-        said = f"{said}, {format.score(view.mean)} on average"
+        sentence = f"{sentence}, {format.score(view.mean)} on average"
     if view.overall is not None and view.overall.value is not None:
-        said = f"{said}; the run {format.score(view.overall.value)}"
-    return said
+        sentence = f"{sentence}; the run {format.score(view.overall.value)}"
+    return sentence
 
 
 def _cells(row: ScoreRow) -> list[Text | str]:
@@ -170,8 +170,8 @@ def _cells(row: ScoreRow) -> list[Text | str]:
 def _why(row: ScoreRow) -> str:
     """What failed, else the reason given, else what stands in its place."""
     failed = [f"✗ {item.name}: {item.because}" for item in row.items if item.held is False]
-    said = failed or [item.because for item in row.items if item.held is None and item.because]
-    return " · ".join(part for part in (row.note, *said) if part)
+    reasons = failed or [item.because for item in row.items if item.held is None and item.because]
+    return " · ".join(part for part in (row.note, *reasons) if part)
 
 
 def _goal_cells(view: ScoresView) -> list[list[Text | str]]:

@@ -279,8 +279,8 @@ def _answer(
     rejected, why = (found.rejected, found.why) if found is not None else (0, "")
     if refusal is not None:
         status = refusal.status
-        said = exports.refused_in_json if as_json else exports.refused_in_protobuf
-        body = said(refusal.why)
+        encode_refusal = exports.refused_in_json if as_json else exports.refused_in_protobuf
+        body = encode_refusal(refusal.why)
     elif as_json:
         body = exports.said_in_json(_REJECTED.get(signal, ""), rejected, why)
     else:

@@ -219,8 +219,8 @@ def _broken(
     """What the client is told where the provider's side fails: that, or as much as there was."""
     why = f"the connection broke ({error})" if str(error) else "the connection broke"
     if answer is None or not answer.prepared:
-        said = {"type": "api_error", "message": f"arc record: {why}"}
-        return web.json_response({"type": "error", "error": said}, status=502), why
+        error_body = {"type": "api_error", "message": f"arc record: {why}"}
+        return web.json_response({"type": "error", "error": error_body}, status=502), why
     if request.transport is not None:
         request.transport.abort()  # as it broke for us: an end would say that this was all
     return answer, why

@@ -151,8 +151,8 @@ def _is_of(source: Source, format: str, folder: Path, *, must_name_folder: bool)
     if found is None:
         return not must_name_folder
     quoted, plain = found.groups()
-    said = decode(quoted, head.name, "cwd") if quoted else plain.decode("utf-8", "replace")
-    return Path(str(said)) in ways
+    began_in = decode(quoted, head.name, "cwd") if quoted else plain.decode("utf-8", "replace")
+    return Path(str(began_in)) in ways
 
 
 def _claude_code(folder: Path) -> Iterator[Path]:

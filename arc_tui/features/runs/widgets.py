@@ -306,8 +306,8 @@ def options(offers: tuple[Offer, ...], folder: Path) -> list[Option]:
     now = now_ns()
     words = [offer_words(offer, folder, now) for offer in offers]
     rows = [
-        (offer.path, offer.format, said.age, f"{said.title} · {said.size} · {said.file}")
-        for offer, said in zip(offers, words, strict=True)
+        (offer.path, offer.format, text.age, f"{text.title} · {text.size} · {text.file}")
+        for offer, text in zip(offers, words, strict=True)
     ]
     if sum(Path(offer.path).is_relative_to(folder) for offer in offers) > 1:
         rows.append((ALL, "this folder", "", "every trace in it"))

@@ -222,13 +222,15 @@ def print_stats(out: Console, view: StatsView, *, grouped: bool) -> None:
         _print_figures(out, view.groups[0])
     if view.hidden is not None:
         given = view.hidden
-        said = f"{format.count(given.tasks, 'held-out task')} ({format.count(given.runs, 'run')})"
+        held_out = (
+            f"{format.count(given.tasks, 'held-out task')} ({format.count(given.runs, 'run')})"
+        )
         counting = (
             "counted like all others"
             if given.shown
             else "hidden but for the gap (--with-held-out shows)"
         )
-        print_line(out, f"{said} {counting}; held out since {given.since}", "yellow")
+        print_line(out, f"{held_out} {counting}; held out since {given.since}", "yellow")
 
 
 def _print_trend(out: Console, trend: Trend) -> None:
