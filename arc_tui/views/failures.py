@@ -65,7 +65,7 @@ class FailuresView(Struct, frozen=True, eq=False, kw_only=True):
 
     `rows` are the bars in order: the agent's own failures, under a heading those that were not
     its doing, and last what nobody tagged. `titles` name the runs that have no task. `runs` are
-    all of them, whatever their outcome. What is `apart`, the runs of held-out tasks, is in none
+    all of them, whatever their outcome. What is `held_out`, the runs of held-out tasks, is in none
     of the rest unless it is shown.
     """
 
@@ -76,7 +76,7 @@ class FailuresView(Struct, frozen=True, eq=False, kw_only=True):
     rows: tuple[BarRow, ...]
     titles: dict[str, str]
     agreement: tuple[SourcesAgree, ...]
-    apart: HeldOutNote = HeldOutNote()
+    held_out: HeldOutNote = HeldOutNote()
 
     def name(self, run: RunBehind) -> str:
         """What a run is called: its task and trial, else its title, else the trace's id."""
@@ -105,35 +105,35 @@ def build_failures(
 ) -> FailuresView:
     """The failures of a database, counted as was asked."""
     held = held_out_note(store, shown=request.with_held_out)
-    wanted = chosen(store, request.query)
+    meant = chosen(store, request.query)
     counted = pareto(
-        store, by=request.by, every=request.every, owners=owners, without=held.hidden, chosen=wanted
+        store, by=request.by, every=request.every, owners=owners, without=held.hidden, chosen=meant
     )
-    heads = run_heads(store, without=held.hidden, chosen=wanted)
+    heads = run_heads(store, without=held.hidden, chosen=meant)
     return FailuresView(
         database=store.path.name if store.path else ":memory:",
         request=request,
         runs=len(heads),
         pareto=counted,
-        rows=bar_rows(counted, hinted(store, held.hidden, wanted)),
+        rows=bar_rows(counted, hinted(store, held.hidden, meant)),
         titles={head.trace: head.title for head in heads if head.title and not head.task},
-        agreement=agreements(store, held.hidden, wanted),
-        apart=held,
+        agreement=agreements(store, held.hidden, meant),
+        held_out=held,
     )
 
 
 def agreements(
-    store: Store, without: Collection[str] = NONE, wanted: Filter = ALL
+    store: Store, without: Collection[str] = NONE, meant: Filter = ALL
 ) -> tuple[SourcesAgree, ...]:
     """How far person, judge and rule agree, the runs of some tasks left out."""
-    return sources_agree(store, without=without, chosen=wanted)
+    return sources_agree(store, without=without, chosen=meant)
 
 
 def hinted(
-    store: Store, without: Collection[str] = NONE, wanted: Filter = ALL
+    store: Store, without: Collection[str] = NONE, meant: Filter = ALL
 ) -> tuple[RunBehind, ...]:
     """The failed runs nobody says anything of, each with its first candidate as a hint."""
-    runs = untagged_runs(store, without=without, chosen=wanted)
+    runs = untagged_runs(store, without=without, chosen=meant)
     named = among(run.trace for run in runs)
     by_trace = verdicts(store, "trace IN (SELECT value FROM json_each(?))", (named,))
     return tuple(

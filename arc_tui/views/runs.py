@@ -92,25 +92,25 @@ class Listed(Struct, frozen=True, eq=False, kw_only=True):
 
 
 class RunsView(Struct, frozen=True, eq=False, kw_only=True):
-    """Everything the runs screen draws, of the runs that are `wanted`.
+    """Everything the runs screen draws, of the runs that an `arrangement` chooses.
 
     `totals` sum what is listed, and the Pareto counts it; its bars do not name their runs. `runs`
-    are all of them. What is `apart`, the runs of held-out tasks, is in none of the rest unless it
-    is shown.
+    are all of them. What is `held_out`, the runs of held-out tasks, is in none of the rest unless
+    it is shown.
     """
 
     database: str
-    wanted: Arrangement
+    arrangement: Arrangement
     listed: Listed
     totals: Totals
     runs: int
     pareto: Pareto
-    apart: HeldOutNote = HeldOutNote()
+    held_out: HeldOutNote = HeldOutNote()
 
 
 EMPTY = RunsView(
     database="",
-    wanted=Arrangement(),
+    arrangement=Arrangement(),
     listed=Listed(),
     totals=Totals(runs=0, failed=0, cost_usd=None, cost_complete=False),
     runs=0,
@@ -179,7 +179,7 @@ HeldOut: TypeAlias = bool | None
 
 def build_runs(
     store: Store,
-    wanted: Arrangement = EMPTY.wanted,
+    arrangement: Arrangement = EMPTY.arrangement,
     *,
     with_held_out: HeldOut = False,
     near: str = "",
@@ -188,33 +188,33 @@ def build_runs(
 
     Of the list the first page is read and what stands around the run `near`. Raises BadQuery.
     """
-    meant = chosen(store, wanted.words)
+    meant = chosen(store, arrangement.words)
     held = held_out_note(store)
-    shown = _meets(store, wanted, held) if with_held_out is None else with_held_out
+    shown = _meets(store, arrangement, held) if with_held_out is None else with_held_out
     held = structs.replace(held, shown=shown)
     seen = without_tasks(held.hidden)
-    picked = wanted.kept & meant
-    order = BY_ID[wanted.order].order if wanted.order else ()
+    picked = arrangement.kept & meant
+    order = BY_ID[arrangement.order].order if arrangement.order else ()
     traces = tuple(run_order(store, seen & picked, order=order))
-    if wanted.words:  # a search is made once
+    if arrangement.words:  # a search is made once
         picked = of_traces(traces)
     totals = run_totals(store, seen & picked)
     return RunsView(
         database=store.path.name if store.path else ":memory:",
-        wanted=wanted,
+        arrangement=arrangement,
         listed=_read_near(store, traces, near),
         totals=totals,
-        runs=totals.runs if wanted.everything else run_totals(store, seen).runs,
+        runs=totals.runs if arrangement.everything else run_totals(store, seen).runs,
         pareto=tally(store, without=held.hidden, chosen=picked),
-        apart=held,
+        held_out=held,
     )
 
 
-def _meets(store: Store, wanted: Arrangement, held: HeldOutNote) -> bool:
+def _meets(store: Store, arrangement: Arrangement, held: HeldOutNote) -> bool:
     """Is a run of held-out tasks among those that were named?"""
-    if wanted.only is None or not held.runs:
+    if arrangement.only is None or not held.runs:
         return False
-    named = of_traces(wanted.only)
+    named = of_traces(arrangement.only)
     return run_totals(store, named).runs > run_totals(store, named & without_tasks(held.tasks)).runs
 
 
@@ -244,7 +244,7 @@ def headline(view: RunsView, key_of: KeyOf) -> Text:
         counted(view),
         f"{format.number(totals.failed)} failed",
         f"cost {cost if totals.cost_usd is not None else 'unknown'}",
-        f"{held_out_text(view.apart)} ({key_of('runs.held_out')})" if view.apart.runs else "",
+        f"{held_out_text(view.held_out)} ({key_of('runs.held_out')})" if view.held_out.runs else "",
     ]
     database = f"  {format.one_line(view.database)}   "
     return Text.assemble((" arc ", "bold"), database, " · ".join(filter(None, facts)))
@@ -253,17 +253,17 @@ def headline(view: RunsView, key_of: KeyOf) -> Text:
 def counted(view: RunsView) -> str:
     """The runs that are listed, of how many."""
     runs = format.count(view.runs, "run")
-    return runs if view.wanted.everything else f"{format.number(view.totals.runs)} of {runs}"
+    return runs if view.arrangement.everything else f"{format.number(view.totals.runs)} of {runs}"
 
 
-def title(wanted: Arrangement) -> Text:
+def title(arrangement: Arrangement) -> Text:
     """Which runs the list shows, and in which order."""
     chosen = [
         "runs",
-        format.one_line(wanted.kind),
-        format.one_line(wanted.words),
-        "failed only" if wanted.failed_only else "",
-        f"by {BY_ID[wanted.order].heading}" if wanted.order else "",
+        format.one_line(arrangement.kind),
+        format.one_line(arrangement.words),
+        "failed only" if arrangement.failed_only else "",
+        f"by {BY_ID[arrangement.order].heading}" if arrangement.order else "",
     ]
     return Text(" · ".join(filter(None, chosen)))
 
@@ -271,12 +271,12 @@ def title(wanted: Arrangement) -> Text:
 def nothing(view: RunsView, key_of: KeyOf) -> str:
     """What stands where the runs would, if there are none."""
     if not view.runs:
-        hidden = held_out_text(view.apart)
+        hidden = held_out_text(view.held_out)
         if hidden:
             return f"{hidden}; {key_of('runs.held_out')} shows them"
         return NO_RUNS.format(open=key_of("runs.here"))
-    wanted = view.wanted
-    failed = "failed " if wanted.failed_only else ""
-    kind = f" of {format.one_line(wanted.kind)!r}" if wanted.kind else ""
-    says = f" says {format.one_line(wanted.words)}" if wanted.words else ""
+    arrangement = view.arrangement
+    failed = "failed " if arrangement.failed_only else ""
+    kind = f" of {format.one_line(arrangement.kind)!r}" if arrangement.kind else ""
+    says = f" says {format.one_line(arrangement.words)}" if arrangement.words else ""
     return f"no {failed}run{kind}{says}; {key_of('runs.back')} shows all"

@@ -108,7 +108,7 @@ def test_the_views_of_both_screens_leave_out_the_same(db: Path) -> None:
     with open_ledger(db) as store:
         listed, counted = build_runs(store), build_failures(store)
         assert (listed.totals.runs, listed.pareto.failed, counted.pareto.failed) == (9, 9, 9)
-        assert (listed.apart.runs, counted.apart.runs, counted.runs) == (2, 2, 9)
+        assert (listed.held_out.runs, counted.held_out.runs, counted.runs) == (2, 2, 9)
         every = build_failures(store, FailuresRequest(with_held_out=True))
         assert (every.pareto.failed, every.runs) == (11, 11)
         assert build_runs(store, with_held_out=True).pareto.failed == 11

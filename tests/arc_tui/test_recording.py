@@ -402,14 +402,14 @@ async def test_every_conversation_is_a_run_where_that_is_wanted(
     api: MessagesApi, tmp_path: Path
 ) -> None:
     command = agent("ask([{'role': 'user', 'content': 'another matter'}])")
-    done = await recording.record(tmp_path / "arc.db", command, About(), apart=True)
+    done = await recording.record(tmp_path / "arc.db", command, About(), split=True)
     assert sorted(str(each.title) for each in done.traces) == ["another matter", "hello"]
 
 
 async def test_a_key_in_the_title_is_not_told_either(api: MessagesApi, tmp_path: Path) -> None:
     key = "sk-ant-" + "k9" * 12
     command = agent(f"ask([{{'role': 'user', 'content': 'use {key}'}}])")
-    done = await recording.record(tmp_path / "arc.db", command, About(), apart=True)
+    done = await recording.record(tmp_path / "arc.db", command, About(), split=True)
     told = " ".join(str(each.title) for each in done.traces)
     assert "use [[SECRET:anthropic_key:" in told
     assert key not in told

@@ -91,9 +91,9 @@ def _sentence(view: CompareView) -> str:
     if view.first is None:
         sentence = f"Both did the same at {_all(len(view.rows), 'step')}{_reservations(view)}."
     elif view.lasting is None:
-        apart = sum(row.apart for row in view.rows)
+        differing = sum(row.differs for row in view.rows)
         sentence = (
-            f"They differ in {apart} of {format.count(len(view.rows), 'row')},"
+            f"They differ in {differing} of {format.count(len(view.rows), 'row')},"
             f" first at {place(view.rows[view.first])}, and are together again in the end."
         )
     else:
@@ -119,11 +119,11 @@ def _asked_again(view: CompareView) -> str:
     number = format.count(len(view.rows), "step")
     if view.first is None:
         return f"Asked again at {number}, it did the same at each{_reservations(view)}."
-    apart = sum(row.apart for row in view.rows)
+    differing = sum(row.differs for row in view.rows)
     row = view.rows[view.first]
     return (
         f"Asked again at {number}, each with the recorded history, it did something else at"
-        f" {apart}, first at {place(row)}: {both(row)}."
+        f" {differing}, first at {place(row)}: {both(row)}."
     )
 
 
@@ -335,7 +335,7 @@ class CompareRow(Struct, frozen=True, kw_only=True):
     main: bool = True
 
     @property
-    def apart(self) -> bool:
+    def differs(self) -> bool:
         return self.mark in ("differs", "only_a", "only_b")
 
 
@@ -422,9 +422,11 @@ def _by_step(
     mine: Sequence[Doing], other: Sequence[Doing], tools: Sequence[Tool], rules: Rules
 ) -> list[Row]:
     """The steps that were asked again, each beside itself."""
-    asked = {each.step: each for each in other}
+    by_step = {each.step: each for each in other}
     return [
-        rows_of_pairs(each, asked[each.step], tools, rules) for each in mine if each.step in asked
+        rows_of_pairs(each, by_step[each.step], tools, rules)
+        for each in mine
+        if each.step in by_step
     ]
 
 

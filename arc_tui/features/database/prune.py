@@ -439,14 +439,14 @@ def groups(runs: Iterable[tuple[TraceRow, ...]]) -> tuple[RemovedRuns, ...]:
         head = next((row for row in rows if row.preferred), rows[0])
         found.setdefault((head.outcome, head.task or head.title or ""), []).append(rows)
     order = sorted(found.items(), key=lambda each: (-len(each[1]), each[0]))
-    shown = [_going(*name, own) for name, own in order[:MOST_GROUPS]]
+    shown = [_removed(*name, own) for name, own in order[:MOST_GROUPS]]
     rest: dict[str, list[tuple[TraceRow, ...]]] = {}
     for (outcome, _), own in order[MOST_GROUPS:]:
         rest.setdefault(outcome, []).extend(own)
-    return (*shown, *(_going(outcome, None, own) for outcome, own in sorted(rest.items())))
+    return (*shown, *(_removed(outcome, None, own) for outcome, own in sorted(rest.items())))
 
 
-def _going(outcome: str, task: str | None, runs: list[tuple[TraceRow, ...]]) -> RemovedRuns:
+def _removed(outcome: str, task: str | None, runs: list[tuple[TraceRow, ...]]) -> RemovedRuns:
     return RemovedRuns(
         outcome=outcome,
         task=task,

@@ -138,7 +138,7 @@ class FailuresScreen(ArcScreen):
             return
         head = self.query_one("#head", Headline)
         shows = self.key_of("failures.held_out")
-        held = f"{held_out_text(view.apart)} ({shows})" if view.apart.runs else ""
+        held = f"{held_out_text(view.held_out)} ({shows})" if view.held_out.runs else ""
         how = ", ".join(filter(None, [chosen_bar(view), held]))
         head.left = Text.assemble((f" failures {how}", "bold"), f"  {sentence(view)}")
         head.right = Text(f"{format.one_line(view.database)} ")
@@ -168,7 +168,7 @@ class FailuresScreen(ArcScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         del parameters
         if action == "held_out":
-            return bool(self.view.apart.runs)
+            return bool(self.view.held_out.runs)
         return bool(self.view.rows) if action in {"list", "pane", "try"} else True
 
     def action_split(self, by: int) -> None:

@@ -74,14 +74,14 @@ def estimated(store: Store, request: ScoringRequest) -> Estimate:
     if request.model == DEMO:
         return Estimate(calls=0, stored=0, input_tokens=0, output_tokens=0, usd=0.0)
     with _chosen(store, structs.replace(request, live=False)) as model:
-        asked = [
+        pending = [
             each
             for name in request.traces
             for each in _requests(
                 store, request, model, read.load(store, trace_row(store, name).trace)
             )
         ]
-        return estimate_cost(asked, model, request.samples)
+        return estimate_cost(pending, model, request.samples)
 
 
 def _chosen(store: Store, request: ScoringRequest) -> Cached:
@@ -125,11 +125,11 @@ def _by_model(
     agents = [step.ask.response.model or step.ask.request.model for step in trace.steps]
     work.notices = _notices(requests.warning(model.name, [name for name in agents if name]))
     work.meter = _Meter(model)
-    asked = list(_requests(store, request, model, trace))
-    work.total = sum(len(each.places) if isinstance(each, JudgeRequest) else 1 for each in asked)
+    pending = list(_requests(store, request, model, trace))
+    work.total = sum(len(each.places) if isinstance(each, JudgeRequest) else 1 for each in pending)
     shown = 0.0
     try:
-        for each in judged(asked, model, request.samples):
+        for each in judged(pending, model, request.samples):
             work.given.append(each)
             if time.monotonic() - shown >= BETWEEN_VIEWS_S:
                 yield work.view()

@@ -75,7 +75,7 @@ def record(
     )
     path = database_path(db)
     try:
-        done = asyncio.run(recording.record(path, command, about, apart=split))
+        done = asyncio.run(recording.record(path, command, about, split=split))
     except recording.CannotRun as error:
         click.echo(f"arc: {one_line(error.message)}", err=True)
         return error.code

@@ -197,9 +197,9 @@ class Proxy:
         await answer.write_eof()
         return answer, None
 
-    async def _kept(self, heard: RecordedExchange) -> None:
+    async def _kept(self, exchange: RecordedExchange) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._take(heard)), KEPT_WITHIN_S)
+            await asyncio.wait_for(asyncio.shield(self._take(exchange)), KEPT_WITHIN_S)
 
 
 class _Left(ConnectionError):

@@ -69,7 +69,7 @@ class CannotRun(ArcError):
 
 
 async def record(
-    path: Path, command: Sequence[str], about: About, *, apart: bool = False
+    path: Path, command: Sequence[str], about: About, *, split: bool = False
 ) -> Recorded:
     """Run a command and record what it asks into a database.
 
@@ -82,23 +82,23 @@ async def record(
         Provider(name, variable, os.environ.get(variable) or official)
         for name, variable, official in _PROVIDERS
     )
-    heard: list[RecordedExchange] = []
+    exchanges: list[RecordedExchange] = []
     commits = Commits()
 
     def take(each: RecordedExchange) -> Awaitable[bool]:
-        heard.append(each)
+        exchanges.append(each)
         return commits.awaited()
 
     with ThreadPoolExecutor(1, thread_name_prefix="arc-writer") as thread:
-        scribe = _Scribe(thread, about, apart=apart)
+        scribe = _Scribe(thread, about, split=split)
         await scribe.open(path)
         try:
             async with Proxy(providers, take) as proxy:
                 child = await _begun(command, {**os.environ, **_direct(proxy.environment())})
-                code = await _while_it_runs(child, heard, commits, scribe)
+                code = await _while_it_runs(child, exchanges, commits, scribe)
                 with commits.committing():  # for who still waits: a child of the command
-                    await scribe.write(heard)
-            await scribe.write(heard)
+                    await scribe.write(exchanges)
+            await scribe.write(exchanges)
             await scribe.end()
         finally:
             await scribe.close()
@@ -130,7 +130,7 @@ async def _begun(
 
 async def _while_it_runs(
     child: asyncio.subprocess.Process,
-    heard: list[RecordedExchange],
+    exchanges: list[RecordedExchange],
     commits: Commits,
     scribe: _Scribe,
 ) -> int:
@@ -143,7 +143,7 @@ async def _while_it_runs(
             await first_of(commits.news, ended, seconds=LOOK_S)
             began_s = time.monotonic()
             with commits.committing():
-                await scribe.write(heard)
+                await scribe.write(exchanges)
             took_s = time.monotonic() - began_s
             await first_of(ended, seconds=max(took_s, LEAST_PAUSE_S))
         code = await waiting
@@ -189,11 +189,11 @@ class _Scribe:
     """Writes what is heard, in a thread of its own. Trouble is remembered and nothing is lost by
     it: at the end everything is written once more."""
 
-    def __init__(self, thread: ThreadPoolExecutor, about: About, *, apart: bool) -> None:
+    def __init__(self, thread: ThreadPoolExecutor, about: About, *, split: bool) -> None:
         self.traces: dict[str, Written] = {}
         self.trouble: str | None = None
         self._thread = thread
-        self._log = Log(about, apart=apart)
+        self._log = Log(about, apart=split)
         self._writer: LiveWriter | None = None
 
     @property
@@ -203,10 +203,10 @@ class _Scribe:
     async def open(self, path: Path) -> None:
         self._writer = await self._there(partial(LiveWriter, path))
 
-    async def write(self, heard: list[RecordedExchange]) -> None:
+    async def write(self, exchanges: list[RecordedExchange]) -> None:
         """Take what is in the list out of it, and write what it adds."""
-        while heard:
-            await self._there(partial(self._log.add, heard.pop(0)))
+        while exchanges:
+            await self._there(partial(self._log.add, exchanges.pop(0)))
         await self._there(partial(self._guarded, self._write))
 
     async def end(self) -> None:

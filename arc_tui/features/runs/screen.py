@@ -234,7 +234,7 @@ class RunsScreen(Watching):
         first = self.view is EMPTY
         self.view, self.listed = view, view.listed
         if self._with_held_out is None:
-            self._with_held_out = view.apart.shown
+            self._with_held_out = view.held_out.shown
         self.cursor_target.find()
         panel = self.query_one(ParetoPanel)
         panel.pareto = view.pareto
@@ -244,13 +244,13 @@ class RunsScreen(Watching):
             self._start_import()
         elif first:
             self.ask(_waiting, self.Waiting, group="waiting")
-        going = self._import.is_running
+        importing = self._import.is_running
         self.table.nothing = (
-            "no runs yet, the import goes on" if going else nothing(view, self.key_of)
+            "no runs yet, the import goes on" if importing else nothing(view, self.key_of)
         )
-        self.table.border_title = title(view.wanted)
+        self.table.border_title = title(view.arrangement)
         self.query_one("#head", Headline).left = headline(view, self.key_of)
-        if not (view.runs or view.apart.runs or self._offered):
+        if not (view.runs or view.held_out.runs or self._offered):
             self._offered = True
             self.action_here()
 
@@ -412,7 +412,7 @@ class RunsScreen(Watching):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "held_out":
-            return bool(self.view.apart.runs)
+            return bool(self.view.held_out.runs)
         return super().check_action(action, parameters)
 
     def action_held_out(self) -> None:

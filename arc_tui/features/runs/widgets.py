@@ -88,7 +88,7 @@ class RunTable(RowList):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._columns: Layout = layout((), self.columns)
-        self._asked: tuple[str, ...] = ()
+        self._requested: tuple[str, ...] = ()
 
     @property
     def row_count(self) -> int:
@@ -109,7 +109,7 @@ class RunTable(RowList):
             self.refresh()
             return
         at = self._run(old, self.cursor)
-        self._asked = ()
+        self._requested = ()
         self._lay_out()
         if at in new.traces:
             self.cursor = new.traces.index(at)
@@ -136,8 +136,8 @@ class RunTable(RowList):
         """Once for the same rows: a run that is gone has none."""
         top = self.scroll_offset.y
         traces = self.listed.missing(top - AHEAD, top + self.page_rows + AHEAD)
-        if traces and traces != self._asked:
-            self._asked = traces
+        if traces and traces != self._requested:
+            self._requested = traces
             self.post_message(self.RowsNeeded(self.listed, traces))
 
     @override

@@ -97,32 +97,32 @@ def build_stats(store: Store, request: StatsRequest) -> StatsView:
     """
     production = () if request.production is None else run_rows(store, request.production)
     compared = _traces(production)
-    asked = tuple(row for row in run_rows(store, request.query) if row.trace not in compared)
+    matching = tuple(row for row in run_rows(store, request.query) if row.trace not in compared)
     holding = holding_of.held(store)
-    visible, apart = holding_of.parted(asked, holding.tasks)
-    split = _split(store, request, apart)
-    shown = asked if request.every else visible
-    known = _Known(store, request, shown, () if request.every else apart, production, split)
+    visible, held_rows = holding_of.parted(matching, holding.tasks)
+    split = _split(store, request, held_rows)
+    shown = matching if request.every else visible
+    known = _Known(store, request, shown, () if request.every else held_rows, production, split)
     by_group = stats.grouped(shown, request.by)
     return StatsView(
         groups=tuple(known.group(key, own) for key, own in by_group.items()),
-        hidden=_hidden(apart, holding, shown=request.every),
+        hidden=_hidden(held_rows, holding, shown=request.every),
         trend=None if request.since is None else known.trend(request.since),
     )
 
 
-def _split(store: Store, request: StatsRequest, apart: Sequence[RunRow]) -> Held | None:
+def _split(store: Store, request: StatsRequest, held_rows: Sequence[RunRow]) -> Held | None:
     """Whose the held-out tasks are: a query's, those that are kept, or nobody's."""
     if request.held_out is not None:
         return Held("yours", _traces(run_rows(store, request.held_out)))
-    return Held("kept", _traces(apart)) if apart else None
+    return Held("kept", _traces(held_rows)) if held_rows else None
 
 
-def _hidden(apart: Sequence[RunRow], holding: HeldOutSet, *, shown: bool) -> Hidden | None:
-    if not apart:
+def _hidden(held_rows: Sequence[RunRow], holding: HeldOutSet, *, shown: bool) -> Hidden | None:
+    if not held_rows:
         return None
-    tasks = len({row.task for row in apart})
-    return Hidden(tasks=tasks, runs=len(apart), since=str(holding.since), shown=shown)
+    tasks = len({row.task for row in held_rows})
+    return Hidden(tasks=tasks, runs=len(held_rows), since=str(holding.since), shown=shown)
 
 
 class _Known:
@@ -133,7 +133,7 @@ class _Known:
         store: Store,
         request: StatsRequest,
         rows: Sequence[RunRow],
-        apart: Sequence[RunRow],
+        held_rows: Sequence[RunRow],
         production: Sequence[RunRow],
         split: Held | None,
     ) -> None:
@@ -142,8 +142,8 @@ class _Known:
         self._rows = rows
         self._split = split
         self._runs = stats.runs_of(store, rows)
-        self._apart = stats.runs_of(store, apart)
-        self._apart_by_group = stats.grouped(apart, request.by)
+        self._held = stats.runs_of(store, held_rows)
+        self._held_by_group = stats.grouped(held_rows, request.by)
         self._production = stats.runs_of(store, production)
         self._recovery = stats.recovered(store, request.injections) if request.injections else None
         traces = _traces(rows)
@@ -157,7 +157,7 @@ class _Known:
 
     def group(self, key: tuple[str | None, ...], own: frozenset[str]) -> Group:
         request = self._request
-        apart = self._apart_by_group.get(key, frozenset())
+        held_rows = self._held_by_group.get(key, frozenset())
         signs = [self._signs[trace] for trace in sorted(own) if trace in self._signs]
         version = request.goals.version if request.goals is not None else ""
         return Group(
@@ -167,7 +167,7 @@ class _Known:
                 edges=request.edges,
                 rules=request.rules,
                 held_out=self._split,
-                apart=[run for run in self._apart if run.trace in apart],
+                apart=[run for run in self._held if run.trace in held_rows],
                 production=self._production,
                 recovery=self._recovery or self._recovered(own),
                 varied=[each for each in self._varied if each.trace in own],
