@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from replay import digests
 from replay.action import Act, Action, action
-from replay.bisection.rollouts import as_one
+from replay.bisection.trials import as_one
 from replay.errors import ArcError, ModelRefused, OfflineMiss
 from replay.free.recorded import effect_of, effects_of
 from replay.free.result import FreeRun
@@ -78,7 +78,7 @@ class GoldDetector:
 
 
 class GoldEnding:
-    """Did a run change what gold changes, and nothing else? A `replay.bisection.rollouts.Ending`.
+    """Did a run change what gold changes, and nothing else? A `replay.bisection.trials.Ending`.
 
     Its calls that may write, those recorded before its start among them, must be the gold ones, as
     a multiset. One that is not gold settles it, whatever comes later; reads do not count.

@@ -1,12 +1,10 @@
 """Which of many versions broke it? A search over noisy answers, step by step.
 
-`change_point` says how likely each version is the first bad one, `search` which answers to ask
-for next and when enough is known, `checks` whether more of them take that back; both speak in
-`rounds`, which `asking` fills and `counts` adds up. `hunks` says how the parts of one change
-become versions, `scan` how steps are searched where an oracle is not noisy. None of these asks
-anybody: a search says which samples it wants and is told what they showed.
+`change_point` counts the samples and says how likely each version is the first bad one; `search`
+says which samples to ask for next and when enough is known, in `rounds`. `hunks` says how the parts
+of one change become versions, `scan` how steps are searched where a detector is not noisy. None of
+these asks anybody: a search says which samples it wants and is told what they showed.
 
-`trials` are answers at one step and `rollouts` whole free runs, of `versions`; `course` brings a
-search and its samples together. `share` says when the samples of a single version are clear, and
-`expected_samples` about how many a search will want.
+`trials` are the samples: answers at one step, or whole free runs; `course` brings a search and its
+samples together.
 """

@@ -5,6 +5,12 @@ one; no rate is known, each has Jeffreys' prior Beta(½, ½). That nothing chang
 answers, so that noise is not taken for a culprit however long one looks. Counts may be fractions
 (an expected outcome). The method is that of Bayesian change points; asking next where the expected
 entropy of the posterior is least makes it a noisy bisection.
+
+`Counts` holds the samples so far and reads the model off them. `mostly` is the same question for a
+single version: of one sample or two, their own word where they agree, which is a look. Of more, yes
+where the share of met ones is above a bound with a probability of .95, no where it is below with as
+much, and else nobody can tell; for the bound of a half three of three are enough, seven of eight,
+and fourteen of twenty.
 """
 
 from __future__ import annotations
@@ -13,6 +19,9 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
+
+from replay.bisection.rounds import SURE, Found, Outcome, SampleRequest, Seen, Status
+from replay.statistics import greater_probability
 
 PRIOR = 0.5
 
@@ -181,3 +190,161 @@ def _running(values: Iterable[float]) -> list[float]:
 
 def _x_log_x(x: float) -> float:
     return x * math.log(x) if x > 0.0 else 0.0
+
+
+RETRIES = 2
+"""Further samples of a version whose first could not be judged, before it is left out."""
+
+
+class Counts:
+    """The samples of so many versions, the oldest first. `samples` and `rounds` count them all,
+    `checks` the samples that checked what the others found."""
+
+    def __init__(self, versions: int) -> None:
+        self.versions = range(versions)
+        self.last = versions - 1
+        self.tally = Tally(versions)
+        self.samples = 0
+        self.checks = 0
+        self.rounds = 0
+        self._censored = [0] * versions
+        self._taken = [0] * versions
+
+    def next_sample(self, version: int) -> SampleRequest:
+        """The next sample of a version that nobody has asked for."""
+        self._taken[version] += 1
+        return SampleRequest(version, self._taken[version] - 1)
+
+    def add(
+        self, wishes: Sequence[SampleRequest], outcomes: Sequence[Outcome], *, check: bool
+    ) -> None:
+        """A round that was answered."""
+        self.samples += len(wishes)
+        self.checks += len(wishes) if check else 0
+        self.rounds += 1
+        for wish, bad in zip(wishes, outcomes, strict=True):
+            if bad is None:
+                self._censored[wish.version] += 1
+            else:
+                self.tally.add(wish.version, float(bad))
+
+    # --- what is known
+
+    def mute(self) -> set[int]:
+        """Versions that gave nothing to judge, though asked again."""
+        return {
+            version
+            for version, censored in enumerate(self._censored)
+            if censored > RETRIES and not self.tally.n[version]
+        }
+
+    def likely_worse(self, better: int, worse: int) -> float:
+        """How likely `worse` fails more often, by the samples of these two alone."""
+        bad, n = self.tally.bad, self.tally.n
+        return greater_probability(
+            round(bad[worse]), round(n[worse]), round(bad[better]), round(n[better])
+        )
+
+    def among(self, likely: Sequence[float]) -> tuple[int, ...]:
+        """The likeliest first bad version and those no sample can tell from it."""
+        best = max(range(1, len(likely)), key=lambda at: likely[at])
+        mute = self.mute()
+        low = high = best
+        while low - 1 in mute and low > 1:
+            low -= 1
+        while high in mute and high < self.last:
+            high += 1
+        return tuple(range(low, high + 1))
+
+    def named(self) -> tuple[int, ...]:
+        """`among`, by all samples so far."""
+        return self.among(posterior(self.tally))
+
+    def confidence(self) -> float:
+        """How likely the change is among the versions that would be named."""
+        likely = posterior(self.tally)
+        return math.fsum(likely[c] for c in self.among(likely))
+
+    def usable(self) -> list[int]:
+        """The versions that gave something to judge, or were not asked yet."""
+        mute = self.mute()
+        return [version for version in self.versions if version not in mute]
+
+    def worse(self) -> bool:
+        """Are the versions after the likeliest change the worse ones?"""
+        boundary = min(self.named())
+        before, after = self._side(range(boundary)), self._side(range(boundary, self.last + 1))
+        return after[0] * before[1] > before[0] * after[1]
+
+    def _side(self, versions: Iterable[int]) -> tuple[float, float]:
+        """(bad, n) of these versions together."""
+        tally, versions = self.tally, tuple(versions)
+        return sum(tally.bad[v] for v in versions), sum(tally.n[v] for v in versions)
+
+    def seen(self, tally: Tally | None = None) -> tuple[Seen, ...]:
+        """The samples by version; of a `tally`, only its own."""
+        tally = tally or self.tally
+        counts = zip(tally.bad, tally.n, self._censored, strict=True)
+        return tuple(Seen(bad=round(bad), n=round(n), censored=lost) for bad, n, lost in counts)
+
+    def found(
+        self,
+        status: Status,
+        among: tuple[int, ...],
+        *,
+        again: tuple[Seen, Seen] | None,
+        verified: bool | None,
+        several: float | None,
+        misfits: tuple[int, ...],
+    ) -> Found:
+        """What a search came to."""
+        likely = posterior(self.tally)
+        return Found(
+            status=status,
+            first_bad=max(among, key=lambda c: likely[c]) if among else None,
+            among=among,
+            confidence=math.fsum(likely[c] for c in among),
+            likely=tuple(likely),
+            worse=self.likely_worse(0, self.last),
+            seen=self.seen(),
+            samples=self.samples - self.checks,
+            more=self.checks,
+            rounds=self.rounds,
+            verified=verified,
+            again=again,
+            several=several,
+            misfits=misfits,
+        )
+
+
+LOOK = 2
+"""So many samples, or fewer, are a look."""
+
+HALF = 0.5
+
+_CELLS = 512
+
+
+def mostly(met: int, n: int, bound: float = HALF) -> bool | None:
+    """Is it met, by `met` of `n` samples? None where they leave it open, or there are none."""
+    if n <= LOOK:
+        return None if not n or 0 < met < n else met == n
+    likely = over(met, n, bound)
+    return True if likely >= SURE else False if likely <= 1 - SURE else None
+
+
+def over(met: int, n: int, bound: float = HALF) -> float:
+    """How likely the rate is above a bound between 0 and 1.
+
+    With x = sin²φ the density of Beta(met + ½, n − met + ½) becomes sin^2met φ · cos^2(n − met) φ,
+    which is smooth: it is summed on a grid in φ.
+    """
+    width = math.pi / 2 / _CELLS
+    edge = math.asin(math.sqrt(bound)) / width
+    above = whole = 0.0
+    for cell in range(_CELLS):
+        at = (cell + 0.5) * width
+        weight = math.exp(2 * met * math.log(math.sin(at)) + 2 * (n - met) * math.log(math.cos(at)))
+        whole += weight
+        above += weight * min(1.0, max(0.0, cell + 1 - edge))
+    return above / whole

@@ -13,10 +13,19 @@ from msgspec import Struct
 
 from replay.bisection.change_point import Tally, posterior
 from replay.bisection.hunks import Chosen, Culprits, Hunk, HunkRound, applied, search_hunks
-from replay.bisection.result import Found, Seen
-from replay.bisection.rounds import USUAL, Outcome, Round, SampleRequest, Settings, Spent, Why
+from replay.bisection.rounds import (
+    USUAL,
+    Found,
+    Outcome,
+    Round,
+    SampleRequest,
+    Seen,
+    Settings,
+    Spent,
+    Why,
+)
 from replay.bisection.search import search
-from replay.bisection.versions import Asked, Version
+from replay.bisection.trials import Asked, Version
 from replay.edit.changes import Edit
 from replay.errors import ModelRefused
 

@@ -5,18 +5,23 @@ the first one, the first two and so on they are versions in an order, and a sear
 that broke it, in the company of those before it. Then it is tried alone: where it is not enough, it
 stays in, and those before it are searched for what it needs beside it. A change whose hunks work
 against each other is not in such an order; the search says so then.
+
+About how many samples a search will want is tried on invented versions before anything is asked
+(`expected_for_versions`, `expected_for_hunks`). It depends on how noisy the answers are, which
+nobody knows yet: it is reckoned for versions that fail in 1 of 10 answers before the change and in
+8 of 10 after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
+import random
+from collections.abc import Callable, Collection, Generator, Sequence
 from difflib import SequenceMatcher
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
-from replay.bisection.result import Found
-from replay.bisection.rounds import USUAL, Outcome, Settings, Spent, Why
+from replay.bisection.rounds import USUAL, Found, Outcome, SampleRequest, Settings, Spent, Why
 from replay.bisection.search import search
 
 Chosen = frozenset[int]
@@ -167,3 +172,62 @@ def _fresh(chosen: Chosen, taken: dict[Chosen, int]) -> HunkSampleRequest:
 
 def _culprits(kept: Chosen, parts: Sequence[Part], *, enough: bool = False) -> Culprits:
     return Culprits(hunks=tuple(sorted(kept)), enough=enough, parts=tuple(parts))
+
+
+BEFORE, AFTER = 0.1, 0.8
+_TRIES = 8
+_VERSIONS = 512
+"""Of all tries together: one of many versions takes long, and says as much."""
+
+
+def expected_for_versions(versions: int, settings: Settings) -> int:
+    """The mean number of samples over a few places of the change, checks included."""
+
+    tries = max(2, min(_TRIES, _VERSIONS // versions))
+
+    def tried(number: int) -> int:
+        first_bad = 1 + number * (versions - 1) // tries
+
+        def bad(wish: SampleRequest) -> bool:
+            rate = AFTER if wish.version >= first_bad else BEFORE
+            return _drawn(number, wish.version, wish.sample) < rate
+
+        return _wanted(search(versions, settings), bad)
+
+    return _mean(tried, tries)
+
+
+def expected_for_hunks(many: int, settings: Settings) -> int:
+    """The same for one hunk of so many."""
+
+    def tried(number: int) -> int:
+        culprit = number * many // _TRIES
+
+        def bad(wish: HunkSampleRequest) -> bool:
+            rate = AFTER if culprit in wish.chosen else BEFORE
+            return _drawn(number, *sorted(wish.chosen), -1, wish.sample) < rate
+
+        return _wanted(search_hunks(many, settings), bad)
+
+    return _mean(tried)
+
+
+def _mean(tried: Callable[[int], int], tries: int = _TRIES) -> int:
+    return round(sum(map(tried, range(tries))) / tries)
+
+
+def _drawn(*about: int) -> float:
+    """A number in [0, 1) that is always the same for these."""
+    return random.Random(" ".join(map(str, about))).random()
+
+
+def _wanted(going: Generator[Any, Sequence[Outcome], Any], bad: Callable[[Any], bool]) -> int:
+    """How many samples a search wants whose samples show this."""
+    count = 0
+    try:
+        wanted = next(going)
+        while True:
+            count += len(wanted.wishes)
+            wanted = going.send([bad(wish) for wish in wanted.wishes])
+    except StopIteration:
+        return count

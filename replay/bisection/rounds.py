@@ -1,4 +1,4 @@
-"""What a search asks for, and on what terms: wishes, rounds of them, and its settings."""
+"""What a search asks for, on what terms, and what it came to: rounds, settings, the result."""
 
 from __future__ import annotations
 
@@ -54,3 +54,55 @@ USUAL = Settings()
 
 class Spent(Exception):
     """The samples ran out, or whoever asks may ask no more."""
+
+
+Status: TypeAlias = Literal["found", "no change", "reversed", "non-monotone", "budget", "censored"]
+"""`no change`: the ends do not differ. `reversed`: the first version is the worse one.
+`non-monotone`: some version does not fit one change. `budget`: the samples ran out before the
+confidence was reached. `censored`: an end gives no answer that can be judged."""
+
+
+ALONE = 0.03
+"""A boundary is the only one where others are at most so likely."""
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """The samples of one version: `bad` of `n` that could be judged, and `censored` others."""
+
+    bad: int
+    n: int
+    censored: int
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """`first_bad` is the most likely first bad version, None where none can be named.
+
+    `among` are the versions that cannot be told apart from it, itself included (a version that
+    gives no answer leaves two). `confidence` is the posterior of `among`; `likely[c]` that of
+    version `c`, `likely[0]` that nothing changed. `worse` is how likely the last version is worse
+    than the first, by the samples of these two alone. `again` are fresh samples of the versions on
+    both sides of the boundary, `verified` whether they said the same, None where they were not
+    asked. `several` is how likely there are other boundaries, None where that is no question; of
+    `non-monotone` only a boundary that was verified is named, and `misfits` are the versions that
+    it does not explain. `samples` counts those of the search, `more` those of its checks.
+    """
+
+    status: Status
+    first_bad: int | None
+    among: tuple[int, ...]
+    confidence: float
+    likely: tuple[float, ...]
+    worse: float
+    seen: tuple[Seen, ...]
+    samples: int
+    more: int
+    rounds: int
+    verified: bool | None = None
+    again: tuple[Seen, Seen] | None = None
+    several: float | None = None
+    misfits: tuple[int, ...] = ()
+
+    @property
+    def warned(self) -> bool:
+        """May the named boundary be one of several? Until samples elsewhere speak against it."""
+        return self.status == "found" and (self.several is None or self.several > ALONE)

@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from replay.bisection.rollouts import Ending, Rollout, Rollouts
-from replay.bisection.share import mostly
+from replay.bisection.change_point import mostly
+from replay.bisection.trials import Ending, Rollout, Rollouts
 from replay.edit.changes import Edit, InjectConstraint
 from replay.free.recorded_results import BARE, Terms
 from replay.free.run import limit_of, recorded_actions

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replay.bisection.change_point import PRIOR, Rates, Split, Tally, posterior
-from replay.bisection.result import Found
-from replay.bisection.rounds import SURE, USUAL, Settings
+from replay.bisection.rounds import SURE, USUAL, Found, Settings
 from replay.bisection.search import search
 from tests.bench.measure import Row
 

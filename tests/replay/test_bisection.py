@@ -8,10 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from replay.bisection.change_point import NO_CHANGE, Tally, next_versions, posterior
-from replay.bisection.checks import far, others
-from replay.bisection.result import ALONE, Found
-from replay.bisection.rounds import Outcome, Round, SampleRequest, Settings, Spent
-from replay.bisection.search import search
+from replay.bisection.rounds import ALONE, Found, Outcome, Round, SampleRequest, Settings, Spent
+from replay.bisection.search import far, others, search
 
 Answer = Callable[[SampleRequest], Outcome]
 

@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.bisection.course import spelled
-from replay.bisection.expected_samples import of_hunks, of_versions
-from replay.bisection.hunks import Culprits, HunkSampleRequest, applied, hunks, search_hunks
+from replay.bisection.hunks import (
+    Culprits,
+    HunkSampleRequest,
+    applied,
+    hunks,
+    expected_for_hunks,
+    expected_for_versions,
+    search_hunks,
+)
 from replay.bisection.rounds import Settings, Spent
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "e"]), max_size=12)
@@ -107,6 +114,6 @@ class TestSearch:
 
 def test_what_a_search_will_want_is_reckoned_beforehand() -> None:
     usual = Settings()
-    assert of_versions(64, usual) > of_versions(16, usual) > 20
-    assert of_hunks(6, usual) > 20
-    assert of_versions(16, Settings(most=25)) <= 25
+    assert expected_for_versions(64, usual) > expected_for_versions(16, usual) > 20
+    assert expected_for_hunks(6, usual) > 20
+    assert expected_for_versions(16, Settings(most=25)) <= 25

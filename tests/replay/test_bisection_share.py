@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.bisection.share import mostly, over
+from replay.bisection.change_point import mostly, over
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from replay.bisection.rollouts import Reaches, Rollouts
 from replay.bisection.rounds import SampleRequest
-from replay.bisection.trials import Trials
-from replay.bisection.versions import Evidence, Version
+from replay.bisection.trials import Evidence, Reaches, Rollouts, Trials, Version
 from replay.budget import Budget, Limits
 from replay.edit.changes import Edit, SetSystem
 from replay.errors import ModelRefused, OfflineMiss

@@ -9,11 +9,8 @@ import pytest
 
 from replay.bisection.course import Ended, Progress, bisect, bisect_hunks
 from replay.bisection.hunks import Chosen, Culprits, hunks
-from replay.bisection.result import Found
-from replay.bisection.rollouts import Reaches, Rollouts, as_one
-from replay.bisection.rounds import SampleRequest, Settings
-from replay.bisection.trials import Trials
-from replay.bisection.versions import CannotAsk, Version
+from replay.bisection.rounds import Found, SampleRequest, Settings
+from replay.bisection.trials import CannotAsk, Reaches, Rollouts, Trials, Version, as_one
 from replay.edit.changes import Edit, ReplaceText, SetSystem
 from replay.errors import BadEdit, ModelRefused, OfflineMiss, RequestRefused
 from replay.free.recorded_results import Terms

@@ -16,13 +16,11 @@ from arc_tui.experiments.request import ExperimentRequest
 from arc_tui.features.bisect.versions import BadVersions, Source, merged
 from arc_tui.features.bisect.view import BisectView, Kind, Label, text_diff
 from replay import kept
-from replay.bisection import expected_samples
+from replay.bisection import hunks as expected_samples
 from replay.bisection.course import bisect, bisect_hunks, spelled
 from replay.bisection.hunks import Chosen, Hunk, hunks
-from replay.bisection.rollouts import Rollouts
 from replay.bisection.rounds import USUAL, Settings
-from replay.bisection.trials import Trials
-from replay.bisection.versions import CannotAsk, Version
+from replay.bisection.trials import CannotAsk, Rollouts, Trials, Version
 from replay.edit.changes import Edit
 from replay.errors import BadEdit, ModelRefused, OfflineMiss
 from replay.free import run as free

@@ -30,8 +30,8 @@ from arc_tui.ui import format
 from replay import digests
 from replay.bisection.course import Ended, Progress, bisect, bisect_hunks
 from replay.bisection.hunks import Culprits, applied
-from replay.bisection.result import Found
-from replay.bisection.rollouts import Rollouts
+from replay.bisection.rounds import Found
+from replay.bisection.trials import Rollouts
 from replay.errors import ModelRefused
 from replay.kept import take_range
 from replay.models.choose import label

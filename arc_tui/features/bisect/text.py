@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from arc_tui.features.bisect.view import BisectView, Kind, Label, VersionRow
 from arc_tui.ui import format
 from replay.bisection.hunks import Culprits
-from replay.bisection.result import ALONE, Found, Seen
+from replay.bisection.rounds import ALONE, Found, Seen
 from replay.models.choose import DEMO
 
 

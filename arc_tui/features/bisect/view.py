@@ -9,8 +9,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from arc_tui.ui.format import cut
-from replay.bisection.result import Found, Seen, Status
-from replay.bisection.rounds import Why
+from replay.bisection.rounds import Found, Seen, Status, Why
 from replay.statistics import Rate, rate
 
 Kind: TypeAlias = Literal["versions", "hunks", "prefix"]

@@ -16,8 +16,7 @@ from arc_tui.experiments.request import ExperimentRequest
 from replay import kept
 from replay.bisection.rounds import SampleRequest
 from replay.bisection.scan import locate
-from replay.bisection.trials import Trials
-from replay.bisection.versions import Version
+from replay.bisection.trials import Trials, Version
 from replay.detector import Detector
 from replay.edit.changes import Edit
 from replay.errors import BadEdit, ModelRefused

@@ -51,7 +51,7 @@ from arc_tui.features.replay.expectation import Question
 from arc_tui.features.replay.run import run_replay
 from arc_tui.ui import format
 from replay import kept
-from replay.bisection.share import HALF
+from replay.bisection.change_point import HALF
 from replay.bundle import BadBundle, write
 from replay.compare.actions import RULES, VERSION
 from replay.compare.rules import rules_from

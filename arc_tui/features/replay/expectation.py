@@ -14,11 +14,9 @@ from arc_tui.experiments.progress import resting
 from arc_tui.experiments.request import FreeRunRequest, ReplayRequest
 from arc_tui.ui import format
 from replay import kept
-from replay.bisection.rollouts import Rollout, Rollouts
+from replay.bisection.change_point import HALF, LOOK, mostly
 from replay.bisection.rounds import SampleRequest
-from replay.bisection.share import HALF, LOOK, mostly
-from replay.bisection.trials import Given, Trials
-from replay.bisection.versions import CannotAsk, Version
+from replay.bisection.trials import CannotAsk, Given, Rollout, Rollouts, Trials, Version
 from replay.errors import CannotTell, ModelRefused, OfflineMiss
 from replay.free.recorded_results import Terms
 from replay.locked.estimate import NO_CALLS, Estimate, estimate, total_estimate
