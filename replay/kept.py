@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from replay import digests
 from replay.errors import NotFound
+from replay.free.recorded_results import Stub
 from replay.free.result import FreeCore
-from replay.free.stub import Stub
-from replay.locked.result import Core
 from replay.locked.row import RANGE
+from replay.locked.run import Core
 from replay.store import answers
 from replay.store.handle import Store, now_ns
 from replay.trace import Json

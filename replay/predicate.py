@@ -1,8 +1,12 @@
 """What is an answer expected to do? An expression about an action, read and tried.
 
 `tool=refund_order args.amount<=40 and not text~sorry`: fields, how they are compared, and with
-what, joined by `and`, `or`, `not` and brackets. As a detector, an answer that does not meet the
-expectation is bad.
+what, joined by `and`, `or`, `not` and brackets.
+
+`Detector` is the question that the engine asks and does not answer itself: does an answer still
+show the failure? The recorded action at the break is one way to fail; the model may fail there in
+other ways just as well. Whoever knows what the failure is (a rule, an expectation, a judge) answers
+by this protocol; of an expectation, an answer that does not meet it is bad.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Literal, TypeAlias, cast
+from typing import Literal, Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +28,20 @@ from replay.edit.changes import meant
 from replay.errors import ArcError
 from replay.patterns import Pattern, TooLong, Unusable
 from replay.trace import Json
+
+
+class Detector(Protocol):
+    """A judge of the answers at one step. `name` says which, and stands beside every figure of it.
+
+    It must be a function of the action: the same answer gets the same verdict.
+    """
+
+    name: str
+    step: int
+
+    def shows(self, action: Action) -> bool | None:
+        """Does this action at that step show the failure? None where that cannot be told."""
+        ...
 
 
 def predicate(text: str) -> Predicate:

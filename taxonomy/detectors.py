@@ -14,7 +14,7 @@ from msgspec import structs
 
 from replay import digests
 from replay.action import Act, Action, action
-from replay.detector import Detector
+from replay.predicate import Detector
 from replay.trace import Message, Response, Step, ToolCall, Trace
 from taxonomy.findings import Finding
 from taxonomy.first_contradiction import swapped_values
@@ -61,7 +61,7 @@ class RuleDetector:
         self._known: dict[str, bool | None] = {}
 
     def shows(self, given: Action) -> bool | None:
-        """As `replay.detector.Detector`; the recorded answer shows what was found in it."""
+        """As `replay.predicate.Detector`; the recorded answer shows what was found in it."""
         identity = _identity(given)
         if identity not in self._known:
             same = identity == self._recorded

@@ -19,8 +19,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from replay import action, digests
-from replay.detector import Detector
 from replay.locked.tally import BreakTest, Counts, StepResult, break_test, step_test
+from replay.predicate import Detector
 from replay.statistics import ALPHA, fisher
 from replay.store.handle import Store
 from replay.trace import Trace

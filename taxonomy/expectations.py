@@ -58,7 +58,7 @@ class GoldDetector:
         self._effects = effects_of(trace, {})
 
     def shows(self, given: Action) -> bool | None:
-        """As `replay.detector.Detector`."""
+        """As `replay.predicate.Detector`."""
         if given.cut is not None:
             return None
         due = [self._is_due(call) for call in given.calls]
@@ -133,7 +133,7 @@ class JudgeDetector:
             self._known[_words(self._recorded)] = recorded
 
     def shows(self, given: Action) -> bool | None:
-        """As `replay.detector.Detector`. Raises as `consider`."""
+        """As `replay.predicate.Detector`. Raises as `consider`."""
         self.consider([given])
         return self._known[_words(given)]
 

@@ -26,8 +26,7 @@ from replay.edit.changes import (
     describe,
     meant,
 )
-from replay.edit.diff import diff_trace
-from replay.edit.editor import Editor
+from replay.edit.editor import Editor, diff_trace
 from replay.errors import ArcError, BadEdit
 from replay.models.choose import default_name
 from replay.store import edits, read

@@ -13,7 +13,7 @@ from arc_tui.ui import format
 from replay import digests
 from replay.action import Act, Action
 from replay.edit.changes import Edit
-from replay.edit.diff import diff_trace
+from replay.edit.editor import diff_trace
 from replay.locked.estimate import Estimate
 from replay.locked.row import Schedule
 from replay.locked.tally import Counts, Mark, Reply, StepResult, against_recording

@@ -13,7 +13,7 @@ from replay.budget import Limits
 from replay.compare.rules import PLAIN, Rules
 from replay.edit.changes import Edit
 from replay.errors import BadEdit
-from replay.free.stub import Stub
+from replay.free.recorded_results import Stub
 from replay.locked.row import AUTO, LEVELS, Sampling
 from replay.models.choose import DEMO
 from replay.store.handle import Store

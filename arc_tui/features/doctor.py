@@ -30,10 +30,20 @@ from arc_tui.ui import format
 from arc_tui.ui.terminal import terminal_checks
 from replay.budget import Budget, Limits
 from replay.doctor.checks import Check, database_checks, machine_checks, model_checks
-from replay.doctor.checkup import AS_OF, ASSUMPTIONS, DEFAULT_MODEL, checkup, expected
+from replay.doctor.checkup import (
+    AS_OF,
+    ASSUMPTIONS,
+    DEFAULT_MODEL,
+    Report,
+    Result,
+    checkup,
+    expected,
+    keep,
+    kept,
+    report,
+)
 from replay.doctor.context import CheckContext
 from replay.doctor.probes import Found
-from replay.doctor.report import Report, Result, keep, kept, report
 from replay.errors import ArcError, ModelRefused, StoreUnusable
 from replay.models import protocol
 from replay.models.choose import DEMO

@@ -24,7 +24,6 @@ from replay import action
 from replay.action import Act, Action
 from replay.bisection.rounds import Outcome, SampleRequest
 from replay.compare.rules import PLAIN, Rules
-from replay.detector import Detector
 from replay.edit.changes import Edit
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss, RequestRefused, no_step
 from replay.free.recorded_results import BARE, Terms
@@ -33,7 +32,7 @@ from replay.free.run import FreeRunner, recorded_actions, run_all
 from replay.locked.row import RANGE
 from replay.models.cached import Answered, Ask, Cached
 from replay.plan import Arm, Plan, plans
-from replay.predicate import Predicate
+from replay.predicate import Detector, Predicate
 from replay.trace import Fidelity, Trace
 
 

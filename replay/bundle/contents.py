@@ -26,12 +26,11 @@ from replay.formats import arc
 from replay.formats.source import Source, Tally
 from replay.free import recorded_results
 from replay.free import result as free_run
-from replay.free.recorded_results import BARE, Terms
+from replay.free.recorded_results import BARE, Stub, Terms
 from replay.free.result import FreeCore
-from replay.free.stub import Stub
-from replay.locked import result
-from replay.locked.result import Core
+from replay.locked import run
 from replay.locked.row import RANGE
+from replay.locked.run import Core
 from replay.store import answers, edits
 from replay.store.answers import Answer
 from replay.store.edits import Supplement, supplement_of
@@ -216,7 +215,7 @@ def _tape(data: bytes) -> Batch:
 Result: TypeAlias = Core | FreeCore
 
 TYPES: dict[str, type[Core] | type[FreeCore]] = {
-    result.FORMAT: Core,
+    run.FORMAT: Core,
     free_run.FORMAT: FreeCore,
 }
 """The type of a result by its format."""
@@ -228,7 +227,7 @@ _BOTH = {
     "rules": actions.VERSION,
 }
 ENGINES: dict[str, dict[str, Any]] = {
-    result.FORMAT: {"result": result.FORMAT, **_BOTH},
+    run.FORMAT: {"result": run.FORMAT, **_BOTH},
     free_run.FORMAT: {
         "result": free_run.FORMAT,
         **_BOTH,

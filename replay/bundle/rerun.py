@@ -15,9 +15,9 @@ from replay.errors import RequestRefused
 from replay.free import run as free
 from replay.free.recorded_results import Terms
 from replay.free.result import FreeCore
-from replay.locked import run as locked
-from replay.locked.result import Core, core
+from replay.locked import run
 from replay.locked.row import Models, Sampling
+from replay.locked.run import Core, core
 from replay.models.cached import Cached
 from replay.plan import plans
 from replay.store import answers, edits, read
@@ -129,7 +129,7 @@ def _replayed(
     counts = {row.step: max(len(row.control), len(row.edited), 1) for row in kept.rows}
     sampling = Sampling(levels=kept.levels, range=kept.range, counts=counts)
     rules = Rules(kept.paths)
-    going = locked.replay(trace, edit, models, sampling=sampling, steps=kept.steps, rules=rules)
+    going = run.replay(trace, edit, models, sampling=sampling, steps=kept.steps, rules=rules)
     found = {result.step: result for result in going}
     return core(
         trace, edit, models, found.values(), sampling=sampling, steps=kept.steps, rules=rules

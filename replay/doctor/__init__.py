@@ -1,6 +1,6 @@
 """Is this installation sound, and does a server behave as replay assumes?
 
-`database` and `machine` look without asking anybody. `assumptions` lists what replay takes for
-granted about the Messages API; `checkup` puts each of them to a real server, through a `Desk`,
-and `report` is what came of it. What a report looks like on paper is not decided here.
+`checks` look at this machine without asking anybody. `checkup` puts what replay takes for granted
+about the Messages API to a real server (`probes`), in a `CheckContext`, and reports what came of
+it. What a report looks like on paper is not decided here.
 """

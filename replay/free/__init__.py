@@ -1,7 +1,5 @@
-"""Free replay: the edited agent goes on by itself, its calls answered from the tape or not at all.
+"""Free replay: the edited agent goes on by itself, its calls answered from the recording or a stub.
 
-`run` asks, one run or several side by side, and each goes along a `course`; `growth` is the
-conversation that grows off the recorded road, `result` what it came to. `tape` finds the
-recorded observation of a call, out of what `recorded` makes of a trace; `nearest` says what
-comes closest to a call it does not know, `stub` what a user answers instead.
+`run` asks, one run or several side by side, and `result` is what it came to. `recorded_results`
+finds the recorded result of a call, out of what `recorded` makes of a trace.
 """

@@ -12,12 +12,12 @@ from replay.action import Action
 from replay.compare import actions
 from replay.compare.actions import Difference
 from replay.compare.rules import Rules
-from replay.detector import Detector
 from replay.edit.changes import Edit
 from replay.errors import ModelRefused, RequestRefused
 from replay.locked.tally import Reply, StepResult, break_test, step_test
 from replay.models.cached import Answered, Ask, Cached
 from replay.plan import Arm, Plan
+from replay.predicate import Detector
 from replay.statistics import ALPHA, effect_probability, fisher
 
 Side: TypeAlias = Literal["control", "edited"]

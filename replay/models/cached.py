@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from replay.convert import Sent, body_key
 from replay.errors import ModelRefused, OfflineMiss, RequestRefused
 from replay.models import protocol
-from replay.models.batched import Batched
+from replay.models.batches import Batched
 from replay.models.protocol import (
     BATCH_PRICE_SHARE,
     Concurrent,

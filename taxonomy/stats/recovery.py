@@ -9,8 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from replay import digests
-from replay.error_injection.corrected import Outcome
-from replay.error_injection.run import PLACES
+from replay.error_injection.run import PLACES, Outcome
 from replay.error_injection.values import Wrong
 from replay.errors import ArcError
 from replay.statistics import Rate, rate

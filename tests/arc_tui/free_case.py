@@ -10,8 +10,7 @@ from arc_tui import importing
 from arc_tui.places import fixtures
 from replay.edit.changes import Edit, SetSystem
 from replay.free import run as free
-from replay.free.recorded_results import Terms
-from replay.free.stub import Stub
+from replay.free.recorded_results import Stub, Terms
 from replay.models.cached import Cached
 from replay.store import read
 from replay.store.rows import trace_row

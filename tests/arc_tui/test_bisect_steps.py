@@ -17,7 +17,7 @@ from arc_tui.features.bisect_steps.run import run_step_bisection
 from arc_tui.places import fixtures
 from replay import kept
 from replay.errors import ArcError, BadEdit, ModelRefused, OfflineMiss
-from replay.free.stub import Stub
+from replay.free.recorded_results import Stub
 from replay.models.demo import Demo
 from replay.store import edits
 from replay.store.rows import trace_row

@@ -26,8 +26,8 @@ from replay import kept as replays
 from replay.budget import Limits
 from replay.edit.changes import Edit, RemoveTool, SetModel
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss
+from replay.free.recorded_results import Stub, from_toml, to_toml
 from replay.free.result import FreeCore
-from replay.free.stub import Stub, from_toml, to_toml
 from replay.kept import of_trace
 from replay.locked.row import AUTO, Sampling, fixed
 from replay.store import edits

@@ -29,7 +29,7 @@ from arc_tui.navigation import OpenFreeReplay
 from replay import kept
 from replay.budget import Limits
 from replay.edit.changes import Edit
-from replay.free.stub import Stub
+from replay.free.recorded_results import Stub
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import opening
 from tests.arc_tui.free_case import READ, REFUND, TOUR, V4, WITHDRAWN, put_account

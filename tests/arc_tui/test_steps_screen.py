@@ -28,7 +28,7 @@ from arc_tui.places import fixtures
 from arc_tui.ui.dialogs import AskBox
 from replay import kept
 from replay.edit.changes import Edit, InjectConstraint
-from replay.free.stub import Stub
+from replay.free.recorded_results import Stub
 from replay.models.demo import Demo
 from replay.store import edits
 from replay.store.rows import trace_row

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from replay import kept
 from replay.edit.changes import Edit, SetSystem
-from replay.free.stub import Stub
+from replay.free.recorded_results import Stub
 from replay.store import edits, read
 from replay.store.edits import Supplement, attach
 from replay.store.handle import Store

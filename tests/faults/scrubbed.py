@@ -30,9 +30,9 @@ from replay.free import run as free
 from replay.free.recorded_results import Terms
 from replay.free.result import FreeCore
 from replay.kept import stubs_of_trace
-from replay.locked.result import Core
-from replay.locked.result import core as core_of
 from replay.locked.row import Models, Sampling
+from replay.locked.run import Core
+from replay.locked.run import core as core_of
 from replay.models.cached import Cached
 from replay.redact import Redactor
 from replay.store import read

@@ -17,9 +17,8 @@ from replay.edit.changes import Edit, SetSystem
 from replay.errors import ModelRefused
 from replay.formats.dialogue import Thread, Turn
 from replay.formats.source import Tally
-from replay.locked.result import Core, core
 from replay.locked.row import LOOK, Models, Sampling
-from replay.locked.run import replay
+from replay.locked.run import Core, core, replay
 from replay.locked.tally import StepResult
 from replay.models.cached import Cached
 from replay.store import read

@@ -10,18 +10,22 @@ from hypothesis import strategies as st
 
 from replay import redact
 from replay.action import Act, Action
-from replay.alignment.fingerprint import BARE, SAME, ActionFingerprint, fingerprint, worth
-from replay.alignment.rows import (
+from replay.alignment import (
+    BARE,
     LONG,
+    SAME,
+    ActionFingerprint,
     Divergence,
     Doing,
     Row,
     Standing,
     agreed_tools,
+    fingerprint,
     pairs,
     parting,
     pieces,
     rows,
+    worth,
 )
 from replay.compare.actions import compare
 from replay.compare.rules import rules_from

@@ -14,9 +14,9 @@ from replay.bisection.hunks import (
     Culprits,
     HunkSampleRequest,
     applied,
-    hunks,
     expected_for_hunks,
     expected_for_versions,
+    hunks,
     search_hunks,
 )
 from replay.bisection.rounds import Settings, Spent

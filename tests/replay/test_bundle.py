@@ -25,11 +25,9 @@ from replay.edit.changes import Edit, SetModel, SetSystem
 from replay.errors import ArcError, BadTrace, RequestRefused
 from replay.formats import arc
 from replay.formats.source import Source, Tally
-from replay.free.recorded_results import Terms
-from replay.free.stub import Stub
-from replay.locked.result import Core, core
+from replay.free.recorded_results import Stub, Terms
 from replay.locked.row import Models, Sampling
-from replay.locked.run import replay
+from replay.locked.run import Core, core, replay
 from replay.models.cached import Cached
 from replay.store import answers, edits, read
 from replay.store.edits import Supplement, attach

@@ -15,9 +15,8 @@ from replay.budget import Budget, Limits
 from replay.compare.rules import PLAIN
 from replay.edit.changes import Edit, SetSystem
 from replay.errors import ModelRefused, OfflineMiss, RequestRefused, Stopped
-from replay.locked.result import core
 from replay.locked.row import LOOK, Models
-from replay.locked.run import replay
+from replay.locked.run import core, replay
 from replay.locked.verdict import summary
 from replay.models import wire
 from replay.models.choose import choose

@@ -13,10 +13,19 @@ import pytest
 from replay.budget import Budget, Limits
 from replay.doctor import checks as database
 from replay.doctor.checks import Check, database_checks, machine_checks, model_checks
-from replay.doctor.checkup import ASSUMPTIONS, DEFAULT_MODEL, PROBES, TRIED, checkup, expected
+from replay.doctor.checkup import (
+    ASSUMPTIONS,
+    DEFAULT_MODEL,
+    PROBES,
+    TRIED,
+    checkup,
+    expected,
+    keep,
+    kept,
+    report,
+)
 from replay.doctor.context import CheckContext
 from replay.doctor.probes import Found
-from replay.doctor.report import keep, kept, report
 from replay.errors import ModelRefused, Stopped
 from replay.store import answers
 from replay.store.handle import Store

@@ -11,8 +11,7 @@ from msgspec import structs
 from replay.convert import Converter
 from replay.edit import files
 from replay.edit.changes import Change, Edit, ReplaceText, SetMessage, SetSystem, SetTool
-from replay.edit.diff import diff
-from replay.edit.editor import Editor, apply
+from replay.edit.editor import Editor, apply, diff
 from replay.errors import BadEdit, NotFound
 from replay.store import edits
 from replay.store.handle import Store

@@ -26,8 +26,7 @@ from replay.edit.changes import (
     SetTool,
     describe,
 )
-from replay.edit.diff import diff, diff_trace
-from replay.edit.editor import Editor, apply
+from replay.edit.editor import Editor, apply, diff, diff_trace
 from replay.errors import BadEdit
 from replay.trace import Dialect, Json, Message, Request, Trace, extend
 from tests.messages_api import refusal, tool_use

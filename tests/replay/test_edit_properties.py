@@ -15,8 +15,7 @@ from replay.edit.changes import (
     SetObservation,
     SummariseBefore,
 )
-from replay.edit.diff import diff_trace
-from replay.edit.editor import Editor
+from replay.edit.editor import Editor, diff_trace
 from replay.edit.files import from_toml, to_toml
 from replay.errors import BadEdit
 from replay.trace import Request, Trace

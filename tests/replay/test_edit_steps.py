@@ -21,8 +21,7 @@ from replay.edit.changes import (
     describe,
     observation_edits,
 )
-from replay.edit.diff import diff, diff_trace
-from replay.edit.editor import Editor
+from replay.edit.editor import Editor, diff, diff_trace
 from replay.edit.texts import observed
 from replay.errors import BadEdit
 from replay.trace import Context, Dialect, Message, Request, Trace, extend

@@ -15,7 +15,7 @@ from replay import kept as replays
 from replay.edit.changes import Edit, RenameTool, SetSystem
 from replay.edit.files import from_toml
 from replay.errors import ArcError, BadEdit, NotFound
-from replay.locked.result import Core
+from replay.locked.run import Core
 from replay.store import edits
 from replay.store.handle import Store
 

@@ -20,8 +20,7 @@ from replay.compare.rules import PathRule, Rules
 from replay.edit.changes import Edit, RemoveTool, RenameTool, SetObservation, SetSystem
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss
 from replay.free import run as free
-from replay.free.recorded_results import Terms, draft
-from replay.free.stub import Stub
+from replay.free.recorded_results import Stub, Terms, draft
 from replay.models.cached import Cached
 from replay.models.demo import Demo
 from replay.store.handle import Store

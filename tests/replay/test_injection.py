@@ -14,9 +14,17 @@ from msgspec import structs
 from replay import messages
 from replay.edit.changes import Edit, SetObservation, SetSystem
 from replay.error_injection import values
-from replay.error_injection.corrected import Corrected
 from replay.error_injection.derive import TOOL_ERROR
-from replay.error_injection.run import PLACES, NotPut, asked_after, chosen, inject, put, yours
+from replay.error_injection.run import (
+    PLACES,
+    Corrected,
+    NotPut,
+    asked_after,
+    chosen,
+    inject,
+    put,
+    yours,
+)
 from replay.error_injection.values import Kind, Wrong
 from replay.errors import BadEdit, NotFound, OfflineMiss
 from replay.free.recorded_results import RecordedResults

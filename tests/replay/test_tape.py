@@ -16,8 +16,18 @@ from replay.compare.rules import PathRule, Rules
 from replay.effects import ToolEffect
 from replay.errors import BadEdit
 from replay.free.recorded import Identities, moments
-from replay.free.recorded_results import BARE, Found, RecordedResults, Terms, draft, nearest
-from replay.free.stub import Stub, from_file, from_toml, to_toml
+from replay.free.recorded_results import (
+    BARE,
+    Found,
+    RecordedResults,
+    Stub,
+    Terms,
+    draft,
+    from_file,
+    from_toml,
+    nearest,
+    to_toml,
+)
 from replay.kept import remove, stubs_of_trace
 from replay.store.handle import Store
 from replay.trace import Tool

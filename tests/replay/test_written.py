@@ -18,7 +18,7 @@ from replay.edit import files
 from replay.edit.changes import Change, Edit
 from replay.edit.files import KINDS
 from replay.errors import ArcError, BadEdit
-from replay.free import stub
+from replay.free import recorded_results
 from replay.store.handle import Store
 from replay.written import from_json, half, refuse_halves
 from taxonomy import goals
@@ -81,8 +81,8 @@ def test_files_of_a_user_are_refused_in_words(tmp_path: Path) -> None:
             lambda: files.from_files(None, [raw]),
             lambda: files.from_files(None, [escaped]),
             lambda: files.from_files(None, [schema]),
-            lambda: stub.from_file(raw),
-            lambda: stub.from_file(stubs),
+            lambda: recorded_results.from_file(raw),
+            lambda: recorded_results.from_file(stubs),
             lambda: versions.of_files([raw]),
             lambda: importing.supplement(store, raw, None, None),
             lambda: importing.supplement(store, None, raw, None),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from replay.error_injection.corrected import Outcome
+from replay.error_injection.run import Outcome
 from replay.error_injection.values import Wrong
 from replay.store.handle import Store
 from taxonomy.stats import recovery

@@ -10,7 +10,7 @@ from msgspec import structs
 from arc_tui import importing
 from arc_tui.places import fixtures
 from replay.action import Act, Action, action
-from replay.detector import Detector
+from replay.predicate import Detector
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row

@@ -17,7 +17,6 @@ from replay import kept
 from replay.bisection.rounds import SampleRequest
 from replay.bisection.scan import locate
 from replay.bisection.trials import Trials, Version
-from replay.detector import Detector
 from replay.edit.changes import Edit
 from replay.errors import BadEdit, ModelRefused
 from replay.free import run as free
@@ -27,6 +26,7 @@ from replay.locked.row import Models, fixed
 from replay.models.cached import Cached
 from replay.models.choose import DEMO, default_name
 from replay.plan import plans
+from replay.predicate import Detector
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row

@@ -12,12 +12,12 @@ from arc_tui.views.runs import run_row
 from arc_tui.views.trace import build_tags
 from replay import action, digests, kept, messages
 from replay import kept as replays
-from replay.alignment.rows import Doing
+from replay.alignment import Doing
 from replay.edit.editor import Editor
 from replay.errors import ArcError, NotFound
 from replay.free.result import FreeCore
 from replay.kept import Kept, of_trace
-from replay.locked.result import Core
+from replay.locked.run import Core
 from replay.store import answers, edits, read
 from replay.store.handle import Store
 from replay.store.rows import trace_row

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from arc_tui.features.compare.sides import Known, Prompt, Side, Who, build_side
 from arc_tui.ui import format
 from arc_tui.ui.diff import word_counts
-from replay.alignment.rows import Doing, Row, agreed_tools, parting, rows, rows_of_pairs
+from replay.alignment import Doing, Row, agreed_tools, parting, rows, rows_of_pairs
 from replay.compare.actions import DifferenceKind
 from replay.compare.rules import PLAIN, Rules
 from replay.store.handle import Store

@@ -16,11 +16,11 @@ from arc_tui.features.edit_test.kept import digest_of, fresh_range, keep, take_r
 from arc_tui.features.edit_test.plan import Case, EditTestPlan, by_trace, plan_edit_test
 from arc_tui.features.edit_test.request import EditTestRequest
 from arc_tui.features.edit_test.view import Spent, TryView, build_try
-from replay.detector import Detector
 from replay.errors import BadEdit, OfflineMiss, Stopped
 from replay.locked.run import Lane, replay_all
 from replay.locked.tally import StepResult
 from replay.models.choose import default_name
+from replay.predicate import Detector
 from replay.store import edits, read
 from replay.store.handle import Store
 from replay.trace import Trace

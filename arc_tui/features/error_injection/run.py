@@ -11,8 +11,16 @@ from arc_tui.experiments.request import ExperimentRequest
 from arc_tui.features.error_injection.view import InjectView, LeftOut, build_inject
 from replay import kept
 from replay.edit.changes import Edit
-from replay.error_injection.corrected import WINDOW
-from replay.error_injection.run import NotPut, Trial, asked_after, chosen, inject, put, yours
+from replay.error_injection.run import (
+    WINDOW,
+    NotPut,
+    Trial,
+    asked_after,
+    chosen,
+    inject,
+    put,
+    yours,
+)
 from replay.error_injection.values import Kind, Wrong
 from replay.errors import ModelRefused
 from replay.free.recorded_results import BARE

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from arc_tui.experiments.models import Spending
 from arc_tui.ui import format
-from replay.error_injection.corrected import WINDOW
-from replay.error_injection.run import PLACES
+from replay.error_injection.run import PLACES, WINDOW
 from replay.error_injection.values import Kind
 from replay.statistics import Rate, rate
 from taxonomy.stats.recovery import TASKS, Injected, Tried

@@ -43,8 +43,8 @@ from arc_tui.ui import format
 from replay.bundle import BadBundle, write
 from replay.compare.actions import VERSION
 from replay.errors import BadEdit
-from replay.free import stub
-from replay.free.stub import to_toml
+from replay.free import recorded_results
+from replay.free.recorded_results import to_toml
 from replay.locked.row import AUTO
 from replay.store import edits
 from replay.store.handle import Store
@@ -103,7 +103,7 @@ def free_request(request: ReplayRequest, options: dict[str, Any]) -> FreeRunRequ
     if request.resample or request.sampling.schedule != AUTO.schedule:
         raise click.UsageError("a free run asks one answer after another, and each sample once")
     levels = request.sampling.levels
-    stubs = [each for file in options["stubs"] for each in stub.from_file(file)]
+    stubs = [each for file in options["stubs"] for each in recorded_results.from_file(file)]
     return FreeRunRequest(
         trace=request.trace,
         edit=request.edit,

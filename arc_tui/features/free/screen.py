@@ -39,7 +39,7 @@ from replay import kept
 from replay.budget import Limits
 from replay.edit.changes import Edit
 from replay.errors import ArcError, OfflineMiss
-from replay.free.stub import Stub
+from replay.free.recorded_results import Stub
 from replay.models.choose import DEMO
 from replay.store.handle import Store
 from taxonomy.judgements.schema import open_ledger

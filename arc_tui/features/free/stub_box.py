@@ -17,7 +17,7 @@ from arc_tui.experiments.edit_widgets import PromptArea, as_edited
 from arc_tui.ui import format
 from arc_tui.ui.document import laid_out_json
 from arc_tui.ui.key_names import key_of, keyed
-from replay.free.stub import Stub
+from replay.free.recorded_results import Stub
 
 UNHEARD = "This tool was never answered in the recording: write what it would have said."
 STILL = "This is still all from"

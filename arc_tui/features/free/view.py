@@ -20,9 +20,8 @@ from arc_tui.ui import format
 from replay.action import Act, Action, action, shown
 from replay.compare.actions import Difference
 from replay.effects import By, takes_program
-from replay.free.recorded_results import Found, Near, Rank, draft
+from replay.free.recorded_results import Found, Near, Rank, Stub, draft
 from replay.free.result import FreeRun, FreeStep, Status, Stop, Unanswered
-from replay.free.stub import Stub
 from replay.models.choose import label
 from replay.tool_errors import says_error, unwrapped
 from replay.trace import Effect, Level, Step, Trace

@@ -21,9 +21,9 @@ from arc_tui.features.paraphrase.view import (
 )
 from replay.action import Action
 from replay.edit.changes import Edit
-from replay.locked import run as locked
 from replay.locked.estimate import Estimate, total_estimate
 from replay.locked.row import Models
+from replay.locked.run import replay as replay_locked
 from replay.locked.tally import StepResult
 from replay.models.choose import DEMO, default_name, label
 from replay.store import edits, read
@@ -125,7 +125,7 @@ class _Work:
 
     def _replayed(self, edit: Edit | None) -> list[StepResult]:
         models = Models.one(self._plan.who.model)
-        going = locked.replay(
+        going = replay_locked(
             self._plan.trace, edit, models, sampling=self._plan.sampling, steps=self._plan.steps
         )
         return list({result.step: result for result in going}.values())

@@ -29,10 +29,10 @@ from arc_tui.views.probe_offers import ProbeOffer, ProbesView, in_order, offer
 from replay import kept as replays
 from replay.compare.rules import PLAIN
 from replay.errors import BadEdit
-from replay.locked import run as locked
+from replay.locked import run
 from replay.locked.estimate import Estimate
-from replay.locked.result import core
 from replay.locked.row import Models
+from replay.locked.run import core
 from replay.locked.tally import StepResult
 from replay.locked.verdict import summary as summed
 from replay.models.cached import Cached
@@ -158,7 +158,7 @@ class _Work:
     def views(self) -> Generator[ProbeView]:
         models = Models.one(self._model)
         shown = 0.0
-        going = locked.replay(
+        going = run.replay(
             self._case.trace,
             self._made.edit,
             models,

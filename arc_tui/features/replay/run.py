@@ -16,8 +16,8 @@ from replay import kept as replays
 from replay.edit.changes import Edit
 from replay.errors import Stopped
 from replay.locked import run as locked
-from replay.locked.result import core
 from replay.locked.row import Models, Sampling
+from replay.locked.run import core
 from replay.locked.tally import StepResult
 from replay.locked.verdict import summary
 from replay.models.choose import default_name, label

@@ -2,7 +2,7 @@
 
 It needs no key and no network, and it is a function of (request, sample): the same request gives
 the same bytes in every process. It understands a shop's tools by their names and descriptions
-(`tools`), the customer's needs by their words (`needs`), and the rules of a system
+(`request`), the customer's needs by their words (`mind`), and the rules of a system
 prompt by ordinary English sentences (`rules`); without those rules it shows the bad habits
 that real agents show. It is a stand-in for learning this tool and for testing it, not a language
 model, and every figure that comes from it says so.

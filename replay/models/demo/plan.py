@@ -9,8 +9,7 @@ from datetime import date
 from msgspec import Struct
 
 from replay import digests
-from replay.models.demo.mind import ASK_ORDER, Met, Mind, Move, Say, Use, Way, identify
-from replay.models.demo.needs import Need, Seen
+from replay.models.demo.mind import ASK_ORDER, Met, Mind, Move, Need, Say, Seen, Use, Way, identify
 from replay.models.demo.request import GOALS
 from replay.trace import Json
 
