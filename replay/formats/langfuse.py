@@ -28,21 +28,21 @@ from typing import Any, NamedTuple
 
 from replay.errors import BadTrace
 from replay.formats.common import count, known, listed, ns, number, obj, word
-from replay.formats.openinference.exports import parsed
-from replay.formats.otlp import names
-from replay.formats.otlp.records import RawSpan, ended
-from replay.formats.services.records import Groups, Record, joined, readable, records, usd, values
-from replay.formats.services.traces import (
+from replay.formats.genai import attributes
+from replay.formats.genai.functions import counted, has_text, present, tool
+from replay.formats.genai.records import RawSpan, ended
+from replay.formats.genai.services import (
+    Groups,
+    Record,
     agent_of,
-    counted,
-    has_text,
     made_of,
-    present,
+    records,
     root_of,
     spans,
     title_of,
-    tool,
+    values,
 )
+from replay.formats.genai.values import joined, parsed, readable, usd
 from replay.formats.source import MAX_LINE_BYTES, Head, Source, Tally
 from replay.trace import Batch, Header, Json, Level, SourceScore, Status
 
@@ -92,7 +92,9 @@ def _batch(name: str, held: list[Record], path: str, tally: Tally) -> Batch:
     root = root_of(raws)
     given = readable(about.get("input"))
     given = (
-        given if given is not None or root is None else root.attributes.get(names.GIVEN.names[0])
+        given
+        if given is not None or root is None
+        else root.attributes.get(attributes.GIVEN.names[0])
     )
     rows_ = [about, *observations]
     header = Header(
@@ -270,7 +272,8 @@ KIND = "langfuse.observation.type"
 INPUT, OUTPUT = "input.value", "output.value"
 
 _OWN = {
-    names.OPERATION, names.INPUT, names.OUTPUT, KIND, INPUT, OUTPUT, "openinference.span.kind",
+    attributes.OPERATION, attributes.INPUT, attributes.OUTPUT, KIND, INPUT, OUTPUT,
+    "openinference.span.kind",
     "ai.prompt.messages", "ai.prompt", "gen_ai.prompt", "gen_ai.completion", "ai.response.text",
 }  # fmt: skip
 """Attributes that a field of the observation says better."""
@@ -327,7 +330,7 @@ def _attributes(row: dict[str, Any]) -> dict[str, Json]:
         for name, value in obj(metadata.get("attributes")).items()
         if name not in _OWN and value is not None
     }
-    kind = _kind(row, recorded, obj(metadata.get("attributes")).get(names.OPERATION))
+    kind = _kind(row, recorded, obj(metadata.get("attributes")).get(attributes.OPERATION))
     inputs, outputs = readable(row.get("input")), readable(row.get("output"))
     found: dict[str, Json] = {**recorded, KIND: kind}
     found |= present(
@@ -381,9 +384,9 @@ def _generation(
     model = word(row.get("model")) or word(row.get("providedModelName"))
     found |= present(**{"gen_ai.request.model": found.get("gen_ai.request.model") or model})
     found |= present(**{"gen_ai.response.model": found.get("gen_ai.response.model") or model})
-    if names.INPUT not in found:
+    if attributes.INPUT not in found:
         found |= present(**{"langfuse.observation.input": inputs})
-    if names.OUTPUT not in found:
+    if attributes.OUTPUT not in found:
         found |= present(**{"langfuse.observation.output": outputs})
     return found | usage(row) | present(**{"gen_ai.usage.cost": cost(row)})
 

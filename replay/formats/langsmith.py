@@ -15,19 +15,20 @@ from typing import Any, NamedTuple
 
 from replay.errors import BadTrace
 from replay.formats.common import known, listed, ns, number, obj, word
-from replay.formats.otlp import names
-from replay.formats.otlp.records import RawSpan, ended
-from replay.formats.services.records import Groups, Record, joined, readable, records, usd, values
-from replay.formats.services.traces import (
+from replay.formats.genai import attributes
+from replay.formats.genai.functions import figures, has_text, present, tool
+from replay.formats.genai.records import RawSpan, ended
+from replay.formats.genai.services import (
+    Groups,
+    Record,
     agent_of,
-    figures,
-    has_text,
     made_of,
-    present,
+    records,
     spans,
     title_of,
-    tool,
+    values,
 )
+from replay.formats.genai.values import joined, readable, usd
 from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Header, Json, Level, SourceScore, Status
 
@@ -226,14 +227,14 @@ def _attributes(run: dict[str, Any]) -> dict[str, Json]:
     metadata = obj(extra(run).get("metadata"))
     about = known(**{"langsmith.metadata": metadata, "langsmith.tags": run.get("tags")})
     if kind == "llm":
-        return {names.OPERATION: "chat", **about, **_model(run, inputs, outputs, metadata)}
+        return {attributes.OPERATION: "chat", **about, **_model(run, inputs, outputs, metadata)}
     if kind == "tool":
         return {**tool(word(run.get("name")), _arguments(inputs), outputs), **about}
     if kind == "retriever":
         found = {"gen_ai.retrieval.documents": obj(outputs).get("documents", outputs)}
         query = word(obj(inputs).get("query"))
         return {
-            names.OPERATION: "retrieval",
+            attributes.OPERATION: "retrieval",
             **about,
             **present(**found, **{"gen_ai.retrieval.query.text": query}),
         }

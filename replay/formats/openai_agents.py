@@ -12,19 +12,20 @@ from typing import Any
 
 from replay.errors import BadTrace
 from replay.formats.common import known, ns, obj, word
-from replay.formats.otlp import names
-from replay.formats.otlp.records import RawSpan, ended
-from replay.formats.services.records import Groups, Record, readable, records, values
-from replay.formats.services.traces import (
+from replay.formats.genai import attributes
+from replay.formats.genai.functions import figures, has_text, present, tool
+from replay.formats.genai.records import RawSpan, ended
+from replay.formats.genai.services import (
+    Groups,
+    Record,
     agent_of,
-    figures,
-    has_text,
     made_of,
-    present,
+    records,
     spans,
     title_of,
-    tool,
+    values,
 )
+from replay.formats.genai.values import readable
 from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Header, Json, Level
 
@@ -125,7 +126,7 @@ def _attributes(data: dict[str, Any]) -> dict[str, Json]:
     kind = _type(data)
     if kind == "agent":
         own = {n: v for n, v in data.items() if n not in ("type", "name")}
-        return {names.OPERATION: "invoke_agent", **known(agent=own)}
+        return {attributes.OPERATION: "invoke_agent", **known(agent=own)}
     if kind in ("generation", "response"):
         return _model(data)
     if kind == "function":
@@ -140,7 +141,7 @@ def _model(data: dict[str, Any]) -> dict[str, Json]:
     inputs = data.get("input")
     outputs: Json = data.get("response", data.get("output"))
     response = obj(outputs)
-    found = {names.OPERATION: "chat", **has_text(inputs, outputs)}
+    found = {attributes.OPERATION: "chat", **has_text(inputs, outputs)}
     config = {
         name: value for name, value in obj(data.get("model_config")).items() if value is not None
     }

@@ -11,19 +11,20 @@ from typing import Any
 
 from replay.errors import BadTrace
 from replay.formats.common import known, listed, ns, number, obj, word
-from replay.formats.otlp import names
-from replay.formats.otlp.records import RawSpan, ended
-from replay.formats.services.records import Groups, Record, readable, records, usd, values
-from replay.formats.services.traces import (
+from replay.formats.genai import attributes
+from replay.formats.genai.functions import figures, has_text, present, tool
+from replay.formats.genai.records import RawSpan, ended
+from replay.formats.genai.services import (
+    Groups,
+    Record,
     agent_of,
-    figures,
-    has_text,
     made_of,
-    present,
+    records,
     spans,
     title_of,
-    tool,
+    values,
 )
+from replay.formats.genai.values import readable, usd
 from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Header, Json, Level, SourceScore, Status
 
@@ -165,7 +166,7 @@ def _attributes(call: Record, kind: str) -> dict[str, Json]:
         }
     )
     if kind == "llm":
-        return {names.OPERATION: "chat", **about, **_model(call, inputs, outputs)}
+        return {attributes.OPERATION: "chat", **about, **_model(call, inputs, outputs)}
     if kind == "tool":
         return {**tool(_name(call), inputs, outputs), **about}
     return {_KIND: kind, **about, **present(**{"input.value": inputs, "output.value": outputs})}

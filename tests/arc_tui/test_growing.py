@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arc_tui.features.record.live import QUIET_S, SILENT_S, Traces
-from replay.formats.otlp.records import Event, Log, RawSpan
+from replay.formats.genai.records import Event, Log, RawSpan
 
 
 def child(trace: str, name: str = "1") -> RawSpan:

@@ -9,9 +9,8 @@ import pytest
 
 from replay.budget import Budget, Limits
 from replay.errors import ModelRefused, RequestRefused, Stopped
-from replay.models import batches
-from replay.models.batches import request_id
-from replay.models.cached import Answered, Ask, Cached
+from replay.models import cached
+from replay.models.cached import Answered, Ask, Cached, request_id
 from replay.models.line import max_cost
 from replay.models.protocol import Sending
 from replay.store import answers
@@ -152,11 +151,11 @@ def test_a_model_without_batches_says_so(store: Store, api: MessagesApi) -> None
 def test_many_requests_are_sent_in_several_batches(
     api: MessagesApi, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "MOST_REQUESTS", 4)
+    monkeypatch.setattr(cached, "MOST_REQUESTS", 4)
     with Run(api, store) as run:
         assert len(run.batch()) == 6
     assert [len(body["requests"]) for body in sent(api)] == [4, 2]
-    monkeypatch.setattr(batches, "MOST_BYTES", 250)
+    monkeypatch.setattr(cached, "MOST_BYTES", 250)
     more = [ask("x" * 50 + str(number), model=PRICED) for number in range(3)]
     with Run(api, store) as run:
         assert len(run.batch(more)) == 3
@@ -180,7 +179,7 @@ def test_a_batch_that_could_exceed_the_budget_is_not_sent(api: MessagesApi, stor
 def test_a_second_batch_beyond_the_budget_takes_nothing_from_the_first(
     api: MessagesApi, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "MOST_REQUESTS", 4)
+    monkeypatch.setattr(cached, "MOST_REQUESTS", 4)
     found: list[Any] = []
     with (
         Run(api, store, budget=Budget(Limits(calls=5))) as run,

@@ -646,7 +646,7 @@ def acting(modules: set[str]) -> set[str]:
 
 ANSWERING = (
     "effects",
-    *(f"free.{name}" for name in ("recorded_results", "recorded", "stub", "result")),
+    *(f"free.{name}" for name in ("recorded_results", "recorded", "result")),
 )
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from replay.errors import BadTrace
 from replay.formats import load, openinference
-from replay.formats.openinference import parquet
+from replay.formats.openinference import tables
 from replay.formats.source import Source, Tally
 from tests.replay.test_parquet import AGENT, ASK, needs_duckdb, written
 from tests.tries import often
@@ -79,7 +79,7 @@ def table(path: Path, columns: list[bytes], *, children: int | None = None, rows
     root = _struct(f4=_name("schema"), f5=_int(len(columns) + 2 if children is None else children))
     counted = 6, _int(rows)[1]
     footer = _struct(f1=_int(1), f2=_list([root, *ids, *columns]), f3=counted, f4=_list([]))
-    path.write_bytes(parquet.MAGIC + footer + struct.pack("<I", len(footer)) + parquet.MAGIC)
+    path.write_bytes(tables.MAGIC + footer + struct.pack("<I", len(footer)) + tables.MAGIC)
     return path
 
 
@@ -123,7 +123,7 @@ def test_a_number_of_rows_that_is_a_lie_is_a_sentence(rows: int, tmp_path: Path)
 @pytest.mark.parametrize("length", [0, 1, 2**24 - 1, 2**24 + 1, 2**32 - 1])
 def test_a_length_of_the_footer_that_is_a_lie_is_a_sentence(length: int, tmp_path: Path) -> None:
     path = written(tmp_path / "x.parquet", AGENT)
-    path.write_bytes(path.read_bytes()[:-8] + struct.pack("<I", length) + parquet.MAGIC)
+    path.write_bytes(path.read_bytes()[:-8] + struct.pack("<I", length) + tables.MAGIC)
     assert refused(path)
 
 
@@ -222,7 +222,7 @@ def test_no_other_file_is_read_and_nothing_is_fetched(tmp_path: Path) -> None:
     path, other = written(tmp_path / "x.parquet", AGENT), tmp_path / "other.txt"
     other.write_text("secret")
     connection = duckdb.connect(":memory:")
-    parquet._shut(connection, path, str(path))
+    tables._shut(connection, path, str(path))
     assert connection.read_parquet(str(path)).project("name").fetchall() == [("agent",)]
     for query in (
         f"SELECT * FROM read_text('{other}')",

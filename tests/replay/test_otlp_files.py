@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from replay import formats
 from replay.errors import BadTrace
 from replay.formats import otlp
-from replay.formats.otlp import exports, held
+from replay.formats.genai import records
+from replay.formats.otlp import exports
 from replay.formats.otlp import json as document
 from replay.formats.otlp.exports import Ends
 from replay.formats.source import Head, Source, Tally
@@ -362,7 +363,7 @@ def test_traces_that_do_not_fit_in_memory_wait_in_a_file(
     lines = [spans(*several) for several in zip(*found, strict=True)]
     whole = written(path, *lines)
     told_whole = told(whole)
-    monkeypatch.setattr(held.Held.__init__, "__defaults__", (3000,))
+    monkeypatch.setattr(records.Held.__init__, "__defaults__", (3000,))
     again, tally = read(path)
     assert told(again) == told_whole
     assert len(again) == 8

@@ -16,7 +16,7 @@ import pytest
 
 from replay.errors import BadTrace
 from replay.formats import load, openinference, sniff
-from replay.formats.openinference import parquet
+from replay.formats.openinference import tables
 from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Level, Usage
 from tests.replay.kinds import models, seen, tools
@@ -152,14 +152,14 @@ def test_without_duckdb_it_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     path = tmp_path / "x.parquet"
-    path.write_bytes(parquet.MAGIC + b"context.trace_id")
+    path.write_bytes(tables.MAGIC + b"context.trace_id")
     with pytest.raises(BadTrace, match="duckdb is not installed") as caught:
         read(path)
     assert caught.value.hint == "pip install 'arc-tui[parquet]'"
 
 
 def test_a_small_table_of_something_else_is_left_to_others() -> None:
-    assert not openinference.sniff(Head(name="x", data=parquet.MAGIC + b"price"))
+    assert not openinference.sniff(Head(name="x", data=tables.MAGIC + b"price"))
 
 
 @needs_shared

@@ -10,9 +10,10 @@ import pytest
 
 from replay.errors import BadTrace
 from replay.formats.common import number
-from replay.formats.otlp import names
-from replay.formats.services.records import Groups, readable, records, usd, values
-from replay.formats.services.traces import figures, has_text, request_of, response_of, result_of
+from replay.formats.genai import attributes
+from replay.formats.genai.functions import figures, has_text, request_of, response_of, result_of
+from replay.formats.genai.services import Groups, records, values
+from replay.formats.genai.values import readable, usd
 from replay.formats.source import Source, Tally
 from tests.replay.service_case import ASKS, SAYS, SYSTEM, TOLD, USER
 
@@ -161,7 +162,7 @@ def test_tools_that_stand_among_the_messages_are_those_offered() -> None:
     declares = {"role": "tool", "content": {"type": "function", "function": {"name": "f"}}}
     found = has_text([USER, declares, ASKS, TOLD], SAYS)
     assert [tool["function"]["name"] for tool in found["gen_ai.tool.definitions"]] == ["f"]
-    assert [each["role"] for each in found[names.INPUT]] == ["user", "assistant", "tool"]
+    assert [each["role"] for each in found[attributes.INPUT]] == ["user", "assistant", "tool"]
 
 
 def test_a_tool_s_message_is_unwrapped_and_another_result_is_left() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from replay.formats.sqlite.llm import ELSEWHERE, GONE
+from replay.formats.llm_logs import ELSEWHERE, GONE
 from replay.messages import observed, text, thinking
 from replay.trace import Batch, Level, Usage
 from tests.replay.kinds import agents, models, seen, tools

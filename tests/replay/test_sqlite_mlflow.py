@@ -9,8 +9,8 @@ import pytest
 
 from replay.errors import BadTrace
 from replay.formats import load, sqlite
+from replay.formats.mlflow import raw
 from replay.formats.source import Source, Tally
-from replay.formats.sqlite.mlflow import raw
 from replay.messages import calls, text
 from replay.messages import observed as shown
 from replay.steps import build

@@ -42,8 +42,8 @@ from arc_tui.features.record.live import (
     first_of,
 )
 from replay.errors import ArcError
+from replay.formats.genai.records import Record
 from replay.formats.otlp import exports
-from replay.formats.otlp.held import Record
 from replay.formats.otlp.protobuf import Broken
 from replay.formats.source import Tally
 from replay.store.handle import now_ns

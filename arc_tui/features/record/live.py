@@ -15,8 +15,7 @@ from arc_tui.importing import diagnose_one
 from replay import digests
 from replay.errors import BadTrace, NotFound
 from replay.formats import otlp
-from replay.formats.otlp.held import Record
-from replay.formats.otlp.records import Log, RawSpan
+from replay.formats.genai.records import Log, RawSpan, Record
 from replay.formats.source import Tally
 from replay.store import read
 from replay.store.handle import now_ns

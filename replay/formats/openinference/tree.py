@@ -1,38 +1,261 @@
 """The spans of one trace put together: each kind to its own, tools to the calls that asked.
 
-A tool span knows its call by the call's id within its thread, else by the tool's name; where
-the model's answers hold no calls at all, it belongs to the model call it stands beside. A call
-that no span ran is known by what the model said and was answered.
+A model span has its model, tools, settings and figures; what each call was shown is kept as chains
+that share what calls have in common. A tool span knows its call by the call's id within its thread,
+else by the tool's name; where the model's answers hold no calls at all, it belongs to the model
+call it stands beside. A call that no span ran is known by what the model said and was answered.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import structs
 
-from replay.formats.common import count, known, obj, word
-from replay.formats.openinference import calls as figures
-from replay.formats.openinference.calls import Conversations, Pairs, PendingCall, told_of
-from replay.formats.openinference.exports import Raw, parsed
-from replay.formats.openinference.messages import answered, input_messages
+from replay.formats.chat import tool, user_label
+from replay.formats.common import (
+    count,
+    known,
+    listed,
+    number,
+    obj,
+    recorded,
+    stop,
+    total_usage,
+    usd,
+    word,
+)
+from replay.formats.genai.builder import Pairs, PendingCall, told_of
+from replay.formats.genai.messages import Body, answered, input_messages
+from replay.formats.genai.records import Raw
+from replay.formats.genai.values import parsed
 from replay.formats.source import Tally
-from replay.messages import calls
+from replay.messages import calls, results
 from replay.steps import Threads
 from replay.trace import (
+    NO_SYSTEM,
+    NO_TOOLS,
     AgentSpan,
     AnySpan,
+    Batch,
+    Context,
+    Cost,
+    Fidelity,
+    Header,
     Json,
+    Level,
     Message,
     ModelCall,
     Observation,
     OtherSpan,
     Place,
+    Request,
+    Response,
     Retrieval,
+    SourceScore,
     TimeQuality,
+    Tool,
     ToolCall,
+    Usage,
+    extend,
 )
+
+NO_INPUT = "the input was not recorded"
+NO_TOOL_NAMES = "tool definitions recorded without their names"
+
+_READ = (
+    "openinference.", "llm.", "gen_ai.", "ai.", "input.", "output.", "tool.name", "tool.id",
+    "tool.parameters", "annotations.", "evaluations.", "session.", "agent.name",
+    "anthropic.tool_result.", "anthropic.message.",
+)  # fmt: skip
+"""How the attributes begin that a field of ours holds, or that repeat what one does."""
+
+
+def first(raw: Raw, *names: str) -> Json:
+    """The first of these attributes that is there, None where none is."""
+    return next((raw.attributes[name] for name in names if name in raw.attributes), None)
+
+
+def request(raw: Raw) -> Request:
+    """All but the messages."""
+    settings = parsed(raw.attributes.get("llm.invocation_parameters"))
+    params = {name: value for name, value in obj(settings).items() if name != "tools"}
+    return Request(
+        model=word(
+            first(
+                raw, "llm.request.model_name", "gen_ai.request.model", "llm.model_name",
+                "ai.model.id",
+            )
+        ),
+        tools=_tools(raw),
+        params=params,
+    )  # fmt: skip
+
+
+def response(raw: Raw, message: Message | None) -> Response:
+    raw_stop = first(
+        raw, "llm.finish_reason", "anthropic.message.stop_reason",
+        "gen_ai.response.finish_reasons", "gen_ai.completion.0.finish_reason",
+        "ai.response.finishReason",
+    )  # fmt: skip
+    if isinstance(raw_stop, list):
+        raw_stop = raw_stop[0] if raw_stop else None
+    why = word(raw_stop)
+    return Response(
+        message=message,
+        id=word(first(raw, "gen_ai.response.id", "ai.response.id")),
+        model=word(
+            first(
+                raw, "llm.response.model_name", "gen_ai.response.model", "ai.response.model",
+                "llm.model_name",
+            )
+        ),
+        stop=stop(why.replace("-", "_")) if why else None,
+        stop_raw=why,
+    )  # fmt: skip
+
+
+def usage(raw: Raw) -> Usage | None:
+    """Tokens; the input counts the cache in, as the convention says."""
+
+    def of(*names: str) -> int | None:
+        return count(first(raw, *names))
+
+    detail = "llm.token_count.prompt_details."
+    return total_usage(
+        of(
+            "llm.token_count.prompt", "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens",
+            "ai.usage.inputTokens", "ai.usage.promptTokens",
+        ),
+        of(
+            "llm.token_count.completion", "gen_ai.usage.output_tokens",
+            "gen_ai.usage.completion_tokens", "ai.usage.outputTokens", "ai.usage.completionTokens",
+        ),
+        reasoning=of("llm.token_count.completion_details.reasoning", "ai.usage.reasoningTokens"),
+        read=of(
+            f"{detail}cache_read", "gen_ai.usage.cache_read.input_tokens",
+            "ai.usage.cachedInputTokens",
+        ),
+        write=of(
+            f"{detail}cache_write", "gen_ai.usage.cache_write.input_tokens",
+            "gen_ai.usage.cache_creation.input_tokens",
+        ),
+    )  # fmt: skip
+
+
+def cost(raw: Raw) -> Cost | None:
+    """What the source says the call cost."""
+    return recorded(usd(raw.attributes.get("llm.cost.total")))
+
+
+def fidelity(asked: Request, *, joined: bool) -> Fidelity:
+    """Exact where messages, system prompt and tools were recorded; `joined` where the messages
+    of earlier calls had to be put before those recorded."""
+    if asked.context is None and asked.system is None:
+        return Fidelity(level=Level.NONE, reasons=(NO_INPUT,))
+    reasons = (NO_SYSTEM,) if asked.system is None else ()
+    if asked.tools is None:
+        reasons = (*reasons, NO_TOOLS)
+    elif not all(each.name for each in asked.tools):
+        reasons = (*reasons, NO_TOOL_NAMES)
+    if reasons:
+        return Fidelity(level=Level.PARTIAL, reasons=reasons)
+    return Fidelity(level=Level.REBUILT if joined else Level.EXACT)
+
+
+def rest(raw: Raw) -> dict[str, Json]:
+    """Attributes and events that no field of ours holds."""
+    kept = {n: v for n, v in raw.attributes.items() if not n.startswith(_READ)}
+    return known(attributes=kept, events=list(raw.events))
+
+
+def _tools(raw: Raw) -> tuple[Tool, ...] | None:
+    """The tools offered, None where the span does not say."""
+    counted = listed(obj(raw.tree.get("llm")).get("tools"))
+    if counted:
+        return tuple(_tool(obj(obj(each).get("tool")).get("json_schema")) for each in counted)
+    older = listed(obj(obj(raw.tree.get("llm")).get("request")).get("functions"))
+    if older:
+        return tuple(
+            _tool({**obj(each), "parameters": parsed(obj(each).get("parameters"))})
+            for each in older
+        )
+    declared = parsed(first(raw, "gen_ai.tool.definitions", "ai.prompt.tools"))
+    return tuple(map(_tool, declared)) if isinstance(declared, list) else None
+
+
+def _tool(declared: Json) -> Tool:
+    body: Any = parsed(declared)
+    if isinstance(body, dict) and "inputSchema" in body:
+        body = {**body, "input_schema": body["inputSchema"]}
+        del body["inputSchema"]
+    return tool(body if isinstance(body, dict) else {"name": word(body) or ""})
+
+
+_SYSTEM = {"system", "developer"}
+
+
+class Shown(NamedTuple):
+    """`fresh` are messages no call was shown before; `joined` as in `fidelity`."""
+
+    system: Message | None = None
+    context: Context | None = None
+    fresh: tuple[Message, ...] = ()
+    joined: bool = False
+
+
+class Conversations:
+    """The contexts of one trace's model calls, in time order."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[int, bytes], Context] = {}
+        self._systems: dict[bytes, Message] = {}
+
+    def shown(self, bodies: list[Body], before: ModelCall | None) -> Shown:
+        """What a call was shown; `before` is the model call of its thread before it."""
+        system = None
+        if bodies and word(bodies[0].get("role")) in _SYSTEM:
+            key = msgspec.json.encode(bodies[0])
+            system = self._systems.setdefault(key, Message(dialect="openai", body=bodies[0]))
+            bodies = bodies[1:]
+        told = [Message(dialect="openai", body=body) for body in bodies]
+        joined = system is None and before is not None and _continues(told, before)
+        context: Context | None = None
+        if joined and before is not None:
+            system, context = before.request.system, before.request.context
+            if before.response.message is not None:
+                told.insert(0, before.response.message)
+        fresh: list[Message] = []
+        for message in told:
+            context, new = self._after(context, message)
+            if new:
+                fresh.append(message)
+        return Shown(system, context, tuple(fresh), joined)
+
+    def _after(self, context: Context | None, message: Message) -> tuple[Context, bool]:
+        """The node of a message after a context, and whether it is new."""
+        key = (id(context), msgspec.json.encode(message.body))
+        node = self._nodes.get(key)
+        if node is not None:
+            return node, False
+        node = extend(context, (message,))
+        assert node is not None
+        self._nodes[key] = node
+        return node, True
+
+
+def _continues(told: list[Message], before: ModelCall) -> bool:
+    """Do the messages begin with answers to the calls that the one before made?"""
+    if before.response.message is None or not told:
+        return False
+    made = {call.id for call in calls(before.response.message)}
+    found = results(told[0])
+    return bool(found) and all(result.call_id in made for result in found)
+
+
+FORMAT = "openinference"
 
 _OPERATIONS = {
     "chat": "LLM", "generate_content": "LLM", "text_completion": "LLM", "execute_tool": "TOOL",
@@ -91,9 +314,7 @@ class Builder:
         elif kind == "RETRIEVER":
             documents = obj(raw.tree.get("retrieval")).get("documents")
             query = parsed(raw.attributes.get("input.value"))
-            made = Retrieval(
-                **_span(raw), query=query, documents=documents, extra=figures.rest(raw)
-            )
+            made = Retrieval(**_span(raw), query=query, documents=documents, extra=rest(raw))
             self._spans.append(made)
         else:
             operation = "span" if kind == "NONE" else kind.lower()
@@ -105,23 +326,23 @@ class Builder:
         self._pairs.add_message(thread, shown.fresh)
         body = answered(raw)
         message = Message(dialect="openai", body=body) if body is not None else None
-        request = structs.replace(figures.request(raw), system=shown.system, context=shown.context)
+        asked = structs.replace(request(raw), system=shown.system, context=shown.context)
         call = ModelCall(
             **_span(raw),
-            request=request,
-            response=figures.response(raw, message),
-            usage=figures.usage(raw),
-            cost=figures.cost(raw),
-            fidelity=figures.fidelity(request, joined=shown.joined),
-            extra=figures.rest(raw),
+            request=asked,
+            response=response(raw, message),
+            usage=usage(raw),
+            cost=cost(raw),
+            fidelity=fidelity(asked, joined=shown.joined),
+            extra=rest(raw),
         )
         self._spans.append(call)
         self._beside[raw.parent] = call
         self._pairs.add_model_call(thread, call)
 
     def _tool(self, raw: Raw) -> None:
-        named = word(figures.first(raw, "tool.name", "gen_ai.tool.name", "ai.toolCall.name"))
-        call_id = word(figures.first(raw, "tool.id", "gen_ai.tool.call.id", "ai.toolCall.id"))
+        named = word(first(raw, "tool.name", "gen_ai.tool.name", "ai.toolCall.name"))
+        call_id = word(first(raw, "tool.id", "gen_ai.tool.call.id", "ai.toolCall.id"))
         name = named or raw.name
         wanted = self._pairs.run(self._threads.above(raw.id), call_id, name, len(self._spans))
         call = wanted.call if wanted is not None else None
@@ -133,7 +354,7 @@ class Builder:
             arguments=call.arguments if call is not None else _arguments(raw),
             arguments_raw=call.raw if call is not None else None,
             observation=_observed(raw, call_id, name),
-            extra=figures.rest(raw),
+            extra=rest(raw),
         )
         self._spans.append(span)
 
@@ -207,12 +428,12 @@ def _error(raw: Raw) -> str | None:
 def _extra(raw: Raw) -> dict[str, Json]:
     """What an agent or another span was given and gave, and what no field of ours holds."""
     given = raw.attributes.get
-    return known(input=given("input.value"), output=given("output.value"), **figures.rest(raw))
+    return known(input=given("input.value"), output=given("output.value"), **rest(raw))
 
 
 def _arguments(raw: Raw) -> Json:
     """A tool span's own account of its arguments."""
-    given = figures.first(raw, "gen_ai.tool.call.arguments", "ai.toolCall.args", "input.value")
+    given = first(raw, "gen_ai.tool.call.arguments", "ai.toolCall.args", "input.value")
     if given is None:
         given = obj(raw.tree.get("tool")).get("parameters")
     return parsed(given)
@@ -220,7 +441,7 @@ def _arguments(raw: Raw) -> Json:
 
 def _observed(raw: Raw, call_id: str | None, name: str) -> Observation | None:
     """A tool span's own account of what came back."""
-    shown = figures.first(
+    shown = first(
         raw, "gen_ai.tool.call.result", "anthropic.tool_result.content", "ai.toolCall.result",
         "output.value",
     )  # fmt: skip
@@ -229,3 +450,74 @@ def _observed(raw: Raw, call_id: str | None, name: str) -> Observation | None:
     content = shown if isinstance(shown, str) else msgspec.json.encode(shown).decode()
     body = {"role": "tool", "content": content, **known(tool_call_id=call_id, name=name)}
     return Observation(message=Message(dialect="openai", body=body))
+
+
+def trace(name: str, found: list[Raw], path: str, tally: Tally) -> Batch:
+    """The one batch of a trace, from all its spans; `path` is where they were read."""
+    tally.counts["traces"] += 1
+    builder = Builder(found, tally)
+    spans = builder.spans()
+    row = _row(found)
+    agent = next((span.name for span in spans if isinstance(span, AgentSpan)), None)
+    header = Header(
+        format=FORMAT,
+        source_id=name,
+        path=path,
+        title=_title(spans, found),
+        task=word(row.get("instance_id")),
+        agent=_named(found, "agent.name") or agent,
+        labels=known(session=_named(found, "session.id")),
+        reference=row or None,
+    )
+    return Batch(header=header, spans=spans, scores=tuple(_scores(found)), last=True)
+
+
+def _named(found: list[Raw], attribute: str) -> str | None:
+    """The first span's word for it that has one."""
+    words = (word(raw.attributes.get(attribute)) for raw in found)
+    return next((each for each in words if each is not None), None)
+
+
+def _row(found: list[Raw]) -> dict[str, Json]:
+    """The data set's row that the run was started with, gold answers in it, where it was logged."""
+    for raw in found:
+        for log in raw.logs:
+            row = obj(obj(obj(log.get("body")).get("function.arguments")).get("item"))
+            if row:
+                return row
+    return {}
+
+
+def _title(spans: tuple[AnySpan, ...], found: list[Raw]) -> str | None:
+    """The first line of what the user asked: the run's own task, else the first message."""
+    for raw in found:
+        given = parsed(raw.attributes.get("input.value"))
+        task = word(obj(given).get("task")) or word(given if raw.parent is None else None)
+        if task:
+            return user_label([{"role": "user", "content": task}])
+    for span in spans:
+        if isinstance(span, ModelCall) and span.request.context is not None:
+            return user_label([message.body for message in span.request.context.messages()])
+    return None
+
+
+def _scores(found: list[Raw]) -> Iterator[SourceScore]:
+    """Annotations and evaluations that stand on spans."""
+    for raw in found:
+        for several, one in (("annotations", "annotation"), ("evaluations", "evaluation")):
+            for entry in listed(raw.tree.get(several)):
+                yield score(obj(obj(entry).get(one)), raw.id, one)
+        for given in raw.annotations:
+            yield score({**given, **obj(given.get("result"))}, raw.id)
+
+
+def score(said: dict[str, Json], span: str | None, otherwise: str = "annotation") -> SourceScore:
+    """What somebody said of a span, or of the run where it is None."""
+    return SourceScore(
+        name=word(said.get("name")) or otherwise,
+        by=word(said.get("annotator_kind")) or "source",
+        span=span,
+        value=number(said.get("score")),
+        label=word(said.get("label")),
+        explanation=word(said.get("explanation")),
+    )

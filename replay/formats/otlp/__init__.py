@@ -1,11 +1,8 @@
 """OTLP: what OpenTelemetry's exporters and its collector write, in JSON and in protobuf.
 
-The path of a file: bytes become records, spans and events of logs (`exports`, `document`,
-`protobuf`, `lenient`), after those of the file of log records that belongs to it (`apart`); records
-wait for the rest of their trace (`ends`, `held`); what log records tell of is given to the spans
-they were written in (`logs`, `claude_code`); what a span is (`kinds`, `names`), was asked and
-answered (`prompts`, `messages`, `contexts`, `calls`), and which spans tell of one call (`twice`)
-make the spans of the trace (`tree`) and its scores (`scores`).
+The path of a file: bytes become records, spans and events of logs (`exports`, `json`, `protobuf`),
+after those of the file of log records that belongs to it; records wait for the rest of their trace,
+and what they say is read by `replay.formats.genai`.
 """
 
 from __future__ import annotations
@@ -16,15 +13,15 @@ from pathlib import Path
 from replay.errors import BadTrace
 from replay.formats.chat import cut, user_label
 from replay.formats.common import known, obj, word
-from replay.formats.openinference.exports import parsed
-from replay.formats.otlp import exports, logs, names, protobuf
+from replay.formats.genai import attributes, logs
+from replay.formats.genai.attributes import Kind, Known, known_of
+from replay.formats.genai.builder import Builder, count_spans
+from replay.formats.genai.logs import scores
+from replay.formats.genai.messages import several
+from replay.formats.genai.records import Held, Log, RawSpan, Record
+from replay.formats.genai.values import parsed
+from replay.formats.otlp import exports, protobuf
 from replay.formats.otlp.exports import Ends, by_line, exported
-from replay.formats.otlp.held import Held, Known, Record, known_of
-from replay.formats.otlp.logs import scores
-from replay.formats.otlp.messages import several
-from replay.formats.otlp.names import Kind
-from replay.formats.otlp.records import Log, RawSpan
-from replay.formats.otlp.tree import Builder, count_spans
 from replay.formats.sidecars import FileTally
 from replay.formats.source import HEAD_BYTES, Head, Source, Tally
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Level, ModelCall
@@ -174,11 +171,11 @@ def _joined(name: str, given: list[RawSpan], told: list[Log]) -> list[RawSpan]:
 
 def _labels(found: list[Known]) -> dict[str, str]:
     resource = found[0].raw.resource
-    session = (span.word(names.SESSION) for span in found)
+    session = (span.word(attributes.SESSION) for span in found)
     return known(
         session=next((each for each in session if each is not None), None),
         service=word(resource.get("service.name")),
-        environment=names.first_word(
+        environment=attributes.first_word(
             resource, ("deployment.environment.name", "deployment.environment")
         ),
     )
@@ -187,9 +184,9 @@ def _labels(found: list[Known]) -> dict[str, str]:
 def _variant(found: list[Known]) -> str | None:
     """The version of the prompt that the calls were made with, by its name where it has one."""
     for span in found:
-        version = span.word(names.PROMPT_VERSION)
+        version = span.word(attributes.PROMPT_VERSION)
         if version is not None:
-            name = span.word(names.PROMPT)
+            name = span.word(attributes.PROMPT)
             return f"{name} {version}" if name else version
     return None
 
@@ -200,7 +197,7 @@ def _title(spans: tuple[AnySpan, ...], found: list[Known]) -> str | None:
     ids = {span.raw.id for span in found}
     roots = [span for span in found if span.raw.parent not in ids]
     for root in roots:
-        given = parsed(root.of(names.GIVEN))
+        given = parsed(root.of(attributes.GIVEN))
         task = obj(given).get("task", given)
         title = user_label(several(task)) if isinstance(task, (str, list)) else None
         if title is not None:

@@ -15,10 +15,12 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from replay.errors import BadTrace
-from replay.formats.otlp import json, protobuf, wire
-from replay.formats.otlp.held import Record
+from replay.formats.genai.records import Record
+from replay.formats.genai.values import hexadecimal
+from replay.formats.otlp import json, protobuf
 from replay.formats.otlp.json import (
     UNREADABLE,
+    kept,
     log_of,
     loose,
     read_strictly,
@@ -28,8 +30,6 @@ from replay.formats.otlp.json import (
     untyped,
 )
 from replay.formats.otlp.protobuf import LIST, Broken, fields, in_resource
-from replay.formats.otlp.records import kept
-from replay.formats.otlp.wire import hexadecimal
 from replay.formats.source import Source, Tally
 from replay.trace import Json
 
@@ -39,10 +39,10 @@ LINE_BYTES = 8 * 1024 * 1024
 RECORDS = 256
 """How many records of such a line are handed on together."""
 
-_read = msgspec.json.Decoder(wire.Request[wire.KnownSpan, wire.KnownRecord]).decode
-_read_outside = msgspec.json.Decoder(wire.Request[msgspec.Raw, msgspec.Raw]).decode
-_read_span = msgspec.json.Decoder(wire.KnownSpan).decode
-_read_record = msgspec.json.Decoder(wire.KnownRecord).decode
+_read = msgspec.json.Decoder(json.Request[json.KnownSpan, json.KnownRecord]).decode
+_read_outside = msgspec.json.Decoder(json.Request[msgspec.Raw, msgspec.Raw]).decode
+_read_span = msgspec.json.Decoder(json.KnownSpan).decode
+_read_record = msgspec.json.Decoder(json.KnownRecord).decode
 _S = TypeVar("_S")
 _L = TypeVar("_L")
 
@@ -119,7 +119,7 @@ def _line(line: bytes, source: Source, where: str, tally: Tally) -> Iterator[Rec
 
 
 def _all(
-    request: wire.Request[wire.KnownSpan, wire.KnownRecord], where: str, tally: Tally
+    request: json.Request[json.KnownSpan, json.KnownRecord], where: str, tally: Tally
 ) -> Iterator[Record]:
     """The records of a request that is as the protocol says."""
     for span, about in _spans(request):
@@ -133,7 +133,7 @@ def _all(
 
 
 def _one_by_one(
-    request: wire.Request[msgspec.Raw, msgspec.Raw], where: str, tally: Tally
+    request: json.Request[msgspec.Raw, msgspec.Raw], where: str, tally: Tally
 ) -> Iterator[Record]:
     """The same of a long request, or of one whose spans may not be as the protocol says."""
     for data, about in _spans(request):
@@ -168,7 +168,7 @@ def _odd(
     yield from read(value, about, where, tally)
 
 
-def _spans(request: wire.Request[_S, _L]) -> Iterator[tuple[_S, dict[str, Json]]]:
+def _spans(request: json.Request[_S, _L]) -> Iterator[tuple[_S, dict[str, Json]]]:
     """Every span and what is kept of its resource."""
     for of_spans in request.resource_spans or ():
         about = kept(of_spans.resource)
@@ -177,7 +177,7 @@ def _spans(request: wire.Request[_S, _L]) -> Iterator[tuple[_S, dict[str, Json]]
                 yield span, about
 
 
-def _records(request: wire.Request[_S, _L], tally: Tally) -> Iterator[tuple[_L, dict[str, Json]]]:
+def _records(request: json.Request[_S, _L], tally: Tally) -> Iterator[tuple[_L, dict[str, Json]]]:
     """Every log record and what is kept of its resource; metrics are counted and left."""
     if request.resource_metrics is not None:
         tally.counts["metrics_exports"] += 1

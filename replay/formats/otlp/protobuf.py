@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 from replay.errors import BadTrace
-from replay.formats.otlp import wire
-from replay.formats.otlp.held import Record
-from replay.formats.otlp.json import loose, untyped
-from replay.formats.otlp.records import KEPT, SERVER, Event, Log, RawSpan, ended, named
+from replay.formats.genai import values
+from replay.formats.genai.records import SERVER, Event, Log, RawSpan, Record, ended, named
+from replay.formats.otlp import json
+from replay.formats.otlp.json import KEPT, loose, untyped
 from replay.formats.source import HEAD_BYTES, MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, Source, Tally
 from replay.trace import Json, Status
 
@@ -337,7 +337,7 @@ def _raw(span: Span, about: dict[str, Json]) -> RawSpan | None:
     trace, name = _id(span.trace_id), _id(span.span_id)
     if trace is None or name is None:
         return None
-    start, end = wire.nanos(span.start_time_unix_nano), wire.nanos(span.end_time_unix_nano)
+    start, end = values.nanos(span.start_time_unix_nano), values.nanos(span.end_time_unix_nano)
     return RawSpan(
         trace=trace,
         id=name,
@@ -350,7 +350,7 @@ def _raw(span: Span, about: dict[str, Json]) -> RawSpan | None:
         message=span.status.message or None,
         attributes=_attributes(span.attributes),
         events=[
-            Event(each.name, _attributes(each.attributes), wire.nanos(each.time_unix_nano))
+            Event(each.name, _attributes(each.attributes), values.nanos(each.time_unix_nano))
             for each in span.events
         ],
         cut=span.dropped_attributes_count > 0,
@@ -366,7 +366,7 @@ def _log(data: bytes, about: dict[str, Json], tally: Tally) -> Iterator[Log]:
     try:
         record: LogRecord = LogRecord.FromString(data)
         body = _plain(record.body)
-        time = wire.nanos(record.time_unix_nano) or wire.nanos(record.observed_time_unix_nano)
+        time = values.nanos(record.time_unix_nano) or values.nanos(record.observed_time_unix_nano)
         event = named(record.event_name, _attributes(record.attributes), body, time)
     except (DecodeError, RecursionError) as error:
         tally.problem("a log record", f"cannot be read: {error}")
@@ -403,4 +403,4 @@ def _plain(value: AnyValue) -> Json:
         return _attributes(held.values)
     if kind == "bytes_value":
         return bytes(held).decode("utf-8", "replace")
-    return wire.real(held) if kind == "double_value" else held
+    return json.real(held) if kind == "double_value" else held

@@ -1,9 +1,9 @@
 """SQLite files that other tools keep their runs in, read where they lie: Phoenix's `phoenix.db`,
 MLflow's `mlflow.db`, the `logs.db` of `llm`.
 
-The file is opened read-only (`database`); whose it is, its tables say; one module a tool tells its
-traces (`phoenix`, `mlflow`, `llm`). A trace is the same one, under the same id, as in the tool's
-own export.
+The file is opened read-only (`database`); whose it is, its tables say; one module a tool reads its
+traces (`openinference.tables`, `mlflow`, `llm_logs`). A trace is the same one, under the same id,
+as in the tool's own export.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from replay.errors import BadTrace
+from replay.formats import llm_logs, mlflow
+from replay.formats.openinference import tables as phoenix
 from replay.formats.source import Head, Source, Tally, plain_file
-from replay.formats.sqlite import llm, mlflow, phoenix
 from replay.formats.sqlite.database import MAGIC, Database, opened, tables
 from replay.trace import Batch, Level
 
@@ -34,7 +35,7 @@ class _Tool(Protocol):
     def traces(self, database: Database, path: str, tally: Tally) -> Iterator[Batch]: ...
 
 
-_TOOLS: tuple[_Tool, ...] = (phoenix, mlflow, llm)
+_TOOLS: tuple[_Tool, ...] = (phoenix, mlflow, llm_logs)
 
 
 def sniff(head: Head) -> bool:

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from replay.formats.common import derived_id, listed, number, obj, seconds_ns, word
-from replay.formats.openinference.exports import grown
-from replay.formats.otlp import names
-from replay.formats.otlp.held import Known
-from replay.formats.otlp.names import Kind, first_word, kind_of
-from replay.formats.otlp.records import Event, Log, RawSpan
+from replay.formats.genai import attributes
+from replay.formats.genai.attributes import Kind, Known, first_word, kind_of
+from replay.formats.genai.records import Event, Log, RawSpan
+from replay.formats.genai.values import grown
 from replay.trace import Json, SourceScore, Status
 
 INFERENCE = "gen_ai.client.inference.operation.details"
@@ -39,7 +38,7 @@ def join(spans: list[RawSpan], logs: list[Log]) -> list[RawSpan]:
             raw.events.append(log.event)
         elif log.event.name in _MESSAGES:
             raw = _inference(log, at, taken=False)
-            raw.attributes[names.OPERATION] = "chat"
+            raw.attributes[attributes.OPERATION] = "chat"
             raw.events.append(log.event)
             by_id[raw.id] = raw
             made.append(raw)
@@ -48,7 +47,9 @@ def join(spans: list[RawSpan], logs: list[Log]) -> list[RawSpan]:
 
 def _has_messages(raw: RawSpan) -> bool:
     """Was the inference of this span told of already, by another record?"""
-    return raw.logged and (names.INPUT in raw.attributes or names.OUTPUT in raw.attributes)
+    return raw.logged and (
+        attributes.INPUT in raw.attributes or attributes.OUTPUT in raw.attributes
+    )
 
 
 def _inference(log: Log, at: int, *, taken: bool) -> RawSpan:
@@ -74,7 +75,8 @@ def evaluations(
     responses = {
         response: raw.id
         for raw in spans
-        if (response := names.first_word(raw.attributes, names.RESPONSE.names)) is not None
+        if (response := attributes.first_word(raw.attributes, attributes.RESPONSE.names))
+        is not None
     }
     known = {raw.id for raw in spans}
     for raw in spans:
@@ -84,7 +86,7 @@ def evaluations(
     for log in logs:
         if log.event.name in (EVALUATION, "gen_ai.evaluation"):
             given = log.event.attributes
-            named = responses.get(names.first_word(given, names.RESPONSE.names) or "")
+            named = responses.get(attributes.first_word(given, attributes.RESPONSE.names) or "")
             yield named or (log.span if log.span in known else None), given
 
 

@@ -1,5 +1,6 @@
-"""The names that one thing has had in the GenAI conventions and other vendors' words; kinds of
-span.
+"""The names that one thing has had in the GenAI conventions and in other words; kinds of span.
+
+`Known` is a span with its kind and its attributes sorted by what they are.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from replay.formats.common import word
-from replay.formats.otlp.records import RawSpan
+from replay.formats.genai.records import RawSpan
 from replay.trace import Json
 
 INPUT = "gen_ai.input.messages"
@@ -298,3 +299,24 @@ def _by_content(raw: RawSpan, given: dict[str, Any]) -> Kind:
     if asks and first(given, USAGE_OUT.names) is not None:
         return Kind.MODEL
     return Kind.AGENT if "gen_ai.agent.name" in given else Kind.OTHER
+
+
+class Known(NamedTuple):
+    """A span, its kind, and its attributes by what they are."""
+
+    raw: RawSpan
+    kind: Kind
+    given: Sorted
+
+    def of(self, thing: Thing) -> Json:
+        """The value of one thing, None where the span does not say."""
+        return self.given.of.get(thing)
+
+    def word(self, thing: Thing) -> str | None:
+        """The same as text."""
+        value = self.given.of.get(thing)
+        return value if type(value) is str and value else word(value)
+
+
+def known_of(raw: RawSpan) -> Known:
+    return Known(raw, kind_of(raw), sort_out(raw.attributes))

@@ -1,157 +1,182 @@
-"""The spans of one trace; what a function was given and gave back, as a request and its answer.
+"""What a function was given and gave back, as a model's request and its answer.
 
-Google's contents and parts are messages of parts; token counts go by the names of the GenAI
-conventions.
+The shapes are those that libraries have for it: OpenAI's chat and responses, Anthropic's messages,
+LangChain's messages and generations, Google's contents and parts, the JavaScript SDK's, a plain
+text. They are told in the names of the GenAI conventions, and so are counts of tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from replay.depth import TOO_DEEP, is_deep
-from replay.formats.chat import cut, user_label
 from replay.formats.common import count, known, listed, obj, word
-from replay.formats.openinference.exports import Raw as Attributed
-from replay.formats.openinference.exports import parsed
-from replay.formats.openinference.messages import answered as sdk_answered
-from replay.formats.openinference.messages import input_messages as sdk_asked
-from replay.formats.otlp import names
-from replay.formats.otlp.calls import message_of
-from replay.formats.otlp.held import Known, known_of
-from replay.formats.otlp.messages import several
-from replay.formats.otlp.names import Kind
-from replay.formats.otlp.records import RawSpan
-from replay.formats.otlp.tree import Builder, count_spans
-from replay.formats.services.records import readable
-from replay.formats.source import Tally
-from replay.formats.sqlite import mlflow
-from replay.formats.sqlite.mlflow import Request, Response
-from replay.messages import Call, calls
-from replay.trace import AgentSpan, AnySpan, Json, ModelCall
-
-_TASK = ("question", "query", "task", "prompt", "q", "input", "text", "content")
-
-
-def spans(raws: Iterable[RawSpan], tally: Tally) -> tuple[AnySpan, ...]:
-    """The spans of a trace, each id once; they are counted in the tally."""
-    by_id: dict[str, RawSpan] = {}
-    for raw in raws:
-        if by_id.setdefault(raw.id, raw) is not raw:
-            tally.problem(f"span {raw.id}", "stands in the file twice; it is read once")
-    found = _with_tools([known_of(raw) for raw in by_id.values()])
-    made = Builder(found, tally).spans()
-    tally.counts["traces"] += 1
-    tally.counts["spans"] += len(found)
-    count_spans(made, tally)
-    return made
-
-
-def _with_tools(found: list[Known]) -> list[Known]:
-    """With tools told by what models called: a span of no kind of its own that bears the name of
-    a tool is one; one without the id of its call has that of the first call, not run yet, of the
-    same name and arguments."""
-    waiting: dict[str, list[Call]] = {}
-    for each in sorted(found, key=lambda each: each.raw.start_ns or 0):
-        for call in _called(each.raw):
-            waiting.setdefault(call.name, []).append(call)
-    if waiting:
-        for at, each in enumerate(found):
-            name = each.raw.name.removeprefix("tool.")
-            if each.kind is Kind.OTHER and name in waiting:
-                made = tool(name, each.of(names.GIVEN), each.of(names.GAVE))
-                each.raw.attributes = {**each.raw.attributes, **made}
-                found[at] = known_of(each.raw)
-        tools = [at for at, each in enumerate(found) if each.kind is Kind.TOOL]
-        for at in sorted(tools, key=lambda at: found[at].raw.start_ns or 0):
-            found[at] = _with_id(found[at], waiting)
-    return found
-
-
-def _with_id(span: Known, waiting: dict[str, list[Call]]) -> Known:
-    """A span of a tool with the id of the call it ran; one that no call has is a framework's
-    own."""
-    asked = waiting.get(span.word(names.TOOL) or span.raw.name, [])
-    own, given = span.word(names.CALL), parsed(span.of(names.ARGUMENTS))
-    wanted = (given, obj(given).get("input"))
-    same = [call for call in asked if own is not None and call.id == own]
-    same = same or [call for call in asked if call.arguments in wanted]
-    if not same:
-        return span
-    asked.remove(same[0])
-    if same[0].id in (None, own):
-        return span
-    attributes = {n: v for n, v in span.raw.attributes.items() if n not in names.CALL.names}
-    span.raw.attributes = {**attributes, names.CALL.names[0]: same[0].id}
-    return known_of(span.raw)
-
-
-def _called(raw: RawSpan) -> list[Call]:
-    """The calls in a model's answer."""
-    bodies = several(listed(raw.attributes.get(names.OUTPUT)), "assistant")
-    return [call for body in bodies for call in calls(message_of(body))]
-
-
-def made_of(record: dict[str, Any], where: str, make: Any, tally: Tally) -> Iterator[RawSpan]:
-    """The span that `make` takes a record for; a problem where it is none or nested too deeply."""
-    try:
-        raw = make(record)
-    except RecursionError:
-        tally.problem(where, TOO_DEEP)
-        return
-    if raw is None:
-        tally.problem(where, "has no id")
-    elif is_deep(raw.attributes):
-        tally.problem(where, TOO_DEEP)
-    else:
-        yield raw
-
-
-def agent_of(found: tuple[AnySpan, ...]) -> str | None:
-    return next((span.name for span in found if isinstance(span, AgentSpan)), None)
-
-
-def title_of(found: tuple[AnySpan, ...], given: Json, otherwise: str | None) -> str | None:
-    """The first line of what the run was asked: in what it was `given`, else what the first model
-    call was told; else another name for it."""
-    task = _task(given)
-    if task is not None:
-        return task
-    for span in found:
-        if isinstance(span, ModelCall) and span.request.context is not None:
-            title = user_label([message.body for message in span.request.context.messages()])
-            if title is not None:
-                return title
-    return cut(otherwise) if otherwise else None
-
-
-def _task(given: Json) -> str | None:
-    if isinstance(given, dict):
-        said = next((given[n] for n in _TASK if isinstance(given.get(n), str) and given[n]), None)
-        if said is not None:
-            return user_label([{"role": "user", "content": said}])
-    if not isinstance(given, (dict, list, str)) or not given:
-        return None
-    request = request_of(given)
-    return user_label(several(request.messages)) if request is not None else None
-
-
-def root_of(raws: list[RawSpan]) -> RawSpan | None:
-    """The first span in time that hangs below none of the others."""
-    ids = {raw.id for raw in raws}
-    roots = [raw for raw in raws if raw.parent not in ids]
-    return min(roots, key=lambda raw: raw.start_ns or 2**63, default=None)
-
+from replay.formats.genai import attributes
+from replay.formats.genai.messages import answered, call_part, input_messages
+from replay.formats.genai.records import Raw
+from replay.formats.genai.values import readable
+from replay.trace import Json
 
 Body = dict[str, Json]
 
+
+_PARAMS = {
+    "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "max_output_tokens",
+    "stop", "stop_sequences", "seed", "frequency_penalty", "presence_penalty", "tool_choice",
+    "response_format", "reasoning_effort", "reasoning", "thinking", "parallel_tool_calls", "n",
+}  # fmt: skip
+
+
+_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
+"""LangChain's words for roles."""
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """`tools` is None where the call may have had some that are not told."""
+
+    messages: list[Body]
+    system: Json = None
+    tools: list[Json] | None = None
+    params: Body = {}
+    model: str | None = None
+
+
+class Response(Struct, frozen=True, kw_only=True):
+    message: Body
+    model: str | None = None
+    id: str | None = None
+    why: str | None = None
+
+
+def chat_request(inputs: Json) -> Request | None:
+    """The request in a function's inputs, None where none is recognised."""
+    given = obj(inputs)
+    raw = given.get("messages", given.get("input", given.get("prompt"))) if given else inputs
+    messages = _messages(raw)
+    if not messages:
+        return None
+    model = word(given.get("model"))
+    tools = given.get("tools")
+    if not isinstance(tools, list):
+        tools = [] if model is not None else None  # a call of a library tells all it was given
+    return Request(
+        messages=messages,
+        system=given.get("system", given.get("instructions")),
+        tools=tools,
+        params={n: v for n, v in given.items() if n in _PARAMS and v is not None} if model else {},
+        model=model,
+    )
+
+
+def chat_answer(outputs: Json) -> Response | None:
+    """The answer in a function's outputs, None where none is recognised."""
+    if isinstance(outputs, list) and len(outputs) == 1:
+        outputs = outputs[0]
+    given = obj(outputs)
+    message, why = _answer(outputs, given)
+    if message is None:
+        return None
+    return Response(
+        message=message,
+        model=word(given.get("model")),
+        id=word(given.get("id")),
+        why=why or word(given.get("stop_reason")),
+    )
+
+
+def _answer(outputs: Json, given: dict[str, Any]) -> tuple[Body | None, str | None]:
+    if isinstance(outputs, str):
+        return {"role": "assistant", "content": outputs}, None
+    choice = obj(next(iter(listed(given.get("choices"))), None))
+    if choice:
+        found = obj(choice.get("message")) or {"content": choice.get("text")}
+        return {"role": "assistant", **found}, word(choice.get("finish_reason"))
+    if isinstance(given.get("output"), list):
+        made = _of_items(given["output"])
+        return (made[-1] if made and made[-1]["role"] == "assistant" else None), None
+    generations = listed(next(iter(listed(given.get("generations"))), None))
+    if generations:
+        first = obj(generations[0])
+        return _message(obj(first.get("message"))) or _text(first.get("text")), None
+    if isinstance(given.get("messages"), list):
+        return _message(obj(next(iter(reversed(given["messages"])), None))), None
+    return _message(given), None
+
+
+def _text(text: Json) -> Body | None:
+    return {"role": "assistant", "content": text} if isinstance(text, str) else None
+
+
+def _messages(value: Json) -> list[Body]:
+    """Chat messages of a text, of a list, of a list of lists (LangChain asks in batches), of the
+    items of OpenAI's responses."""
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    entries = listed(value)
+    if len(entries) == 1 and isinstance(entries[0], list):
+        entries = entries[0]
+    if any(obj(each).get("type") in ("function_call", "function_call_output") for each in entries):
+        return _of_items(entries)
+    return [body for each in entries if (body := _message(obj(each))) is not None]
+
+
+def _message(entry: dict[str, Any]) -> Body | None:
+    """A message as chat clients have it, None where it has no role."""
+    inner = obj(entry.get("kwargs")) or obj(entry.get("data"))
+    entry = {**entry, **inner} if inner else entry
+    kind = word(entry.get("role")) or word(entry.get("type"))
+    role = _ROLES.get(kind or "", kind)
+    if role not in ("system", "developer", "user", "assistant", "tool", "function"):
+        return None
+    calls = [
+        each
+        if "function" in each
+        else call_part(each.get("id"), each.get("name"), each.get("args", each.get("arguments")))
+        for each in map(obj, listed(entry.get("tool_calls")))
+    ]
+    return {
+        "role": role,
+        "content": entry.get("content"),
+        **known(
+            name=word(entry.get("name")),
+            tool_call_id=word(entry.get("tool_call_id")),
+            tool_calls=calls,
+        ),
+    }
+
+
+def _of_items(items: list[Json]) -> list[Body]:
+    """Messages of OpenAI's responses: what the model did between two other items is one answer."""
+    found: list[Body] = []
+    for item in map(obj, items):
+        kind = item.get("type")
+        if kind == "function_call_output":
+            shown = {"tool_call_id": word(item.get("call_id")), "content": item.get("output")}
+            found.append({"role": "tool", **shown})
+        elif kind == "function_call" or item.get("role") == "assistant":
+            if not found or found[-1]["role"] != "assistant":
+                found.append({"role": "assistant", "content": None})
+            last = found[-1]
+            if kind == "function_call":
+                made = call_part(item.get("call_id"), item.get("name"), item.get("arguments"))
+                last["tool_calls"] = [*listed(last.get("tool_calls")), made]
+            else:
+                last["content"] = item.get("content")
+        elif kind != "reasoning" and (body := _message({"type": "", **item})) is not None:
+            found.append(body)
+    return found
+
+
 _SDK = ("tool-call", "tool-result")
+
+
 _CLASSES = {
     "AIMessage": "ai", "HumanMessage": "human", "SystemMessage": "system", "ToolMessage": "tool",
 }  # fmt: skip
 """What LangChain's classes of messages call themselves."""
+
 
 _INSIDE = ("message", "output", "outputs", "response", "completion", "result")
 """Names under which a function's result may hold the answer alone."""
@@ -162,14 +187,14 @@ def has_text(inputs: Json, outputs: Json) -> dict[str, Json]:
     request, response = request_of(inputs), response_of(outputs)
     found: dict[str, Json] = {}
     if request is not None:
-        found |= {names.INPUT: request.messages}
-        found |= known(**{names.SYSTEM: request.system})
+        found |= {attributes.INPUT: request.messages}
+        found |= known(**{attributes.SYSTEM: request.system})
         found |= known(**{"llm.invocation_parameters": request.params})
         found |= present(
             **{"gen_ai.request.model": request.model, "gen_ai.tool.definitions": request.tools}
         )
     if response is not None:
-        found[names.OUTPUT] = [response.message]
+        found[attributes.OUTPUT] = [response.message]
         found |= present(
             **{
                 "gen_ai.response.model": response.model,
@@ -185,11 +210,11 @@ def tool(name: str | None, inputs: Json, outputs: Json) -> dict[str, Json]:
     result, call_id = result_of(outputs)
     return present(
         **{
-            names.OPERATION: "execute_tool",
-            names.TOOL.names[0]: name or None,
-            names.ARGUMENTS.names[0]: inputs,
-            names.RESULT.names[0]: result,
-            names.CALL.names[0]: call_id,
+            attributes.OPERATION: "execute_tool",
+            attributes.TOOL.names[0]: name or None,
+            attributes.ARGUMENTS.names[0]: inputs,
+            attributes.RESULT.names[0]: result,
+            attributes.CALL.names[0]: call_id,
         }
     )
 
@@ -203,13 +228,10 @@ def _responses(response: dict[str, Any], found: dict[str, Json]) -> dict[str, Js
     """What an object of OpenAI's responses repeats of its request."""
     if response.get("object") != "response":
         return {}
-    repeated = known(**{names.SYSTEM: response.get("instructions")})
+    repeated = known(**{attributes.SYSTEM: response.get("instructions")})
     if isinstance(response.get("tools"), list):
         repeated["gen_ai.tool.definitions"] = response["tools"]
     return {name: value for name, value in repeated.items() if not found.get(name)}
-
-
-# --- asked
 
 
 def request_of(inputs: Json) -> Request | None:
@@ -219,7 +241,7 @@ def request_of(inputs: Json) -> Request | None:
         args = listed(given.get("args"))
         return request_of(obj(given.get("kwargs")) or (args[0] if len(args) == 1 else None))
     if isinstance(given.get("prompts"), list) and len(given["prompts"]) == 1:
-        return mlflow.request_of({**given, "messages": given["prompts"][0]})
+        return chat_request({**given, "messages": given["prompts"][0]})
     if "contents" in given:
         return _of_google(given)
     messages = given.get("messages", given.get("input")) if given else inputs
@@ -228,8 +250,8 @@ def request_of(inputs: Json) -> Request | None:
         if found is not None:
             return found
     if given and word(given.get("role")) and "messages" not in given:
-        return mlflow.request_of([given])
-    return mlflow.request_of(inputs)
+        return chat_request([given])
+    return chat_request(inputs)
 
 
 def _of_google(given: dict[str, Any]) -> Request | None:
@@ -256,11 +278,9 @@ def _listed(messages: list[Json], given: dict[str, Any]) -> Request | None:
         return Request(messages=entries)
     if any(obj(part).get("type") in _SDK for e in entries for part in listed(e.get("content"))):
         attributes: Body = {"ai.prompt.messages": entries}
-        return Request(messages=sdk_asked(Attributed(trace="", id="", attributes=attributes)))
+        return Request(messages=input_messages(Raw(trace="", id="", attributes=attributes)))
     offered = [tool for each in entries if (tool := _offered(each)) is not None]
-    chat = mlflow.request_of(
-        {**given, "messages": [_lifted(e) for e in entries if not _offered(e)]}
-    )
+    chat = chat_request({**given, "messages": [_lifted(e) for e in entries if not _offered(e)]})
     return structs.replace(chat, tools=offered) if chat is not None and offered else chat
 
 
@@ -295,9 +315,6 @@ def _calls_alone(content: Json) -> list[Json]:
     return entries if all(obj(obj(each).get("function")).get("name") for each in entries) else []
 
 
-# --- what a tool gave back
-
-
 def result_of(outputs: Json) -> tuple[Json, str | None]:
     """What a tool gave back and the id of the call it answers, where LangChain's message or its
     envelope holds them; else the value as it is."""
@@ -309,9 +326,6 @@ def result_of(outputs: Json) -> tuple[Json, str | None]:
     if call_id is not None and "content" in given:
         return given["content"], call_id
     return outputs, None
-
-
-# --- answered
 
 
 def response_of(outputs: Json) -> Response | None:
@@ -327,18 +341,18 @@ def response_of(outputs: Json) -> Response | None:
         outputs = inner
     if isinstance(outputs, list):
         return _of_calls(outputs)
-    return _of_object(obj(outputs)) if isinstance(outputs, dict) else mlflow.answered(outputs)
+    return _of_object(obj(outputs)) if isinstance(outputs, dict) else chat_answer(outputs)
 
 
 def _of_calls(outputs: list[Json]) -> Response | None:
     """The JavaScript SDK's calls; else a list of messages, of which the last is the answer."""
     if outputs and all("toolCallId" in obj(each) for each in outputs):
         attributes: Body = {"ai.response.toolCalls": outputs}
-        body = sdk_answered(Attributed(trace="", id="", attributes=attributes))
+        body = answered(Raw(trace="", id="", attributes=attributes))
         return Response(message=body) if body is not None else None
     last = _lifted(obj(outputs[-1])) if outputs else {}
     if last.get("role") != "assistant":
-        return mlflow.answered(outputs)
+        return chat_answer(outputs)
     if len(outputs) > 1 and all(obj(each).get("role") == "assistant" for each in outputs):
         made = [call for each in outputs for call in listed(_lifted(each).get("tool_calls"))]
         last = {**last, **known(tool_calls=made)}
@@ -358,7 +372,7 @@ def _of_object(given: dict[str, Any]) -> Response | None:
         return Response(message={"role": "assistant", **given}, why=why)
     if listed(given.get("generations")):
         return _generation(given)
-    found = mlflow.answered(_lifted(given))
+    found = chat_answer(_lifted(given))
     if found is None and isinstance(given.get("content", given.get("text")), (str, list)):
         message = {"role": "assistant", "content": given.get("content", given.get("text"))}
         found = Response(message=message)
@@ -382,7 +396,7 @@ def _generation(given: dict[str, Any]) -> Response | None:
         first = first[0]
     generation = obj(first)
     body = _lifted(obj(generation.get("message")))
-    found = mlflow.answered(body) if body else mlflow.answered(generation.get("text"))
+    found = chat_answer(body) if body else chat_answer(generation.get("text"))
     if found is None:
         return None
     noted = obj(generation.get("generation_info"))
@@ -454,17 +468,25 @@ def instructions(config: dict[str, Any]) -> Json:
 
 
 _IN = ("input_tokens", "prompt_tokens", "promptTokens", "inputTokens", "prompt_token_count")
+
+
 _OUT = (
     "output_tokens", "completion_tokens", "completionTokens", "outputTokens",
     "candidates_token_count",
 )  # fmt: skip
+
+
 _IN_PARTS = (
     "input_tokens_details", "prompt_tokens_details", "input_token_details", "prompt_token_details",
 )  # fmt: skip
+
+
 _OUT_PARTS = (
     "output_tokens_details", "completion_tokens_details", "output_token_details",
     "completion_token_details",
 )  # fmt: skip
+
+
 _BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")
 
 

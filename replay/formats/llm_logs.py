@@ -5,20 +5,13 @@ a store of messages that conversations share, with a row a call (`turns`). A con
 was begun in the one way and goes on in the other is one trace. Requests are put together from
 messages that are whole, with the system prompt and the tools that were sent.
 
-Calls of `llm` since 0.36: a message names the one before it, a call the last one it was shown
-and the last one it gave.
-
-Messages are shared by conversations; what a call was shown is the way back from its parent to
+Since 0.36 a message names the one before it, a call the last one it was shown and the last one it
+gave. Messages are shared by conversations; what a call was shown is the way back from its parent to
 the first message.
 
-Calls of `llm` before 0.36: a row a prompt and its answer, with its tools, calls, results,
-fragments and attachments in tables beside it.
-
+Before 0.36 the tools, calls, results, fragments and attachments of a row stand in tables beside it.
 A call was shown the whole conversation before it. The system prompt of its first call stood
 before all of them; one that changed on the way stands where it changed.
-
-What a row of `llm` refers to by number or digest: tools, fragments, attachments, schemas; and
-what one says of a call beside its messages.
 """
 
 from __future__ import annotations
@@ -42,7 +35,7 @@ from replay.formats.common import (
     word,
 )
 from replay.formats.dialogue import Thread, Turn
-from replay.formats.otlp.messages import call_part
+from replay.formats.genai.messages import call_part
 from replay.formats.source import Tally, decode
 from replay.formats.sqlite.database import Database, Row
 from replay.trace import (

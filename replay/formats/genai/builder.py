@@ -1,6 +1,8 @@
 """The spans of one trace put together: each kind to its own, tools to the calls that asked.
 
-A span that tells of a model call which another span tells of already is no call.
+A span that tells of a model call which another span tells of already is no call. `Pairs` finds the
+call that a tool span ran: by the call's id within its thread, else by the tool's name. A call that
+no span ran is known by what the model said and was answered.
 """
 
 from __future__ import annotations
@@ -9,21 +11,33 @@ from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from replay.depth import TOO_DEEP
-from replay.formats.common import known, listed, obj, word
-from replay.formats.openinference.calls import Pairs, PendingCall, told_of
-from replay.formats.openinference.exports import grown, parsed
-from replay.formats.otlp import calls as figures
-from replay.formats.otlp import names
-from replay.formats.otlp.calls import Before, Conversations, talk
-from replay.formats.otlp.held import Known
-from replay.formats.otlp.messages import words
-from replay.formats.otlp.names import Kind, operation_of
-from replay.formats.otlp.records import SERVER, RawSpan
+from replay.formats.common import derived_id, known, listed, obj, word
+from replay.formats.genai import calls as figures
+from replay.formats.genai.attributes import (
+    AGENT,
+    ARGUMENTS,
+    CALL,
+    GAVE,
+    GIVEN,
+    INPUT,
+    PREVIOUS,
+    RESPONSE,
+    RESULT,
+    TOOL,
+    Kind,
+    Known,
+    first_word,
+    operation_of,
+)
+from replay.formats.genai.calls import Before, Conversations, talk
+from replay.formats.genai.messages import answer_written, calls_written, words
+from replay.formats.genai.records import SERVER, RawSpan
+from replay.formats.genai.values import grown, parsed
 from replay.formats.source import Tally
-from replay.messages import calls, parse_arguments
+from replay.messages import Call, calls, parse_arguments, results, text
 from replay.steps import Threads
 from replay.trace import (
     AgentSpan,
@@ -38,6 +52,118 @@ from replay.trace import (
     TimeQuality,
     ToolCall,
 )
+
+
+class PendingCall(Struct):
+    """A tool call as its parts turn up; `slot` is the place of the span that ran it."""
+
+    asker: ModelCall
+    call: Call
+    slot: int | None = None
+    answer: Message | None = None
+    error: str | None = None
+
+    @property
+    def observation(self) -> Observation | None:
+        return Observation(message=self.answer) if self.answer is not None else None
+
+
+class Pairs:
+    """The tool calls of one trace, told in time order; `wanted` in the order they were asked for.
+
+    A thread is an agent's; a call may be answered in another thread than asked (a handoff).
+    """
+
+    def __init__(self) -> None:
+        self.wanted: list[PendingCall] = []
+        self.latest: dict[str, ModelCall] = {}
+        self._by_id: dict[tuple[str | None, str], list[PendingCall]] = {}
+        self._said: dict[tuple[str, str], ModelCall] = {}
+
+    def add_model_call(self, thread: str, call: ModelCall) -> None:
+        """A model call, and what its message asks for."""
+        self.latest[thread] = call
+        message = call.response.message
+        if message is not None:
+            self._said[thread, text(message)] = call
+            for each in calls(message):
+                self._want(thread, call, each)
+
+    def add_message(self, thread: str, messages: tuple[Message, ...]) -> None:
+        """What a model call was shown that none before it was: it may answer calls, or tell of
+        calls, made by the model call whose words stand before them."""
+        asker = self.latest.get(thread)
+        for message in messages:
+            if message.role == "assistant":
+                asker = self._said.get((thread, text(message)), asker)
+            for result in results(message):
+                error = result.text if result.is_error else None
+                self._answer(thread, result.call_id, message, error)
+            for told in calls_written(message) if asker is not None else ():
+                assert asker is not None
+                call = Call(id=told.call_id, name=told.name, arguments=told.arguments)
+                self._want(thread, asker, call)
+            answer = answer_written(message)
+            if answer is not None:
+                self._answer(thread, answer.call_id, message, answer.error)
+
+    def run(self, thread: str, call_id: str | None, name: str, slot: int) -> PendingCall | None:
+        """The call that a tool span ran, None where no model call is known to have asked.
+
+        The latest of its id; where the span has none, the first of its name that the thread's
+        latest model call asked for.
+        """
+        if call_id is not None:
+            found = [each for each in self._called(thread, call_id) if each.slot is None]
+        else:
+            latest = self.latest.get(thread)
+            open_ = (each for each in self.wanted if each.asker is latest and each.slot is None)
+            found = [each for each in open_ if each.call.name == name]
+        if not found:
+            return None
+        found[0].slot = slot
+        return found[0]
+
+    def _want(self, thread: str, asker: ModelCall, call: Call) -> None:
+        wanted = PendingCall(asker=asker, call=call)
+        self.wanted.append(wanted)
+        if call.id is not None:
+            for key in ((thread, call.id), (None, call.id)):
+                self._by_id.setdefault(key, []).append(wanted)
+
+    def _called(self, thread: str, call_id: str) -> list[PendingCall]:
+        """The calls of that id, latest first: the thread's own, else those of any."""
+        found = self._by_id.get((thread, call_id)) or self._by_id.get((None, call_id), [])
+        return found[::-1]
+
+    def _answer(
+        self, thread: str, call_id: str | None, message: Message, error: str | None
+    ) -> None:
+        known = self._called(thread, call_id) if call_id is not None else []
+        if known and known[0].answer is None:
+            known[0].answer, known[0].error = message, error
+
+
+def told_of(wanted: PendingCall) -> ToolCall:
+    """A call without a span: what the model asked for and was answered."""
+    asker, call, observation = wanted.asker, wanted.call, wanted.observation
+    ran = observation is not None
+    return ToolCall(
+        id=derived_id(asker.id, call.position, call.id, call.name),
+        name=call.name,
+        parent=asker.parent,
+        start_ns=asker.end_ns,
+        time_quality="derived" if asker.end_ns is not None else "none",
+        status="unset" if not ran else "error" if wanted.error is not None else "ok",
+        error=wanted.error,
+        place=asker.place,
+        call_id=call.id,
+        asked_by=asker.id,
+        arguments=call.arguments,
+        arguments_raw=call.raw,
+        observation=observation,
+    )
+
 
 MAIN = ""
 """The thread of spans that stand below no agent."""
@@ -81,7 +207,7 @@ class Builder:
         elif span.kind is Kind.TOOL:
             self._tool(span)
         elif span.kind is Kind.AGENT:
-            name = span.word(names.AGENT) or span.raw.name or "agent"
+            name = span.word(AGENT) or span.raw.name or "agent"
             self._spans.append(AgentSpan(**_fields(span, name), extra=_extra(span)))
         elif span.kind is Kind.RETRIEVER:
             self._spans.append(_retrieval(span))
@@ -91,7 +217,7 @@ class Builder:
     def _model(self, span: Known) -> None:
         raw = span.raw
         thread = self._threads.at(raw.parent)
-        named = names.first_word(raw.attributes, (names.PREVIOUS,))
+        named = first_word(raw.attributes, (PREVIOUS,))
         before = Before(self._pairs.latest.get(thread), self._answered.get(named or ""))
         said = talk(raw, self._conversations, before)
         shown = said.shown
@@ -123,7 +249,7 @@ class Builder:
         self._pairs.add_model_call(thread, call)
 
     def _tool(self, span: Known) -> None:
-        call_id = span.word(names.CALL)
+        call_id = span.word(CALL)
         name = _tool_name(span)
         thread = self._threads.at(span.raw.parent)
         wanted = self._pairs.run(thread, call_id, name, len(self._spans))
@@ -197,12 +323,12 @@ def _error(raw: RawSpan) -> str:
         return raw.message
     given = (word(event.attributes.get("exception.message")) for event in raw.events)
     said = next((each for each in given if each is not None), None)
-    return said or names.first_word(raw.attributes, ("error", "error.type")) or "error"
+    return said or first_word(raw.attributes, ("error", "error.type")) or "error"
 
 
 def _extra(span: Known) -> dict[str, Json]:
     """What an agent or another span was given and gave, and what no field of ours holds."""
-    given, gave = span.of(names.GIVEN), span.of(names.GAVE)
+    given, gave = span.of(GIVEN), span.of(GAVE)
     return known(input=given, output=gave, **figures.rest(span))
 
 
@@ -213,7 +339,7 @@ def _other(span: Known, **more: Json) -> OtherSpan:
 
 def _retrieval(span: Known) -> Retrieval:
     given = span.raw.attributes
-    query = given.get("gen_ai.retrieval.query.text", span.of(names.GIVEN))
+    query = given.get("gen_ai.retrieval.query.text", span.of(GIVEN))
     documents = parsed(given.get("gen_ai.retrieval.documents"))
     if documents is None:
         found = {n: v for n, v in given.items() if n.startswith("retrieval.documents")}
@@ -224,13 +350,13 @@ def _retrieval(span: Known) -> Retrieval:
 
 def _tool_name(span: Known) -> str:
     """The tool's name; a span may only have it in its own."""
-    return span.word(names.TOOL) or span.raw.name.removeprefix("execute_tool ") or "tool"
+    return span.word(TOOL) or span.raw.name.removeprefix("execute_tool ") or "tool"
 
 
 def _arguments(span: Known) -> tuple[Json, str | None]:
     """A tool span's own account of its arguments, and their text where it does not parse."""
     attributes = span.raw.attributes
-    given = span.of(names.ARGUMENTS)
+    given = span.of(ARGUMENTS)
     if given is None:
         below = {n: v for n, v in attributes.items() if n.startswith("tool.parameters")}
         given = obj(grown(below).get("tool")).get("parameters")
@@ -245,7 +371,7 @@ def _arguments(span: Known) -> tuple[Json, str | None]:
 
 def _observed(span: Known, call_id: str | None, name: str) -> Observation | None:
     """A tool span's own account of what came back."""
-    shown = span.of(names.RESULT)
+    shown = span.of(RESULT)
     if shown is None:
         return None
     blocks = listed(parsed(shown))
@@ -287,7 +413,7 @@ def _groups(models: dict[str, Known], by_id: dict[str, RawSpan]) -> list[list[Ra
     group_of: dict[str, list[RawSpan]] = {}
     by_response: dict[str, list[RawSpan]] = {}
     for span in models.values():
-        raw, response = span.raw, span.word(names.RESPONSE)
+        raw, response = span.raw, span.word(RESPONSE)
         if response is not None:
             by_response.setdefault(response, []).append(raw)
         above = by_id.get(raw.parent or "")
@@ -332,7 +458,7 @@ def _is_above(one: RawSpan, other: RawSpan, by_id: dict[str, RawSpan]) -> bool:
 
 def _worth(raw: RawSpan) -> tuple[bool, bool, int]:
     """The one with the messages, the caller's before the server's, the one nearest the wire."""
-    told = names.INPUT in raw.attributes or any(
+    told = INPUT in raw.attributes or any(
         name.startswith(("gen_ai.prompt.", "llm.input_messages.")) for name in raw.attributes
     )
     return told, raw.kind != SERVER, raw.start_ns or 0

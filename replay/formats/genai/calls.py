@@ -28,13 +28,11 @@ from replay.formats.common import (
     usd,
     word,
 )
-from replay.formats.openinference import exports as openinference
-from replay.formats.openinference import messages as counted_messages
-from replay.formats.openinference.exports import flat, grown, parsed
-from replay.formats.otlp import names
-from replay.formats.otlp.held import Known
-from replay.formats.otlp.messages import Body, bodies, counted, has_messages, several
-from replay.formats.otlp.records import RawSpan
+from replay.formats.genai import attributes, messages
+from replay.formats.genai.attributes import Known
+from replay.formats.genai.messages import Body, bodies, counted, has_messages, several
+from replay.formats.genai.records import Raw, RawSpan
+from replay.formats.genai.values import flat, grown, parsed
 from replay.messages import calls, results
 from replay.trace import (
     NO_SYSTEM,
@@ -66,7 +64,7 @@ class Toolsets:
 
     def of(self, span: Known) -> tuple[Tool, ...] | None:
         """None where the span does not say."""
-        given = span.of(names.TOOLS)
+        given = span.of(attributes.TOOLS)
         if given is None:
             given = _counted(span.raw.attributes)
         if given is None:
@@ -110,19 +108,19 @@ def request(span: Known, tools: tuple[Tool, ...] | None) -> Request:
         named = obj(parsed(settings)).items()
         own = {name: value for name, value in named if name not in ("tools", "messages")}
         params = {**own, **params}
-    return Request(model=span.word(names.ASKED_MODEL), tools=tools, params=params)
+    return Request(model=span.word(attributes.ASKED_MODEL), tools=tools, params=params)
 
 
 def response(span: Known, message: Message | None, why: str | None) -> Response:
     """The answer; `why` is the stop reason its message came with, after the span's own."""
-    given = parsed(span.of(names.STOP))
+    given = parsed(span.of(attributes.STOP))
     if isinstance(given, list):
         given = given[0] if given else None
     said = word(given) or why
     return Response(
         message=message,
-        id=span.word(names.RESPONSE),
-        model=span.word(names.ANSWERED_MODEL),
+        id=span.word(attributes.RESPONSE),
+        model=span.word(attributes.ANSWERED_MODEL),
         stop=stop(said.replace("-", "_")) if said else None,
         stop_raw=said,
     )
@@ -136,13 +134,13 @@ def usage(span: Known) -> Usage | None:
         own["cache_creation_input_tokens"] = given["cache_creation_tokens"]
         return anthropic_usage({**given, **own})
     made = total_usage(
-        count(span.of(names.USAGE_IN)),
-        count(span.of(names.USAGE_OUT)),
-        reasoning=count(span.of(names.REASONING)),
-        read=count(span.of(names.CACHE_READ)),
-        write=count(span.of(names.CACHE_WRITE)),
+        count(span.of(attributes.USAGE_IN)),
+        count(span.of(attributes.USAGE_OUT)),
+        reasoning=count(span.of(attributes.REASONING)),
+        read=count(span.of(attributes.CACHE_READ)),
+        write=count(span.of(attributes.CACHE_WRITE)),
     )
-    hourly = count(span.of(names.CACHE_WRITE_1H))
+    hourly = count(span.of(attributes.CACHE_WRITE_1H))
     if made is None or hourly is None or hourly > (made.cache_write_tokens or 0):
         return made
     return structs.replace(made, cache_write_1h_tokens=hourly)
@@ -150,7 +148,7 @@ def usage(span: Known) -> Usage | None:
 
 def cost(span: Known) -> Cost | None:
     """What the source says the call cost."""
-    return recorded(usd(span.of(names.COST)))
+    return recorded(usd(span.of(attributes.COST)))
 
 
 def fidelity(asked: Request, *, joined: bool, cut: bool, dropped: bool) -> Fidelity:
@@ -384,7 +382,7 @@ class Talk(NamedTuple):
 def talk(raw: RawSpan, conversations: Conversations, before: Before) -> Talk:
     """Both sides of a model span, after the calls before it."""
     given = raw.attributes
-    if names.INPUT in given or names.OUTPUT in given:
+    if attributes.INPUT in given or attributes.OUTPUT in given:
         found = _whole(given, conversations, before)
     else:
         found = _pieces(raw, conversations, before)
@@ -396,7 +394,7 @@ def talk(raw: RawSpan, conversations: Conversations, before: Before) -> Talk:
 def _whole(given: dict[str, Any], conversations: Conversations, before: Before) -> Talk:
     """Messages that stand in one attribute, as JSON text or as a value."""
     system = _instructions(given, conversations)
-    asked = given.get(names.INPUT)
+    asked = given.get(attributes.INPUT)
     if asked is None:
         shown = Shown(system=system)
     elif isinstance(asked, str) and asked.lstrip()[:1] not in ("[", "{"):
@@ -406,14 +404,14 @@ def _whole(given: dict[str, Any], conversations: Conversations, before: Before) 
         if text.lstrip().startswith("{"):
             text = f"[{text}]"
         shown = conversations.text(text, system, before)
-    entries = parsed(given.get(names.OUTPUT))
+    entries = parsed(given.get(attributes.OUTPUT))
     bodies = several(entries, "assistant") if entries is not None else []
     ended = obj(entries[0]).get("finish_reason") if isinstance(entries, list) and entries else None
     return Talk(shown, message_of(bodies[0]) if bodies else None, word(ended))
 
 
 def _instructions(given: dict[str, Any], conversations: Conversations) -> Message | None:
-    parts = given.get(names.SYSTEM)
+    parts = given.get(attributes.SYSTEM)
     return conversations.instructions(parts) if parts else None
 
 
@@ -450,9 +448,9 @@ def _attributes(given: dict[str, Any]) -> tuple[list[Body], Body | None, bool]:
 def _elsewhere(raw: RawSpan) -> tuple[list[Body], Body | None]:
     """OpenInference's names, the JavaScript SDK's, and whatever input and output a span has."""
     given = flat(raw.attributes)
-    for name, ours in (("input.value", names.GIVEN), ("output.value", names.GAVE)):
-        value = names.first(raw.attributes, ours.names)
+    for name, ours in (("input.value", attributes.GIVEN), ("output.value", attributes.GAVE)):
+        value = attributes.first(raw.attributes, ours.names)
         if value is not None:
             given[name] = value
-    span = openinference.Raw(trace=raw.trace, id=raw.id, attributes=given)
-    return counted_messages.input_messages(span), counted_messages.answered(span)
+    span = Raw(trace=raw.trace, id=raw.id, attributes=given)
+    return messages.input_messages(span), messages.answered(span)
