@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from replay import formats
 from replay.errors import BadTrace
 from replay.formats import anthropic_log
-from replay.formats.anthropic_log.records import assembled, of_text
+from replay.formats.anthropic_log.exchanges import assembled, of_text
 from replay.formats.source import HEAD_BYTES, Head, Source, Tally
 from replay.messages import observed, text
 from replay.steps import build

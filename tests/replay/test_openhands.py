@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import load, openhands, part_of, sniff
-from replay.formats.openhands.spans import NO_SCHEMAS, RECALLED, RECAST, UNWORDED
+from replay.formats.openhands.runs import NO_SCHEMAS, RECALLED, RECAST, UNWORDED
 from replay.formats.source import Source, Tally
 from replay.messages import calls, observed, text, thinking
 from replay.trace import NO_SYSTEM, NO_TOOLS, Batch, Cost, OtherSpan, Usage

@@ -1,7 +1,7 @@
 """Logs of the Anthropic Messages API: request and answer, as they went over the wire.
 
 Pairs of bodies, claude-trace files, results of a batch, streams of events. The request of a call is
-known as it was sent; what a file does not say is which calls belong together (`links`, `runs`).
+known as it was sent; what a file does not say is which calls belong together (`runs`).
 
 A file is gone through twice: the first time each request is only held against the ones before it,
 by digests; the second time the runs are told, each let go with its last call. A log of calls that
@@ -15,9 +15,8 @@ from collections.abc import Iterator
 import msgspec
 
 from replay.errors import BadTrace
-from replay.formats.anthropic_log import records as reading
-from replay.formats.anthropic_log.exchanges import Exchange, exchange
-from replay.formats.anthropic_log.records import Records, is_record
+from replay.formats.anthropic_log import exchanges
+from replay.formats.anthropic_log.exchanges import Exchange, Records, exchange, is_record
 from replay.formats.anthropic_log.runs import Call, Links, Run, TooDeep, runs
 from replay.formats.anthropic_log.spans import SpanBuilder
 from replay.formats.common import known
@@ -41,9 +40,9 @@ _CALL = (
 
 
 def sniff(head: Head) -> bool:
-    if reading.is_event_stream(head):
+    if exchanges.is_event_stream(head):
         return True
-    values = [reading.value(line) for line in head.lines()[:_LINES]]
+    values = [exchanges.value(line) for line in head.lines()[:_LINES]]
     flat = [each for value in values for each in (value if isinstance(value, list) else [value])]
     if any(map(is_record, flat)):
         return True
@@ -53,7 +52,7 @@ def sniff(head: Head) -> bool:
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:
     """One trace a run. Raises BadTrace where the source holds no call."""
-    found = reading.records(source)
+    found = exchanges.records(source)
     links = Links()
     for number, line in found:
         _linked(found, number, line, links, source, tally)

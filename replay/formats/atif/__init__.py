@@ -16,10 +16,9 @@ from typing import Any
 import msgspec
 
 from replay.errors import BadTrace
-from replay.formats.atif import documents
-from replay.formats.atif.documents import Document, Family
+from replay.formats.atif import thread
 from replay.formats.atif.steps import Entry, input_message
-from replay.formats.atif.thread import SpanBuilder, agent_span, period
+from replay.formats.atif.thread import Document, Family, SpanBuilder, agent_span, period
 from replay.formats.chat import cut
 from replay.formats.common import count, derived_id, obj, usd, word
 from replay.formats.source import Head, Source, Tally
@@ -45,7 +44,7 @@ def sniff(head: Head) -> bool:
 
 def part_of(path: Path) -> Path | None:
     """The file of the trajectory that a continuation or a sub-agent's file is read with."""
-    return documents.main_document(path)
+    return thread.main_document(path)
 
 
 def read(source: Source, tally: Tally) -> Iterator[Batch]:

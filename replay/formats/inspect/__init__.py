@@ -1,12 +1,10 @@
 """Inspect logs: `.eval` archives and `.json` documents, one trace a sample.
 
 Inspect records each request as it was made, so most are exact. The path of a sample: the log is
-opened (`log`; a zip by `archive`), a sample taken out as fields and bytes (`record`) and read
-(`sample`): its events are put into a tree (`tree`; their times by `clock`), where tools find their
-spans (`pairs`); the tree becomes spans (`spans`), a model event with its context (`model`,
-`contexts`), a tool event (`tool`), any other (`events`), attachments put back as they are decoded
-(`attachments`); what the scorers said (`scored`) becomes outcome and scores (`verdict`). Samples of
-old logs may hold no events, only messages (`messages`).
+opened (`log`; a zip by `archive`), a sample taken out as fields and bytes and read (`sample`): its
+events are put into a tree (`tree`), where tools find their spans; the tree becomes spans (`spans`),
+a model event with its context (`model_calls`), attachments put back as they are decoded; what the
+scorers said becomes outcome and scores. Samples of old logs may hold no events, only messages.
 """
 
 from __future__ import annotations

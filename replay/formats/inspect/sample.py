@@ -25,11 +25,10 @@ from replay.formats.chat import cut
 from replay.formats.common import derived_id, known, listed, number, obj, stop, usd, word
 from replay.formats.dialogue import Thread, Turn
 from replay.formats.inspect.archive import Attachments, Record, ns
-from replay.formats.inspect.events import failed_attempts
 from replay.formats.inspect.log import Entry
 from replay.formats.inspect.model_calls import read_usage
 from replay.formats.inspect.spans import Builder, join_tools
-from replay.formats.inspect.tree import Node, Tree, find_speakers
+from replay.formats.inspect.tree import Node, Tree, failed_attempts, find_speakers
 from replay.formats.source import Tally
 from replay.messages import content_text
 from replay.trace import (

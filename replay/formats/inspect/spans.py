@@ -11,18 +11,19 @@ from msgspec import Raw, Struct, structs
 from replay.depth import TOO_DEEP
 from replay.errors import BadTrace
 from replay.formats.common import derived_id, obj
-from replay.formats.inspect import events, model_calls
+from replay.formats.inspect import model_calls, tree
 from replay.formats.inspect.archive import Attachments
-from replay.formats.inspect.events import (
+from replay.formats.inspect.model_calls import Conversations, opened
+from replay.formats.inspect.tree import (
     SILENT,
     UNDERSTOOD,
+    Node,
+    Tree,
     agent_span,
     inner_agent,
     inner_id,
     other_span,
 )
-from replay.formats.inspect.model_calls import Conversations, opened
-from replay.formats.inspect.tree import Node, Tree
 from replay.formats.source import Tally
 from replay.messages import Call, calls, results
 from replay.trace import AnySpan, Message, ModelCall, Observation, ToolCall
@@ -43,7 +44,7 @@ class _PendingCall(Struct, eq=False):
         """The call with its answer; what it was made of is let go."""
         span, event = self.span, self.event
         assert span is not None, "a call is whole only once, and only when it has run"
-        answer = self.answer or events.result_message(event or {})
+        answer = self.answer or tree.result_message(event or {})
         self.span, self.event, self.ask, self.call = None, None, None, None
         if answer is None:
             return span
@@ -142,9 +143,9 @@ class Builder:
 
     def _tool(self, node: Node, parent: str, thread: str) -> None:
         event = obj(self._texts.read(node.raw))
-        for name in event.keys() - events.FIELDS:
+        for name in event.keys() - tree.FIELDS:
             self._tally.unknown[f"tool {name}"] += 1
-        span = events.tool_call(node, parent, event)
+        span = tree.tool_call(node, parent, event)
         wanted = self._found(thread, span.call_id)
         if wanted is None or wanted.ran:
             again = _PendingCall(asked_by=wanted.asked_by if wanted is not None else None)

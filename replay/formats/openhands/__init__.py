@@ -1,9 +1,8 @@
 """OpenHands runs: evaluation output, saved trajectories and conversation folders, of both the
 runtime and the SDK that followed it. A trace a run.
 
-The path of a file: its runs and their events (`runs`), what an event comes to (`runtime`, `sdk`,
-`happened`), the figures of the calls (`figures`), and the spans (`tell`). An evaluation is read a
-line at a time. Keys in the recorded settings stay in the file.
+The path of a file: its runs and their spans (`runs`), what an event comes to (`events`). An
+evaluation is read a line at a time. Keys in the recorded settings stay in the file.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from replay.formats import sidecars
 from replay.formats.common import derived_id, known, ns, obj, word
 from replay.formats.openhands import runs
 from replay.formats.openhands.events import Received
-from replay.formats.openhands.runs import Event, Run, metrics_of, reported_usd
-from replay.formats.openhands.spans import SpanBuilder
+from replay.formats.openhands.runs import Event, Run, SpanBuilder, metrics_of, reported_usd
 from replay.formats.sidecars import Verdict
 from replay.formats.source import Head, Source, Tally
 from replay.messages import text
