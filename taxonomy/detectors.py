@@ -17,7 +17,6 @@ from replay.action import Act, Action, action
 from replay.predicate import Detector
 from replay.trace import Message, Response, Step, ToolCall, Trace
 from taxonomy.findings import Finding
-from taxonomy.first_contradiction import swapped_values
 from taxonomy.rules import (
     RULES,
     arithmetic,
@@ -27,6 +26,7 @@ from taxonomy.rules import (
     limits,
     loop,
     malformed,
+    swapped_values,
     wrong_tool,
 )
 from taxonomy.rules.context import RuleContext

@@ -24,7 +24,7 @@ from replay.store.handle import Store, now_ns
 from replay.store.latency import LatencyRank, standing
 from replay.store.rows import StepRow, step_rows
 from replay.trace import Json, Level, Message, Observation, Step, ToolCall
-from taxonomy.calibration.trusted import trusted_scores
+from taxonomy.calibration.item_approval import trusted_scores
 from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.scores import all_scores

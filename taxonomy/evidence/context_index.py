@@ -21,8 +21,16 @@ from msgspec import Struct
 from replay.messages import observed
 from replay.tool_errors import decoded
 from replay.trace import Json
-from taxonomy.evidence.claims import day_keys, moments, shifted, splitter, without_case
-from taxonomy.evidence.computations import Sums, columns, find_computation
+from taxonomy.evidence.claims import (
+    Sums,
+    columns,
+    day_keys,
+    find_computation,
+    moments,
+    shifted,
+    splitter,
+    without_case,
+)
 from taxonomy.evidence.reading import Act, Reading, leaves, mutates
 from taxonomy.evidence.results import cut
 

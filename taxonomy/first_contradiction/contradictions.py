@@ -3,6 +3,9 @@
 The rules that hold words and calls against what was shown say so, each with its sources. A value
 that stood in nothing contradicts no single source: what was looked through is named instead. A
 call that an error had just refused contradicts that error. A rule's answer is a hypothesis.
+
+`Answer` is what every detector of steps gives: is there a contradiction by this step, and what
+says so?
 """
 
 from __future__ import annotations
@@ -10,9 +13,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from msgspec import Struct, structs
 
+from replay.bisection.scan import Bad
 from replay.tool_errors import decoded
 from replay.trace import Trace
 from taxonomy.evidence.claims import moments
@@ -20,8 +25,6 @@ from taxonomy.evidence.context_index import Source
 from taxonomy.evidence.reading import leaves
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.first_contradiction import swapped_values
-from taxonomy.first_contradiction.detector import Answer
 from taxonomy.rules import (
     arithmetic,
     contradiction,
@@ -30,9 +33,46 @@ from taxonomy.rules import (
     hallucinated_state,
     limits,
     loop,
+    swapped_values,
     wrong_tool,
 )
 from taxonomy.rules.context import RuleContext, answered, called
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What an oracle says of one step. `bad` None where it cannot tell; `phrase` says why, or what
+    was found, in a few words. `evidence` are the words and values that contradict each other.
+
+    `bad_of` of `n` trials were bad where it tried several times, `lost` others gave no answer.
+    """
+
+    step: int
+    bad: Bad
+    phrase: str
+    evidence: tuple[Evidence, ...] = ()
+    bad_of: int | None = None
+    n: int | None = None
+    lost: int = 0
+
+
+class StepDetector(Protocol):
+    """An oracle over the steps of a run.
+
+    `name` stands beside every figure of it. `monotone` says that once bad it stays bad, so that it
+    may be asked by halves; `calls` how many answers of a model a question takes, at the most.
+    `steps` are those it can be asked about, `unasked` why the others are not.
+    """
+
+    name: str
+    monotone: bool
+    calls: int
+    steps: tuple[int, ...]
+    unasked: Mapping[int, str]
+
+    def at(self, step: int) -> Answer:
+        """Raises OfflineMiss, ModelRefused and Stopped where it asks a model."""
+        ...
+
 
 AGAINST = frozenset(
     rule.NAME

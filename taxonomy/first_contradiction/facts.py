@@ -19,10 +19,9 @@ from replay.trace import Json
 from taxonomy.evidence.claims import STATUS_GROUPS, Moment, day_keys, moments
 from taxonomy.evidence.context_index import fold, number
 from taxonomy.evidence.reading import Reading, leaves, mutates
-from taxonomy.evidence.value_origins import SMALLEST_AMOUNT
+from taxonomy.evidence.value_origins import SMALLEST_AMOUNT, Records, Shown, Thing
 from taxonomy.findings import Evidence
 from taxonomy.first_contradiction.contradictions import Contradiction
-from taxonomy.first_contradiction.records import Records, Shown, Thing
 from taxonomy.rules.context import RuleContext
 
 MOST = 4

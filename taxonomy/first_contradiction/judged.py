@@ -15,7 +15,7 @@ from replay.models.cached import Cached
 from replay.models.choose import DEMO, label
 from replay.trace import SourceScore, Trace
 from taxonomy.findings import Evidence, Item
-from taxonomy.first_contradiction.detector import Answer
+from taxonomy.first_contradiction.contradictions import Answer
 from taxonomy.first_contradiction.question import NOTHING
 from taxonomy.goals import Goal
 from taxonomy.judge import run

@@ -27,7 +27,7 @@ from replay.plan import Plan, plans
 from replay.prices import price
 from replay.trace import Json, Level, Message, Request, Trace, Usage, extend
 from taxonomy.findings import Evidence
-from taxonomy.first_contradiction.detector import Answer
+from taxonomy.first_contradiction.contradictions import Answer
 from taxonomy.first_contradiction.facts import Fact, agrees, written
 from taxonomy.first_contradiction.recoverable import Arm, arm
 

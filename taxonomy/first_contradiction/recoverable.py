@@ -20,8 +20,7 @@ from replay.models.cached import Cached
 from replay.statistics import ALPHA, effect_probability, fisher
 from replay.trace import Trace
 from taxonomy.findings import Evidence, Finding
-from taxonomy.first_contradiction.contradictions import Contradiction
-from taxonomy.first_contradiction.detector import Answer
+from taxonomy.first_contradiction.contradictions import Answer, Contradiction
 from taxonomy.rules import hallucinated_state, limits, loop, wrong_tool
 
 

@@ -1,8 +1,6 @@
 """A model's opinion of a run's steps: asked, read, refused where it will not do, and kept.
 
-`exhibit` chooses what a mode shows, `sheet` collects it, `blind` takes the outcome out of it,
-`fence` marks it as data. `inquiry` makes the requests, `verdict` reads one answer, `bench` puts
-the samples of a step together, `kept` writes scores down. `rule_judge` stands in where no model
-is asked, `family` says who judges its own kind. What is asked in words is in
-`taxonomy.judge.rubrics`.
+`rubrics` has what is asked in words, `exhibit` what a mode shows; `requests` makes the requests and
+reads one answer, `run` puts the samples of a step together, or has the rules stand in where no
+model is asked; `kept_scores` writes scores down.
 """

@@ -14,9 +14,18 @@ from replay.prices import price
 from replay.trace import Trace, Usage
 from taxonomy.findings import Item
 from taxonomy.judge.exhibit import SubGoal
-from taxonomy.judge.requests import JudgeRequest, Unasked, size
+from taxonomy.judge.requests import (
+    OVERALL,
+    Band,
+    ItemMark,
+    JudgeRequest,
+    Mark,
+    Refused,
+    Unasked,
+    marks,
+    size,
+)
 from taxonomy.judge.rubrics import Mode, band_word
-from taxonomy.judge.verdict import OVERALL, Band, ItemMark, Mark, Refused, marks
 from taxonomy.rules import findings
 from taxonomy.rules.context import RuleContext
 from taxonomy.step_scores import BY, rule_scores

@@ -1,13 +1,22 @@
-"""Does it succeed again? pass@k, pass^k, and how much the first flatters.
+"""Does it succeed again, and does it go on succeeding as tasks get longer?
 
-Sources: the articles on trajectory metrics (pass^k, after τ-bench) and on agent evals (pass@k,
-after the Codex paper). Takes counts: n trials of a task, c of them passed.
+pass@k, pass^k, and how much the first flatters: articles on trajectory metrics (pass^k, after
+τ-bench) and on agent evals (pass@k, after the Codex paper). Takes counts: n trials of a task, c of
+them passed.
+
+RDC, VAF, GDS, MOP: how success goes down with length, and whether errors persist; article on
+reliability in long-horizon tasks. Takes the size of each run's task, and whether the run passed. A
+size should be known before the run: a run that gave up is short because it failed, and buckets by
+its own steps then say nothing of the task.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -90,3 +99,172 @@ def mean_rate(values: Sequence[float]) -> Rate:
     anything, too wide.
     """
     return rate(math.fsum(values), len(values))
+
+
+MELTDOWN = 0.15
+"""A bucket this far below the shortest one, in rates 0..1, and more, has melted down."""
+
+BRITTLE, GRACEFUL = 0.5, 0.8
+UNPREDICTABLE = 0.5
+_ROUNDING = 1e-9
+
+
+class Bucket(Struct, frozen=True, kw_only=True):
+    """pass@1 of the runs whose task is larger than `above` and at most `up_to`.
+
+    None is no bound on that side.
+    """
+
+    above: float | None
+    up_to: float | None
+    passed: Rate
+
+    @property
+    def label(self) -> str:
+        if self.up_to is None:
+            return "all" if self.above is None else f"> {self.above:g}"
+        return f"≤ {self.up_to:g}" if self.above is None else f"to {self.up_to:g}"
+
+
+class Decay(Struct, frozen=True, kw_only=True):
+    """The reliability decay curve and what is read from it.
+
+    `buckets` are the curve, shortest tasks first, empty ones left out. `onset` is the label of the
+    meltdown onset point, None where no bucket melts down. `unsized` runs have an outcome and no
+    size, `undecided` ones no outcome.
+    """
+
+    buckets: tuple[Bucket, ...]
+    variance: float | None
+    graceful: float | None
+    onset: str | None
+    unsized: int
+    undecided: int
+
+
+def decay(
+    sizes: Sequence[float | None], passed: Sequence[bool | None], edges: Sequence[float] = ()
+) -> Decay:
+    """The curve over runs, a size and an outcome each; without `edges`, over quartiles of sizes.
+
+    Edges are upper bounds, the last bucket has none. Runs weigh the same, whatever their task.
+    """
+    runs = [(size, ok) for size, ok in zip(sizes, passed, strict=True) if ok is not None]
+    sized = [(size, ok) for size, ok in runs if size is not None and math.isfinite(size)]
+    bounds = sorted(set(edges)) or quartiles([size for size, _ in sized])
+    ends: list[float | None] = [None, *bounds, None]
+    made = [_bucket(sized, above, up_to) for above, up_to in pairwise(ends)]
+    buckets = tuple(bucket for bucket in made if bucket.passed.n)
+    rates = [bucket.passed.value or 0.0 for bucket in buckets]
+    onset = meltdown_onset(rates)
+    return Decay(
+        buckets=buckets,
+        variance=variance_amplification(rates),
+        graceful=graceful_degradation(rates),
+        onset=None if onset is None else buckets[onset].label,
+        unsized=len(runs) - len(sized),
+        undecided=len(passed) - len(runs),
+    )
+
+
+def _bucket(runs: Iterable[tuple[float, bool]], above: float | None, up_to: float | None) -> Bucket:
+    low = -math.inf if above is None else above
+    high = math.inf if up_to is None else up_to
+    inside = [ok for size, ok in runs if low < size <= high]
+    return Bucket(above=above, up_to=up_to, passed=rate(sum(inside), len(inside)))
+
+
+def quartiles(sizes: Sequence[float]) -> list[float]:
+    """The inner bounds of four buckets of about equal count; fewer where sizes repeat.
+
+    A bound that is the largest size bounds nothing and is left out.
+    """
+    if len(sizes) < 2:
+        return []
+    cuts = sorted(set(statistics.quantiles(sizes, n=4, method="inclusive")))
+    return [cut for cut in cuts if cut < max(sizes)]
+
+
+def variance_amplification(rates: Sequence[float]) -> float | None:
+    """VAF: sample standard deviation / mean of the bucket rates.
+
+    None for fewer than two buckets, and where no run of any bucket passed.
+    """
+    if len(rates) < 2 or not any(rates):
+        return None
+    return statistics.stdev(rates) / statistics.fmean(rates)
+
+
+def graceful_degradation(rates: Sequence[float]) -> float | None:
+    """GDS: 1 − (max − min) of the bucket rates in 0..1; None for fewer than two buckets."""
+    return 1 - (max(rates) - min(rates)) if len(rates) > 1 else None
+
+
+def meltdown_onset(rates: Sequence[float]) -> int | None:
+    """MOP: the first bucket more than 15 points under the shortest one; None where none is."""
+    under = (at for at, each in enumerate(rates) if rates[0] - each > MELTDOWN + _ROUNDING)
+    return next(under, None)
+
+
+def degradation_reading(score: float | None) -> str | None:
+    """The article's word on a GDS: under .5 brittle, over .8 graceful, between neither."""
+    if score is None:
+        return None
+    return "brittle" if score < BRITTLE else "graceful" if score > GRACEFUL else "in between"
+
+
+def variance_reading(factor: float | None) -> str | None:
+    """The article's word on a VAF: over .5 unpredictable."""
+    if factor is None:
+        return None
+    return "unpredictable" if factor > UNPREDICTABLE else "predictable"
+
+
+# --- which sizes
+
+
+Basis: TypeAlias = Literal["label", "gold length", "steps of passing runs", "own steps"]
+
+WARNINGS: dict[Basis, str] = {
+    "steps of passing runs": "tasks that no run solved have no size: the curve is too high",
+    "own steps": "length is partly the failure",
+}
+"""What must be printed beside a curve whose sizes were not known before the run."""
+
+
+def passing_sizes(
+    tasks: Sequence[str | None], steps: Sequence[int], passed: Sequence[bool | None]
+) -> list[float | None]:
+    """For each run the median steps of the passing runs of its task, None where none passed."""
+    found: dict[str, list[int]] = {}
+    for task, length, ok in zip(tasks, steps, passed, strict=True):
+        if task is not None and ok:
+            found.setdefault(task, []).append(length)
+    medians = {task: float(statistics.median(lengths)) for task, lengths in found.items()}
+    return [None if task is None else medians.get(task) for task in tasks]
+
+
+# --- errors that persist
+
+
+class Persistence(Struct, frozen=True, kw_only=True):
+    """How often a step fails after one that failed, beside after one that did not."""
+
+    after_failure: Rate
+    after_success: Rate
+
+
+def persistence(runs: Iterable[Sequence[bool | None]]) -> Persistence:
+    """Error persistence over runs, for each step whether it failed, None where nobody knows.
+
+    Only neighbours that are both known are counted. The article models it (65 % stay in error).
+    """
+    after: dict[bool, list[bool]] = {True: [], False: []}
+    for failed in runs:
+        for before, here in pairwise(failed):
+            if before is not None and here is not None:
+                after[before].append(here)
+    return Persistence(
+        after_failure=rate(sum(after[True]), len(after[True])),
+        after_success=rate(sum(after[False]), len(after[False])),
+    )

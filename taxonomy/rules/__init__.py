@@ -1,9 +1,8 @@
 """The rules: one module a failure class or sign, each `find(case)` with evidence for what it says.
 
-A rule reads the trace as `Case` shows it and yields findings; it never asks another rule. Where a
-run is known to have passed, rules that name a failure say nothing, and `warnings` says what was
-wrong all the same. A finding with a confidence below a half is a hint: worth a look beside others,
-no evidence by itself.
+A rule reads the trace as `RuleContext` shows it and yields findings; it never asks another rule.
+Where a run is known to have passed, rules that name a failure say nothing. A finding with a
+confidence below a half is a hint: worth a look beside others, no evidence by itself.
 """
 
 from __future__ import annotations

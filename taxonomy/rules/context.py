@@ -14,9 +14,8 @@ from replay.effects import Effects, words_of
 from replay.trace import Outcome, Trace
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.context_index import Index
-from taxonomy.evidence.reading import Act, Reading, Turn, leaves, mutates
+from taxonomy.evidence.reading import Act, Reading, Schemas, Turn, leaves, mutates
 from taxonomy.evidence.results import cut
-from taxonomy.evidence.schemas import Schemas
 from taxonomy.evidence.value_origins import Value, values
 from taxonomy.findings import Evidence, Finding
 

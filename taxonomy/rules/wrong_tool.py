@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.reading import Act, Turn, leaves, mutates
+from taxonomy.evidence.reading import Act, Turn, leaves, mutates, unknown_tool
 from taxonomy.evidence.results import Kind, cut
-from taxonomy.evidence.schemas import unknown_tool
 from taxonomy.findings import Finding
 from taxonomy.rules.context import RuleContext, answered, called
 

@@ -17,16 +17,15 @@ from msgspec import Struct
 from replay.compare.rules import PLAIN, Rules
 from replay.error_injection.run import PLACES
 from replay.statistics import Rate
-from taxonomy.metrics import cost, decay, grounding, reliability
+from taxonomy.metrics import cost, grounding, reliability
 from taxonomy.metrics.calls import Share, share
 from taxonomy.metrics.cost import Money
-from taxonomy.metrics.decay import WARNINGS, Basis, Decay, Persistence, passing_sizes
+from taxonomy.metrics.reliability import WARNINGS, Basis, Decay, Persistence, passing_sizes
 from taxonomy.paraphrase_test.result import Varied
 from taxonomy.stats import gold as against_gold
 from taxonomy.stats.gold import CallFigures, GoalFigures, call_figures, plan_verdict
-from taxonomy.stats.proxies import NOTHING_KEPT, Proxies
 from taxonomy.stats.recovery import Recovery
-from taxonomy.stats.runs import Run
+from taxonomy.stats.runs import NOTHING_KEPT, Proxies, Run
 
 BENCHMARK = 10
 """Fewer tasks are no benchmark: three passes of one task say nothing of contamination."""
@@ -158,10 +157,10 @@ def figures(
         calls=call_figures(runs, rules),
         plans=_counted(plan_verdict(run, rules) for run in runs),
         look_at=_counted(against_gold.look_at(run, rules) for run in runs if run.passed is False),
-        decay=decay.decay(sizes, [run.passed for run in runs], edges),
+        decay=reliability.decay(sizes, [run.passed for run in runs], edges),
         decay_basis=basis,
         decay_warning=WARNINGS.get(basis),
-        persistence=decay.persistence(run.failed_steps for run in runs),
+        persistence=reliability.persistence(run.failed_steps for run in runs),
         recovery=recovery if recovery is not None else _recovery(runs),
         held_out=_held_out([*runs, *apart], held_out),
         contaminated=grounding.contaminated([each.value for each in series]),

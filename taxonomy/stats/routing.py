@@ -16,7 +16,7 @@ from replay.effects import Effects
 from replay.prices import price, table
 from replay.trace import Step, Trace, Usage
 from taxonomy.metrics.cost import spent
-from taxonomy.waste.spending import cost_of
+from taxonomy.waste.repeats import cost_of
 
 REMEASURE = "cost only: resolution must be re-measured"
 

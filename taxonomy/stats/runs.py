@@ -1,10 +1,15 @@
-"""Which runs, which numbers: from rows of the database to what the metrics take."""
+"""Which runs, which numbers: from rows of the database to what the metrics take.
+
+Where nobody could judge a run, what users did counts: they stepped in, took it back, or left.
+Source: the ARC article, "Behavioral grounding": where transcripts cannot be read, proxies work.
+Only what a source keeps is counted, as a share of the runs of sources that keep such things.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,8 +17,10 @@ from msgspec import Struct
 
 from replay import effects
 from replay.action import Act
+from replay.statistics import Rate, rate
 from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_row
+from replay.trace import Json
 from taxonomy.classes import Shape
 from taxonomy.failures import iso_week
 from taxonomy.held_out import stratum_of
@@ -21,17 +28,91 @@ from taxonomy.metrics import grounding
 from taxonomy.metrics.calls import Gold, gold_of
 from taxonomy.metrics.change import dated
 from taxonomy.metrics.cost import Money
-from taxonomy.query import failures, measured
+from taxonomy.query import failures, fields
 from taxonomy.query.failures import Verdict
-from taxonomy.query.measured import (
+from taxonomy.query.fields import (
     CallMade,
     StepSign,
+    agent_extras,
     cache_shares,
     calls_made,
     references,
     step_signs,
 )
 from taxonomy.stats.recovery import Injection, Recovery, recovery
+
+FORMATS = frozenset({"claude-code"})
+"""Sources that say where a user stepped in."""
+
+_KINDS = {
+    "interrupt": "interrupted",
+    "interrupted": "interrupted",
+    "rejected": "a call rejected",
+    "rewind": "taken back",
+    "regenerated": "asked again",
+    "abandoned": "abandoned",
+}
+"""A source's word for what happened, and ours for a run in which it did."""
+
+ABANDONED = "abandoned"
+UNTOUCHED = "none of these"
+
+
+class Proxies(Struct, frozen=True, kw_only=True):
+    """Runs in which users did something, as a share of those whose source would say so."""
+
+    rates: dict[str, Rate] = {}
+    runs: int = 0
+
+
+NOTHING_KEPT = Proxies()
+"""Where no run's source would say."""
+
+
+def signs_of(agents: Iterable[Mapping[str, Json]]) -> frozenset[str]:
+    """What users did in one run, from what its agent spans keep.
+
+    A run whose last words are a user's, without an answer, was abandoned.
+    """
+    found: set[str] = set()
+    for extra in agents:
+        signals = extra.get("signals")
+        for signal in signals if isinstance(signals, list) else ():
+            kind = signal.get("kind") if isinstance(signal, dict) else None
+            if isinstance(kind, str) and kind in _KINDS:
+                found.add(_KINDS[kind])
+        if _unanswered(extra):
+            found.add(ABANDONED)
+    return frozenset(found)
+
+
+def _unanswered(extra: Mapping[str, Json]) -> bool:
+    left = extra.get("unanswered")
+    last = left[-1] if isinstance(left, list) and left else None
+    if not isinstance(last, dict) or last.get("role") != "user" or extra.get("abandoned"):
+        return False
+    content = last.get("content")
+    blocks = content if isinstance(content, list) else []
+    return not any(isinstance(b, dict) and b.get("type") == "tool_result" for b in blocks)
+
+
+def proxies(runs: Sequence[frozenset[str]]) -> Proxies:
+    """The share of runs of each kind, and of those in which users did none of it."""
+    if not runs:
+        return NOTHING_KEPT
+    names = list(dict.fromkeys(_KINDS.values()))
+    counted = {name: sum(name in signs for signs in runs) for name in names}
+    rates = {name: rate(hits, len(runs)) for name, hits in counted.items() if hits}
+    rates[UNTOUCHED] = rate(sum(not signs for signs in runs), len(runs))
+    return Proxies(rates=rates, runs=len(runs))
+
+
+def read_signs(store: Store, rows: Iterable[TraceRow]) -> dict[str, frozenset[str]]:
+    """What users did in each run whose source would say so."""
+    telling = [row.trace for row in rows if row.format in FORMATS]
+    kept = agent_extras(store, telling)
+    return {trace: signs_of(kept.get(trace, ())) for trace in telling}
+
 
 FAILED_BELOW = 0.5
 """A step whose score is lower, or one of whose calls ended in an error, failed."""
@@ -50,7 +131,7 @@ def runs_of(store: Store, rows: Sequence[TraceRow]) -> list[Run]:
     signs = step_signs(store, traces)
     verdicts = failures.verdicts(store)
     cached = cache_shares(store, traces)
-    temperatures = measured.temperatures(store, traces)
+    temperatures = fields.temperatures(store, traces)
     return [
         _run(
             row,

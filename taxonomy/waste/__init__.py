@@ -12,9 +12,16 @@ from msgspec import Struct
 from replay.trace import Trace
 from taxonomy.evidence.reading import Reading
 from taxonomy.waste.cache import CacheBreak, cache_breaks
-from taxonomy.waste.repeats import LoopCost, Redundant, loops, redundant
+from taxonomy.waste.repeats import (
+    LoopCost,
+    Redundant,
+    Spending,
+    StepCost,
+    loops,
+    redundant,
+    spending,
+)
 from taxonomy.waste.resent import Resent, resent
-from taxonomy.waste.spending import Spending, StepCost, spending
 
 __all__ = [
     "CacheBreak",

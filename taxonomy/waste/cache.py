@@ -13,8 +13,8 @@ from replay.messages import text
 from replay.trace import Json, Level, Message, Request, Step, Tool, Trace, Usage
 from taxonomy.evidence.claims import moments
 from taxonomy.evidence.results import cut
+from taxonomy.waste.repeats import rates_of, unread_rate
 from taxonomy.waste.resent import threads_of
-from taxonomy.waste.spending import rates_of, unread_rate
 
 SHARE = 0.1
 """A smaller fall is none: caches keep whole blocks of tokens, and forget one now and then."""

@@ -19,7 +19,7 @@ from replay.trace import Context, Message, Observation, Step, ToolCall
 from taxonomy.evidence.context_index import Index
 from taxonomy.evidence.reading import Act, Reading, Turn, leaves
 from taxonomy.evidence.value_origins import values
-from taxonomy.waste.spending import Rates, rates_of, unread_rate
+from taxonomy.waste.repeats import Rates, rates_of, unread_rate
 
 
 class Resent(Struct, frozen=True, kw_only=True):

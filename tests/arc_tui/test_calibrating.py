@@ -20,7 +20,7 @@ from replay.errors import NotFound
 from replay.store.handle import now_ns
 from replay.store.rows import trace_rows
 from taxonomy.calibration import judge_approval
-from taxonomy.calibration.trusted import trusted_scores
+from taxonomy.calibration.item_approval import trusted_scores
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Item
 from taxonomy.judge import kept_scores

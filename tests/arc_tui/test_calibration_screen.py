@@ -37,9 +37,9 @@ from arc_tui.places import fixtures
 from replay.statistics import rate
 from replay.store.handle import Store, now_ns
 from replay.store.rows import step_rows, trace_row
+from taxonomy.calibration.item_approval import trust
 from taxonomy.calibration.judge_approval import Pair
 from taxonomy.calibration.noise import Cell, noise_table
-from taxonomy.calibration.trusted import trust
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Candidate, Diagnosis, Finding, Item, StepScore
 from taxonomy.judge import kept_scores

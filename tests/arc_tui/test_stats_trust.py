@@ -17,7 +17,7 @@ from taxonomy.classes import Shape
 from taxonomy.findings import Diagnosis
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.metrics.change import start_of
-from taxonomy.paraphrase_test import result as varied
+from taxonomy.paraphrase_test import result
 from taxonomy.paraphrase_test.result import Scored, Varied, kept
 from tests.arc_tui.sample import PASSED, put, scores
 from tests.arc_tui.test_stats import QUIET, add, figures, run, shown
@@ -237,8 +237,8 @@ def test_tasks_asked_in_other_words_are_listed_with_what_they_show(db: Path) -> 
         trace=key, task="route", model="m", judge="j", broke=2, samples=1, wordings=wordings
     )
     with open_ledger(db) as store:
-        varied.keep(store, found)
-        varied.keep(store, structs.replace(found, trace="of another database"))
+        result.keep(store, found)
+        result.keep(store, structs.replace(found, trace="of another database"))
     row = shown(db)["surface variation route"]
     assert row[:2] == ["range 0.560", "3 wordings"]
     assert "surface sensitivity · variance 0.096 (0.064 of the population)" in row[2]

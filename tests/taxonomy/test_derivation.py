@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.evidence.computations import columns, find_computation, totals
+from taxonomy.evidence.claims import columns, find_computation, totals
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from taxonomy.calibration.drift import (
     judge_sets,
     people_given,
 )
+from taxonomy.calibration.item_approval import trust
 from taxonomy.calibration.judge_approval import EXPIRES_NS
 from taxonomy.calibration.labels import Label, PlacedLabel
-from taxonomy.calibration.trusted import trust
 from taxonomy.findings import Item
 from taxonomy.judge import kept_scores
 from taxonomy.judge.kept_scores import ScoreSet

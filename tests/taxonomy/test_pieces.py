@@ -7,8 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.evidence.claims import splitter, without_case
-from taxonomy.evidence.computations import Sums, columns, totals
+from taxonomy.evidence.claims import Sums, columns, splitter, totals, without_case
 from taxonomy.evidence.context_index import TextsByWord
 
 LETTERS = st.text(

@@ -19,7 +19,7 @@ from taxonomy.first_contradiction import question
 from taxonomy.judge.exhibit import named
 from taxonomy.judge.requests import JudgeRequest, judge_requests
 from taxonomy.judge.rubrics import RUBRICS
-from taxonomy.paraphrase_test import model_calls
+from taxonomy.paraphrase_test import result
 from taxonomy.probes import presets
 from tests.build import call, heard, step, tool, trace
 from tests.judge_policy import prompt, quoted
@@ -69,8 +69,8 @@ def _judged(mode: str) -> Callable[[Trace], list[str]]:
 
 BUILT: dict[str, Callable[[Trace], list[str]]] = {
     **{f"taxonomy/judge/requests.py {mode}": _judged(mode) for mode in RUBRICS},
-    "taxonomy/paraphrase_test/model_calls.py": lambda run: [
-        prompt(model_calls.inquiry(_first_words(run), 3, MODEL).body())
+    "taxonomy/paraphrase_test/result.py": lambda run: [
+        prompt(result.inquiry(_first_words(run), 3, MODEL).body())
     ],
     "taxonomy/probes/presets.py": lambda run: [prompt(presets.inquiry(run, 2, MODEL).body())],
 }

@@ -9,24 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taxonomy.judgements.schema import open_ledger
-from taxonomy.metrics.decay import (
+from taxonomy.metrics.reliability import (
     decay,
     degradation_reading,
+    flattery,
     graceful_degradation,
+    if_independent,
+    mean_rate,
     meltdown_onset,
+    over_tasks,
+    pass_at,
+    pass_hat,
     passing_sizes,
     persistence,
     quartiles,
     variance_amplification,
     variance_reading,
-)
-from taxonomy.metrics.reliability import (
-    flattery,
-    if_independent,
-    mean_rate,
-    over_tasks,
-    pass_at,
-    pass_hat,
 )
 from taxonomy.stats.figures import figures
 from taxonomy.stats.runs import Run, runs_of

@@ -16,8 +16,14 @@ from taxonomy.judge.requests import JudgeRequest, Unasked
 from taxonomy.judge.rubrics import RUBRICS
 from taxonomy.metrics.grounding import by_chance
 from taxonomy.paraphrase_test import result
-from taxonomy.paraphrase_test.model_calls import RecordedPath, recorded_path, steps_to_ask
-from taxonomy.paraphrase_test.result import Scored, Varied, sample_means
+from taxonomy.paraphrase_test.result import (
+    RecordedPath,
+    Scored,
+    Varied,
+    recorded_path,
+    sample_means,
+    steps_to_ask,
+)
 from tests.build import call, step, trace
 
 LOOKS = Action(calls=(Act(tool="look", arguments={"id": "1"}),))

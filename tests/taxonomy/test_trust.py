@@ -19,10 +19,9 @@ from taxonomy.classes import Shape
 from taxonomy.held_out import held, hidden, hold, parted, release, strata
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.metrics.cost import NOTHING_KNOWN
-from taxonomy.query.measured import agent_extras
-from taxonomy.stats.proxies import ABANDONED, UNTOUCHED, proxies, read_signs, signs_of
+from taxonomy.query.fields import agent_extras
 from taxonomy.stats.recovery import BadInjections, Injection, read, recovery
-from taxonomy.stats.runs import Run
+from taxonomy.stats.runs import ABANDONED, UNTOUCHED, Run, proxies, read_signs, signs_of
 from taxonomy.stats.trend import moved
 from tests.replay.test_claude_code import call, heard, init, result, said, stream, words, written
 

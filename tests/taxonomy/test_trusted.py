@@ -10,7 +10,7 @@ import pytest
 from replay.store.handle import Store
 from replay.trace import Header, Outcome
 from taxonomy.calibration import item_approval, judge_approval
-from taxonomy.calibration.trusted import counts_until, trusted_scores
+from taxonomy.calibration.item_approval import counts_until, trusted_scores
 from taxonomy.findings import Item, Source, StepScore
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.scores import keep_scores

@@ -12,9 +12,8 @@ from taxonomy.evidence.reading import Reading
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.rules.context import RuleContext
 from taxonomy.waste import Resent, waste
-from taxonomy.waste.repeats import LoopCost, Redundant, loops, redundant
+from taxonomy.waste.repeats import LoopCost, Redundant, loops, redundant, spending
 from taxonomy.waste.resent import resent
-from taxonomy.waste.spending import spending
 from tests.build import NOTHING, Part, call, error, step, trace
 from tests.shared import Imported, needs_shared, runs_below
 from tests.taxonomy.waste_case import paid, usage, with_ask, with_request

@@ -35,11 +35,12 @@ from taxonomy.detectors import RuleDetector
 from taxonomy.expectations import JudgeDetector
 from taxonomy.first_contradiction import facts
 from taxonomy.first_contradiction.contradictions import (
+    Answer,
     Contradiction,
     ContradictionDetector,
+    StepDetector,
     contradictions,
 )
-from taxonomy.first_contradiction.detector import Answer, StepDetector
 from taxonomy.first_contradiction.judged import JudgeScoreDetector
 from taxonomy.first_contradiction.question import (
     NOTHING,

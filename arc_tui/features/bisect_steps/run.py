@@ -19,9 +19,8 @@ from replay.errors import ArcError
 from replay.models.choose import label
 from replay.store import edits
 from replay.store.handle import Store, now_ns
-from taxonomy.calibration.trusted import trust
-from taxonomy.first_contradiction.contradictions import ContradictionDetector
-from taxonomy.first_contradiction.detector import Answer
+from taxonomy.calibration.item_approval import trust
+from taxonomy.first_contradiction.contradictions import Answer, ContradictionDetector
 from taxonomy.first_contradiction.judged import JudgeScoreDetector
 from taxonomy.first_contradiction.question import BeliefDetector, shown_words
 from taxonomy.first_contradiction.recoverable import RecoverableDetector, Trial

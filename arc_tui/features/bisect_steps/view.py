@@ -16,9 +16,9 @@ from replay.bisection.scan import Located
 from replay.edit.changes import Edit, InjectConstraint, describe
 from replay.statistics import Rate, rate
 from replay.trace import Level, Step, Trace
-from taxonomy.calibration.trusted import Trust
+from taxonomy.calibration.item_approval import Trust
 from taxonomy.findings import Evidence
-from taxonomy.first_contradiction.detector import Answer, StepDetector
+from taxonomy.first_contradiction.contradictions import Answer, StepDetector
 from taxonomy.first_contradiction.recoverable import Arm, Trial
 from taxonomy.judge.rubrics import ACHIEVED_SCORE
 

@@ -21,7 +21,7 @@ from arc_tui.importing import diagnose_new, diagnose_one
 from replay.store.handle import Store, now_ns
 from taxonomy.calibration import item_approval, judge_approval
 from taxonomy.calibration.drift import judge_sets
-from taxonomy.calibration.trusted import trust
+from taxonomy.calibration.item_approval import trust
 
 
 class Kept(Struct, frozen=True, kw_only=True):

@@ -25,13 +25,19 @@ from taxonomy.calibration.disagreement import (
     scatters,
     taken_for,
 )
-from taxonomy.calibration.item_approval import ItemAgreement, ItemGate, item_agreements, item_gate
+from taxonomy.calibration.item_approval import (
+    ItemAgreement,
+    ItemGate,
+    Trust,
+    item_agreements,
+    item_gate,
+    trust,
+)
 from taxonomy.calibration.judge_approval import JudgeApproval, counts_by_item
 from taxonomy.calibration.labelled import Labelled, labelled_runs
 from taxonomy.calibration.labels import By, Label, Unusable, kept_labels, place, read_labels
 from taxonomy.calibration.noise import Cell
 from taxonomy.calibration.report import Calibration, ScoreAgreement, calibrate
-from taxonomy.calibration.trusted import Trust, trust
 from taxonomy.findings import TRUST, Source
 from taxonomy.judge.kept_scores import parsed
 from taxonomy.judgements.scores import opinions

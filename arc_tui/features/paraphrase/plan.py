@@ -21,11 +21,10 @@ from taxonomy.goals import Goals
 from taxonomy.judge.requests import JudgeRequest, judge_requests
 from taxonomy.judge.rubrics import RUBRICS
 from taxonomy.judge.run import estimate_cost
-from taxonomy.paraphrase_test import model_calls
-from taxonomy.paraphrase_test import model_calls as costs
 from taxonomy.paraphrase_test import paraphrases as framed
-from taxonomy.paraphrase_test.model_calls import steps_to_ask
+from taxonomy.paraphrase_test import result
 from taxonomy.paraphrase_test.paraphrases import Paraphrase, Paraphrases, request_of, tried
+from taxonomy.paraphrase_test.result import steps_to_ask
 from taxonomy.query.failures import break_and_notice
 
 RUBRIC = RUBRICS["step"]
@@ -133,7 +132,7 @@ class Plan(Task):
             return given
         if self.who.writer is None:
             return tried(text, framed.framed(text, count), framed.NAME)
-        return model_calls.paraphrases(text, count, self.who.writer)
+        return result.paraphrases(text, count, self.who.writer)
 
     def edit(self, name: str, text: str) -> Edit:
         """The request in other words, as an edit of the run."""
@@ -148,13 +147,13 @@ class Plan(Task):
         """What is still to be asked of each."""
         writer, model, judge = self.who.writer, self.who.model, self.who.judge
         if writer is not None:
-            yield costs.of_writing(self.user_request.text, self.request.count, writer)
+            yield result.of_writing(self.user_request.text, self.request.count, writer)
             texts = framed.framed(self.user_request.text, self.request.count)  # of about their size
         else:
             texts = tuple(each.text for each in self.paraphrases() if each.refusal is None)
         wordings = [self.edit(str(at), text) for at, text in enumerate(texts)]
         if model.name != DEMO:
-            yield costs.of_answers(self.trace, wordings, model, self.sampling, self.steps)
+            yield result.of_answers(self.trace, wordings, model, self.sampling, self.steps)
         if judge is not None:
             places = self.steps if self.broke is None else (self.broke,)
             recorded = judge_requests(

@@ -32,11 +32,16 @@ from replay.store.rows import trace_row
 from taxonomy.expectations import asked_of, by_rule
 from taxonomy.judge import requests, run
 from taxonomy.judge.run import Judged, judged
-from taxonomy.paraphrase_test import paraphrases
-from taxonomy.paraphrase_test import result as varied
-from taxonomy.paraphrase_test.model_calls import Answers, recorded_path
+from taxonomy.paraphrase_test import paraphrases, result
 from taxonomy.paraphrase_test.paraphrases import Paraphrase
-from taxonomy.paraphrase_test.result import ORIGINAL, Scored, Varied, sample_means
+from taxonomy.paraphrase_test.result import (
+    ORIGINAL,
+    Answers,
+    Scored,
+    Varied,
+    recorded_path,
+    sample_means,
+)
 
 
 def run_paraphrase_test(
@@ -102,7 +107,7 @@ class _Work:
             yield self._view()
         found = self._varied()
         if found.surface is not None and not self._missing:
-            varied.keep(self._store, found)
+            result.keep(self._store, found)
         yield self._view(done=True)
 
     def _ask(self, name: str, text: str, by: str, edit: Edit | None) -> None:

@@ -11,9 +11,8 @@ from arc_tui.ui import format
 from replay.trace import Trace
 from taxonomy.judge.run import Judged
 from taxonomy.metrics.grounding import Surface, surface_variation
-from taxonomy.paraphrase_test.model_calls import RecordedPath
 from taxonomy.paraphrase_test.paraphrases import Paraphrase, Request
-from taxonomy.paraphrase_test.result import ORIGINAL, Scored, Varied
+from taxonomy.paraphrase_test.result import ORIGINAL, RecordedPath, Scored, Varied
 
 
 class WordingRow(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from msgspec import Struct
 from arc_tui.features.stats.view import CallTimes, Group
 from arc_tui.ui import format
 from replay.statistics import Rate
-from taxonomy.metrics import cost, decay
+from taxonomy.metrics import cost, reliability
 from taxonomy.metrics.change import Change
 from taxonomy.metrics.cost import Money
 from taxonomy.metrics.grounding import HELD_OUT, PRODUCTION
@@ -112,7 +112,7 @@ def _call_lines(each: CallFigures) -> Iterator[Line]:
         yield rate_line(of, "recall", each.recall, "gold call")
 
 
-_BASES: dict[decay.Basis, str] = {
+_BASES: dict[reliability.Basis, str] = {
     "label": "the label `length`",
     "gold length": "gold actions",
     "steps of passing runs": "median steps of the passing runs of the task",
@@ -131,13 +131,13 @@ def _decay(found: Figures) -> Iterator[Line]:
         return
     n = format.count(len(curve.buckets), "bucket")
     yield Line(of="length", name="GDS", value=share(curve.graceful), n=n,
-               note=decay.degradation_reading(curve.graceful) or "")  # fmt: skip
-    varies = decay.variance_reading(curve.variance) or "no run passed"
+               note=reliability.degradation_reading(curve.graceful) or "")  # fmt: skip
+    varies = reliability.variance_reading(curve.variance) or "no run passed"
     yield Line(of="length", name="VAF", value=share(curve.variance), n=n, note=varies)
     yield Line(of="length", name="MOP", value=curve.onset or "none", n=n, note=_onset(curve))
 
 
-def _onset(curve: decay.Decay) -> str:
+def _onset(curve: reliability.Decay) -> str:
     """What the meltdown onset point says, and whether chance alone may have made it."""
     first = curve.buckets[0].passed
     at = next((each.passed for each in curve.buckets if each.label == curve.onset), None)
@@ -147,7 +147,7 @@ def _onset(curve: decay.Decay) -> str:
     return f"checkpoints or human review from here on{doubt}"
 
 
-def _unsized(curve: decay.Decay) -> str | None:
+def _unsized(curve: reliability.Decay) -> str | None:
     return f"{format.count(curve.unsized, 'run')} without a size" if curve.unsized else None
 
 

@@ -18,7 +18,7 @@ from taxonomy.held_out import HeldOutSet
 from taxonomy.metrics.change import Change, dated, start_of
 from taxonomy.paraphrase_test import result
 from taxonomy.query.listing import RunRow
-from taxonomy.stats import proxies, recovery
+from taxonomy.stats import recovery, runs
 from taxonomy.stats import runs as stats
 from taxonomy.stats.figures import Figures, Held, figures
 from taxonomy.stats.gold import GoalRun, goal_figures, goal_runs
@@ -149,7 +149,7 @@ class _Known:
         traces = _traces(rows)
         self._injected = [each for each in recovery.kept(store) if each.trace in traces]
         self._varied = [each for each in result.kept(store) if each.trace in traces]
-        self._signs = proxies.read_signs(store, rows)
+        self._signs = runs.read_signs(store, rows)
         self._goal_runs: Sequence[GoalRun] = ()
         if request.goals is not None:
             seen = first_seen(store, request.goals, request.goals_name)
@@ -171,7 +171,7 @@ class _Known:
                 production=self._production,
                 recovery=self._recovery or self._recovered(own),
                 varied=[each for each in self._varied if each.trace in own],
-                proxies=proxies.proxies(signs),
+                proxies=runs.proxies(signs),
                 goals=goal_figures([r for r in self._goal_runs if r.trace in own], version),
             ),
             latencies=call_times(self._store, own),

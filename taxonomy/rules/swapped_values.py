@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.context_index import number
 from taxonomy.evidence.reading import Act, leaves, mutates
-from taxonomy.evidence.value_origins import SMALLEST_AMOUNT
+from taxonomy.evidence.value_origins import SMALLEST_AMOUNT, Record, Records, Thing
 from taxonomy.findings import Evidence, Finding
-from taxonomy.first_contradiction.records import Record, Records, Thing
 from taxonomy.rules.context import RuleContext, called
 
 NAME = "another's value"
