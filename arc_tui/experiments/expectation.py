@@ -7,12 +7,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from arc_tui.experiments.models import ModelPool
-from replay.bisection.rollouts import Ending, Reaches
-from replay.detector import Detector
+from replay.bisection.trials import Ending, Reaches
 from replay.errors import no_step
 from replay.models.cached import Cached
 from replay.models.choose import DEMO
-from replay.predicate import Predicate, Unmet, predicate
+from replay.predicate import Detector, Predicate, Unmet, predicate
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row

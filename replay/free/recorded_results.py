@@ -74,12 +74,12 @@ class Stub(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.tool == other.tool and digests.same(self.arguments, other.arguments)
 
 
-def from_file(file: Path) -> tuple[Stub, ...]:
+def stubs_from_file(file: Path) -> tuple[Stub, ...]:
     """The stubs of a TOML file. Raises BadEdit naming the file and the key."""
-    return from_toml(written.from_file(file), str(file))
+    return stubs_from_toml(written.from_file(file), str(file))
 
 
-def from_toml(text: str, where: str) -> tuple[Stub, ...]:
+def stubs_from_toml(text: str, where: str) -> tuple[Stub, ...]:
     """The `[[stub]]` tables of a TOML text. Raises BadEdit naming `where` and the key."""
     try:
         document = tomllib.loads(text)
@@ -99,8 +99,8 @@ def from_toml(text: str, where: str) -> tuple[Stub, ...]:
     return tuple(found)
 
 
-def to_toml(stubs: Iterable[Stub]) -> str:
-    """The file that `from_toml` reads back as these stubs.
+def stubs_to_toml(stubs: Iterable[Stub]) -> str:
+    """The file that `stubs_from_toml` reads back as these stubs.
 
     Each is a table of its own, so that one can be pasted below others. Its arguments are JSON text,
     as most results are: TOML has no null.

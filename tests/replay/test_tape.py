@@ -24,9 +24,9 @@ from replay.free.recorded_results import (
     Terms,
     draft,
     from_file,
-    from_toml,
     nearest,
-    to_toml,
+    stubs_from_toml,
+    stubs_to_toml,
 )
 from replay.kept import remove, stubs_of_trace
 from replay.store.handle import Store
@@ -522,7 +522,7 @@ STUBS = st.builds(
 
 @given(STUBS)
 def test_a_stub_written_to_a_file_is_read_back(stub: Stub) -> None:
-    assert from_toml(to_toml([stub]), "f.toml") == (stub,)
+    assert stubs_from_toml(stubs_to_toml([stub]), "f.toml") == (stub,)
 
 
 def test_stubs_of_a_file_may_hold_any_text_and_leave_arguments_out(tmp_path: Path) -> None:
@@ -572,7 +572,7 @@ def test_a_stub_that_cannot_be_read_is_an_error_that_names_the_file_and_the_key(
     toml: str, said: str
 ) -> None:
     with pytest.raises(BadEdit) as error:
-        from_toml(toml, "f.toml")
+        stubs_from_toml(toml, "f.toml")
     assert error.value.message.startswith(said)
 
 

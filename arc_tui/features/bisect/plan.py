@@ -16,9 +16,8 @@ from arc_tui.experiments.request import ExperimentRequest
 from arc_tui.features.bisect.versions import BadVersions, Source, merged
 from arc_tui.features.bisect.view import BisectView, Kind, Label, text_diff
 from replay import kept
-from replay.bisection import hunks as expected_samples
 from replay.bisection.course import bisect, bisect_hunks, spelled
-from replay.bisection.hunks import Chosen, Hunk, hunks
+from replay.bisection.hunks import Chosen, Hunk, expected_for_hunks, expected_for_versions, hunks
 from replay.bisection.rounds import USUAL, Settings
 from replay.bisection.trials import CannotAsk, Rollouts, Trials, Version
 from replay.edit.changes import Edit
@@ -267,9 +266,9 @@ def estimate_cost(store: Store, request: BisectRequest) -> BisectEstimate:
     model = plan.asked.model
     stored, settled = (0, False) if request.resample else _stored(plan)
     if plan.parts:
-        about = expected_samples.of_hunks(len(plan.parts), plan.settings)
+        about = expected_for_hunks(len(plan.parts), plan.settings)
     else:
-        about = expected_samples.of_versions(len(plan.asked.versions), plan.settings)
+        about = expected_for_versions(len(plan.asked.versions), plan.settings)
     road = (
         free.recorded_actions(plan.trace, request.fix, model.name, plan.step) if plan.free else []
     )

@@ -44,7 +44,7 @@ from replay.bundle import BadBundle, write
 from replay.compare.actions import VERSION
 from replay.errors import BadEdit
 from replay.free import recorded_results
-from replay.free.recorded_results import to_toml
+from replay.free.recorded_results import stubs_to_toml
 from replay.locked.row import AUTO
 from replay.store import edits
 from replay.store.handle import Store
@@ -103,7 +103,7 @@ def free_request(request: ReplayRequest, options: dict[str, Any]) -> FreeRunRequ
     if request.resample or request.sampling.schedule != AUTO.schedule:
         raise click.UsageError("a free run asks one answer after another, and each sample once")
     levels = request.sampling.levels
-    stubs = [each for file in options["stubs"] for each in recorded_results.from_file(file)]
+    stubs = [each for file in options["stubs"] for each in recorded_results.stubs_from_file(file)]
     return FreeRunRequest(
         trace=request.trace,
         edit=request.edit,
@@ -315,7 +315,7 @@ def _missing(runs: Sequence[FreeView]) -> list[Missed]:
     for run in runs:
         for each in run.stop.missed if run.stop is not None else ():
             if each.draft is not None:
-                found.setdefault(to_toml([each.draft]), each)
+                found.setdefault(stubs_to_toml([each.draft]), each)
     return list(found.values())
 
 
@@ -328,7 +328,7 @@ def _print_stubs(out: Console, missing: Sequence[Missed], go_on: Sequence[str]) 
             continue
         out.print()
         out.print(Text(f"# {_origin(each)}", "yellow"), soft_wrap=True)
-        out.print(Text(to_toml([each.draft]).rstrip("\n")), soft_wrap=True)
+        out.print(Text(stubs_to_toml([each.draft]).rstrip("\n")), soft_wrap=True)
     _print_command(out, "then go on:", [*go_on, "--stub", STUBS])
 
 

@@ -17,7 +17,7 @@ from replay import kept as replays
 from replay import kept as stubs
 from replay.edit.changes import Edit
 from replay.free import run as free
-from replay.free.recorded_results import Stub, Terms
+from replay.free.recorded_results import Terms
 from replay.free.result import FreeCore, FreeRun
 from replay.kept import stubs_of_trace
 from replay.locked.estimate import Estimate, estimate
