@@ -26,7 +26,7 @@ from replay import kept as replays
 from replay.budget import Limits
 from replay.edit.changes import Edit, RemoveTool, SetModel
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss
-from replay.free.recorded_results import Stub, from_toml, to_toml
+from replay.free.recorded_results import Stub, stubs_from_toml, stubs_to_toml
 from replay.free.result import FreeCore
 from replay.kept import of_trace
 from replay.locked.row import AUTO, Sampling, fixed
@@ -319,9 +319,9 @@ def test_the_command_prints_a_stub_to_paste_and_how_to_go_on(db: Path, tmp_path:
     assert f"$ arc --db {db} replay {TOUR} --free --edit v4 --stub stubs.toml" in first.stdout
     file = tmp_path / "stubs.toml"
     file.write_text(pasted(first.stdout))
-    [drafted] = from_toml(file.read_text(), "f")
+    [drafted] = stubs_from_toml(file.read_text(), "f")
     assert (drafted.tool, drafted.arguments) == ("get_order", {"order_id": "1039"})
-    file.write_text(to_toml([READ]) + "\n" + to_toml([REFUND]))
+    file.write_text(stubs_to_toml([READ]) + "\n" + stubs_to_toml([REFUND]))
     further = run(db, TOUR, "--edit", "v4", "--free", "--stub", str(file))
     assert "2 stub" in further.stdout
     assert "[[stub]]" not in further.stdout
@@ -358,7 +358,7 @@ def test_a_stop_at_a_stale_answer_names_both_ways_on(tmp_path: Path) -> None:
     db = tmp_path / "arc.db"
     key = put_account(db)
     file = tmp_path / "s.toml"
-    file.write_text(to_toml([WITHDRAWN]))
+    file.write_text(stubs_to_toml([WITHDRAWN]))
     words = (key, "--free", "--model", "script")
     printed = run(db, *words, "--stub", str(file), "--writes", "withdraw").stdout
     assert "--model script --writes withdraw --stub stubs.toml" in printed
@@ -413,9 +413,9 @@ def test_stubs_written_one_by_one_can_be_pasted_together() -> None:
     odd = Stub(tool="a'b", arguments={"x": None, "y": "'''"}, result="one\n'two'\n", is_error=True)
     ends = Stub(tool="c", arguments={}, result="it's\nthe 'end'")
     both = (READ, odd, ends)
-    assert from_toml("\n".join(to_toml([each]) for each in both), "f") == both
-    assert 'result = \'{"order_id"' in to_toml([READ])
-    assert tomllib.loads(to_toml([odd]))["stub"][0]["is_error"] is True
+    assert stubs_from_toml("\n".join(stubs_to_toml([each]) for each in both), "f") == both
+    assert 'result = \'{"order_id"' in stubs_to_toml([READ])
+    assert tomllib.loads(stubs_to_toml([odd]))["stub"][0]["is_error"] is True
 
 
 def test_no_word_of_a_view_says_how_the_run_would_have_ended(db: Path, tmp_path: Path) -> None:

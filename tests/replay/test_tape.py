@@ -23,8 +23,8 @@ from replay.free.recorded_results import (
     Stub,
     Terms,
     draft,
-    from_file,
     nearest,
+    stubs_from_file,
     stubs_from_toml,
     stubs_to_toml,
 )
@@ -540,7 +540,7 @@ result = "not enough"
 is_error = true
 """
     )
-    assert from_file(file) == (
+    assert stubs_from_file(file) == (
         Stub(tool="get_balance", arguments={}, result='{"balance": 41}'),
         Stub(tool="withdraw", arguments={"amount": 20}, result="not enough", is_error=True),
     )
@@ -578,7 +578,7 @@ def test_a_stub_that_cannot_be_read_is_an_error_that_names_the_file_and_the_key(
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadEdit, match=r"nowhere\.toml: cannot be read"):
-        from_file(tmp_path / "nowhere.toml")
+        stubs_from_file(tmp_path / "nowhere.toml")
 
 
 def test_stubs_are_kept_by_trace_replaced_by_equal_calls_and_removed() -> None:
