@@ -61,7 +61,6 @@ Status: TypeAlias = Literal["found", "no change", "reversed", "non-monotone", "b
 `non-monotone`: some version does not fit one change. `budget`: the samples ran out before the
 confidence was reached. `censored`: an end gives no answer that can be judged."""
 
-
 ALONE = 0.03
 """A boundary is the only one where others are at most so likely."""
 

@@ -110,7 +110,6 @@ SUSPECT = 0.5
 MISFIT = 20.0
 """How many times likelier a version's samples must be on the other side to be named for it."""
 
-
 _CERTAIN = 600.0
 """The log of a ratio that is as good as any greater one, and still a number."""
 

@@ -153,7 +153,6 @@ def _score(said: dict[str, Any]) -> SourceScore:
 
 TABLES = frozenset({"experiments", "trace_info", "trace_tags", "trace_request_metadata"})
 
-
 _TRACE = ("request_id", "experiment_id", "total_cost", "session_id", "trace_name")
 _SAID = (
     "name", "assessment_type", "value", "error", "source_type", "span_id", "rationale", "valid",

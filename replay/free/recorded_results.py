@@ -165,7 +165,6 @@ VERSION = 2
 Rank: TypeAlias = Literal["exact", "edited", "stub", "guessed", "reused", "stale", "miss"]
 """How well an observation fits its call, best first."""
 
-
 NO_RESULT = "its result was not recorded"
 NOT_OFFERED = "it is not offered"
 ELSEWHERE = "it was recorded only at another moment"

@@ -48,7 +48,6 @@ AGAIN = "run it again: only these are asked"
 
 Body = dict[str, Any]
 
-
 Asked = tuple[Sent, int]
 """A request, and which of its answers is meant."""
 
@@ -176,7 +175,6 @@ def request_id(key: str) -> str:
 Price = Callable[[Body], Cost | None]
 """What an answer cost, None where that is not known."""
 
-
 CLAIM_LOOK_S = 0.25
 """How often to look whether another process has its answer."""
 
@@ -197,7 +195,6 @@ class Answered(NamedTuple):
 
 Outcome = Answered | RequestRefused | OfflineMiss
 """What one of several requests comes to: an answer, or why there is none."""
-
 
 _lacking: ContextVar[set[str] | None] = ContextVar("_lacking", default=None)
 

@@ -73,7 +73,6 @@ _TROUBLE = re.compile(
     re.I,
 )
 
-
 STATUS_GROUPS: dict[str, str] = {
     word: group
     for group, words in {
@@ -98,7 +97,6 @@ _STATUS = re.compile(
     rf"|still |successfully )?(?P<word>{'|'.join(STATUS_GROUPS)})\b",
     re.I,
 )
-
 
 _ASSUMES = re.compile(
     r"\b(?:let(?:(?:'|’)?s| us) assume|(?:i|we)(?:'|’)?(?: will|ll| can)? assume|assuming|suppose"

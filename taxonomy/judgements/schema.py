@@ -1,4 +1,8 @@
-"""The tables of the ledger: a migration set of their own, in the same file as the tape."""
+"""The tables of judgements, a migration set of their own in the file of the recordings.
+
+The views `failures` and `runs`, and the indices for questions over both sets, are made here too;
+`taxonomy.query` asks them.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,149 @@ from pathlib import Path
 
 from replay.store.handle import Store
 from replay.store.migrations import Migrations
-from taxonomy.query.failures import FAILURES, INDICES
-from taxonomy.query.fields import CALLS, TOOLS
-from taxonomy.query.listing import COVERING, ENDINGS, RUNS, SAID, WARNED
+
+TAG_TRUST = "CASE source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 ELSE 2 END"
+
+SUGGESTION_TRUST = "CASE source WHEN 'judge' THEN 3 ELSE 4 END"
+
+NOT_A_HINT = "(confidence IS NULL OR confidence >= 0.5)"
+"""Below that a suggestion is a hint, and counts nowhere."""
+
+FAILURES = f"""
+CREATE VIEW failures AS
+WITH said AS (
+  SELECT trace, span, step, class, sub, fault, source, by, note AS why, 1 AS accepted,
+    {TAG_TRUST} AS trust
+  FROM tag
+  UNION ALL
+  SELECT trace, span, step, class, sub, fault, source, by, why, 0, {SUGGESTION_TRUST}
+  FROM suggestion
+  WHERE {NOT_A_HINT})
+SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome,
+  said.class, said.sub, said.fault, r.key AS recording, said.step, said.span, said.source,
+  said.by, said.why, said.accepted,
+  row_number() OVER (PARTITION BY p.trace ORDER BY said.trust, said.step, said.class) AS place
+FROM trace_summary p
+JOIN trace r ON r.run = p.run AND r.complete
+JOIN said ON said.trace = r.key AND (said.accepted OR r.key = p.trace)
+WHERE p.preferred
+"""
+
+INDICES = f"""
+CREATE INDEX suggestion_first ON suggestion(trace, {SUGGESTION_TRUST}, step, class)
+  WHERE {NOT_A_HINT};
+
+CREATE INDEX trace_ending ON trace(outcome, complete, key, run, steps, task);
+
+CREATE INDEX trace_recordings ON trace(run, complete, steps)
+"""
+"""What lets the failed runs of a large database be counted without reading their rows."""
+
+RUNS = """
+CREATE VIEW runs AS
+SELECT r.*, d.shape, d.why, d.why_step, d.warnings
+FROM trace_summary r LEFT JOIN diagnosis d ON d.trace = r.trace
+"""
+
+ENDINGS = f"""
+DROP INDEX trace_ending;
+
+CREATE INDEX trace_ending ON trace(
+  outcome, key, run, task, cost_usd, cost_complete, complete, preferred
+) WHERE preferred;
+
+DROP INDEX suggestion_first;
+
+CREATE INDEX suggestion_first ON suggestion(
+  trace, {SUGGESTION_TRUST}, step, class, sub, fault, source, confidence
+) WHERE {NOT_A_HINT}
+"""
+"""The ends, the costs and the first words of all runs without their rows."""
+
+WARNED = """
+CREATE INDEX diagnosis_warned ON diagnosis(trace) WHERE warnings <> '[]';
+
+DROP INDEX trace_by_outcome;
+
+CREATE INDEX trace_by_outcome ON trace(
+  CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END,
+  imported_ns, key, complete, preferred
+) WHERE preferred
+"""
+"""The traces that are warned of without their diagnoses, which are long, and the order by outcome
+without the rows of traces."""
+
+COVERING = """
+DROP INDEX trace_ending;
+
+CREATE INDEX trace_ending ON trace(
+  outcome, key, run, task, cost_usd, cost_complete, imported_ns, steps, start_ns, end_ns,
+  complete, preferred
+) WHERE preferred;
+
+DROP INDEX trace_by_import;
+
+CREATE INDEX trace_by_import ON trace(imported_ns, key, run, task, outcome, complete, preferred)
+  WHERE preferred;
+
+DROP INDEX trace_by_outcome;
+
+CREATE INDEX trace_by_outcome ON trace(
+  CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END,
+  imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred;
+
+DROP INDEX trace_by_task;
+
+CREATE INDEX trace_by_task ON trace(
+  task IS NULL, coalesce(nullif(task, ''), title, ''), coalesce(trial, ''),
+  imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred;
+
+DROP INDEX trace_by_steps;
+
+CREATE INDEX trace_by_steps ON trace(
+  -steps, imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred;
+
+DROP INDEX trace_by_cost;
+
+CREATE INDEX trace_by_cost ON trace(
+  coalesce(-cost_usd, 9e999), imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred;
+
+DROP INDEX trace_by_time;
+
+CREATE INDEX trace_by_time ON trace(
+  coalesce(-(CASE WHEN end_ns > start_ns THEN end_ns - start_ns END), 9e999),
+  imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred
+"""
+"""Every order with what most questions and the held-out tasks ask for, and the runs that ended
+alike with what they are sorted by: no row of a trace is read to tell whether it is listed, or
+where."""
+
+SAID = """
+ALTER TABLE diagnosis ADD COLUMN said TEXT GENERATED ALWAYS AS (
+  substr(coalesce(why, ''), 1) || char(10) || coalesce(shape, '')) VIRTUAL;
+
+CREATE INDEX diagnosis_said ON diagnosis(said, trace)
+"""
+"""Of a diagnosis what a plain word is looked for in, made as `said` of a trace is."""
+
+TOOLS = """
+CREATE INDEX span_tool ON span(name COLLATE NOCASE, status, trace) WHERE kind = 'tool'
+"""
+
+CALLS = """
+DROP INDEX span_tool;
+
+CREATE INDEX span_tool ON span(name COLLATE NOCASE, status, trace, kind) WHERE kind = 'tool';
+
+CREATE INDEX span_error ON span(kind, trace, step, status) WHERE status = 'error'
+"""
+"""What lets the runs that called a tool, or where a call failed, be found without reading their
+spans. What an index is limited to stands in it too: SQLite looks at it once more."""
 
 migrations = Migrations("taxonomy")
 

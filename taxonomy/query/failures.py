@@ -1,6 +1,6 @@
 """Which runs failed, and what is said of each? The view `failures`, and counts over it.
 
-The view and its indices are made by the ledger's migrations.
+The view and its indices are made by `taxonomy.judgements.schema`.
 """
 
 from __future__ import annotations
@@ -15,46 +15,12 @@ from replay.store.handle import Store
 from replay.store.rows import rows
 from taxonomy.classes import Attribution, FailureClass, Shape
 from taxonomy.judgements.diagnoses import diagnosis
+from taxonomy.judgements.schema import NOT_A_HINT, SUGGESTION_TRUST, TAG_TRUST
 from taxonomy.judgements.tags import TagRow
 from taxonomy.query.filter import ALL, Filter, among, without_tasks
 
-_TAG_TRUST = "CASE source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 ELSE 2 END"
-SUGGESTION_TRUST = "CASE source WHEN 'judge' THEN 3 ELSE 4 END"
-NOT_A_HINT = "(confidence IS NULL OR confidence >= 0.5)"
-"""Below that a suggestion is a hint, and counts nowhere."""
-
 NONE: frozenset[str] = frozenset()
 """No task is left out."""
-
-FAILURES = f"""
-CREATE VIEW failures AS
-WITH said AS (
-  SELECT trace, span, step, class, sub, fault, source, by, note AS why, 1 AS accepted,
-    {_TAG_TRUST} AS trust
-  FROM tag
-  UNION ALL
-  SELECT trace, span, step, class, sub, fault, source, by, why, 0, {SUGGESTION_TRUST}
-  FROM suggestion
-  WHERE {NOT_A_HINT})
-SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome,
-  said.class, said.sub, said.fault, r.key AS recording, said.step, said.span, said.source,
-  said.by, said.why, said.accepted,
-  row_number() OVER (PARTITION BY p.trace ORDER BY said.trust, said.step, said.class) AS place
-FROM trace_summary p
-JOIN trace r ON r.run = p.run AND r.complete
-JOIN said ON said.trace = r.key AND (said.accepted OR r.key = p.trace)
-WHERE p.preferred
-"""
-
-INDICES = f"""
-CREATE INDEX suggestion_first ON suggestion(trace, {SUGGESTION_TRUST}, step, class)
-  WHERE {NOT_A_HINT};
-
-CREATE INDEX trace_ending ON trace(outcome, complete, key, run, steps, task);
-
-CREATE INDEX trace_recordings ON trace(run, complete, steps)
-"""
-"""What lets the failed runs of a large database be counted without reading their rows."""
 
 
 def tag_rows(
@@ -204,7 +170,7 @@ def first_words(
 
 TAGS = f"""
   SELECT r.run, r.key AS recording, g.*, row_number() OVER (
-    PARTITION BY r.run ORDER BY {_TAG_TRUST}, g.step, g.class) AS place
+    PARTITION BY r.run ORDER BY {TAG_TRUST}, g.step, g.class) AS place
   FROM tag g JOIN trace r ON r.key = g.trace AND r.complete"""
 """Tags are few; of each run the first one that counts has place 1."""
 

@@ -101,20 +101,6 @@ class Own(_Named, frozen=True, kw_only=True):
 
 Field: TypeAlias = Text | Choice | Switch | Number | Time | Inside | Worded | Blamed | Own
 
-TOOLS = """
-CREATE INDEX span_tool ON span(name COLLATE NOCASE, status, trace) WHERE kind = 'tool'
-"""
-
-CALLS = """
-DROP INDEX span_tool;
-
-CREATE INDEX span_tool ON span(name COLLATE NOCASE, status, trace, kind) WHERE kind = 'tool';
-
-CREATE INDEX span_error ON span(kind, trace, step, status) WHERE status = 'error'
-"""
-"""What lets the runs that called a tool, or where a call failed, be found without reading their
-spans. What an index is limited to stands in it too: SQLite looks at it once more."""
-
 _OF_SPANS = "+row IN ({})"
 """A list is walked in its order, and each run looked up among those found: to find the runs first
 and sort them takes ever longer with how many there are, and a page ends early."""

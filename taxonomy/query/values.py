@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from replay.store.handle import Store
 from taxonomy.classes import CLASSES, SUB_LABELS
-from taxonomy.query.failures import FIRST, NOT_A_HINT, TAGS
+from taxonomy.judgements.schema import NOT_A_HINT
+from taxonomy.query.failures import FIRST, TAGS
 from taxonomy.query.filter import Filter
 
 MOST_STARS = 4

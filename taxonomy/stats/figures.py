@@ -30,7 +30,6 @@ from taxonomy.stats.runs import NOTHING_KEPT, Proxies, Run
 BENCHMARK = 10
 """Fewer tasks are no benchmark: three passes of one task say nothing of contamination."""
 
-
 Split: TypeAlias = Literal["kept", "yours", "arc's own"]
 """Who holds tasks out: remembered by `arc stats --hold-out`, named in a query, or nobody yet."""
 

@@ -21,13 +21,11 @@ from replay.trace import Json
 
 Body = dict[str, Json]
 
-
 _PARAMS = {
     "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "max_output_tokens",
     "stop", "stop_sequences", "seed", "frequency_penalty", "presence_penalty", "tool_choice",
     "response_format", "reasoning_effort", "reasoning", "thinking", "parallel_tool_calls", "n",
 }  # fmt: skip
-
 
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
 """LangChain's words for roles."""
@@ -171,12 +169,10 @@ def _of_items(items: list[Json]) -> list[Body]:
 
 _SDK = ("tool-call", "tool-result")
 
-
 _CLASSES = {
     "AIMessage": "ai", "HumanMessage": "human", "SystemMessage": "system", "ToolMessage": "tool",
 }  # fmt: skip
 """What LangChain's classes of messages call themselves."""
-
 
 _INSIDE = ("message", "output", "outputs", "response", "completion", "result")
 """Names under which a function's result may hold the answer alone."""
@@ -469,23 +465,19 @@ def instructions(config: dict[str, Any]) -> Json:
 
 _IN = ("input_tokens", "prompt_tokens", "promptTokens", "inputTokens", "prompt_token_count")
 
-
 _OUT = (
     "output_tokens", "completion_tokens", "completionTokens", "outputTokens",
     "candidates_token_count",
 )  # fmt: skip
 
-
 _IN_PARTS = (
     "input_tokens_details", "prompt_tokens_details", "input_token_details", "prompt_token_details",
 )  # fmt: skip
-
 
 _OUT_PARTS = (
     "output_tokens_details", "completion_tokens_details", "output_token_details",
     "completion_token_details",
 )  # fmt: skip
-
 
 _BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")
 

@@ -116,9 +116,7 @@ def joined(values: Json) -> str | None:
 
 Number: TypeAlias = int | str | float | None
 
-
 _LATEST = 2**63 - 1
-
 
 _HEX = re.compile(r"[0-9a-f]+")
 

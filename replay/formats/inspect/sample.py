@@ -51,7 +51,6 @@ from replay.trace import (
 
 FORMAT = "inspect"
 
-
 SPANS = 2_500
 """Most spans of a batch."""
 
@@ -227,7 +226,6 @@ _GRADES = {
     "C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0,
     "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0,
 }  # fmt: skip
-
 
 _QUOTE = {
     "includes", "match", "exact", "f1", "pattern", "answer", "choice", "math", "score",
