@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from replay.trace import SourceScore
+from taxonomy.evidence.endings import Ending, closes, ending, hands_over, works
 from taxonomy.evidence.reading import Act, Turn, mutates
 from taxonomy.findings import Finding, Item, StepScore
 from taxonomy.rules import (
@@ -28,7 +29,6 @@ from taxonomy.rules import (
 )
 from taxonomy.rules.bad_args import refusal
 from taxonomy.rules.context import RuleContext, brought_again, repeats
-from taxonomy.rules.gave_up import Ending, closes, ending, hands_over, works
 from taxonomy.rules.wrong_tool import absent
 
 BY = "arc rules 1"
@@ -83,7 +83,7 @@ def rule_scores(case: RuleContext, found: Sequence[Finding]) -> tuple[StepScore,
     outcome is unknown.
     """
     named = _named(findings(case.unjudged()) if case.reading.passed else found)
-    again, end = loop.repeated(case.reading), ending(case)
+    again, end = loop.repeated(case.reading), ending(case.reading)
     asked = [act for turn in case.reading.turns if not turn.observer for act in turn.acts]
     garbled = {act.span.id for act in malformed.garbled(asked)}
     scores: dict[int, StepScore] = {}

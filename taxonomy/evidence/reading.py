@@ -5,6 +5,8 @@ harness, and in a group chat from the other speakers.
 
 Does a call fit the tool as it was offered: is there such a tool, and do its arguments validate?
 That is answered only where the source recorded the tools: `request.tools` None knows nothing.
+
+XXX.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from replay.messages import content_text, results, text, thinking
 from replay.tool_errors import ASIDE, is_terminal
 from replay.trace import AgentSpan, Context, Json, Message, ModelCall, Step, Tool, ToolCall, Trace
 from taxonomy.evidence.results import Reply, cut, read, report
+from taxonomy.findings import Evidence
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -364,3 +367,27 @@ def _compiled(schema: Json) -> Validator | None:
         return jsonschema_rs.validator_for(schema, offline=True)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
         return None
+
+
+_QUOTE = 240
+
+
+def called(act: Act, role: str = "asked") -> Evidence:
+    """A call, as `name {arguments}`."""
+    return Evidence(role=role, text=cut(act.key, _QUOTE), step=act.step, span=act.span.id)
+
+
+def answered(act: Act) -> Evidence:
+    """The reply to a call: an error where it failed."""
+    return Evidence(
+        role="error" if act.reply.failed else "observed",
+        text=cut(act.reply.text, _QUOTE),
+        step=act.step,
+        span=act.span.id,
+        place=act.name,
+    )
+
+
+def quote_turn(turn: Turn, words: str) -> Evidence:
+    """Words of a turn."""
+    return Evidence(role="says", text=cut(words, _QUOTE), step=turn.index, span=turn.ask.id)

@@ -22,7 +22,7 @@ from replay.tool_errors import decoded
 from replay.trace import Trace
 from taxonomy.evidence.claims import moments
 from taxonomy.evidence.context_index import Source
-from taxonomy.evidence.reading import leaves
+from taxonomy.evidence.reading import answered, called, leaves
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules import (
@@ -36,7 +36,7 @@ from taxonomy.rules import (
     swapped_values,
     wrong_tool,
 )
-from taxonomy.rules.context import RuleContext, answered, called
+from taxonomy.rules.context import RuleContext
 
 
 class Answer(Struct, frozen=True, kw_only=True):

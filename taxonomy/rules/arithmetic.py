@@ -13,8 +13,9 @@ from fractions import Fraction
 
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import sentences
+from taxonomy.evidence.reading import quote_turn
 from taxonomy.findings import Finding
-from taxonomy.rules.context import RuleContext, quote_turn
+from taxonomy.rules.context import RuleContext
 
 NAME = "arithmetic"
 

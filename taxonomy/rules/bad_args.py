@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.reading import WRITTEN, Act, Turn, leaves
+from taxonomy.evidence.reading import WRITTEN, Act, Turn, answered, called, leaves
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext, answered, called
+from taxonomy.rules.context import RuleContext
 
 NAME = "bad args"
 

@@ -18,10 +18,10 @@ from msgspec import Struct
 from replay.effects import words_of
 from replay.trace import Tool
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.reading import Act, Turn, mutates
+from taxonomy.evidence.reading import Act, Turn, called, mutates
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext, called
+from taxonomy.rules.context import RuleContext
 
 NAME = "better tool"
 CONFIDENCE = 0.3

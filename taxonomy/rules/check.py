@@ -17,10 +17,10 @@ from replay.effects import words_of
 from replay.trace import Json
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.evidence.context_index import plain
+from taxonomy.evidence.endings import ending
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import RuleContext
-from taxonomy.rules.gave_up import ending
 
 NAME = "check at fault"
 NEVER_RAN = "check never ran"
@@ -162,7 +162,7 @@ def _known(case: RuleContext) -> str:
 def _complete(case: RuleContext) -> bool:
     """Did the run end by itself, and not by giving up?"""
     last = case.reading.main[-1]
-    return not last.acts and bool(last.said) and ending(case) is None
+    return not last.acts and bool(last.said) and ending(case.reading) is None
 
 
 def _finding(

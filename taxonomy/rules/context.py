@@ -14,12 +14,10 @@ from replay.effects import Effects, words_of
 from replay.trace import Outcome, Trace
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.context_index import Index
-from taxonomy.evidence.reading import Act, Reading, Schemas, Turn, leaves, mutates
+from taxonomy.evidence.reading import Act, Reading, Schemas, Turn, leaves, mutates, quote_turn
 from taxonomy.evidence.results import cut
 from taxonomy.evidence.value_origins import Value, values
-from taxonomy.findings import Evidence, Finding
-
-_QUOTE = 240
+from taxonomy.findings import Finding
 
 _THOUGHTS = re.compile(r"thoughts?|reasoning|plan|analysis", re.I)
 
@@ -69,27 +67,6 @@ def statements(turn: Turn) -> Iterator[str]:
         for path, value in leaves(act.span.arguments):
             if isinstance(value, str) and _THOUGHTS.fullmatch(path):
                 yield value
-
-
-def called(act: Act, role: str = "asked") -> Evidence:
-    """A call, as `name {arguments}`."""
-    return Evidence(role=role, text=cut(act.key, _QUOTE), step=act.step, span=act.span.id)
-
-
-def answered(act: Act) -> Evidence:
-    """The reply to a call: an error where it failed."""
-    return Evidence(
-        role="error" if act.reply.failed else "observed",
-        text=cut(act.reply.text, _QUOTE),
-        step=act.step,
-        span=act.span.id,
-        place=act.name,
-    )
-
-
-def quote_turn(turn: Turn, words: str) -> Evidence:
-    """Words of a turn."""
-    return Evidence(role="says", text=cut(words, _QUOTE), step=turn.index, span=turn.ask.id)
 
 
 _DIGITS = re.compile(r"\d+")

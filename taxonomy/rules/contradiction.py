@@ -18,10 +18,10 @@ from replay.tool_errors import decoded
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import Moment, Window, moments, sentences, windows, without_case
 from taxonomy.evidence.context_index import Source
-from taxonomy.evidence.reading import Turn, leaves
+from taxonomy.evidence.reading import Turn, leaves, quote_turn
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext, quote_turn, statements
+from taxonomy.rules.context import RuleContext, statements
 
 NAME = "belief against world"
 

@@ -15,9 +15,9 @@ from replay.effects import words_of
 from replay.tool_errors import decoded
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import STATUS_GROUPS, sentences, statuses, success
-from taxonomy.evidence.reading import Act, Turn, mutates
+from taxonomy.evidence.reading import Act, Turn, answered, mutates, quote_turn
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext, answered, quote_turn
+from taxonomy.rules.context import RuleContext
 
 NAME = "belief against world"
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import Claimed, claimed
-from taxonomy.evidence.reading import Act, Turn, leaves
+from taxonomy.evidence.reading import Act, Turn, answered, called, leaves, quote_turn
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.evidence.value_origins import Value
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext, answered, called, quote_turn
+from taxonomy.rules.context import RuleContext
 
 NAME = "hallucinated state"
 

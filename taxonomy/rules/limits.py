@@ -19,10 +19,10 @@ from replay.trace import Json
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import sentences, without_case
 from taxonomy.evidence.context_index import Source
-from taxonomy.evidence.reading import Act, leaves, mutates
+from taxonomy.evidence.reading import Act, called, leaves, mutates
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext, called
+from taxonomy.rules.context import RuleContext
 
 NAME = "policy violation"
 

@@ -17,13 +17,12 @@ from typing import NamedTuple
 
 from replay.effects import takes_program
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.reading import Act, Reading, Turn, mutates
+from taxonomy.evidence.reading import Act, Reading, Turn, called, mutates
 from taxonomy.evidence.results import Kind
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import (
     RuleContext,
     brought_again,
-    called,
     repeated_speeches,
     repeats,
     reply_words,

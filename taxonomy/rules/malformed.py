@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 
 from replay.effects import PROGRAM_KEYS
 from taxonomy.classes import Attribution, FailureClass
-from taxonomy.evidence.reading import Act, Turn, leaves
+from taxonomy.evidence.reading import Act, Turn, called, leaves
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext, called
+from taxonomy.rules.context import RuleContext
 
 NAME = "malformed calls"
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.context_index import number
-from taxonomy.evidence.reading import Act, leaves, mutates
+from taxonomy.evidence.reading import Act, called, leaves, mutates
 from taxonomy.evidence.value_origins import SMALLEST_AMOUNT, Record, Records, Thing
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext, called
+from taxonomy.rules.context import RuleContext
 
 NAME = "another's value"
 

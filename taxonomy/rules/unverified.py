@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from replay.effects import words_of
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.reading import Act, mutates
+from taxonomy.evidence.endings import closes, hands_over, works
+from taxonomy.evidence.reading import Act, called, mutates, quote_turn
 from taxonomy.findings import Finding
-from taxonomy.rules.context import RuleContext, called, quote_turn
-from taxonomy.rules.gave_up import closes, hands_over, works
+from taxonomy.rules.context import RuleContext
 
 NAME = "verified nothing"
 CONFIDENCE = 0.4

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from taxonomy.classes import FailureClass
-from taxonomy.evidence.reading import Act, Turn, leaves, mutates, unknown_tool
+from taxonomy.evidence.reading import Act, Turn, answered, called, leaves, mutates, unknown_tool
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Finding
-from taxonomy.rules.context import RuleContext, answered, called
+from taxonomy.rules.context import RuleContext
 
 NAME = "wrong tool"
 
