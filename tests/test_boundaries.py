@@ -78,7 +78,7 @@ def test_replay_imports_neither_of_the_others_at_run_time() -> None:
 
 SQL_MAY_STAND_IN = (
     "replay/store/",
-    "replay/formats/sqlite/",
+    "replay/formats/database.py",
     "replay/care/",
     "replay/kept.py",
     "taxonomy/judgements/",

@@ -34,10 +34,10 @@ from replay.formats.common import (
     total_usage,
     word,
 )
+from replay.formats.database import Database, Row
 from replay.formats.dialogue import Thread, Turn
 from replay.formats.genai.messages import call_part
 from replay.formats.source import Tally, decode
-from replay.formats.sqlite.database import Database, Row
 from replay.trace import (
     AgentSpan,
     AnySpan,

@@ -20,6 +20,7 @@ from replay.depth import from_text
 from replay.errors import BadTrace
 from replay.formats.chat import cut, user_label
 from replay.formats.common import known, listed, number, obj, word
+from replay.formats.database import Database, Row
 from replay.formats.genai import attributes
 from replay.formats.genai.attributes import Known, known_of
 from replay.formats.genai.builder import Builder
@@ -37,7 +38,6 @@ from replay.formats.genai.services import (
 )
 from replay.formats.genai.values import hexadecimal, nanos, readable, usd
 from replay.formats.source import Head, Source, Tally, decode
-from replay.formats.sqlite.database import Database, Row
 from replay.trace import (
     AgentSpan,
     AnySpan,

@@ -50,7 +50,7 @@ WRITERS = {
     "arc_tui/ui/editor.py": "a private file for the editor or the pager",
     "replay/files.py": "temporary files, and what takes the place of another file",
     "replay/formats/source.py": "standard input or a compressed database, in a temporary file",
-    "replay/formats/sqlite/database.py": "a copy of a database whose log is left",
+    "replay/formats/database.py": "a copy of a database whose log is left",
     "replay/recorder/recording.py": "what was recorded and not yet stored, beside the database",
     "replay/store/backup.py": "the copy that was asked for",
     "replay/store/connection.py": "the database",

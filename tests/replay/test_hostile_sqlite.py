@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from replay.errors import BadTrace
-from replay.formats import load, sqlite
+from replay.formats import database, load, sqlite
+from replay.formats.database import opened
 from replay.formats.source import Source, Tally
-from replay.formats.sqlite import database
-from replay.formats.sqlite.database import opened
 from tests.replay.sqlite_case import LLM, PHOENIX, PROJECT, STORE, made, message, said, span, trace
 from tests.replay.sqlite_case import turn as turned
 

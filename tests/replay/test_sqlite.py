@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import formats, load, sniff, sqlite
+from replay.formats.database import opened
 from replay.formats.source import HEAD_BYTES, Source, Tally
-from replay.formats.sqlite.database import opened
 from tests.replay.sqlite_case import (
     LLM,
     MLFLOW,
@@ -129,7 +129,7 @@ def test_a_log_that_was_copied_along_without_its_program_is_read_and_left(tmp_pa
 def test_a_file_that_is_being_written_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("replay.formats.sqlite.database._BUSY_S", 0.0)
+    monkeypatch.setattr("replay.formats.database._BUSY_S", 0.0)
     path = phoenix(tmp_path / "phoenix.db")
     with closing(sqlite3.connect(path)) as writer:
         writer.execute("PRAGMA cache_spill = 1")
@@ -213,7 +213,7 @@ def test_texts_that_are_no_utf8_are_mended(tmp_path: Path) -> None:
 def test_a_value_of_more_than_the_limit_is_refused_before_it_is_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("replay.formats.sqlite.database.MAX_CELL_BYTES", 1000)
+    monkeypatch.setattr("replay.formats.database.MAX_CELL_BYTES", 1000)
     path = made(tmp_path / "x.db", "CREATE TABLE t (a TEXT)", [("t", {"a": "x" * 2000})])
     with opened(path, "x") as database, pytest.raises(BadTrace, match="too big"):
         list(database.rows("t", ["a"]))

@@ -26,9 +26,9 @@ from arc_tui.ui import format
 from replay import formats
 from replay.errors import BadTrace
 from replay.formats import opencode
+from replay.formats.database import tables
 from replay.formats.opencode.stored import opened
 from replay.formats.source import Source, Tally, decode
-from replay.formats.sqlite.database import tables
 
 MOST = 12
 """Offers that are shown; older files are hardly what someone came for."""

@@ -14,11 +14,11 @@ from pathlib import Path
 from replay.errors import BadTrace
 from replay.formats.chat import cut
 from replay.formats.common import derived_id, known, obj, seconds_ns, word
+from replay.formats.database import MAGIC, tables
 from replay.formats.opencode import stored, thread
 from replay.formats.opencode.stored import Session
 from replay.formats.opencode.thread import SpanBuilder, speaker
 from replay.formats.source import Head, Source, Tally
-from replay.formats.sqlite.database import MAGIC, tables
 from replay.messages import observed
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, Place, ToolCall
 

@@ -15,10 +15,10 @@ from typing import Any
 from msgspec import Struct
 
 from replay.errors import BadTrace
+from replay.formats import database
 from replay.formats.common import known, listed, obj, word
+from replay.formats.database import MAGIC, Row
 from replay.formats.source import Source, Tally, decode, plain_file
-from replay.formats.sqlite import database
-from replay.formats.sqlite.database import MAGIC, Row
 from replay.trace import Json, Place
 
 _FILE = re.compile(r".+\.json(\.gz|\.zst)?$")

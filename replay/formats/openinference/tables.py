@@ -25,12 +25,12 @@ from msgspec import structs
 from replay.errors import BadTrace
 from replay.files import private_folder
 from replay.formats.common import known, ns, obj, word
+from replay.formats.database import Database, Row
 from replay.formats.genai.records import Raw
 from replay.formats.genai.values import flat
 from replay.formats.openinference import tree
 from replay.formats.openinference.exports import phoenix_span
 from replay.formats.source import Head, Source, Tally, decode, most_unpacked, plain_file
-from replay.formats.sqlite.database import Database, Row
 from replay.trace import Batch, Json, SourceScore
 
 MAGIC = b"PAR1"

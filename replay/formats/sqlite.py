@@ -13,9 +13,9 @@ from typing import Protocol
 
 from replay.errors import BadTrace
 from replay.formats import llm_logs, mlflow
+from replay.formats.database import MAGIC, Database, opened, tables
 from replay.formats.openinference import tables as phoenix
 from replay.formats.source import Head, Source, Tally, plain_file
-from replay.formats.sqlite.database import MAGIC, Database, opened, tables
 from replay.trace import Batch, Level
 
 NAME = "sqlite"
