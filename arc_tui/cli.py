@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from getpass import getpass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -255,14 +255,16 @@ def open_judged(db: Path | None) -> Store:
     After another version of them, or when a judge's time ran out, some wait to be looked at; in a
     database that may only be read they go on waiting.
     """
-    store = open_store(db)
-    waiting = len(undiagnosed(store))
-    if waiting and store.read_only:
-        older = f"{count(waiting, 'trace')} not analysed, or by older rules"
-        click.echo(f"{store.path}: read-only; {older}", err=True)
-    elif waiting:
-        click.echo(f"the rules look at {count(waiting, 'trace')} anew", err=True)
-        diagnose_new(store)
+    with ExitStack() as undo:
+        store = undo.enter_context(open_store(db))
+        waiting = len(undiagnosed(store))
+        if waiting and store.read_only:
+            older = f"{count(waiting, 'trace')} not analysed, or by older rules"
+            click.echo(f"{store.path}: read-only; {older}", err=True)
+        elif waiting:
+            click.echo(f"the rules look at {count(waiting, 'trace')} anew", err=True)
+            diagnose_new(store)
+        undo.pop_all()
     return store
 
 

@@ -199,7 +199,12 @@ def main() -> None:
             sys.exit(BUG)
         _drop_output()
         sys.exit(_say(f"cannot print the result: {error.strerror}"))
-    except Exception:  # the last resort: a bug is reported as one
+    except Exception as error:  # the last resort: a bug is reported as one
+        from replay.store.trouble import unusable
+
+        damaged = unusable(error, None)
+        if damaged is not None:
+            sys.exit(_say(damaged.message, damaged.hint))
         _report_bug()
         sys.exit(BUG)
     sys.exit(code if isinstance(code, int) else 0)

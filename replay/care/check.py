@@ -20,7 +20,7 @@ from replay.errors import StoreUnusable
 from replay.store import spans
 from replay.store.connection import dicts, lenient
 from replay.store.handle import Store
-from replay.store.trouble import database_errors
+from replay.store.trouble import StoreDamaged, database_errors
 from replay.trace import Dialect, Message, Tool, Trace
 
 
@@ -33,6 +33,8 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 DISAGREES = "its bytes disagree with its digest"
+_LEAST_ROW_BYTES = 16
+"""Of a row that has a digest."""
 _MOST_TRACES = 3
 """Of the traces that share a damaged message, the first few are named."""
 
@@ -48,10 +50,28 @@ def content(store: Store) -> Iterator[Finding]:
         yield damage(f"toolset row {row}")
 
 
+def _rows(db: sqlite3.Connection, sql: str) -> Iterator[tuple[Any, ...]]:
+    """All rows of a table. Raises StoreDamaged where it has more than the file has room for, as
+    when its pages are listed many times over."""
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
+    for number, row in enumerate(db.execute(sql)):
+        if number * _LEAST_ROW_BYTES > pages * page_bytes:
+            raise StoreDamaged(
+                f"{_path(db)}: is damaged: a table has more rows than the file has room for",
+                "`arc db recover` saves what is left",
+            )
+        yield row
+
+
+def _path(db: sqlite3.Connection) -> str:
+    return str(db.execute("PRAGMA database_list").fetchone()[2])
+
+
 def broken_messages(db: sqlite3.Connection) -> list[int]:
     """The rows of messages whose bytes disagree with their digest."""
     with lenient(db):
-        found = db.execute("SELECT id, digest, dialect, body FROM message")
+        found = _rows(db, "SELECT id, digest, dialect, body FROM message")
         return [row for row, digest, *said in found if _message_digest(*said) != digest]
 
 
@@ -67,10 +87,10 @@ def _message_digest(dialect: str, body: str) -> str | None:
 def broken_contexts(db: sqlite3.Connection) -> list[int]:
     """The nodes of contexts whose digest does not follow from their parent and their message."""
     with lenient(db):
-        messages = dict(db.execute("SELECT id, digest FROM message").fetchall())
+        messages = dict(_rows(db, "SELECT id, digest FROM message"))
         nodes: dict[int, str] = {}
         broken: list[int] = []
-        found = db.execute("SELECT id, digest, parent, message FROM context ORDER BY id")
+        found = _rows(db, "SELECT id, digest, parent, message FROM context ORDER BY id")
         for row, digest, parent, said in found:
             nodes[row] = digest
             above = None if parent is None else nodes.get(parent, "missing")
@@ -82,7 +102,7 @@ def broken_contexts(db: sqlite3.Connection) -> list[int]:
 def broken_toolsets(db: sqlite3.Connection) -> list[int]:
     """The rows of sets of tools whose bytes disagree with their digest."""
     with lenient(db):
-        found = db.execute("SELECT id, digest, body FROM toolset")
+        found = _rows(db, "SELECT id, digest, body FROM toolset")
         return [row for row, digest, body in found if _toolset_digest(body) != digest]
 
 
@@ -345,8 +365,8 @@ def _looked_through(store: Store) -> Health:
         journal=str(store.db.execute("PRAGMA journal_mode").fetchone()[0]),
         migrations=tuple(f"{row[0]}/{row[1]}" for row in applied),
         traces=_count(store, "SELECT count(*) FROM trace WHERE complete"),
-        answers=_count(store, "SELECT count(*) FROM answer"),
-        replays=_count(store, "SELECT count(*) FROM replay"),
+        answers=_count(store, "SELECT count(1) FROM answer"),
+        replays=_count(store, "SELECT count(1) FROM replay"),
         batches=_count(store, "SELECT count(*) FROM batch WHERE NOT fetched"),
     )
 

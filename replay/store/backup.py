@@ -114,7 +114,7 @@ def counts(database: sqlite3.Connection) -> dict[str, int]:
         if not any(row[0] == each or row[0].startswith(each + "_") for each in virtual)
     ]
     return {
-        name: database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names
+        name: database.execute(f'SELECT count(1) FROM "{name}"').fetchone()[0] for name in names
     }
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from replay import files
 from replay.store import encryption
+from replay.store.bounds import BoundedConnection
 from replay.store.trouble import cannot_write, database_errors
 
 Row = dict[str, Any]
@@ -28,16 +29,22 @@ usual 4096."""
 
 
 def _opened(file: Path | None, options: str = "") -> sqlite3.Connection:
-    """By Python's own driver, or the one of encrypted databases where the file is one. `options`
-    are those of a URI of SQLite."""
+    """By Python's own driver, or the one of encrypted databases where the file is one: that one has
+    no bounds, who made the file had the key. `options` are those of a URI of SQLite."""
     encryption.take_from_environment()
     encrypted = encryption.connect(file, BUSY_TIMEOUT_S, options) if file is not None else None
-    return encrypted or sqlite3.connect(
+    if encrypted is not None:
+        return encrypted
+    connection = sqlite3.connect(
         encryption.uri(file, options) if file is not None else ":memory:",
         timeout=BUSY_TIMEOUT_S,
         isolation_level=None,
         uri=file is not None,
+        factory=BoundedConnection,
     )
+    if file is not None:
+        connection.bound(file)
+    return connection
 
 
 def connect(file: Path | None) -> sqlite3.Connection:
@@ -76,7 +83,7 @@ def _reading(file: Path) -> sqlite3.Connection:
 def _only_reading(file: Path, options: str) -> sqlite3.Connection:
     connection = _opened(file, options)
     try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        connection.execute("SELECT count(1) FROM sqlite_master").fetchone()
         connection.execute("PRAGMA query_only = ON")
     except database_errors():
         connection.close()

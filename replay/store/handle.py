@@ -25,18 +25,15 @@ from typing import TYPE_CHECKING
 from replay.errors import StoreUnusable
 from replay.store.active import refuse_foreign
 from replay.store.backup import Copied, copy, dated, has_something, keep_older
+from replay.store.bounds import STEPS_BETWEEN_LOOKS, BoundedConnection
 from replay.store.connection import connect
 from replay.store.migrations import Migrations
 from replay.store.schema import migrations
-from replay.store.trouble import database_errors, describe, opening, unusable
+from replay.store.trouble import describe, opening, unusable
 
 if TYPE_CHECKING:
     from replay.redact import Redactor
     from replay.redact.rules import Policy
-
-
-BETWEEN_LOOKS = 100_000
-"""Instructions of SQLite's machine between two looks whether it is over: about a millisecond."""
 
 
 class Store:
@@ -88,15 +85,17 @@ class Store:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-        if isinstance(error, database_errors()):
-            said = unusable(error, self.path)
-            if said is not None:
-                raise said from error
+        said = unusable(error, self.path) if isinstance(error, Exception) else None
+        if said is not None:
+            raise said from error
 
     def stop_when(self, over: Callable[[], bool]) -> None:
         """From now on a statement ends with an error soon after it is `over`, and what its
         transaction wrote is taken back: nobody waits for the answer any more."""
-        self.db.set_progress_handler(over, BETWEEN_LOOKS)
+        if isinstance(self.db, BoundedConnection):
+            self.db.stop_when(over)
+        else:  # an encrypted one, by the other driver
+            self.db.set_progress_handler(over, STEPS_BETWEEN_LOOKS)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -166,12 +165,26 @@ class Store:
 def _locked(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        yield
+        with _long_values(connection):
+            yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:  # a full disk may have ended it already
             connection.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def _long_values(connection: sqlite3.Connection) -> Iterator[None]:
+    """What is written may be longer than the file it is written to."""
+    if not isinstance(connection, BoundedConnection):
+        yield
+        return
+    connection.allow_long_values(True)
+    try:
+        yield
+    finally:
+        connection.allow_long_values(False)
 
 
 def now_ns() -> int:

@@ -175,7 +175,7 @@ def fill(db: sqlite3.Connection) -> None:
 
 
 def _fill_messages(db: sqlite3.Connection) -> None:
-    (total,) = db.execute("SELECT count(*) FROM message").fetchone()
+    (total,) = db.execute("SELECT count(1) FROM message").fetchone()
     told = filling.get()
     for done, (row, dialect, body) in enumerate(
         db.execute("SELECT id, dialect, body FROM message")

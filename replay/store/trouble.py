@@ -72,6 +72,17 @@ _MEANING: dict[str, tuple[type[StoreUnusable], str, str]] = {
         "is damaged",
         "`arc verify` says what is lost, `arc db recover` saves the rest",
     ),
+    "SQLITE_INTERRUPT": (
+        StoreDamaged,
+        "is damaged, or was made so that reading it never ends: a query took far more work than a"
+        " file of its size needs",
+        "`arc verify` says what is wrong with it, `arc db recover` saves the rest",
+    ),
+    "SQLITE_TOOBIG": (
+        StoreDamaged,
+        "is damaged: a value in it claims to be longer than the file",
+        "`arc verify` says what is lost, `arc db recover` saves the rest",
+    ),
     "SQLITE_NOTADB": (
         StoreDamaged,
         "cannot be used as a database: it is none, or its beginning is damaged",
@@ -81,9 +92,13 @@ _MEANING: dict[str, tuple[type[StoreUnusable], str, str]] = {
 """By the name of SQLite's primary result code: which error, what happened, what to do."""
 
 _CODES = {
-    5: "SQLITE_BUSY", 6: "SQLITE_LOCKED", 8: "SQLITE_READONLY", 10: "SQLITE_IOERR",
-    11: "SQLITE_CORRUPT", 13: "SQLITE_FULL", 14: "SQLITE_CANTOPEN", 26: "SQLITE_NOTADB",
+    5: "SQLITE_BUSY", 6: "SQLITE_LOCKED", 8: "SQLITE_READONLY", 9: "SQLITE_INTERRUPT",
+    10: "SQLITE_IOERR", 11: "SQLITE_CORRUPT", 13: "SQLITE_FULL", 14: "SQLITE_CANTOPEN",
+    18: "SQLITE_TOOBIG", 26: "SQLITE_NOTADB",
 }  # fmt: skip
+
+_IN_SQLITES_WORDS = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB"})
+"""What SQLite says of the damage is worth telling."""
 
 _WORDS = {
     "database or disk is full": "SQLITE_FULL",
@@ -105,12 +120,12 @@ def unusable(error: Exception, path: Path | str | None) -> StoreUnusable | None:
         return None
     kind, what, hint = _MEANING[name]
     said = f"{path or 'the database'}: {what}"
-    return kind(f"{said}: {error}" if kind is StoreDamaged else said, hint)
+    return kind(f"{said}: {error}" if name in _IN_SQLITES_WORDS else said, hint)
 
 
 def is_of_file(error: Exception) -> bool:
     """Did a driver raise it because of what the machine does to the file?"""
-    return isinstance(error, database_errors()) and _named(error) is not None
+    return _named(error) is not None
 
 
 def cannot_write(error: Exception) -> bool:
@@ -167,6 +182,8 @@ def patiently(work: Callable[[], T], going: Callable[[], bool] = lambda: True) -
 
 
 def _named(error: Exception) -> str | None:
+    if not isinstance(error, database_errors()):
+        return None
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None:
         return _CODES.get(code & 0xFF)  # the rest of a code says which kind of the same thing

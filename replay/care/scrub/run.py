@@ -502,11 +502,11 @@ class _Work:
     def _answers(self) -> tuple[int, int]:
         """(answers under another key than before, answers to unknown requests)."""
         (rekeyed,) = self._db.execute(
-            "SELECT count(*) FROM answer"
+            "SELECT count(1) FROM answer"
             " WHERE substr(key, instr(key, ':') + 1) IN (SELECT now FROM moved_digest)"
         ).fetchone()
         (untold,) = self._db.execute(
-            "SELECT count(*) FROM answer"
+            "SELECT count(1) FROM answer"
             " WHERE substr(key, instr(key, ':') + 1) NOT IN (SELECT now FROM moved_digest)"
             " AND key NOT IN (SELECT key FROM asked)"
             f" AND (server, key) NOT IN ({prune.RESTS})"
