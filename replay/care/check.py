@@ -80,7 +80,7 @@ def _message_digest(dialect: str, body: str) -> str | None:
     try:
         message = Message(dialect=cast(Dialect, dialect), body=msgspec.json.decode(body))
         return digests.message_digest(message)
-    except (msgspec.DecodeError, ValueError, KeyError, AttributeError):
+    except (msgspec.DecodeError, ValueError, KeyError, AttributeError, TypeError):
         return None
 
 
@@ -109,7 +109,7 @@ def broken_toolsets(db: sqlite3.Connection) -> list[int]:
 def _toolset_digest(body: str) -> str | None:
     try:
         return digests.toolset_digest(msgspec.json.decode(body, type=tuple[Tool, ...]))
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, TypeError):
         return None
 
 

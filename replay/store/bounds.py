@@ -1,8 +1,8 @@
 """A connection on which every statement comes to an end.
 
 The pages of a database that somebody else made may list one page many times over, so that a table
-of a few kilobytes has more rows than can ever be read, or lead to values longer than the file. A
-statement is ended when it takes far more work than the whole file is worth.
+of a few kilobytes has more rows than can ever be read. A statement is ended when it takes far more
+work than the whole file is worth.
 
 Nothing can be ended within one instruction, and a bare `count(*)` of a table is one: rows are
 counted by `count(1)`.
@@ -28,13 +28,6 @@ STEPS_A_BYTE = 10
 """A statement may take so many instructions, and so many more for each byte of the file. The
 greediest of ours, rebuilding the index of words, takes about a twentieth."""
 
-FREE_BYTES = 16 * 1024 * 1024
-"""A value that is read may be so long, and twice as long as the file: a query may put JSON together
-from what it finds."""
-
-LONGEST_BYTES = 1_000_000_000
-"""Of a value that is written: SQLite's own limit."""
-
 
 class BoundedConnection(sqlite3.Connection):
     """A connection to the database in one file, bounded once `bound` was called.
@@ -46,21 +39,13 @@ class BoundedConnection(sqlite3.Connection):
     _file: Path | None = None
     _steps = 0
     _most = 0
-    _size = 0
     _over: Callable[[], bool] | None = None
 
     def bound(self, file: Path) -> None:
         """From now on each statement has a bound, by the size that `file` has when it is near."""
         self._file = file
         self._measure()
-        self.allow_long_values(False)
         self.set_progress_handler(self._look, STEPS_BETWEEN_LOOKS)
-
-    def allow_long_values(self, allowed: bool) -> None:
-        """May values be longer than the file? Only while something is written to it."""
-        if self._file is not None:
-            longest = LONGEST_BYTES if allowed else min(LONGEST_BYTES, FREE_BYTES + 2 * self._size)
-            self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
 
     def stop_when(self, over: Callable[[], bool]) -> None:
         """From now on a statement also ends soon after it is `over`."""
@@ -95,8 +80,8 @@ class BoundedConnection(sqlite3.Connection):
 
     def _measure(self) -> None:
         assert self._file is not None
-        self._size = _size(self._file) + _size(Path(f"{self._file}-wal"))
-        self._most = FREE_STEPS + STEPS_A_BYTE * self._size
+        size = _size(self._file) + _size(Path(f"{self._file}-wal"))
+        self._most = FREE_STEPS + STEPS_A_BYTE * size
 
 
 def _size(file: Path) -> int:

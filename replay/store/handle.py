@@ -165,26 +165,12 @@ class Store:
 def _locked(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        with _long_values(connection):
-            yield
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:  # a full disk may have ended it already
             connection.execute("ROLLBACK")
         raise
-
-
-@contextmanager
-def _long_values(connection: sqlite3.Connection) -> Iterator[None]:
-    """What is written may be longer than the file it is written to."""
-    if not isinstance(connection, BoundedConnection):
-        yield
-        return
-    connection.allow_long_values(True)
-    try:
-        yield
-    finally:
-        connection.allow_long_values(False)
 
 
 def now_ns() -> int:

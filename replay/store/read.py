@@ -47,7 +47,13 @@ from replay.trace import (
     extend,
 )
 
-_json = msgspec.json.decode
+
+def _json(body: str, kind: Any = Any) -> Any:
+    """A stored text. Raises what SQLite raises of damage where it is none."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, TypeError) as error:
+        raise sqlite3.DatabaseError(f"malformed text: {error}") from error
 
 
 _P = ParamSpec("_P")
@@ -221,7 +227,7 @@ class _Content:
             self._contexts[row] = node
         sets = f"SELECT toolset FROM model_call WHERE span IN {spans}"
         for row, body in db.execute(f"SELECT id, body FROM toolset WHERE id IN ({sets})", mine):
-            self._toolsets[row] = msgspec.json.decode(body, type=tuple[Tool, ...])
+            self._toolsets[row] = _json(body, tuple[Tool, ...])
 
     def _add(self, row: int, dialect: str, body: str) -> None:
         """Once: what stands in two places is one message."""

@@ -78,11 +78,6 @@ _MEANING: dict[str, tuple[type[StoreUnusable], str, str]] = {
         " file of its size needs",
         "`arc verify` says what is wrong with it, `arc db recover` saves the rest",
     ),
-    "SQLITE_TOOBIG": (
-        StoreDamaged,
-        "is damaged: a value in it claims to be longer than the file",
-        "`arc verify` says what is lost, `arc db recover` saves the rest",
-    ),
     "SQLITE_NOTADB": (
         StoreDamaged,
         "cannot be used as a database: it is none, or its beginning is damaged",
@@ -94,7 +89,7 @@ _MEANING: dict[str, tuple[type[StoreUnusable], str, str]] = {
 _CODES = {
     5: "SQLITE_BUSY", 6: "SQLITE_LOCKED", 8: "SQLITE_READONLY", 9: "SQLITE_INTERRUPT",
     10: "SQLITE_IOERR", 11: "SQLITE_CORRUPT", 13: "SQLITE_FULL", 14: "SQLITE_CANTOPEN",
-    18: "SQLITE_TOOBIG", 26: "SQLITE_NOTADB",
+    26: "SQLITE_NOTADB",
 }  # fmt: skip
 
 _IN_SQLITES_WORDS = frozenset({"SQLITE_CORRUPT", "SQLITE_NOTADB"})

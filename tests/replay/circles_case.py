@@ -48,36 +48,13 @@ def lead_in_a_circle(path: Path, root: int) -> None:
     _write(path, data, size)
 
 
-def claim_a_long_value(path: Path, root: int, claimed: int) -> None:
-    """Every row of a table claims to be `claimed` bytes long; the rest lies in two pages that
-    follow each other for ever."""
+def lead_free_pages_in_a_circle(path: Path) -> None:
+    """The list of free pages claims very many, and is one page that follows itself."""
     data, size = _read(path)
-    first = len(data) // size + 1
-    data += bytes(size) * 2
-    struct.pack_into(">I", data, (first - 1) * size, first + 1)
-    struct.pack_into(">I", data, first * size, first)
-    leaf = root
-    while data[(leaf - 1) * size] == TABLE_INNER:
-        at = (leaf - 1) * size
-        leaf = struct.unpack_from(">I", data, at + 8)[0]
-    at = (leaf - 1) * size
-    usable = size
-    most, least = usable - 35, (usable - 12) * 32 // 255 - 23
-    local = least + (claimed - least) % (usable - 4)
-    local = least if local > most else local
-    header = _varint(claimed * 2 + 13)
-    body = bytes([1 + len(header)]) + header
-    cell = _varint(len(body) + claimed) + b"\x01" + body
-    whole = len(body) + claimed
-    local = least + (whole - least) % (usable - 4)
-    local = least if local > most else local
-    cell += b"x" * (local - len(body)) + struct.pack(">I", first)
-    page = bytearray(size)
-    start = size - len(cell)
-    struct.pack_into(">BHHHB", page, 0, 13, 0, 1, start, 0)
-    struct.pack_into(">H", page, 8, start)
-    page[start:] = cell
-    data[at : at + size] = page
+    page = len(data) // size + 1
+    data += bytes(size)
+    struct.pack_into(">II", data, (page - 1) * size, page, 0)
+    struct.pack_into(">II", data, 32, page, 100_000)
     _write(path, data, size)
 
 
@@ -122,11 +99,3 @@ def _make_inner(
         struct.pack_into(">H", data, at + 12 + 2 * place, content + length * place)
         start = at + content + length * place
         data[start : start + length] = struct.pack(">I", target) + cell
-
-
-def _varint(number: int) -> bytes:
-    """A number as SQLite writes it."""
-    found = [number & 0x7F]
-    while number := number >> 7:
-        found.append(number & 0x7F | 0x80)
-    return bytes(reversed(found))
