@@ -14,7 +14,7 @@ from rich.console import Console
 
 from arc_tui import importing
 from arc_tui.features.trace.command import print_trace, print_trace_json
-from arc_tui.features.trace.tree_filter import labelled, sifted
+from arc_tui.features.trace.tree_filter import filter_branches, steps_labelled
 from arc_tui.views.trace import build_beginning, build_trace
 from arc_tui.views.tree import path_to, visible
 from replay.store.handle import Store
@@ -166,7 +166,7 @@ def _open(store: Store, _: Path) -> None:
     visible(view.tree, (), ())
     last = list(step_rows(store, view.run.trace))[-1]
     assert path_to(view.tree, last.span)
-    sifted(view.tree, labelled(view.tree, "place"))
+    filter_branches(view.tree, steps_labelled(view.tree, "place"))
 
 
 PARTS: dict[str, Callable[[Store, Path], None]] = {

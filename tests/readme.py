@@ -77,42 +77,41 @@ def keys() -> str:
     from arc_tui.features.runs import screen as runs
     from arc_tui.features.settings import screen as setting_lists
     from arc_tui.features.settings import screen as settings
-    from arc_tui.features.trace import queue, span_tree, tag_picker
-    from arc_tui.features.trace import screen as trace
+    from arc_tui.features.trace import keys, span_tree, tag_picker
     from arc_tui.tour import Touring
     from arc_tui.ui import list as lists
 
     found = []
-    for where, owner in (
-        ("everywhere", ArcApp),
-        ("everywhere", Touring),
-        ("lists", lists.RowList),
-        ("runs", runs.RunsScreen),
-        ("trace", trace.TraceScreen),
-        ("tagging queue", queue.Walking),
-        ("tag a step", tag_picker.TagPicker),
-        ("span tree", span_tree.SpanTree),
-        ("compare", CompareScreen),
-        ("compare, steps", compare_list.CompareList),
-        ("money", CostScreen),
-        ("failures", FailuresScreen),
-        ("failures, bars", failure_bars.FailureBars),
-        ("failures, runs", failure_runs.FailureRuns),
-        ("try an edit", trying.TryScreen),
-        ("calibration", screen.CalibrationScreen),
-        ("bisect", bisect.BisectScreen),
-        ("bisect, versions", bisect_list.BisectList),
-        ("which step", steps.StepsScreen),
-        ("which step, list", steps_list.StepsList),
-        ("probe", probing.ProbeScreen),
-        ("replay", replay.ReplayScreen),
-        ("free replay", free.FreeScreen),
-        ("stub", stub_box.StubBox),
-        ("settings", settings.SettingsScreen),
-        ("settings, themes", setting_lists.ThemeList),
-        ("help", help_.HelpScreen),
+    for where, bindings in (
+        ("everywhere", ArcApp.BINDINGS),
+        ("everywhere", Touring.BINDINGS),
+        ("lists", lists.RowList.BINDINGS),
+        ("runs", runs.RunsScreen.BINDINGS),
+        ("trace", keys.KEYS),
+        ("tagging queue", keys.QUEUE_KEYS),
+        ("tag a step", tag_picker.TagPicker.BINDINGS),
+        ("span tree", span_tree.SpanTree.BINDINGS),
+        ("compare", CompareScreen.BINDINGS),
+        ("compare, steps", compare_list.CompareList.BINDINGS),
+        ("money", CostScreen.BINDINGS),
+        ("failures", FailuresScreen.BINDINGS),
+        ("failures, bars", failure_bars.FailureBars.BINDINGS),
+        ("failures, runs", failure_runs.FailureRuns.BINDINGS),
+        ("try an edit", trying.TryScreen.BINDINGS),
+        ("calibration", screen.CalibrationScreen.BINDINGS),
+        ("bisect", bisect.BisectScreen.BINDINGS),
+        ("bisect, versions", bisect_list.BisectList.BINDINGS),
+        ("which step", steps.StepsScreen.BINDINGS),
+        ("which step, list", steps_list.StepsList.BINDINGS),
+        ("probe", probing.ProbeScreen.BINDINGS),
+        ("replay", replay.ReplayScreen.BINDINGS),
+        ("free replay", free.FreeScreen.BINDINGS),
+        ("stub", stub_box.StubBox.BINDINGS),
+        ("settings", settings.SettingsScreen.BINDINGS),
+        ("settings, themes", setting_lists.ThemeList.BINDINGS),
+        ("help", help_.HelpScreen.BINDINGS),
     ):
-        for binding in owner.BINDINGS:
+        for binding in bindings:
             assert not isinstance(binding, tuple)
             shown = binding.key_display or binding.key.replace(",", " ")
             found.append((where, f"`{shown}`", binding.tooltip or binding.description))

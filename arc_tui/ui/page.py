@@ -68,7 +68,7 @@ class Page(RowList):
     ]  # fmt: skip
 
     document: reactive[Document] = reactive(EMPTY, repaint=False)
-    wanted: reactive[re.Pattern[str] | None] = reactive(None)
+    search: reactive[re.Pattern[str] | None] = reactive(None)
     """What is looked for: marked wherever it stands."""
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -152,9 +152,9 @@ class Page(RowList):
     def reveal(self, *, folds: bool = False) -> bool:
         """Open what hides what is wanted, in `folds` too where nothing else says it; to the first
         line that says it. False where the page says it nowhere."""
-        if self.wanted is None:
+        if self.search is None:
             return False
-        hidden = hiding(self.document, self.wanted, self._opened, folds=folds)
+        hidden = hiding(self.document, self.search, self._opened, folds=folds)
         if hidden is None:
             return False
         if hidden:
@@ -177,11 +177,11 @@ class Page(RowList):
         """The next row that says it; a long value below that hides one is opened for it."""
         here = self.cursor
         row = next((row for row in self._saying() if row > here), None)
-        if row is not None or self.wanted is None:
+        if row is not None or self.search is None:
             return row
         below = {id(each.item): each.item for each in self._rows.all()[here:]}.values()
         for item in below:
-            if isinstance(item, Block) and hidden_beyond(item, self.wanted, self._opened):
+            if isinstance(item, Block) and hidden_beyond(item, self.search, self._opened):
                 self._opened.add(item.key)
                 self._lay_out()
                 return next((row for row in self._saying() if row > here), None)
@@ -197,7 +197,7 @@ class Page(RowList):
 
     def _saying(self) -> Iterator[int]:
         """The rows on which something that is wanted begins."""
-        if self.wanted is None:
+        if self.search is None:
             return
         rows = self._rows.all()
         at = 0
@@ -210,7 +210,7 @@ class Page(RowList):
             own = [row.start for row in rows[first:at] if not row.rest]
             shown = rows[first + len(own) - 1].end
             last = -1
-            for found in self.wanted.finditer(item.text, 0, shown):
+            for found in self.search.finditer(item.text, 0, shown):
                 place = bisect_right(own, found.start()) - 1
                 if place != last:
                     yield first + place
@@ -254,9 +254,9 @@ class Page(RowList):
 
     def _found_on(self, block: Block, row: Row) -> Iterator[tuple[int, int]]:
         """Where what is wanted stands on a row, what begins before it included."""
-        if self.wanted is None:
+        if self.search is None:
             return
-        for found in self.wanted.finditer(block.text, max(row.start - ABOUT, 0), row.end + ABOUT):
+        for found in self.search.finditer(block.text, max(row.start - ABOUT, 0), row.end + ABOUT):
             if found.start() < row.end and found.end() > row.start:
                 yield found.span()
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import msgspec
-from msgspec import Struct, convert, structs
+from msgspec import Struct, convert, field, structs
 
 from arc_tui.ui import format
 from arc_tui.views.media import described, without_bytes
@@ -100,7 +100,7 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
     """Everything the detail tabs of one step draw.
 
     `agent` is who took the step, where the source says. `score` is the one that counts, `scores`
-    are all there are, most trusted first. `grounds` are where the values of its calls came from,
+    are all there are, most trusted first. `origins` are where the values of its calls came from,
     None until the whole run was read for that; so are `probes`, what can be probed here.
 
     `earlier` holds the leading messages that the step before it (in its thread; `before` is its
@@ -125,7 +125,7 @@ class StepView(Struct, frozen=True, eq=False, kw_only=True):
     raw: str
     agent: str | None = None
     scores: tuple[Scored, ...] = ()
-    grounds: StepOrigins | None = None
+    origins: StepOrigins | None = field(name="grounds", default=None)
     probes: WhyProbes | None = None
 
     @property

@@ -87,9 +87,9 @@ class TraceView(Struct, frozen=True, eq=False, kw_only=True, dict=True):
         """Steps with an error in the model call or one of its tools."""
         return tuple(row.step for row in self.steps if row.errors)
 
-    def lanes_by(self, whose: int) -> tuple[Lane, ...]:
+    def lanes_by(self, scorer: int) -> tuple[Lane, ...]:
         """The lanes with the scores of one of the `scorers`; 0 are the best known of all."""
-        return (self.scored[whose - 1], *self.lanes[1:]) if whose else self.lanes
+        return (self.scored[scorer - 1], *self.lanes[1:]) if scorer else self.lanes
 
 
 EMPTY_TRACE = TraceView(run=NO_RUN, steps=(), lanes=(), tree=(), diagnosis=None, tags=())

@@ -31,6 +31,7 @@ from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.features.runs.state import ImportFinished, ImportProgressed
 from arc_tui.features.settings.screen import SettingsScreen
+from arc_tui.features.trace.navigation import Finder
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.navigation import OpenTrace
 from arc_tui.settings import Settings
@@ -349,7 +350,7 @@ async def test_text_from_a_trace_is_shown_and_never_obeyed(db: Path) -> None:
             await harmless(app)
         screen.show_error(ArcError(HOSTILE, HOSTILE))
         screen.say(HOSTILE)
-        screen.post_message(TraceScreen.Found(frozenset()))
+        screen.post_message(Finder.Found(frozenset()))
         await settle(pilot)
         await harmless(app)
         for keys in (("t",), ("escape", "p"), ("escape", "slash", "x", "enter")):

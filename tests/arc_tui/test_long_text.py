@@ -118,7 +118,7 @@ async def test_any_row_is_gone_to_though_it_is_not_laid_out_yet() -> None:
 async def test_what_is_far_below_is_found_and_gone_back_from() -> None:
     async with Reading(opened(LONG)).run_test() as pilot:
         page = await again(pilot)
-        page.wanted = re.compile("needle|line 7$", re.MULTILINE)
+        page.search = re.compile("needle|line 7$", re.MULTILINE)
         assert page.go_to_found(1)
         assert page.cursor == 7
         assert page.go_to_found(1)

@@ -18,8 +18,7 @@ from textual.widgets import Input
 from arc_tui.app import ArcApp
 from arc_tui.features.probes.offers import build_why_probes
 from arc_tui.features.probes.screen import ProbeScreen
-from arc_tui.features.trace.actions import WHY
-from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.features.trace.screen import WHY, TraceScreen
 from arc_tui.ui.dialogs import AskBox
 from replay.models.demo import Demo
 from replay.trace import ModelCall

@@ -209,7 +209,7 @@ class TestPicker:
     async def test_who_else_says_a_class_stands_beside_it(self, db: Path) -> None:
         async with walking(db, (80, 24)) as pilot:
             tag(db, 0, "ada", FailureClass.LOOP, 3)
-            here(pilot).read_tags()
+            here(pilot).tagging.read_tags()
             await settle(pilot)
             await press(pilot, "t")
             matches_golden(pilot.app, "tag_picker_80x24")

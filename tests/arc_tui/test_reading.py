@@ -78,7 +78,7 @@ async def test_siblings_pass_over_what_hangs_below_them(db: Path, key: str) -> N
 async def test_a_mark_is_gone_back_to_and_so_is_where_a_jump_began(db: Path, key: str) -> None:
     async with opened(db, key, at=4) as (pilot, screen):
         await press(pilot, "m")
-        assert screen.marks == {4}
+        assert screen.bookmarks == {4}
         assert "   4'  cancel_reservation" in text(pilot.app)
         await press(pilot, "x", "x")
         assert screen.step == 6
@@ -88,7 +88,7 @@ async def test_a_mark_is_gone_back_to_and_so_is_where_a_jump_began(db: Path, key
         assert screen.step == 5, "the last jump but one"
         screen.spans.go_to(4)
         await press(pilot, "m")
-        assert not screen.marks
+        assert not screen.bookmarks
 
 
 async def test_a_step_is_gone_to_by_its_number_or_by_how_far_it_is(db: Path, key: str) -> None:
@@ -113,11 +113,11 @@ async def test_a_filtered_tree_keeps_what_its_steps_hang_from(
 ) -> None:
     async with opened(db, key, at=0, size=size) as (pilot, screen):
         await press(pilot, "f", *"tool:look", "enter")
-        assert screen.sifted == frozenset({9})
+        assert screen.filtered == frozenset({9})
         assert screen.step == 9
         matches_golden(pilot.app, f"trace_filtered_{size[0]}x{size[1]}")
         await press(pilot, "escape")
-        assert screen.sifted is None
+        assert screen.filtered is None
         assert screen.step == 9
         assert screen.is_current
 
@@ -131,7 +131,7 @@ async def test_a_filter_is_read_while_it_is_typed_and_says_what_it_cannot_read(
         await press(pilot, "s")
         assert "nothing is 'errors': did you mean is:error?" in text(pilot.app)
         await press(pilot, "backspace", "enter")
-        assert screen.sifted == frozenset({5, 6, 7})
+        assert screen.filtered == frozenset({5, 6, 7})
         await press(pilot, "J")
         assert screen.step == 6
         await press(pilot, "J", "J")
@@ -144,7 +144,7 @@ async def test_a_filter_is_read_while_it_is_typed_and_says_what_it_cannot_read(
 async def test_a_filter_that_nothing_passes_says_so(db: Path, key: str) -> None:
     async with opened(db, key) as (pilot, screen):
         await press(pilot, "f", *"tool:qq", "enter")
-        assert screen.sifted == frozenset()
+        assert screen.filtered == frozenset()
         assert "no such step; esc shows all" in text(pilot.app)
         await press(pilot, "x")
         assert screen.step in screen.view.errors
@@ -281,7 +281,7 @@ async def test_lanes_are_drawn_over_time_where_times_are_known(db: Path, key: st
         await press(pilot, "z")
         assert "of the run" in text(pilot.app)
         await press(pilot, "a", "Z")
-        assert screen.zoom == 0
+        assert screen.lanes.zoom == 0
 
 
 async def test_without_times_there_is_no_axis_of_time(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ async def test_without_times_there_is_no_axis_of_time(tmp_path: Path) -> None:
     key = sample.put(path, sample.header("1", "0", sample.PASSED), spans)
     async with opened(path, key) as (pilot, screen):
         await press(pilot, "a")
-        assert not screen.timed
+        assert not screen.lanes.timed
 
 
 # --- folded JSON

@@ -16,6 +16,7 @@ from arc_tui.app import ArcApp
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.trace.detail import NAMES
 from arc_tui.features.trace.lanes import GUTTER, Lanes
+from arc_tui.features.trace.navigation import Finder
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.navigation import OpenCost, OpenReplay, OpenTrace
 from replay.store import connection, trouble
@@ -91,8 +92,8 @@ async def test_candidates_are_walked_from_the_likeliest_on_whatever_became_of_th
             walked.append(screen.step)
         assert walked == [5, 3, 9, 5, 9, 3, 4, 5, 6, 5]
         await press(pilot, "f", *"-tool:reservation", "enter", "g", "c")
-        assert screen.sifted is not None
-        assert 5 not in screen.sifted
+        assert screen.filtered is not None
+        assert 5 not in screen.filtered
         assert screen.step == 3, "of those that are shown"
         await press(pilot, "c")
         assert screen.step == 9
@@ -187,7 +188,7 @@ async def test_find_marks_the_steps_that_say_it_and_n_goes_on(db: Path, key: str
         assert screen.found == {2}
         assert screen.step == 2
         assert "“HAT201” 1 of 1 step" in text(pilot.app)
-        screen.post_message(TraceScreen.Found(frozenset({0, 4, 8})))
+        screen.post_message(Finder.Found(frozenset({0, 4, 8})))
         await settle(pilot)
         await press(pilot, "n")
         assert screen.step == 8
@@ -301,7 +302,7 @@ async def test_s_shows_the_scores_of_each_source_and_says_whose(db: Path, key: s
         assert "score by human, else rule" in text(pilot.app)
         await press(pilot, "S")
         assert "score by human · ada" in text(pilot.app)
-        assert screen.whose == 1
+        assert screen.lanes.scorer == 1
         await press(pilot, "S", "S")
         assert "score by human, else rule" in text(pilot.app)
 

@@ -111,7 +111,7 @@ def lines(items: tuple[Item, ...]) -> list[str]:
 def why(store: Store, at: int, *, deeply: bool = True) -> list[str]:
     view, detail = at_step(store, at)
     if deeply:
-        detail = structs.replace(detail, grounds=RunOrigins(store, view.run.trace).of_step(at))
+        detail = structs.replace(detail, origins=RunOrigins(store, view.run.trace).of_step(at))
     return lines(why_page(view, detail))
 
 
@@ -327,7 +327,7 @@ def test_a_value_from_an_observation_leads_to_its_step(tmp_path: Path) -> None:
     sample.put(path, sample.header("1", "0", sample.FAILED), run.spans, sample.HEALTHY)
     with open_ledger(path) as store:
         view, detail = at_step(store, 1)
-        detail = structs.replace(detail, grounds=RunOrigins(store, view.run.trace).of_step(1))
+        detail = structs.replace(detail, origins=RunOrigins(store, view.run.trace).of_step(1))
         page = why_page(view, detail)
         placed = [item for item in page if isinstance(item, Placed)]
         assert [(item.text, item.goes) for item in placed] == [("order  ORD-9912", 0)]

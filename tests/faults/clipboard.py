@@ -19,6 +19,7 @@ from arc_tui.features.compare.screen import CompareScreen
 from arc_tui.features.cost.screen import CostScreen
 from arc_tui.features.free.screen import FreeScreen
 from arc_tui.features.settings.screen import SettingsScreen
+from arc_tui.features.trace.copies import copies_of
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.ui.dialogs import AskBox
 from arc_tui.ui.screen import ArcScreen
@@ -100,7 +101,7 @@ async def _parts(pilot: Pilot[None]) -> set[str]:
     """Each part that is offered, taken one after the other."""
     found, screen = set[str](), pilot.app.screen
     assert isinstance(screen, TraceScreen)
-    for place in range(len(screen._copies())):
+    for place in range(len(copies_of(screen.detail, None, None))):
         pilot.app.copy_to_clipboard("")
         await _press(pilot, "Y", *["down"] * place, "enter")
         assert pilot.app.screen is screen

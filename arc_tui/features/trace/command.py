@@ -54,7 +54,7 @@ def step_in_full(store: Store, view: TraceView, step: int) -> StepView:
     return structs.replace(
         detail,
         earlier=tuple(detail.earlier),
-        grounds=RunOrigins(store, view.run.trace).of_step(step),
+        origins=RunOrigins(store, view.run.trace).of_step(step),
         probes=build_why_probes(store, view.run.trace, step),
     )
 

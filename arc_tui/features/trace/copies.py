@@ -1,15 +1,21 @@
-"""What of a step can be taken elsewhere: a value, a text, a call as JSON, a command. Pure."""
+"""What of a step can be taken elsewhere, to the clipboard or another program: a value, a text, a
+call as JSON, a command.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 from msgspec import Struct
+from textual.app import App
 
 from arc_tui.ui import format
-from arc_tui.views.step import CallView, StepView, step_markdown
+from arc_tui.ui.page import PlacedPage
+from arc_tui.ui.screen import ArcScreen
+from arc_tui.views.step import EMPTY, CallView, StepView, step_markdown
+from replay.errors import ArcError
 from replay.trace import Json
 
 COMMANDS = ("command", "cmd", "script")
@@ -24,7 +30,7 @@ class Copy(Struct, frozen=True, kw_only=True):
     suffix: str = ".txt"
 
 
-def copies(step: StepView, text: str | None, value: Json | None) -> list[Copy]:
+def copies_of(step: StepView, text: str | None, value: Json | None) -> list[Copy]:
     """What can be copied, what is nearest to the cursor first: `value` is the one on its line,
     `text` what stands there."""
     return [
@@ -50,9 +56,9 @@ def _here(text: str | None, value: Json | None) -> Iterator[Copy]:
 
 def _of_calls(step: StepView) -> Iterator[Copy]:
     """Of each call its command, itself as JSON and its result."""
-    seen = [(each.call, each.result) for each in step.observations]
-    asked = [(call, None) for call in step.response.calls] if step.response else []
-    for call, result in seen or asked:
+    with_results = [(each.call, each.result) for each in step.observations]
+    without = [(call, None) for call in step.response.calls] if step.response else []
+    for call, result in with_results or without:
         name = format.cut(format.one_line(call.name), 40)
         command = command_of(call)
         if command is not None:
@@ -63,16 +69,16 @@ def _of_calls(step: StepView) -> Iterator[Copy]:
 
 
 def command_of(call: CallView) -> str | None:
-    """What a shell was asked to run; None where a call asks none."""
+    """What a shell is to run; None where the call runs none."""
     if not call.parsed:
         return None
     arguments = msgspec.json.decode(call.arguments)
     if not isinstance(arguments, dict):
         return None
-    said = next((arguments[name] for name in COMMANDS if arguments.get(name)), None)
-    if isinstance(said, list) and all(isinstance(word, str) for word in said):
-        return shlex.join(said)
-    return said.rstrip("\n") if isinstance(said, str) else None
+    command = next((arguments[name] for name in COMMANDS if arguments.get(name)), None)
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        return shlex.join(command)
+    return command.rstrip("\n") if isinstance(command, str) else None
 
 
 def call_json(call: CallView) -> str:
@@ -80,3 +86,83 @@ def call_json(call: CallView) -> str:
     arguments = msgspec.Raw(call.arguments.encode()) if call.parsed else call.arguments
     encoded = msgspec.json.encode({"name": call.name, "arguments": arguments})
     return msgspec.json.format(encoded, indent=2).decode()
+
+
+class StepCopies:
+    """Takes the step that a screen shows, or a part of it, elsewhere.
+
+    Each method is given the step and, where the page has the focus, that page: then what stands
+    under its cursor comes first.
+    """
+
+    def __init__(self, screen: ArcScreen) -> None:
+        self._screen = screen
+
+    def copy(self, step: StepView) -> None:
+        """The whole step as Markdown to the clipboard."""
+        if step is not EMPTY:
+            text = step_markdown(step)
+            self._copied(Copy(name=f"step {step.row.step} as Markdown", text=text))
+
+    def copy_part(self, step: StepView, page: PlacedPage | None) -> None:
+        """A part that a person chooses to the clipboard."""
+        if step is not EMPTY:
+            self._choose("copy what?", _of(step, page), self._copied)
+
+    def open_in_pager(self, step: StepView, page: PlacedPage | None) -> None:
+        """A step is read from its beginning first, so that stands on top."""
+        from arc_tui.ui.editor import paged
+
+        def show(copy: Copy) -> None:
+            self._run(paged, copy)
+
+        if step is not EMPTY:
+            found = sorted(_of(step, page), key=lambda copy: not copy.name.startswith("the step"))
+            self._choose("open what in a pager?", found, show)
+
+    def view_in_editor(self, step: StepView, page: PlacedPage | None) -> None:
+        """The text under the cursor, else the step; nothing is kept of what is typed."""
+        from arc_tui.ui.editor import viewed
+
+        if step is not EMPTY:
+            here = _of(step, page)
+            own = [copy for copy in here if copy.name == "the text under the cursor"]
+            whole = [copy for copy in here if copy.suffix == ".md"]
+            self._run(viewed, (own or whole)[0])
+
+    def _choose(self, question: str, found: list[Copy], then: Callable[[Copy], None]) -> None:
+        from arc_tui.ui.dialogs import AskBox, Option
+
+        def chosen(answer: str | None) -> None:
+            if answer is not None:
+                then(found[int(answer)])
+
+        options = [
+            Option(str(place), format.cut(format.one_line(copy.text[:200]), 60), copy.name)
+            for place, copy in enumerate(found)
+        ]
+        self._screen.app.push_screen(AskBox(question, choices=options), chosen)
+
+    def _copied(self, copy: Copy) -> None:
+        text, left_out = format.pasted(copy.text)
+        self._screen.app.copy_to_clipboard(text)
+        words = f"{copy.name} copied, {format.count(len(text), 'character')}"
+        if left_out:
+            lost = format.count(left_out, "character")
+            words = f"{words}; {lost} left out that a terminal would obey or not show"
+        self._screen.say(words)
+
+    def _run(self, program: Callable[[App[None], str, str], None], copy: Copy) -> None:
+        """Give the terminal to a program that shows a text in which nothing is obeyed."""
+        try:
+            program(self._screen.app, format.plain(copy.text), copy.suffix)
+        except ArcError as error:
+            self._screen.show_error(error)
+
+
+def _of(step: StepView, page: PlacedPage | None) -> list[Copy]:
+    """What can be taken of a step; of the line under the cursor of `page` first."""
+    if page is None:
+        return copies_of(step, None, None)
+    block = page.block
+    return copies_of(step, block.text if block is not None else None, page.value)

@@ -10,28 +10,22 @@ from collections.abc import Iterator
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
-from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from arc_tui.features.trace.pages import PAGES
 from arc_tui.ui import format
 from arc_tui.ui.document import EMPTY
-from arc_tui.ui.format import fit, spread
-from arc_tui.ui.key_names import key_of, with_keys
-from arc_tui.ui.list import RowList
+from arc_tui.ui.format import spread
+from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.page import PlacedPage
 from arc_tui.ui.styles import Inked
 from arc_tui.views import step as steps
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView
 from arc_tui.views.trace import EMPTY_TRACE, TraceView
-from arc_tui.views.value_origins import StepOrigins, ValueRow
-from replay.trace import Json
 from taxonomy.query.listing import RunRow
 
 NAMES = tuple(PAGES)
@@ -96,7 +90,7 @@ class Detail(Vertical):
     view: reactive[TraceView] = reactive(traces.EMPTY_TRACE, repaint=False)
     step: reactive[StepView] = reactive(steps.EMPTY, repaint=False)
     tab: reactive[int] = reactive(0, repaint=False)
-    wanted: reactive[re.Pattern[str] | None] = reactive(None, repaint=False)
+    search: reactive[re.Pattern[str] | None] = reactive(None, repaint=False)
 
     page = query_one(PlacedPage)
 
@@ -106,7 +100,7 @@ class Detail(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Tabs().data_bind(Detail.step, Detail.tab)
-        yield PlacedPage().data_bind(Detail.wanted)
+        yield PlacedPage().data_bind(Detail.search)
 
     def watch_view(self) -> None:
         self._show()
@@ -227,89 +221,3 @@ def accuracy(view: TraceView) -> str:
     """How often such a first candidate is right: what was measured, and nothing more."""
     found = view.diagnosis.candidates if view.diagnosis is not None else ()
     return f"{found[0].accuracy} " if found else ""
-
-
-class ValueList(RowList):
-    """A value a line with what is known of its origin in short."""
-
-    HELP = "values of the step's calls"
-    INKS = {"path": "$primary", "nowhere": "$bad", "place": "$quiet"}
-
-    values: reactive[tuple[ValueRow, ...]] = reactive((), repaint=False)
-
-    @property
-    def row_count(self) -> int:
-        return len(self.values)
-
-    def watch_values(self) -> None:
-        self.rows_changed()
-
-    def draw(self, index: int, width: int) -> Text:
-        row = self.values[index]
-        path = Text(fit(format.one_line(row.path), 24) + "  ", self.ink("path"))
-        line = Text.assemble(path, fit(format.one_line(str(row.value)), max(width // 3, 12)), "  ")
-        if row.known == "nowhere":
-            line.append(f"✗ {row.where}", self.ink("nowhere"))
-        else:
-            line.append(format.one_line(row.where), self.ink("place"))
-        line.truncate(width, overflow="ellipsis")
-        return line
-
-
-class OriginsBox(ModalScreen[int | None]):
-    """The values of a step; enter goes to the step that first held the one under the cursor."""
-
-    CSS_PATH = "origins_box.tcss"
-    HELP = "where from"
-
-    BINDINGS = [
-        Binding("enter", "jump", "go there", id="origins.jump",
-                tooltip="Go to the step that first showed the value"),
-        Binding("escape,p", "leave", "close", id="origins.leave",
-                tooltip="Back to where you were"),
-    ]  # fmt: skip
-
-    rows = query_one(ValueList)
-    said = query_one("#origin", Static)
-
-    def __init__(self, view: StepOrigins, at: Json | None) -> None:
-        super().__init__()
-        self._view = view
-        self._at = at
-
-    def compose(self) -> ComposeResult:
-        with Vertical(id="origins"):
-            yield ValueList()
-            yield Static(id="origin", markup=False)
-            jump, leave = key_of(self, "origins.jump"), key_of(self, "origins.leave")
-            yield Static(f"{jump} goes there · {leave} closes", id="hint", markup=False)
-
-    def on_mount(self) -> None:
-        self.query_one("#origins").border_title = f"where from: the calls of step {self._view.step}"
-        self.rows.values = self._view.values
-        values = [row.value for row in self._view.values]
-        self.rows.cursor = values.index(self._at) if self._at in values else 0
-        self._say()
-
-    def on_row_list_moved(self, _: RowList.Moved) -> None:
-        self._say()
-
-    def _say(self) -> None:
-        row = self._view.values[self.rows.cursor]
-        text = Text(f"{format.one_line(str(row.value))}\n", "bold")
-        where = format.one_line(row.where)
-        if row.known != "shown":
-            text = Text.assemble(text, f"before step {self._view.step}: {where}")
-        else:
-            text = Text.assemble(text, f"first in {where} ({row.how})\n",
-                                 (format.plain(row.text), "dim"))  # fmt: skip
-        self.said.update(text)
-
-    def action_jump(self) -> None:
-        """A prompt or the user's first words are shown by step 0."""
-        row = self._view.values[self.rows.cursor]
-        if row.known == "shown":
-            self.dismiss(row.step or 0)
-
-    def action_leave(self) -> None:
-        self.dismiss(None)

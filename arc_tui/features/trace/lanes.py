@@ -38,7 +38,7 @@ GUTTER = 18
 class Lanes(Inked):
     """A lane a figure that is known, marks under them, one line for what else is to be known.
 
-    `whose` is 0 for the best score of each step, else the place of one of the view's scorers.
+    `scorer` is 0 for the best score of each step, else the place of one of the view's scorers.
     `zoom` is how many steps are shown on either side of the cursor, 0 for all. `timed` draws over
     time, as far as times are known.
     """
@@ -53,15 +53,15 @@ class Lanes(Inked):
         "cursor": "on $cursor | reverse",
         "candidate": "bold $warning",
         "error": "$bad",
-        "mark": "bold $secondary",
+        "bookmark": "bold $secondary",
     }
 
     view: reactive[TraceView] = reactive(EMPTY_TRACE, layout=True)
     step: reactive[int] = reactive(0)
     zoom: reactive[int] = reactive(0, layout=True)
     timed: reactive[bool] = reactive(False, layout=True)
-    marks: reactive[frozenset[int]] = reactive(frozenset())
-    whose: reactive[int] = reactive(0, layout=True)
+    bookmarks: reactive[frozenset[int]] = reactive(frozenset())
+    scorer: reactive[int] = reactive(0, layout=True)
 
     class Picked(Message):
         """A column was clicked."""
@@ -86,11 +86,20 @@ class Lanes(Inked):
     def watch_view(self) -> None:
         self._take()
 
-    def watch_whose(self) -> None:
+    def watch_scorer(self) -> None:
         self._take()
 
+    def change_zoom(self, direction: int) -> None:
+        """Show fewer steps, or more; past the last level all again."""
+        levels = zooms(len(self.view.steps))
+        self.zoom = levels[(levels.index(self.zoom) + direction) % len(levels)]
+
+    def change_scorer(self, direction: int) -> None:
+        """Show the scores of the next source alone, after the last one the best of all again."""
+        self.scorer = (self.scorer + direction) % (len(self.view.scorers) + 1)
+
     def _take(self) -> None:
-        lanes, partial = self.view.lanes_by(self.whose), self.view.partial
+        lanes, partial = self.view.lanes_by(self.scorer), self.view.partial
         awaited = "score" if partial else ""
         self._shown = tuple(lane for lane in lanes if not lane.empty or lane.name == awaited)
         self._spikes = tuple(map(spikes, self._shown))
@@ -182,7 +191,7 @@ class Lanes(Inked):
         here = bins.column(self.step)
         cells = [(" ", Style.null())] * bins.count
         for mark, name, columns in (  # of two in a column the last one stands
-            ("'", "mark", bins.columns(self.marks)),
+            ("'", "bookmark", bins.columns(self.bookmarks)),
             ("✗", "error", self._errors),
             ("◆", "candidate", self._candidates),
         ):

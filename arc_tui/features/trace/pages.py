@@ -41,8 +41,8 @@ def why_page(trace: TraceView, step: StepView) -> Document:
         *(tuple(_finding(finding, step)) for finding in hints),
         tuple(_offers(step)),
         tuple(score_blocks(step)),
-        *((tuple(goal_blocks(step.grounds)), tuple(value_blocks(step.grounds)))
-          if step.grounds is not None else ()),
+        *((tuple(goal_blocks(step.origins)), tuple(value_blocks(step.origins)))
+          if step.origins is not None else ()),
         tuple(_run(trace)),
     ]  # fmt: skip
     if not any(against):
@@ -218,21 +218,21 @@ VALUE = 160
 """Characters of one value shown before it is opened."""
 
 
-def value_blocks(grounds: StepOrigins) -> Iterator[Item]:
+def value_blocks(origins: StepOrigins) -> Iterator[Item]:
     """The values of the step's calls: from nowhere, then with their origins, then its own."""
-    kinds = {row.known: [each for each in grounds.values if each.known == row.known]
-             for row in grounds.values}  # fmt: skip
+    kinds = {row.known: [each for each in origins.values if each.known == row.known]
+             for row in origins.values}  # fmt: skip
     lost = [*kinds.get("nowhere", ()), *kinds.get("unclear", ())]
     found, own = kinds.get("shown", []), kinds.get("own", [])
     if not (lost or found):
         return
     nowhere = sum(row.known == "nowhere" for row in lost)
-    count = f"{nowhere} of {len(grounds.values)} from nowhere" if nowhere else ""
+    count = f"{nowhere} of {len(origins.values)} from nowhere" if nowhere else ""
     yield Block(text="values in its calls", style="head", aside=count)
     yield from map(_value, lost)
     yield from map(_value, found[:SHOWN])
-    yield from _folded(found[SHOWN:], "more that had been shown", grounds.step)
-    yield from _folded(own, "its own to choose", grounds.step)
+    yield from _folded(found[SHOWN:], "more that had been shown", origins.step)
+    yield from _folded(own, "its own to choose", origins.step)
 
 
 def _folded(rows: Sequence[ValueRow], what: str, step: int) -> Iterator[Item]:
@@ -258,11 +258,11 @@ def _value(row: ValueRow) -> Placed:
     )
 
 
-def goal_blocks(grounds: StepOrigins) -> Iterator[Item]:
+def goal_blocks(origins: StepOrigins) -> Iterator[Item]:
     """The goals that cover the step."""
-    if grounds.goals:
+    if origins.goals:
         yield Block(text="goals it serves", style="head")
-    for goal in grounds.goals:
+    for goal in origins.goals:
         yield Block(text=format.plain(goal.text), aside=" · ".join(_facts(goal)), indent=INDENT)
 
 

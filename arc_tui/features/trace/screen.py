@@ -3,180 +3,101 @@
 The tree owns the place: it says which step its cursor shows, lanes and detail follow. A step is
 loaded in a worker; while one key is held only the last step asked for is shown. What only the
 whole run can tell of a step follows when its reasons are looked at.
-
-The keys of the trace screen, in the order in which the bar and the help show them.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
+from rich.text import Text
+from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Container
+from textual.getters import query_one
 from textual.message import Message
 from textual.reactive import reactive
+from textual.widgets import Input
 from textual.worker import Worker
 from typing_extensions import override
 
-from arc_tui.features.trace.actions import WHY, Leaving, Looking
+from arc_tui.features.trace.copies import StepCopies
 from arc_tui.features.trace.detail import NAMES, Detail, Tabs, TraceHead
-from arc_tui.features.trace.lanes import Lanes, has_times, zooms
-from arc_tui.features.trace.queue import Walking
-from arc_tui.features.trace.span_tree import SpanTree
+from arc_tui.features.trace.keys import KEYS, QUEUE_KEYS, REVEALING
+from arc_tui.features.trace.lanes import Lanes, has_times
+from arc_tui.features.trace.navigation import (
+    Finder,
+    Jumps,
+    TreeFilter,
+    nearest,
+    next_candidate,
+    next_step,
+    number_hint,
+    step_number,
+    steps_with,
+    tools_here,
+)
+from arc_tui.features.trace.origins import OriginsBox, StepLookups
+from arc_tui.features.trace.queue import ReviewQueue
+from arc_tui.features.trace.span_tree import SpanTree, title
+from arc_tui.features.trace.tag_picker import QueueLine
+from arc_tui.features.trace.tagging import Tagging
+from arc_tui.features.trace.tree_filter import BadFilter
+from arc_tui.navigation import (
+    OpenBisect,
+    OpenBisectSteps,
+    OpenCompare,
+    OpenCost,
+    OpenFreeReplay,
+    OpenProbes,
+    OpenReplay,
+    SearchRuns,
+)
 from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.page import PlacedPage
 from arc_tui.ui.screen import Watching
-from arc_tui.views import step as steps
-from arc_tui.views import trace as traces
-from arc_tui.views.step import StepView, build_step
-from arc_tui.views.trace import TraceView, build_beginning, build_trace
+from arc_tui.views.step import EMPTY, StepView, build_step
+from arc_tui.views.trace import EMPTY_TRACE, TraceView, blinded, build_beginning, build_trace
 from replay.store.handle import Store
 from replay.store.rows import StepRow
 
 if TYPE_CHECKING:
     from arc_tui.views.queue import Visit
 
-
-STEP = Binding.Group("step", compact=True)
-CANDIDATE = Binding.Group("candidate", compact=True)
-ERROR = Binding.Group("error", compact=True)
-AGAIN = Binding.Group("again", compact=True)
-
-JUMPS = [
-    Binding("J", "step(1)", "next step", id="trace.step_next", group=STEP,
-            tooltip="Go to the next step"),
-    Binding("K", "step(-1)", "step before", id="trace.step_before", group=STEP,
-            tooltip="Go to the step before"),
-    Binding("c", "candidate(1)", "next candidate", id="trace.candidate_next", group=CANDIDATE,
-            tooltip="Go to the likeliest candidate, then to the next likeliest"),
-    Binding("C", "candidate(-1)", "candidate before", id="trace.candidate_before",
-            group=CANDIDATE, tooltip="Go to the candidate before"),
-    Binding("x", "error(1)", "next error", id="trace.error_next", group=ERROR,
-            tooltip="Go to the next step with an error"),
-    Binding("X", "error(-1)", "error before", id="trace.error_before", group=ERROR,
-            tooltip="Go to the error before"),
-    Binding("w", "peer(1)", "same tool", id="trace.peer_next", show=False,
-            tooltip="Go to the next step with the same tool as this one"),
-    Binding("W", "peer(-1)", "same tool before", id="trace.peer_before", show=False,
-            tooltip="Go to the step before with the same tool"),
-    Binding("greater_than_sign", "sibling(1)", "next sibling", id="trace.sibling_next",
-            show=False, key_display=">", tooltip="Go to the next row of the same parent"),
-    Binding("less_than_sign", "sibling(-1)", "sibling before", id="trace.sibling_before",
-            show=False, key_display="<", tooltip="Go to the row before of the same parent"),
-    Binding("colon", "number", "step number", id="trace.number", show=False, key_display=":",
-            tooltip="Go to a step by its number, or by how many steps: 12, +5, -5"),
-    Binding("m", "mark", "mark", id="trace.mark", show=False,
-            tooltip="Mark the step, until you leave the run; or take the mark away"),
-    Binding("apostrophe", "marked", "to the mark", id="trace.marked", show=False, key_display="'",
-            tooltip="Go to the next step that you marked"),
-    Binding("ctrl+o,backspace", "return", "where you were", id="trace.return", show=False,
-            tooltip="Back to the step where you were before the last jump"),
-]  # fmt: skip
-
-WAYS = [
-    Binding("t", "tag", "tag", id="trace.tag",
-            tooltip="Say what kind of failure this step is: one more letter"),
-    Binding("e", "edit", "edit", id="trace.edit",
-            tooltip="Edit what the agent was told, and ask the model again"),
-    Binding("r", "replay", "replay", id="trace.replay",
-            tooltip="Ask the model again at every step"),
-    Binding("b", "bisect", "bisect", id="trace.bisect",
-            tooltip="Find the prompt version, or the part of an edit, that makes it go wrong"),
-]  # fmt: skip
-
-FINDS = [
-    Binding("slash", "find", "find", id="trace.find", key_display="/",
-            tooltip="Find a text in labels and in everything said in this run"),
-    Binding("f", "filter", "filter", id="trace.filter",
-            tooltip='Show only some steps of the tree: tool:bash is:error "no such file"'),
-    Binding("n", "found(1)", "find again", id="trace.found_next", group=AGAIN,
-            tooltip="Go to the next step that says it, or in the detail to the next line"),
-    Binding("N", "found(-1)", "find back", id="trace.found_before", group=AGAIN,
-            tooltip="Go to the step before that says it, or to the line before"),
-    Binding("A", "everywhere", "in all runs", id="trace.everywhere",
-            tooltip="List all runs in which somebody says what was found"),
-]  # fmt: skip
-
-ASKS = [
-    Binding("v", "compare", "compare", id="trace.compare",
-            tooltip="Compare with the marked run, else with another trial or a replay"),
-    Binding("B", "bisect_steps", "which step", id="trace.bisect_steps",
-            tooltip="Find the step at which belief left the world, and test a fix there"),
-    Binding("P", "probes", "probe", id="trace.probes",
-            tooltip="Tell two causes of the failure apart by one change, asked again"),
-    Binding("p", "origins", "where from", id="trace.origins",
-            tooltip="Where the values of this step's calls came from"),
-]  # fmt: skip
-
-LOOKS = [
-    Binding("z", "zoom(1)", "zoom", id="trace.zoom",
-            tooltip="Show fewer steps beside this one in the lanes, in the end all again"),
-    Binding("Z", "zoom(-1)", "zoom out", id="trace.zoom_out", show=False,
-            tooltip="Show more steps beside this one in the lanes"),
-    Binding("a", "axis", "time axis", id="trace.axis",
-            tooltip="Draw the lanes over time, as far as times are known, or over steps"),
-    Binding("S", "whose(1)", "whose score", id="trace.whose",
-            tooltip="Show the scores of each source alone, or the best of all again"),
-    Binding("M", "money", "money", id="trace.money",
-            tooltip="Where the money of this run went, and what of it brought nothing"),
-    Binding("y", "copy", "copy", id="trace.copy",
-            tooltip="Copy the step as Markdown"),
-    Binding("Y", "copy_part", "copy a part", id="trace.copy_part", show=False,
-            tooltip="Copy the value under the cursor, a call as JSON, a command, a result"),
-    Binding("O", "open", "in a pager", id="trace.open", show=False,
-            tooltip="Open the step or a part of it in $PAGER"),
-    Binding("E", "view", "in an editor", id="trace.view", show=False,
-            tooltip="Look at what is under the cursor, or the step, in $EDITOR; nothing is kept"),
-    Binding("F", "free", "free replay", id="trace.free",
-            tooltip="Let the agent run on by itself from this step; the tape answers"),
-    Binding("u", "undo", "undo tag", id="trace.undo", show=False,
-            tooltip="Take back the tag given last"),
-    Binding("full_stop", "repeat", "repeat tag", id="trace.repeat", show=False,
-            key_display=".", tooltip="Give this step the tag given last"),
-]  # fmt: skip
-
-TABS = [
-    *(
-        Binding(str(place), f"tab({place - 1})", name.lower(), id=f"trace.tab_{place}",
-                show=False, tooltip=f"Show {name} of the step")
-        for place, name in enumerate(NAMES, 1)
-    ),
-    Binding("tab", "turn(1)", "next tab", id="trace.tab_next", show=False,
-            tooltip="Show the next page of the step"),
-    Binding("shift+tab", "turn(-1)", "tab before", id="trace.tab_before", show=False,
-            tooltip="Show the page of the step before"),
-    Binding("escape", "back", "back", id="trace.back",
-            tooltip="Back to the tree, to all of it, then to the list of runs"),
-]  # fmt: skip
-
-KEYS: list[BindingType] = [*JUMPS, *WAYS, *FINDS, *ASKS, *LOOKS, *TABS]
-
-
 DRAWN_S = 0.05
 """The beginning of a long run is drawn before the rest is read, which would hold it up."""
 
 FILTER_HINT = 'tool:bash is:error tag:loop "said" -is:repeat'
 
+WHY, RESPONSE = NAMES.index("Why"), NAMES.index("Response")
 
-class TraceScreen(Watching, Looking, Leaving, Walking):
+
+class TraceScreen(Watching):
     """One run, from its shape down to the words of one step."""
 
     CSS_PATH = "screen.tcss"
     HELP = "a run"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
-    BINDINGS = KEYS
+    BINDINGS = [*QUEUE_KEYS, *KEYS]
 
-    view: reactive[TraceView] = reactive(traces.EMPTY_TRACE, repaint=False)
+    view: reactive[TraceView] = reactive(EMPTY_TRACE, repaint=False)
     step: reactive[int] = reactive(0, repaint=False, init=False)
-    detail: reactive[StepView] = reactive(steps.EMPTY, repaint=False)
-    zoom: reactive[int] = reactive(0, repaint=False)
-    timed: reactive[bool] = reactive(False, repaint=False)
-    whose: reactive[int] = reactive(0, repaint=False)
+    detail: reactive[StepView] = reactive(EMPTY, repaint=False)
+    tab: reactive[int] = reactive(0, repaint=False)
+    bookmarks: reactive[frozenset[int]] = reactive(frozenset(), repaint=False)
+    filtered: reactive[frozenset[int] | None] = reactive(None, repaint=False)
+    """The steps that match the filter of the tree; None where there is none."""
+
+    found: reactive[frozenset[int]] = reactive(frozenset(), repaint=False)
+    search: reactive[re.Pattern[str] | None] = reactive(None, repaint=False)
+
+    lanes = query_one(Lanes)
+    spans = query_one(SpanTree)
+    page = query_one(PlacedPage)
 
     class Loaded(Message):
         """The trace was read."""
@@ -185,7 +106,7 @@ class TraceScreen(Watching, Looking, Leaving, Walking):
             super().__init__()
             self.view = view
 
-    class Grown(Message):
+    class Reloaded(Message):
         """The trace was read again, after something was written."""
 
         def __init__(self, view: TraceView) -> None:
@@ -204,29 +125,35 @@ class TraceScreen(Watching, Looking, Leaving, Walking):
     ) -> None:
         """Opens at step `at`, else at the first candidate, else at the start.
 
-        With a `visit` it is one of the runs of the tagging queue.
+        With a `visit` it is one of the runs of the review queue.
         """
-        super().__init__(path, trace)
-        self.visit = visit
-        self._more = False
+        super().__init__(path)
+        self.trace = trace
+        self.queue = ReviewQueue(self, visit)
+        self.tagging = Tagging(self, trace, self.queue)
+        self.jumps = Jumps()
+        self.tree_filter = TreeFilter(self, trace)
+        self.finder = Finder(self, trace)
+        self.lookups = StepLookups(self, trace)
+        self.copies = StepCopies(self)
         self._at = at
+        self._whole = EMPTY_TRACE
+        """The run with all that is said of it; `view` may hide that."""
+        self._rest_is_due = False
+        self._at_probes = False
+        self._title = ""
 
     def compose(self) -> ComposeResult:
+        if (queue_line := self.queue.line()) is not None:
+            yield queue_line
         yield TraceHead().data_bind(TraceScreen.view)
-        yield Lanes(id="lanes").data_bind(
-            TraceScreen.view,
-            TraceScreen.step,
-            TraceScreen.zoom,
-            TraceScreen.timed,
-            TraceScreen.whose,
-            TraceScreen.marks,
-        )
+        yield Lanes(id="lanes").data_bind(TraceScreen.view, TraceScreen.step, TraceScreen.bookmarks)
         with Container(id="body"):
             yield SpanTree(id="spans").data_bind(
-                TraceScreen.view, TraceScreen.found, TraceScreen.marks, TraceScreen.sifted
+                TraceScreen.view, TraceScreen.found, TraceScreen.bookmarks, TraceScreen.filtered
             )
             yield Detail(id="detail").data_bind(
-                TraceScreen.view, TraceScreen.tab, TraceScreen.wanted, step=TraceScreen.detail
+                TraceScreen.view, TraceScreen.tab, TraceScreen.search, step=TraceScreen.detail
             )
         yield PromptLine("find ", "a text in labels, messages, calls and results", id="find-line")
         yield PromptLine("filter ", FILTER_HINT, id="filter-line")
@@ -234,57 +161,82 @@ class TraceScreen(Watching, Looking, Leaving, Walking):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        self.entitle()
+        self._entitle()
         self.spans.focus()
         self.ask(
             lambda store: build_beginning(store, self.trace, self._at), self.Loaded, group="trace"
         )
+        if self.queue.has_others:
+            self.queue.compare()
 
-    def on_trace_screen_loaded(self, event: Loaded) -> None:
-        """A run with a candidate opens at the first, the reasons in front; of a long one the rest
-        follows."""
-        view = self.view = self.shown(event.view)
-        self.refresh_bindings()
-        opens_at = view.opens_at if self._at is None else self._at
-        self.tab = WHY if view.marked else NAMES.index("Response")
-        self.call_later(self.spans.go_to, opens_at)
-        if view.partial:
-            self._more = True
-            self.set_timer(DRAWN_S, self._read_on)
-
-    def on_changed(self) -> None:
-        if self.view is not traces.EMPTY_TRACE:
-            self._read_all()
-
-    def _read_on(self) -> None:
-        self._more = False
-        self.hold_keys(self._read_all())
+    def on_screen_resume(self) -> None:
+        """In another screen a probe may have been run, or the run tagged."""
+        if self._at_probes:
+            self._at_probes = False
+            self.lookups.forget_probes()
+            self._look_up()
+        if self.view.run.run and not self.queue.hidden:
+            self.tagging.read_tags()
 
     @property
     @override
     def awaits(self) -> bool:
-        return super().awaits or self._more
+        """A tag is kept before a key typed behind it may leave."""
+        return super().awaits or self._rest_is_due or self.tagging.is_writing
+
+    # --- what is read
+
+    def on_trace_screen_loaded(self, event: Loaded) -> None:
+        """A run with a candidate opens at the first, the reasons in front; of a long one the rest
+        follows."""
+        self._show(event.view)
+        opens_at = self.view.opens_at if self._at is None else self._at
+        self.tab = WHY if self.view.marked else RESPONSE
+        self.call_later(self.spans.go_to, opens_at)
+        if self.view.partial:
+            self._rest_is_due = True
+            self.set_timer(DRAWN_S, self._read_rest)
+
+    def _show(self, view: TraceView) -> None:
+        """Show as much of the run as may be seen now."""
+        self._whole = view
+        self.view = blinded(view) if self.queue.hidden else view
+        self.refresh_bindings()
+
+    def on_changed(self) -> None:
+        if self.view is not EMPTY_TRACE:
+            self._read_all()
+
+    def _read_rest(self) -> None:
+        self._rest_is_due = False
+        self.hold_keys(self._read_all())
 
     def _read_all(self) -> Worker[None]:
         def read(store: Store) -> TraceView:
             return build_trace(store, self.trace, drawn=True)
 
-        return self.ask(read, self.Grown, group="trace")
+        return self.ask(read, self.Reloaded, group="trace")
 
-    def on_trace_screen_grown(self, event: Grown) -> None:
+    def on_trace_screen_reloaded(self, event: Reloaded) -> None:
         """More of the run is there: it fills in, and the cursor stays on its row."""
         if event.view.run == self._whole.run and not self._whole.partial:
             return
-        self.view = self.shown(event.view)
-        self.forget_grounds()
-        self.refresh_bindings()
+        self._show(event.view)
+        self.lookups.forget_run()
         self._load_step()
-        if self.sifted is not None:
-            self.sift()
+        if self.filtered is not None:
+            self._apply_filter()
 
     def on_span_tree_step_shown(self, event: SpanTree.StepShown) -> None:
         self.step = event.step
         self._load_step()
+
+    def watch_step(self) -> None:
+        self._entitle()
+
+    def step_here(self) -> StepRow | None:
+        """The step under the cursor."""
+        return self.view.steps[self.spans.step] if self.view.steps else None
 
     def _load_step(self) -> None:
         step = min(self.spans.step, len(self.view.steps) - 1)
@@ -300,8 +252,48 @@ class TraceScreen(Watching, Looking, Leaving, Walking):
     def on_trace_screen_step_loaded(self, event: StepLoaded) -> None:
         if event.detail.row.step == self.spans.step:
             self.detail = event.detail
-            self.reveal()
-            self._look_deeper()
+            self._show_text_found()
+            self._look_up()
+
+    def watch_tab(self) -> None:
+        self._look_up()
+
+    def _look_up(self) -> None:
+        """Look up what only the whole run tells of the step, where that is to be seen."""
+        if self.tab == WHY and not self.view.blind:
+            self.detail = self.lookups.complete(self.detail)
+
+    def on_step_lookups_probes_found(self, event: StepLookups.ProbesFound) -> None:
+        self.detail = self.lookups.with_probes(self.detail, event.probes)
+
+    def on_step_lookups_origins_found(self, event: StepLookups.OriginsFound) -> None:
+        origins = event.origins
+        if event.to_show and origins.values:
+            self.app.push_screen(OriginsBox(origins, self.page.value), self.go_to)
+        elif event.to_show:
+            self.say(f"step {origins.step} calls nothing with a value")
+        elif origins.step == self.detail.row.step:
+            self.detail = structs.replace(self.detail, origins=origins)
+
+    def action_origins(self) -> None:
+        self.lookups.show_origins(self.spans.step)
+
+    # --- from step to step
+
+    def go_to(self, step: int | None) -> None:
+        """Show a step; None stays where it is."""
+        if step is None or step == self.spans.step:
+            return
+        self.jumps.leave(self.spans.step)
+        self._go_to(step)
+        self.refresh_bindings()
+
+    def _go_to(self, step: int) -> None:
+        hidden = self.filtered is not None and step not in self.filtered
+        if hidden and step < len(self.view.steps):
+            self._clear_filter()
+            self.say(f"step {step} is none of those shown: all are shown again")
+        self.spans.go_to(step)
 
     def on_placed_page_followed(self, event: PlacedPage.Followed) -> None:
         self.go_to(event.step)
@@ -309,18 +301,261 @@ class TraceScreen(Watching, Looking, Leaving, Walking):
     def on_lanes_picked(self, event: Lanes.Picked) -> None:
         self.go_to(event.step)
 
-    def on_tabs_picked(self, event: Tabs.Picked) -> None:
-        self.tab = event.tab
+    def action_step(self, direction: int) -> None:
+        step = next_step(self.spans, direction)
+        if step is not None:
+            self.spans.go_to(step)
 
-    def on_span_tree_chosen(self) -> None:
-        self.page.focus()
+    def action_candidate(self, direction: int) -> None:
+        self.go_to(next_candidate(self.spans, direction))
 
-    def on_tagging_tagged(self, event: Walking.Tagged) -> None:
-        self.view = structs.replace(self.view, tags=event.tags)
+    def action_error(self, direction: int) -> None:
+        self.go_to(nearest(self.spans, self.view.errors, direction))
+
+    def action_peer(self, direction: int) -> None:
+        """To a step with the tool of this row; from one without a tool, to another without."""
+        tools = tools_here(self.spans)
+        peers = steps_with(self.view, tools)
+        if peers <= {self.spans.step}:
+            what = f"calls {' or '.join(sorted(tools))}" if tools else "calls no tool"
+            self.say(f"no other step {what}")
+        else:
+            self.go_to(nearest(self.spans, peers, direction))
+
+    def action_sibling(self, direction: int) -> None:
+        self.spans.go_to_sibling(direction)
+
+    def action_mark(self) -> None:
+        if self.view.steps:
+            self.bookmarks ^= {self.spans.step}
+            self.refresh_bindings()
+
+    def action_marked(self) -> None:
+        self.go_to(nearest(self.spans, self.bookmarks, 1))
+
+    def action_return(self) -> None:
+        step = self.jumps.take_back()
+        if step is not None:
+            self._go_to(step)
+            self.refresh_bindings()
+
+    def action_number(self) -> None:
+        line = self.query_one("#number-line", PromptLine)
+        line.line.value = ""
+        line.open()
+
+    @on(PromptLine.Changed, "#number-line")
+    def _check_number(self, event: PromptLine.Changed) -> None:
+        known = self._numbered(event.words) is not None
+        event.prompt.refusal = "" if known else number_hint(len(self.view.steps))
+
+    @on(PromptLine.Closed, "#number-line")
+    def _go_to_number(self, event: PromptLine.Closed) -> None:
+        self.spans.focus()
+        self.go_to(self._numbered(event.words) if event.words else None)
+
+    def _numbered(self, typed: str) -> int | None:
+        return step_number(typed, self.spans.step, len(self.view.steps))
+
+    # --- the filter of the tree
+
+    def action_filter(self) -> None:
+        self.query_one("#filter-line", PromptLine).open()
+
+    @on(PromptLine.Changed, "#filter-line")
+    def _filter_while_typed(self, event: PromptLine.Changed) -> None:
+        self.tree_filter.typed = event.words
+        self._apply_filter()
+
+    @on(PromptLine.Closed, "#filter-line")
+    def _filter_for_good(self, event: PromptLine.Closed) -> None:
+        self.spans.focus()
+        if event.words != self.tree_filter.typed:
+            self.tree_filter.typed = event.words
+            self._apply_filter()
+
+    def _apply_filter(self) -> None:
+        line = self.query_one("#filter-line", PromptLine)
+        try:
+            filters = self.tree_filter.apply(self.view)
+        except BadFilter as refused:
+            line.refusal = f"{refused.message}: {refused.hint}"
+            return
+        line.refusal = ""
+        if not filters:
+            self.filtered = None
+
+    def on_tree_filter_matched(self, event: TreeFilter.Matched) -> None:
+        if event.typed == self.tree_filter.typed:
+            self.filtered = event.steps
+            self._entitle()
+
+    def watch_filtered(self) -> None:
+        self._entitle()
         self.refresh_bindings()
 
-    def step_here(self) -> StepRow | None:
-        return self.view.steps[self.spans.step] if self.view.steps else None
+    def _clear_filter(self) -> None:
+        """Show the whole tree again."""
+        self.tree_filter.typed = ""
+        line = self.query_one("#filter-line", PromptLine)
+        with line.prevent(Input.Changed):
+            line.line.value = ""
+        self.filtered = None
+
+    def _entitle(self) -> None:
+        """Say over the tree which of it is shown, and what was looked for.
+
+        A title that is set draws the whole tree anew, also where it is the same.
+        """
+        steps = self.filtered
+        shown = "" if steps is None else self.tree_filter.title(steps, len(self.view.steps))
+        words = title(shown, self.finder.title(self.spans.step))
+        if words != self._title:
+            self._title = words
+            self.spans.border_title = Text(words)
+
+    # --- a text that is looked for
+
+    def action_find(self) -> None:
+        self.query_one("#find-line", PromptLine).open()
+
+    @on(PromptLine.Closed, "#find-line")
+    def _find(self, event: PromptLine.Closed) -> None:
+        self.spans.focus()
+        self.finder.look_for(event.words, self.view.tree)
+        self._take_found(self.finder.steps)
+        self.refresh_bindings()
+
+    def on_finder_found(self, event: Finder.Found) -> None:
+        self._take_found(event.steps)
+        if not event.steps:
+            self.say(f"nothing in this run says {self.finder.text}")
+        elif self.spans.step in event.steps:
+            self.finder.show_in(self.spans.step)
+            self._show_text_found()
+        else:
+            self._go_to_found(1)
+
+    def _take_found(self, steps: frozenset[int]) -> None:
+        self.finder.steps = self.found = steps
+        self.search = self.finder.pattern
+        self._entitle()
+
+    def action_found(self, direction: int) -> None:
+        """To the next step that says it; in the detail, first to the next line that does."""
+        if not self.finder.text:
+            self.action_find()
+        elif self.focused is not self.page or not self.page.go_to_found(direction):
+            self._go_to_found(direction)
+
+    def _go_to_found(self, direction: int) -> None:
+        before = self.spans.step
+        self.go_to(nearest(self.spans, self.found, direction))
+        self.finder.show_in(self.spans.step)
+        if self.spans.step == before:
+            self._show_text_found()
+
+    def _show_text_found(self) -> None:
+        """Show where the step says what was looked for, once it was come to for that."""
+        page = self.finder.page(self.view, self.detail, self.tab)
+        if page is not None:
+            self.tab = page.tab
+            self.page.reveal(folds=page.folds)
+
+    def action_everywhere(self) -> None:
+        self.post_message(SearchRuns(self.finder.text))
+
+    # --- tags and the review queue
+
+    def on_tagging_tagged(self, event: Tagging.Tagged) -> None:
+        self.view = structs.replace(self.view, tags=event.tags)
+        self.refresh_bindings()
+        if event.kept:
+            self.queue.marks_kept()
+        for words in event.said:
+            self.say(words)
+
+    def action_tag(self) -> None:
+        row = self.step_here()
+        if row is not None:
+            self.tagging.open_picker(self.view, row)
+
+    def action_repeat(self) -> None:
+        row = self.step_here()
+        if row is not None:
+            self.tagging.repeat(row)
+
+    def action_undo(self) -> None:
+        self.tagging.undo()
+
+    def action_clear(self) -> None:
+        self.tagging.mark_clean(self.view)
+
+    def action_walk(self) -> None:
+        self.queue.walk()
+
+    def action_turn_blind(self) -> None:
+        self.queue.turn_blind()
+
+    def action_skip(self) -> None:
+        self.queue.skip()
+
+    def on_review_queue_revealed(self) -> None:
+        """The blind mark is kept: show the run as it is, and what others say."""
+        self._show(self._whole)
+        self.tagging.read_tags()
+        self._load_step()
+        self.queue.compare()
+
+    def on_review_queue_compared_read(self, event: ReviewQueue.ComparedRead) -> None:
+        line = self.query_one(QueueLine)
+        line.compared, line.agreed = event.compared.lines, event.compared.same
+
+    # --- to other screens, the clipboard and other programs
+
+    def action_edit(self) -> None:
+        self.post_message(OpenReplay(self.trace, self.spans.step, edit=True))
+
+    def action_replay(self) -> None:
+        self.post_message(OpenReplay(self.trace, self.spans.step))
+
+    def action_free(self) -> None:
+        self.post_message(OpenFreeReplay(self.trace, self.spans.step))
+
+    def action_bisect(self) -> None:
+        self.post_message(OpenBisect(self.trace, self.spans.step))
+
+    def action_bisect_steps(self) -> None:
+        self.post_message(OpenBisectSteps(self.trace, self.spans.step))
+
+    def action_probes(self) -> None:
+        self._at_probes = True
+        self.post_message(OpenProbes(self.trace, self.spans.step))
+
+    def action_compare(self) -> None:
+        self.post_message(OpenCompare(self.trace))
+
+    def action_money(self) -> None:
+        self.post_message(OpenCost(self.trace))
+
+    def action_copy(self) -> None:
+        self.copies.copy(self.detail)
+
+    def action_copy_part(self) -> None:
+        self.copies.copy_part(self.detail, self._page_in_use)
+
+    def action_open(self) -> None:
+        self.copies.open_in_pager(self.detail, self._page_in_use)
+
+    def action_view(self) -> None:
+        self.copies.view_in_editor(self.detail, self._page_in_use)
+
+    @property
+    def _page_in_use(self) -> PlacedPage | None:
+        """The page where it has the focus."""
+        return self.page if self.focused is self.page else None
+
+    # --- what is shown
 
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -331,21 +566,31 @@ class TraceScreen(Watching, Looking, Leaving, Walking):
             case "error":
                 return bool(self.view.errors) or None
             case "undo":
-                return self.can_undo or None
+                return self.tagging.can_undo or None
             case "repeat":
-                return self.can_repeat or None
+                return self.tagging.can_repeat or None
             case "whose":
                 return len(self.view.scorers) > 1 or None
             case "everywhere":
-                return self.has_words or None
+                return bool(self.finder.text) or None
             case "marked":
-                return bool(self.marks) or None
+                return bool(self.bookmarks) or None
             case "return":
-                return self.can_return or None
+                return self.jumps.can_return or None
             case "axis":
                 return has_times(self.view.steps) or None
+            case "skip" | "clear":
+                return self.queue.visit is not None
+            case _ if action in REVEALING and self.queue.hidden:
+                return None
             case _:
                 return super().check_action(action, parameters)
+
+    def on_tabs_picked(self, event: Tabs.Picked) -> None:
+        self.tab = event.tab
+
+    def on_span_tree_chosen(self) -> None:
+        self.page.focus()
 
     def action_tab(self, tab: int) -> None:
         self.tab = tab
@@ -354,20 +599,19 @@ class TraceScreen(Watching, Looking, Leaving, Walking):
         self.tab = (self.tab + pages) % len(NAMES)
 
     def action_zoom(self, direction: int) -> None:
-        levels = zooms(len(self.view.steps))
-        self.zoom = levels[(levels.index(self.zoom) + direction) % len(levels)]
+        self.lanes.change_zoom(direction)
 
     def action_axis(self) -> None:
-        self.timed = not self.timed
+        self.lanes.timed = not self.lanes.timed
 
     def action_whose(self, direction: int) -> None:
-        self.whose = (self.whose + direction) % (len(self.view.scorers) + 1)
+        self.lanes.change_scorer(direction)
 
     def action_back(self) -> None:
         """Out of the detail, then out of the filter, then out of the run."""
         if self.focused is not self.spans:
             self.spans.focus()
-        elif self.sifted is not None:
-            self.lift()
+        elif self.filtered is not None:
+            self._clear_filter()
         else:
             self.dismiss()

@@ -14,7 +14,7 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import reactive
 
-from arc_tui.features.trace.tree_filter import sifted
+from arc_tui.features.trace.tree_filter import filter_branches
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
 from arc_tui.ui.key_names import key_of
@@ -27,8 +27,8 @@ from taxonomy.classes import BY_CLASS
 NUMBER = 5
 MARKS = 6
 
-MARKED = "'"
-"""Beside the number of a step that a person marked; the key that goes back to it."""
+BOOKMARK = "'"
+"""After the number of a step with a bookmark; the key that goes back to it."""
 
 
 class SpanTree(RowList):
@@ -45,7 +45,7 @@ class SpanTree(RowList):
         "says": "$quiet",
         "found": FOUND,
         "count": "bold $primary",
-        "mark": "bold $secondary",
+        "bookmark": "bold $secondary",
     }
 
     BINDINGS = [
@@ -57,8 +57,8 @@ class SpanTree(RowList):
 
     view: reactive[TraceView] = reactive(EMPTY_TRACE, repaint=False)
     found: reactive[frozenset[int]] = reactive(frozenset())
-    marks: reactive[frozenset[int]] = reactive(frozenset())
-    sifted: reactive[frozenset[int] | None] = reactive(None, repaint=False)
+    bookmarks: reactive[frozenset[int]] = reactive(frozenset())
+    filtered: reactive[frozenset[int] | None] = reactive(None, repaint=False)
     """The steps that are shown, with what they hang from; None shows all."""
 
     class StepShown(Message):
@@ -105,26 +105,26 @@ class SpanTree(RowList):
     def watch_view(self, old: TraceView, new: TraceView) -> None:
         self._badges = _badges(new)
         if old.tree is not new.tree:
-            self._sift()
+            self._apply_filter()
             if old is not EMPTY_TRACE:  # a run that grew: the same row may be another step
-                self._say_step()
+                self._post_step()
         self.refresh()
 
-    def watch_sifted(self) -> None:
-        self._sift()
-        self._say_step()
+    def watch_filtered(self) -> None:
+        self._apply_filter()
+        self._post_step()
 
-    def _sift(self) -> None:
+    def _apply_filter(self) -> None:
         """The branches that are wanted. Where the one under the cursor is not among them, the
         cursor is on the next step that is."""
         here, tree = self.step, self.view.tree
-        self._tree = tree if self.sifted is None else sifted(tree, self.sifted)
+        self._tree = tree if self.filtered is None else filter_branches(tree, self.filtered)
         back = key_of(self.screen, "trace.back")
         self.nothing = f"no such step; {back} shows all" if tree and not self._tree else ""
         self._list_rows()
-        if self.sifted and here not in self.sifted:
-            after = (step for step in sorted(self.sifted) if step > here)
-            self.go_to(next(after, max(self.sifted)))
+        if self.filtered and here not in self.filtered:
+            after = (step for step in sorted(self.filtered) if step > here)
+            self.go_to(next(after, max(self.filtered)))
 
     def _list_rows(self) -> None:
         """The visible rows again, the cursor on the branch where it was."""
@@ -148,9 +148,9 @@ class SpanTree(RowList):
 
     def watch_cursor(self, old: int, new: int) -> None:
         super().watch_cursor(old, new)
-        self._say_step()
+        self._post_step()
 
-    def _say_step(self) -> None:
+    def _post_step(self) -> None:
         step = next(
             (step for at in range(min(self.cursor, len(self._rows) - 1), -1, -1)
              if (step := self._rows[at].branch.step) is not None), None,
@@ -169,7 +169,7 @@ class SpanTree(RowList):
                 self._open(branch)
             self._list_rows()
         self.cursor = self._row_of.get(span, self.cursor)
-        self._say_step()
+        self._post_step()
 
     def go_to_sibling(self, direction: int) -> None:
         """To the next row that hangs from the same one, or to the one before."""
@@ -201,9 +201,9 @@ class SpanTree(RowList):
         found = bool(_steps(branch) & self.found)
         text = f"{branch.step:>{NUMBER - 1}} " if numbered else " " * NUMBER
         style = self.ink("found" if found else "number")
-        if not _steps(branch) & self.marks:
+        if not _steps(branch) & self.bookmarks:
             return Text.assemble((text, style))
-        return Text.assemble((text[:-1], style), (MARKED, self.ink("mark")))
+        return Text.assemble((text[:-1], style), (BOOKMARK, self.ink("bookmark")))
 
     def _label_style(self, branch: Branch) -> Style:
         if branch.status == "error":
@@ -243,7 +243,7 @@ class SpanTree(RowList):
         elif row.open is False:
             self._open(row.branch)
         self._list_rows()
-        self._say_step()
+        self._post_step()
 
     def action_choose(self) -> None:
         self.post_message(self.Chosen())

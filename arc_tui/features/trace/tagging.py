@@ -1,16 +1,15 @@
-"""Tags on the step under the cursor: given, repeated, taken back. Actions of the trace screen."""
+"""What a person says of a run: tags on its steps, or that nothing is wrong; given, repeated, taken
+back.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from textual.message import Message
-from textual.reactive import reactive
-from typing_extensions import override
 
 from arc_tui.places import author
 from arc_tui.ui.screen import ArcScreen
@@ -20,7 +19,6 @@ from replay.errors import StoreUnusable
 from replay.store.handle import Store
 from replay.store.rows import StepRow
 from replay.store.trouble import patiently
-from taxonomy.findings import Finding
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.tags import (
     CleanMark,
@@ -33,16 +31,16 @@ from taxonomy.judgements.tags import (
 )
 
 if TYPE_CHECKING:
+    from arc_tui.features.trace.queue import ReviewQueue
     from arc_tui.features.trace.tag_picker import Choice, NothingWrong
 
 
-class Tagging(ArcScreen):
-    """Turns choices into changes of the ledger and remembers those of this visit.
+class Tagging:
+    """Turns choices of a person into changes of the judgements, and remembers those of this visit.
 
-    Changes are written one after the other in the order they were made, and none is dropped.
+    Changes are written one after the other in the order they were made, and none is dropped. The
+    `queue` says what is hidden from the person, and hears of each mark: it may go on from there.
     """
-
-    view: reactive[TraceView]
 
     class Tagged(Message):
         """The tags of the run were read; `said`: of changes of this screen's that are kept now."""
@@ -57,32 +55,24 @@ class Tagging(ArcScreen):
             """Is it so after a change of this screen's?"""
             return bool(self.said)
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._given: list[HumanMark] = []
+    def __init__(self, screen: ArcScreen, trace: str, queue: ReviewQueue) -> None:
+        self._screen = screen
+        self._trace = trace
+        self._queue = queue
+        self._given: list[HumanMark] = list(queue.visit.said) if queue.visit else []
         self._last: Choice | None = None
         self._changes: deque[tuple[Callable[[Store], object], str]] = deque()
         self._writing = Lock()
 
-    def step_here(self) -> StepRow | None:
-        """The step under the cursor."""
-        raise NotImplementedError
-
     @property
-    @override
-    def awaits(self) -> bool:
-        """A word is kept before a key typed behind it may leave."""
-        return super().awaits or any(
+    def is_writing(self) -> bool:
+        """Is a change not kept yet, or are the tags being read?"""
+        return any(
             worker.group == "tags"
-            and worker.node is self
+            and worker.node is self._screen
             and not (worker.is_finished or worker.is_cancelled)
-            for worker in self.workers
+            for worker in self._screen.workers
         )
-
-    @property
-    def hidden(self) -> bool:
-        """Is what others say kept from the person who tags?"""
-        return self.view.blind
 
     @property
     def can_repeat(self) -> bool:
@@ -92,45 +82,47 @@ class Tagging(ArcScreen):
     def can_undo(self) -> bool:
         return bool(self._given)
 
-    def action_tag(self) -> None:
-        row = self.step_here()
-        if row is None:
-            return
+    def open_picker(self, view: TraceView, row: StepRow) -> None:
+        """Let a person choose what kind of failure a step is."""
         from arc_tui.features.trace.tag_picker import NothingWrong, TagPicker
 
         def chosen(choice: Choice | NothingWrong | None) -> None:
             if isinstance(choice, NothingWrong):
-                self.clear(choice.note)
+                self.mark_clean(view, choice.note)
             elif choice is not None:
                 self._tag(choice, row)
 
-        tags = [tag for tag in self.view.tags if tag.step == row.step]
-        self.app.push_screen(TagPicker(row.step, self._suggested(row.step), tags), chosen)
+        findings = view.diagnosis.findings if view.diagnosis else ()
+        suggested = [found for found in findings if found.step == row.step]
+        tags = [tag for tag in view.tags if tag.step == row.step]
+        self._screen.app.push_screen(TagPicker(row.step, suggested, tags), chosen)
 
-    def _suggested(self, step: int) -> list[Finding]:
-        """What the rules say of a step, first things first."""
-        said = self.view.diagnosis.findings if self.view.diagnosis else ()
-        return [found for found in said if found.step == step]
-
-    def action_repeat(self) -> None:
-        row = self.step_here()
-        if row is not None and self._last is not None:
+    def repeat(self, row: StepRow) -> None:
+        """Give a step the tag given last."""
+        if self._last is not None:
             self._tag(self._last, row)
 
-    def action_undo(self) -> None:
-        if self._given:
-            self.take_back(self._given.pop())
+    def undo(self) -> None:
+        """Take back what was given last."""
+        if not self._given:
+            return
+        mark = self._given.pop()
+        words = f"{mark_text(mark)}: taken back"
+        if isinstance(mark, Tag):
+            self._write(lambda store: remove_tag(store, mark), words)
+        else:
+            self._write(lambda store: unmark_clean(store, mark), words)
+        self._queue.mark_taken_back(mark, self._given)
 
-    def clear(self, note: str | None = None) -> None:
+    def mark_clean(self, view: TraceView, note: str | None = None) -> None:
         """Say that nothing is wrong with the run."""
-        own = next((tag for tag in self.view.tags if tag.by == author()), None)
+        own = next((tag for tag in view.tags if tag.by == author()), None)
         if own is not None:
             words = f"you tagged step {own.step} {own.failure.value}: take that back before"
-            self.say(f"{words} you say that nothing is wrong", severity="warning")
+            self._screen.say(f"{words} you say that nothing is wrong", severity="warning")
             return
-        trace = self.view.run.trace
-        given = CleanMark(trace=trace, by=author(), note=note, blind=self.hidden)
-        self.give(given, lambda store: mark_clean(store, given))
+        mark = CleanMark(trace=self._trace, by=author(), note=note, blind=self._queue.hidden)
+        self._give(mark, lambda store: mark_clean(store, mark))
 
     def _tag(self, choice: Choice, row: StepRow) -> None:
         tag = Tag(
@@ -143,49 +135,38 @@ class Tagging(ArcScreen):
             fault=choice.fault,
             note=choice.note,
             evidence=choice.evidence,
-            blind=self.hidden,
+            blind=self._queue.hidden,
         )
         self._last = choice
-        self.give(tag, lambda store: put_tag(store, tag))
+        self._give(tag, lambda store: put_tag(store, tag))
 
-    def give(self, mark: HumanMark, change: Callable[[Store], object]) -> None:
-        """Keep a word on the run."""
+    def _give(self, mark: HumanMark, change: Callable[[Store], object]) -> None:
         self._given.append(mark)
-        self._write(change, f"{mark_text(mark)}; {self.key_of('trace.undo') or 'u'} takes it back")
-
-    def take_back(self, mark: HumanMark) -> None:
-        """Forget a word on the run."""
-        words = f"{mark_text(mark)}: taken back"
-        if isinstance(mark, Tag):
-            self._write(lambda store: remove_tag(store, mark), words)
-        else:
-            self._write(lambda store: unmark_clean(store, mark), words)
+        undo = self._screen.key_of("trace.undo") or "u"
+        self._write(change, f"{mark_text(mark)}; {undo} takes it back")
+        self._queue.mark_given(self._given)
 
     def _write(self, change: Callable[[Store], object], words: str) -> None:
-        """Make a change, and say so once it is kept: what was said outlives the app."""
+        """Make a change; the words follow once it is kept: what was said outlives the app."""
         self._changes.append((change, words))
         self.read_tags()
 
-    def on_tagging_tagged(self, event: Tagged) -> None:
-        for words in event.said:
-            self.say(words)
-
     def read_tags(self) -> None:
         """Write what is not written yet, then read the tags of the run as far as they are shown."""
-        trace, hidden = self.view.run.trace, self.hidden
+        hidden = self._queue.hidden
 
         def work() -> None:
             said: list[str] = []
             with self._writing:
-                tags = patiently(lambda: self._written(None if hidden else trace, said))
-                self.post_message(self.Tagged(tags, said))
+                tags = patiently(lambda: self._written(said, hidden=hidden))
+                self._screen.post_message(self.Tagged(tags, said))
 
-        self.run_worker(work, group="tags", thread=True, exit_on_error=False)
+        self._screen.run_worker(work, group="tags", thread=True, exit_on_error=False)
 
-    def _written(self, trace: str | None, said: list[str]) -> tuple[TagRow, ...]:
-        """The tags of a run, if one is named, once all that was said is written; what was written
-        is added to `said`."""
-        with open_ledger(self.path) as store:
+    def _written(self, said: list[str], *, hidden: bool) -> tuple[TagRow, ...]:
+        """The tags of the run, none where they are hidden, once all changes are written; what was
+        written is added to `said`."""
+        with open_ledger(self._screen.path) as store:
             while self._changes:
                 change, words = self._changes.popleft()
                 try:
@@ -194,4 +175,4 @@ class Tagging(ArcScreen):
                     self._changes.appendleft((change, words))
                     raise
                 said.append(words)
-            return build_tags(store, trace) if trace is not None else ()
+            return () if hidden else build_tags(store, self._trace)

@@ -28,7 +28,7 @@ KINDS: dict[str, Callable[[TraceView], Collection[int]]] = {
     "repeat": lambda view: _repeats(view.tree),
     "answer": lambda view: [row.step for row in view.steps if not row.calls],
 }
-"""What a step may be asked to be."""
+"""Kinds of steps, by their name after `is:`."""
 
 
 class BadFilter(ArcError):
@@ -36,10 +36,10 @@ class BadFilter(ArcError):
 
 
 class Term(Struct, frozen=True):
-    """A part of a filter: a field, "" for what is said, and the words it is asked."""
+    """A part of a filter: a field, "" for what is said, and the text that it must hold."""
 
     field: str
-    words: str
+    text: str
     negated: bool = False
 
 
@@ -47,47 +47,47 @@ def terms(typed: str) -> list[Term]:
     """What was typed, as terms. Raises BadFilter."""
     found: list[Term] = []
     for match in _TERM.finditer(typed):
-        words = (match["quoted"] if match["quoted"] is not None else match["bare"]).strip()
+        text = (match["quoted"] if match["quoted"] is not None else match["bare"]).strip()
         field = match["field"] or ""
-        if field == "is" and words and words not in KINDS:
-            near = get_close_matches(words, KINDS, 1)
+        if field == "is" and text and text not in KINDS:
+            near = get_close_matches(text, KINDS, 1)
             hint = f"did you mean is:{near[0]}?" if near else f"there are {', '.join(KINDS)}"
-            raise BadFilter(f"nothing is {words!r}", hint)
-        if words:
-            found.append(Term(field, words, bool(match["no"])))
+            raise BadFilter(f"nothing is {text!r}", hint)
+        if text:
+            found.append(Term(field, text, bool(match["no"])))
     return found
 
 
-Said = Callable[[str], Collection[int]]
+TextSearch = Callable[[str], Collection[int]]
 """The steps that say a text."""
 
 
-def meant(view: TraceView, asked: Sequence[Term], said: Said) -> frozenset[int]:
+def matching_steps(view: TraceView, wanted: Sequence[Term], search: TextSearch) -> frozenset[int]:
     """The steps of which all terms hold."""
     every = frozenset(row.step for row in view.steps)
     kept = every
-    for term in asked:
-        steps = frozenset(_steps(view, term, said))
+    for term in wanted:
+        steps = frozenset(_steps(view, term, search))
         kept &= every - steps if term.negated else steps
     return kept
 
 
-def _steps(view: TraceView, term: Term, said: Said) -> Collection[int]:
-    words = term.words.lower()
+def _steps(view: TraceView, term: Term, search: TextSearch) -> Collection[int]:
+    text = term.text.lower()
     match term.field:
         case "tool":
-            return {step for _, step, name in view.called if words in name.lower()}
+            return {step for _, step, name in view.called if text in name.lower()}
         case "is":
-            return KINDS[term.words](view)
+            return KINDS[term.text](view)
         case "tag":
-            return {tag.step for tag in view.tags if tag.failure.value.startswith(words)}
+            return {tag.step for tag in view.tags if tag.failure.value.startswith(text)}
         case _:
-            return labelled(view.tree, words) | frozenset(said(term.words))
+            return steps_labelled(view.tree, text) | frozenset(search(term.text))
 
 
-def labelled(tree: Sequence[Branch], words: str) -> frozenset[int]:
-    """The steps with a row of which the label holds the words, in any case."""
-    wanted = words.lower()
+def steps_labelled(tree: Sequence[Branch], text: str) -> frozenset[int]:
+    """The steps with a row of which the label holds the text, in any case."""
+    wanted = text.lower()
     return frozenset(
         branch.step
         for branch in _all(tree)
@@ -113,7 +113,7 @@ def _all(tree: Sequence[Branch]) -> Iterator[Branch]:
         yield branch
 
 
-def sifted(tree: Sequence[Branch], steps: Collection[int]) -> tuple[Branch, ...]:
+def filter_branches(tree: Sequence[Branch], steps: Collection[int]) -> tuple[Branch, ...]:
     """The branches of these steps with those that they hang from."""
     kept: dict[str, Branch | None] = {}
     for branch in reversed([*_all(tree)]):  # each after all that hangs from it

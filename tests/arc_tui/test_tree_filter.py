@@ -13,9 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from arc_tui.features.trace.copies import call_json, command_of, copies
+from arc_tui.features.trace.copies import call_json, command_of, copies_of
 from arc_tui.features.trace.lanes import draw, fit_time, has_times, time_words, zooms
-from arc_tui.features.trace.tree_filter import BadFilter, Term, meant, sifted, terms
+from arc_tui.features.trace.tree_filter import (
+    BadFilter,
+    Term,
+    filter_branches,
+    matching_steps,
+    terms,
+)
 from arc_tui.ui import format
 from arc_tui.ui.document import (
     Block,
@@ -70,7 +76,7 @@ def test_a_filter_is_terms_that_may_be_quoted_and_turned_round() -> None:
 @given(st.text(max_size=40))
 def test_whatever_is_typed_is_read_or_refused(typed: str) -> None:
     with suppress(BadFilter):
-        assert all(term.words for term in terms(typed))
+        assert all(term.text for term in terms(typed))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +94,7 @@ def test_whatever_is_typed_is_read_or_refused(typed: str) -> None:
     ],
 )
 def test_a_filter_means_these_steps(view: TraceView, typed: str, steps: set[int]) -> None:
-    assert meant(view, terms(typed), lambda _: ()) == steps
+    assert matching_steps(view, terms(typed), lambda _: ()) == steps
 
 
 def names(tree: tuple[Branch, ...]) -> set[str]:
@@ -101,15 +107,15 @@ class _All(frozenset[str]):
 
 
 @given(st.sets(st.integers(0, 11)))
-def test_a_sifted_tree_holds_the_steps_meant_and_what_they_hang_from(steps: set[int]) -> None:
+def test_a_filtered_tree_holds_the_steps_meant_and_what_they_hang_from(steps: set[int]) -> None:
     tree = TREE
-    kept = sifted(tree, steps)
+    kept = filter_branches(tree, steps)
     shown = [row.branch for row in visible(kept, _All(), ()) if row.branch.role == "step"]
     own = {branch.step for branch in shown}
     assert steps <= own
     assert all(branch.step in steps or branch.below for branch in shown)
     assert names(kept) <= names(tree)
-    assert names(sifted(tree, range(12))) == names(tree)
+    assert names(filter_branches(tree, range(12))) == names(tree)
 
 
 def branch(name: str, role: Any, step: int | None, *below: Branch, count: int = 1) -> Branch:
@@ -129,9 +135,9 @@ TREE = (
 
 
 def test_of_a_repeat_only_what_is_meant_is_counted() -> None:
-    (left,) = sifted(TREE, {1, 3})
+    (left,) = filter_branches(TREE, {1, 3})
     assert (left.role, left.count) == ("repeat", 2)
-    (alone,) = sifted(TREE, {3})
+    (alone,) = filter_branches(TREE, {3})
     assert (alone.role, alone.step) == ("step", 3)
 
 
@@ -143,7 +149,7 @@ def test_what_can_be_copied_of_a_step_begins_with_what_is_nearest(tmp_path: Path
     key = sample.put_failed(path)
     with open_ledger(path) as store:
         step = build_step(store, key, 8)
-    found = copies(step, '{"topic": "refund"}', "refund")
+    found = copies_of(step, '{"topic": "refund"}', "refund")
     assert [copy.name for copy in found][:4] == [
         "the value under the cursor", "the text under the cursor",
         "the call of ask_specialist as JSON", "the result of ask_specialist",
