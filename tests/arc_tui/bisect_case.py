@@ -14,8 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui import importing
-from arc_tui.features.bisect.command import bisect
-from arc_tui.features.replay.command import replay
+from arc_tui.joint_commands import bisect, replay
 from arc_tui.places import fixtures
 from taxonomy.judgements.schema import open_ledger
 

@@ -16,9 +16,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from arc_tui.features.bisect.command import bisect
 from arc_tui.features.bisect.run import kept_bisects
 from arc_tui.features.bisect.versions import BadVersions
+from arc_tui.joint_commands import bisect
 from replay.errors import ModelRefused, NotFound, OfflineMiss, Stopped
 from replay.models.demo import Demo
 from replay.store.rows import trace_row

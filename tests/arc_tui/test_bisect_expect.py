@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from arc_tui.features.bisect.command import bisect
+from arc_tui.joint_commands import bisect
 from replay.errors import CannotTell, Stopped
 from replay.models.demo import Demo
 from replay.store.handle import Store

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.features.bisect.command import bisect
+from arc_tui.joint_commands import bisect
 from replay.errors import ModelRefused, OfflineMiss
 from replay.models.demo import Demo
 from replay.store.handle import now_ns

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui import importing
-from arc_tui.features.bisect.command import bisect
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest
 from arc_tui.features.bisect_steps.run import run_step_bisection
+from arc_tui.joint_commands import bisect
 from arc_tui.places import fixtures
 from replay import kept
 from replay.errors import ArcError, BadEdit, ModelRefused, OfflineMiss

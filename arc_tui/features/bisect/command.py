@@ -1,16 +1,14 @@
 """`arc bisect`: which of many prompt versions, hunks or steps is the one that broke a run?
 
-With `--steps` it asks another question, which `arc_tui.features.bisect_steps.command` answers.
-
 A bisection as `arc bisect` prints it: the sentence, a row a version, what was asked and why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -19,11 +17,7 @@ from rich.text import Text
 
 from arc_tui.cli import (
     console,
-    db_option,
-    json_option,
     limits,
-    live_options,
-    open_store,
     print_json,
     print_table,
     refuse_unanswered,
@@ -35,7 +29,6 @@ from arc_tui.features.bisect.plan import BisectEstimate, BisectRequest, estimate
 from arc_tui.features.bisect.run import run_bisection
 from arc_tui.features.bisect.versions import Source, of_files, of_git
 from arc_tui.features.bisect.view import EMPTY, BisectView, VersionRow
-from arc_tui.features.bisect_steps.command import bisect_steps, steps_options, steps_wanted
 from arc_tui.ui import format
 from replay.bisection.rounds import SURE, Settings
 from replay.edit.changes import Edit
@@ -46,109 +39,100 @@ from replay.store.handle import Store
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _MOST = 200
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-@click.command()
-@click.argument("trace")
-@click.argument("versions", nargs=-1, type=_FILE, metavar="[VERSION]…")
-@click.option(
-    "--git",
-    "revisions",
-    nargs=2,
-    metavar="PATH A..B",
-    help="The revisions of one file, instead of files; the work tree is not touched.",
+
+_OPTIONS = (
+    click.argument("trace"),
+    click.argument("versions", nargs=-1, type=_FILE, metavar="[VERSION]…"),
+    click.option(
+        "--git",
+        "revisions",
+        nargs=2,
+        metavar="PATH A..B",
+        help="The revisions of one file, instead of files; the work tree is not touched.",
+    ),
+    click.option("--old", type=_FILE, help="The hunks between this prompt …"),
+    click.option("--new", type=_FILE, help="… and this one, instead of versions."),
+    click.option(
+        "--prefix", is_flag=True, help="From which step on does --fix not save the run any more?"
+    ),
+    click.option(
+        "--fix",
+        "fixes",
+        multiple=True,
+        metavar="FILE|NAME",
+        help="The edit that --prefix tries: a prompt, a TOML file, a kept edit; repeatable.",
+    ),
+    click.option(
+        "--expect",
+        metavar="E",
+        help="What a good answer does: 'tool=get_order', rule (what was found there), gold, judge.",
+    ),
+    click.option("--judge", metavar="NAME", help="Who judges; `demo` judges by rule."),
+    click.option(
+        "--at", type=click.IntRange(min=0), metavar="STEP", help="The step; else where it broke."
+    ),
+    click.option("--free", is_flag=True, help="Judge whole free runs, not one answer."),
+    click.option("--allow-stale", is_flag=True, help="Free runs: a read may get an older answer."),
+    click.option("--max-steps", type=click.IntRange(min=1), help="Free runs: at most N answers."),
+    click.option(
+        "--sure",
+        type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+        default=SURE,
+        help="How likely the named one must be.",
+    ),
+    click.option(
+        "--most",
+        type=click.IntRange(min=2),
+        help=f"Give up after N answers ({_MOST} for versions).",
+    ),
+    click.option(
+        "-m",
+        "--at-once",
+        type=click.IntRange(1, 20),
+        default=4,
+        help="Answers asked for in one round; 1 asks fewest.",
+    ),
+    click.option("--no-check", is_flag=True, help="Leave out the fresh answers at the end."),
+    click.option(
+        "-k", "samples", type=click.IntRange(1, 100), help="Samples of each, with --steps."
+    ),
+    click.option("--resample", is_flag=True, help="Ask afresh; what is kept stays."),
 )
-@click.option("--old", type=_FILE, help="The hunks between this prompt …")
-@click.option("--new", type=_FILE, help="… and this one, instead of versions.")
-@click.option(
-    "--prefix", is_flag=True, help="From which step on does --fix not save the run any more?"
-)
-@click.option(
-    "--fix",
-    "fixes",
-    multiple=True,
-    metavar="FILE|NAME",
-    help="The edit that --prefix tries: a prompt, a TOML file, a kept edit; repeatable.",
-)
-@click.option(
-    "--expect",
-    metavar="E",
-    help="What a good answer does: 'tool=get_order', rule (what was found there), gold, judge.",
-)
-@click.option("--judge", metavar="NAME", help="Who judges; `demo` judges by rule.")
-@click.option(
-    "--at", type=click.IntRange(min=0), metavar="STEP", help="The step; else where it broke."
-)
-@click.option("--free", is_flag=True, help="Judge whole free runs, not one answer.")
-@click.option("--allow-stale", is_flag=True, help="Free runs: a read may get an older answer.")
-@click.option("--max-steps", type=click.IntRange(min=1), help="Free runs: at most N answers.")
-@click.option(
-    "--sure",
-    type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
-    default=SURE,
-    help="How likely the named one must be.",
-)
-@click.option(
-    "--most", type=click.IntRange(min=2), help=f"Give up after N answers ({_MOST} for versions)."
-)
-@click.option(
-    "-m",
-    "--at-once",
-    type=click.IntRange(1, 20),
-    default=4,
-    help="Answers asked for in one round; 1 asks fewest.",
-)
-@click.option("--no-check", is_flag=True, help="Leave out the fresh answers at the end.")
-@click.option("-k", "samples", type=click.IntRange(1, 100), help="Samples of each, with --steps.")
-@click.option("--resample", is_flag=True, help="Ask afresh; what is kept stays.")
-@steps_options
-@live_options
-@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
-@json_option
-@db_option
-def bisect(
-    trace: str,
-    only_estimate: bool,
-    as_json: bool,
-    db: Path | None,
-    **options: Any,
+
+
+def versions_options(command: F) -> F:
+    """What may be searched, and how; of `trace`, the run."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def bisect_versions(
+    store: Store, trace: str, options: dict[str, Any], *, as_json: bool, only_estimate: bool
 ) -> int:
-    """Find the prompt version, revision or hunk that broke a step. Runs no tool.
+    """Search and print. `options` are those of `versions_options` and the live ones.
 
-    VERSION… are prompt files (or TOML edits), the oldest first. Answers are stored: killed and run
-    again, it asks only the rest. Exit code 0: one is named; 1: none is; 2: it cannot be asked, or
-    was not finished.
+    Exit code 0: one is named; 1: none is; 2: it cannot be asked, or was not finished.
     """
-    _refuse_mixed(options)
-    with open_store(db) as store:
-        if options["steps"]:
-            steps = steps_wanted(
-                trace,
-                options,
-                fix=_fix(store, options["fixes"]),
-                samples=options["samples"],
-                expect=options["expect"],
-                allow_stale=options["allow_stale"],
-                judge=options["judge"],
-                most=options["most"],
-            )
-            return bisect_steps(store, steps, as_json=as_json, only_estimate=only_estimate)
-        request = _request(store, trace, options)
-        if said_before(
-            lambda: estimate_cost(store, request),
-            _estimate_words,
-            only=only_estimate,
-            live=request.live,
-            as_json=as_json,
-        ):
-            return 0
-        views: list[BisectView] = []
-        try:
-            with closing(views_of(run_bisection, store, request)) as going:
-                _drain(going, views)
-        except ArcError:  # what was judged until then is worth its place on the screen
-            if views and views[-1].samples:
-                _show(views[-1], as_json=as_json)
-            raise
+    request = _request(store, trace, options)
+    if said_before(
+        lambda: estimate_cost(store, request),
+        _estimate_words,
+        only=only_estimate,
+        live=request.live,
+        as_json=as_json,
+    ):
+        return 0
+    views: list[BisectView] = []
+    try:
+        with closing(views_of(run_bisection, store, request)) as going:
+            _drain(going, views)
+    except ArcError:  # what was judged until then is worth its place on the screen
+        if views and views[-1].samples:
+            _show(views[-1], as_json=as_json)
+        raise
     view = views[-1] if views else EMPTY
     _show(view, as_json=as_json)
     refuse_unfinished(view.ended)
@@ -164,7 +148,7 @@ def _request(store: Store, trace: str, options: dict[str, Any]) -> BisectRequest
         sources=tuple(_sources(options)),
         old=texts[0],
         new=texts[1],
-        fix=_fix(store, options["fixes"]),
+        fix=fix_of(store, options["fixes"]),
         expect=options["expect"],
         judge=options["judge"],
         at=options["at"],
@@ -191,7 +175,7 @@ def _sources(options: dict[str, Any]) -> list[Source]:
     return of_files(options["versions"])
 
 
-def _fix(store: Store, words: tuple[str, ...]) -> Edit | None:
+def fix_of(store: Store, words: tuple[str, ...]) -> Edit | None:
     """The edit of `--fix`: one prompt, and edits in files or by their names. None for none."""
     prompts = [each for each in words if not each.endswith(".toml") and Path(each).exists()]
     if len(prompts) > 1:
@@ -207,7 +191,7 @@ _NOT_WITH_STEPS = (
 )  # fmt: skip
 
 
-def _refuse_mixed(options: dict[str, Any]) -> None:
+def refuse_mixed(options: dict[str, Any]) -> None:
     """Raises UsageError unless one thing is asked, with the options that go with it."""
     ways = [_SPELLED.get(way, "--steps") for way in _WAYS if options[way]]
     if len(ways) > 1:

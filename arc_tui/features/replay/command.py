@@ -5,9 +5,9 @@ A replay as `arc replay` prints it: the sentence, a row a step, what it rests on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import click
 from rich.console import Console
@@ -17,12 +17,8 @@ from rich.text import Text
 
 from arc_tui.cli import (
     console,
-    db_option,
     foreseen,
-    json_option,
     limits,
-    live_options,
-    open_store,
     print_json,
     print_table,
     refuse_unanswered,
@@ -39,19 +35,9 @@ from arc_tui.experiments.locked_view import (
     mark_words,
 )
 from arc_tui.experiments.request import ReplayRequest, views_of
-from arc_tui.features.free.command import free_options, free_request, refuse_free_options, run_free
-from arc_tui.features.replay.expect_command import (
-    ForBisect,
-    expect_options,
-    refuse_expect_options,
-    run_expect,
-    there,
-)
-from arc_tui.features.replay.expectation import Question
 from arc_tui.features.replay.run import run_replay
 from arc_tui.ui import format
 from replay import kept
-from replay.bisection.change_point import HALF
 from replay.bundle import BadBundle, write
 from replay.compare.actions import RULES, VERSION
 from replay.compare.rules import rules_from
@@ -64,6 +50,8 @@ from replay.store.rows import trace_row
 from taxonomy.query.failures import break_and_notice
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Samples(click.ParamType[tuple[int, ...]]):
@@ -79,115 +67,93 @@ class Samples(click.ParamType[tuple[int, ...]]):
         return (int(value),)
 
 
-@click.command(cls=ForBisect)
-@click.argument("trace")
-@click.option("--system", type=_FILE, help="A file with the system prompt to try.")
-@click.option(
-    "--edit",
-    "changes",
-    multiple=True,
-    metavar="FILE|NAME",
-    help="A TOML file with changes, or a stored edit by its name; repeatable.",
+_OPTIONS = (
+    click.argument("trace"),
+    click.option("--system", type=_FILE, help="A file with the system prompt to try."),
+    click.option(
+        "--edit",
+        "changes",
+        multiple=True,
+        metavar="FILE|NAME",
+        help="A TOML file with changes, or a stored edit by its name; repeatable.",
+    ),
+    click.option(
+        "-k",
+        "levels",
+        type=Samples(),
+        default="auto",
+        metavar="N|auto",
+        help="Samples of each request; auto asks 3, then 8 and 20 where it is open.",
+    ),
+    click.option(
+        "--schedule",
+        type=click.Choice(get_args(Schedule)),
+        default="cheap",
+        help="In turn for the provider's cache, all at once, or as a batch.",
+    ),
+    click.option("--resample", is_flag=True, help="Ask afresh; what is kept stays."),
+    click.option(
+        "--compare",
+        "rules",
+        multiple=True,
+        metavar="PATH=RULE",
+        help="How an argument is compared: `search.query=casefold`; repeatable.",
+    ),
 )
-@click.option(
-    "-k",
-    "levels",
-    type=Samples(),
-    default="auto",
-    metavar="N|auto",
-    help="Samples of each request; auto asks 3, then 8 and 20 where it is open.",
-)
-@click.option(
-    "--schedule",
-    type=click.Choice(get_args(Schedule)),
-    default="cheap",
-    help="In turn for the provider's cache, all at once, or as a batch.",
-)
-@click.option("--resample", is_flag=True, help="Ask afresh; what is kept stays.")
-@click.option(
-    "--compare",
-    "rules",
-    multiple=True,
-    metavar="PATH=RULE",
-    help="How an argument is compared: `search.query=casefold`; repeatable.",
-)
-@expect_options
-@live_options
-@free_options
-@click.option(
-    "--bundle",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write all of it to this file, for `arc verify --bundle` elsewhere.",
-)
-@click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
-@click.option("--rules", "show_rules", is_flag=True, help="Print the rules of comparing in full.")
-@json_option
-@db_option
-def replay(
-    trace: str,
-    system: Path | None,
-    changes: tuple[str, ...],
-    levels: tuple[int, ...],
-    schedule: Schedule,
-    resample: bool,
-    rules: tuple[str, ...],
+
+
+def replay_options(command: F) -> F:
+    """What is replayed with which edit, how often and how it is compared; of `trace`, the run."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def replay_request(store: Store, trace: str, options: dict[str, Any]) -> ReplayRequest:
+    """What `replay_options` and the live ones ask for."""
+    return ReplayRequest(
+        trace=trace,
+        edit=combined_edit(store, options["system"], options["changes"]),
+        model=options["model"],
+        live=options["live"],
+        limits=limits(options),
+        sampling=Sampling(levels=options["levels"], schedule=options["schedule"]),
+        resample=options["resample"],
+        rules=rules_from(options["rules"]),
+    )
+
+
+def replay_locked(
+    store: Store,
+    request: ReplayRequest,
+    *,
+    as_json: bool,
     only_estimate: bool,
     show_rules: bool,
     bundle: Path | None,
-    as_json: bool,
-    db: Path | None,
-    **options: Any,
 ) -> int:
-    """Ask the model again at every recorded step, as recorded and with your edit. Runs no tool.
+    """Ask at every recorded step and print.
 
     Exit code 0: the edit changes no action; 1: it does; 2: it was not finished, or no action
-    changed but not every step was answered. With --free 0: every run finished its turn; 1: one
-    stopped before that; 2: one was not finished. With --expect 0: met; 1: not; 125: nobody can
-    tell; 128: said wrongly: `git bisect run arc replay TRACE --system FILE --expect E`.
+    changed but not every step was answered.
     """
-    if options["expect"] is None:
-        refuse_expect_options(options)
-    else:
-        there(changes)
-    with open_store(db) as store:
-        request = ReplayRequest(
-            trace=trace,
-            edit=combined_edit(store, system, changes),
-            model=options["model"],
-            live=options["live"],
-            limits=limits(options),
-            sampling=Sampling(levels=levels, schedule=schedule),
-            resample=resample,
-            rules=rules_from(rules),
-        )
-        if options["expect"] is not None:
-            if bundle is not None:
-                raise click.UsageError("--expect asks one question: --bundle holds a whole replay")
-            question = _question(request, options)
-            return run_expect(store, question, as_json=as_json, only_estimate=only_estimate)
-        if options["free"]:
-            if only_estimate:
-                raise click.UsageError("how often a free run asks nobody knows beforehand")
-            wish = free_request(request, options)
-            return run_free(store, wish, as_json=as_json, bundle=bundle)
-        refuse_free_options(options)
-        if said_before(
-            lambda: estimate_replay(store, request),
-            foreseen,
-            only=only_estimate,
-            live=request.live,
-            as_json=as_json,
-        ):
-            return 0
-        try:
-            view = drained(views_of(run_replay, store, request))
-        except ArcError:
-            _, notice = break_and_notice(store, trace_row(store, trace).trace)
-            if notice is not None:  # what speaks against the edit is worth more than the refusal
-                click.echo(f"arc: {format.one_line(notice)}", err=True)
-            raise
-        if bundle is not None and view.ended is None:
-            bundled(store, view, bundle)
+    if said_before(
+        lambda: estimate_replay(store, request),
+        foreseen,
+        only=only_estimate,
+        live=request.live,
+        as_json=as_json,
+    ):
+        return 0
+    try:
+        view = drained(views_of(run_replay, store, request))
+    except ArcError:
+        _, notice = break_and_notice(store, trace_row(store, request.trace).trace)
+        if notice is not None:  # what speaks against the edit is worth more than the refusal
+            click.echo(f"arc: {format.one_line(notice)}", err=True)
+        raise
+    if bundle is not None and view.ended is None:
+        bundled(store, view, bundle)
     if as_json:
         print_json(view)
     else:
@@ -200,22 +166,6 @@ def replay(
             raise cannot
         return 2
     return 1 if view.differs else 2 if view.unanswered else 0
-
-
-def _question(request: ReplayRequest, options: dict[str, Any]) -> Question:
-    """What is expected, of one step or with `--free` of whole runs."""
-    if not options["free"]:
-        refuse_free_options(options)
-    elif options["at"] is not None:
-        raise click.UsageError("a free run begins at --from STEP; --at is one step's")
-    return Question(
-        request=request,
-        expect=options["expect"],
-        share=options["share"] or HALF,
-        at=options["at"],
-        judge=options["judge"],
-        free=free_request(request, options) if options["free"] else None,
-    )
 
 
 def bundled(store: Store, view: ReplayView, file: Path) -> None:
