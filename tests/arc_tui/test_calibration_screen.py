@@ -19,7 +19,6 @@ from textual.widgets import Input
 
 from arc_tui import importing
 from arc_tui.app import ArcApp
-from arc_tui.features.calibration.lines import Column, Line, table, text
 from arc_tui.features.calibration.pages import (
     break_page,
     classes_page,
@@ -29,6 +28,7 @@ from arc_tui.features.calibration.pages import (
 )
 from arc_tui.features.calibration.score_pages import AXIS, MANY, scatter, scores_page
 from arc_tui.features.calibration.screen import CalibrationScreen
+from arc_tui.features.calibration.tables import Column, Line, table_lines, text
 from arc_tui.features.calibration.text import basis, sentence
 from arc_tui.features.calibration.view import CalibrationState, build_state
 from arc_tui.features.calibration.widgets import BREAK, CLASSES, NOTES, SCORES, WORST
@@ -371,9 +371,9 @@ def test_a_confidence_is_told_as_what_it_is(stated: float, right: int, n: int, s
 def test_a_narrow_table_leaves_out_what_is_spared_first() -> None:
     columns = (Column(title="a"), Column(title="b", spare=2), Column(title="c", spare=1))
     rows_ = [("x" * 10, "y" * 10, "z" * 10)]
-    assert "y" in text(table(columns, rows_, 40)[1])
-    assert text(table(columns, rows_, 25)[1]).split() == ["x" * 10, "z" * 10]
-    assert text(table(columns, rows_, 12)[1]).split() == ["x" * 10]
+    assert "y" in text(table_lines(columns, rows_, 40)[1])
+    assert text(table_lines(columns, rows_, 25)[1]).split() == ["x" * 10, "z" * 10]
+    assert text(table_lines(columns, rows_, 12)[1]).split() == ["x" * 10]
 
 
 # --- keys

@@ -11,8 +11,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from arc_tui.commands import COMMANDS, cli
-from arc_tui.features.doctor import never_checked
-from arc_tui.ui.terminal import terminal_checks
+from arc_tui.features.doctor import never_checked, terminal_checks
 from replay.doctor.checks import Check
 from replay.doctor.checkup import AS_OF, ASSUMPTIONS, TRIED
 from replay.errors import ArcError, ModelRefused

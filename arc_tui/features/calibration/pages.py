@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from arc_tui.features.calibration.lines import (
+from arc_tui.features.calibration.tables import (
     BLANK,
     Column,
     KeyedWords,
     Line,
     folded_table,
+    hit_cells,
     shown,
     side_by_side,
-    table,
+    table_lines,
     title,
 )
-from arc_tui.features.calibration.tables import hit_cells
 from arc_tui.features.calibration.text import (
     LABEL_LINES,
     MAKE_CLASSES,
@@ -242,7 +242,7 @@ def _table(found: ClassTable, width: int) -> Iterator[Line]:
     ]
     room = min(width, 110)
     if rows:
-        yield from table(COLUMNS, rows, room)
+        yield from table_lines(COLUMNS, rows, room)
         labelled, all_ = found.macro_labelled, found.macro_all
         macro = (
             f"n: labelled so; macro-F1 {short(labelled.value)} over the {labelled.classes} labelled"

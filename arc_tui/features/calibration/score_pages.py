@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from arc_tui.features.calibration.drift import drift_tables, unchecked_line
-from arc_tui.features.calibration.lines import (
+from arc_tui.features.calibration.pages import matrix
+from arc_tui.features.calibration.tables import (
     BLANK,
     Column,
     KeyedWords,
@@ -20,10 +21,9 @@ from arc_tui.features.calibration.lines import (
     folded_table,
     shown,
     side_by_side,
-    table,
+    table_lines,
     title,
 )
-from arc_tui.features.calibration.pages import matrix
 from arc_tui.features.calibration.text import MAKE_SCORES, trust_lines
 from arc_tui.features.calibration.view import CalibrationState, PartDrawn, Scorer
 from arc_tui.ui import format
@@ -163,7 +163,7 @@ def _items(scorer: Scorer, width: int, keyed: KeyedWords) -> Iterator[Line]:
         )
         for each in scorer.items
     ]
-    yield from table(ITEMS, rows, width)
+    yield from table_lines(ITEMS, rows, width)
     for name, verdict in verdicts.items():
         lets = keyed("passes: ‹calibration.keep› trusts it for 30 days")
         why = lets if verdict.passed else "; ".join(verdict.missing)
@@ -179,7 +179,7 @@ def _categories(scorer: Scorer, width: int) -> list[Line]:
         )
         for each in scorer.agreements
     ]
-    return table(CATEGORIES, rows, width)
+    return table_lines(CATEGORIES, rows, width)
 
 
 def agreement_cells(found: ScoreAgreement) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.features.calibration.lines import Line, folded_table, text
+from arc_tui.features.calibration.tables import Line, folded_table, text
 from arc_tui.features.calibration.view import NamedDisagreement
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format

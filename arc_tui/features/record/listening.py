@@ -31,15 +31,13 @@ from typing import NamedTuple
 from aiohttp import web
 
 from arc_tui.features.record.live import (
-    LEAST_PAUSE_S,
-    LOOK_S,
     LOOPBACK,
     Commits,
     LiveSnapshot,
     LiveWriter,
     Traces,
     Written,
-    first_of,
+    write_until,
 )
 from replay.errors import ArcError
 from replay.formats.genai.records import Record
@@ -69,7 +67,8 @@ async def listen(
 
     async with _writer(path) as write:
 
-        async def commit(now_s: float) -> None:
+        async def commit() -> None:
+            now_s = time.monotonic()
             found = [*traces.over(now_s), *traces.arrived()]
             with suppress(StoreBusy), commits.committing():
                 try:
@@ -80,13 +79,8 @@ async def listen(
 
         async with _serving(take, port) as bound:
             ready(bound)
-            while not stop.is_set():
-                await first_of(commits.news, stop, seconds=LOOK_S)
-                began_s = time.monotonic()
-                await commit(began_s)
-                took_s = time.monotonic() - began_s
-                await first_of(stop, seconds=max(took_s, LEAST_PAUSE_S))
-            await commit(time.monotonic())  # for who still waits for an answer
+            await write_until(stop, commits.news, commit)
+            await commit()  # for who still waits for an answer
         await write(traces.all_over(), report)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -255,6 +256,17 @@ async def first_of(*events: asyncio.Event, seconds: float) -> None:
     await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for each in waiting:
         each.cancel()
+
+
+async def write_until(
+    ended: asyncio.Event, news: asyncio.Event, write: Callable[[], Awaitable[None]]
+) -> None:
+    """Write at news and once in a while, never more than half of the time, until it `ended`."""
+    while not ended.is_set():
+        await first_of(news, ended, seconds=LOOK_S)
+        began_s = time.monotonic()
+        await write()
+        await first_of(ended, seconds=max(time.monotonic() - began_s, LEAST_PAUSE_S))
 
 
 class Commits:

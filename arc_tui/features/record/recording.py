@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -22,12 +21,10 @@ from typing import TypeVar
 from msgspec import Struct
 
 from arc_tui.features.record.live import (
-    LEAST_PAUSE_S,
-    LOOK_S,
     Commits,
     LiveWriter,
     Written,
-    first_of,
+    write_until,
 )
 from replay.errors import ArcError
 from replay.models.protocol import OFFICIAL
@@ -90,7 +87,7 @@ async def record(
         return commits.awaited()
 
     with ThreadPoolExecutor(1, thread_name_prefix="arc-writer") as thread:
-        scribe = _Scribe(thread, about, split=split)
+        scribe = _ExchangeWriter(thread, about, split=split)
         await scribe.open(path)
         try:
             async with Proxy(providers, take) as proxy:
@@ -132,20 +129,19 @@ async def _while_it_runs(
     child: asyncio.subprocess.Process,
     exchanges: list[RecordedExchange],
     commits: Commits,
-    scribe: _Scribe,
+    scribe: _ExchangeWriter,
 ) -> int:
     """Write what is heard until the command ends; its exit code."""
     ended = asyncio.Event()
     waiting = asyncio.create_task(child.wait())
+
+    async def write() -> None:
+        with commits.committing():
+            await scribe.write(exchanges)
+
     waiting.add_done_callback(lambda _: ended.set())
     with _signals_for(child):
-        while not ended.is_set():
-            await first_of(commits.news, ended, seconds=LOOK_S)
-            began_s = time.monotonic()
-            with commits.committing():
-                await scribe.write(exchanges)
-            took_s = time.monotonic() - began_s
-            await first_of(ended, seconds=max(took_s, LEAST_PAUSE_S))
+        await write_until(ended, commits.news, write)
         code = await waiting
     return code if code >= 0 else BY_SIGNAL - code
 
@@ -185,7 +181,7 @@ def _has_terminal() -> bool:
         os.close(terminal)
 
 
-class _Scribe:
+class _ExchangeWriter:
     """Writes what is heard, in a thread of its own. Trouble is remembered and nothing is lost by
     it: at the end everything is written once more."""
 
