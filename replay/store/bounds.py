@@ -26,7 +26,7 @@ STEPS_BETWEEN_LOOKS = 100_000
 FREE_STEPS = 10_000_000
 STEPS_A_BYTE = 10
 """A statement may take so many instructions, and so many more for each byte of the file. The
-greediest of ours, rebuilding the index of words, takes about a twentieth."""
+greediest of ours, taking old runs away (`arc db prune`), takes a twenty-eighth of it."""
 
 
 class BoundedConnection(sqlite3.Connection):

@@ -159,10 +159,14 @@ class BeliefDetector:
         does not apply there.
         """
         (plan,) = plans(self._trace, fix, self.model.name, {step})
-        control, fixed = self.sent(step), self.sent(step, plan)
-        asks = [Ask(sent, sample) for sent in (control, fixed) for sample in range(1, samples + 1)]
-        told = [self._bad(step, outcome) for outcome in self._outcomes(asks, step)]
-        return arm(told[:samples]), arm(told[samples:])
+        both = self.sent(step), self.sent(step, plan)
+        asks = [Ask(sent, sample) for sent in both for sample in range(1, samples + 1)]
+        told = [self._judged(step, outcome) for outcome in self._outcomes(asks, step)]
+        control, edited = (
+            arm([bad for bad, _ in part], next((why for bad, why in part if bad is None), None))
+            for part in (told[:samples], told[samples:])
+        )
+        return control, edited
 
     # --- asking
 
@@ -190,9 +194,13 @@ class BeliefDetector:
         shown = fact.world(step)
         return agrees(belief.value, shown.value) if belief.known and shown is not None else None
 
-    def _bad(self, step: int, outcome: Answered | RequestRefused) -> bool | None:
+    def _judged(self, step: int, outcome: Answered | RequestRefused) -> tuple[bool | None, str]:
+        """Is a belief false, and what it says; None and the reason where that cannot be told."""
         held = self._held(step, outcome)
-        return None if isinstance(held, str) else _answer(step, held).bad
+        if isinstance(held, str):
+            return None, held
+        answer = _answer(step, held)
+        return answer.bad, answer.phrase
 
     # --- what can be asked
 

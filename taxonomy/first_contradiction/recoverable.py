@@ -59,7 +59,7 @@ class RecoverableDetector:
     def at(self, step: int) -> Answer:
         """As `StepOracle.at`. Raises OfflineMiss and ModelRefused as a free run does."""
         found = list(self._rollouts.rollouts(self.fix, step, self._samples))
-        told = arm([each.bad for each in found])
+        told = _arm_of(found)
         saved = mostly(told.n - told.bad, told.n)
         return Answer(
             step=step,
@@ -75,10 +75,7 @@ class RecoverableDetector:
 
         They are fresh: the first ones are why the step was chosen.
         """
-        arms = [
-            arm([each.bad for each in self._fresh.rollouts(edit, step, samples)])
-            for edit in (None, self.fix)
-        ]
+        arms = [_arm_of(self._fresh.rollouts(edit, step, samples)) for edit in (None, self.fix)]
         return arms[0], arms[1]
 
 
@@ -94,11 +91,13 @@ Status: TypeAlias = Literal["validated", "refuted", "inconclusive"]
 
 
 class Arm(Struct, frozen=True, kw_only=True):
-    """The answers of one arm: `bad` of `n` show the failure, `lost` could not be judged."""
+    """The answers of one arm: `bad` of `n` show the failure, `lost` could not be judged, the first
+    of them for the reason `why`."""
 
     bad: int
     n: int
     lost: int = 0
+    why: str | None = None
 
     @property
     def mostly(self) -> bool:
@@ -133,10 +132,16 @@ class Trial(Struct, frozen=True, kw_only=True):
         return self.control.bad, self.control.n, self.fixed.bad, self.fixed.n
 
 
-def arm(shown: list[bool | None]) -> Arm:
-    """The answers of an arm, as an oracle judged them."""
+def arm(shown: Sequence[bool | None], why: str | None = None) -> Arm:
+    """The answers of an arm, as a detector judged them, and why the first that it could not judge
+    could not be judged."""
     told = [each for each in shown if each is not None]
-    return Arm(bad=sum(told), n=len(told), lost=len(shown) - len(told))
+    return Arm(bad=sum(told), n=len(told), lost=len(shown) - len(told), why=why)
+
+
+def _arm_of(runs: Sequence[Rollout]) -> Arm:
+    why = next((each.why for each in runs if each.bad is None and each.why), None)
+    return arm([each.bad for each in runs], why)
 
 
 _AGREE = "What you say and do next must agree with it."

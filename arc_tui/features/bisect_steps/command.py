@@ -40,6 +40,7 @@ from arc_tui.features.bisect_steps.plan import (
     estimate_search,
 )
 from arc_tui.features.bisect_steps.run import run_step_bisection
+from arc_tui.features.bisect_steps.text import not_judged
 from arc_tui.features.bisect_steps.view import (
     EMPTY,
     SourceRow,
@@ -263,12 +264,11 @@ def _sources(sources: tuple[SourceRow, ...]) -> Iterator[str]:
 def _trial(trial: TrialView) -> Iterator[Text]:
     style = {"validated": "bold green", "refuted": "bold red"}.get(trial.status, "bold")
     yield Text(format.plain(trial.sentence), style)
-    for name, arm, lost in (
-        ("control", trial.control, trial.control_lost),
-        ("with the fix", trial.fixed, trial.fixed_lost),
+    for name, arm, lost, why in (
+        ("control", trial.control, trial.control_lost, trial.control_why),
+        ("with the fix", trial.fixed, trial.fixed_lost, trial.fixed_why),
     ):
-        censored = f", {lost} censored" if lost else ""
-        yield Text(f"  {name}: {trial.bad} {_rate(arm)}{censored}", "dim")
+        yield Text(f"  {name}: {trial.bad} {_rate(arm)}{not_judged(lost, why)}", "dim")
     yield Text(f"  by {trial.by}; Fisher's exact test, two-sided, {p_words(trial.p)}", "dim")
 
 

@@ -231,7 +231,8 @@ class StepPlan:
         if ends[0].asks_as(ends[1]):
             raise BadEdit(f"the fix changes nothing at step {step}", "it must be said before it")
         shown = trials.outcomes([*control, *fixed])
-        return arm(shown[: len(control)]), arm(shown[len(control) :])
+        of_control, of_fixed = shown[: len(control)], shown[len(control) :]
+        return arm(of_control, trials.lost.get(0)), arm(of_fixed, trials.lost.get(1))
 
 
 def _model(

@@ -201,9 +201,15 @@ def elsewhere(request: BisectStepsRequest) -> str:
     return other
 
 
-def rate_words(given: Rate, lost: int) -> str:
+def not_judged(lost: int, why: str | None) -> str:
+    """How many answers of an arm could not be judged, and why the first could not; "" for none."""
+    reason = f": {format.one_line(why)}" if why else ""
+    return f", {lost} censored{reason}" if lost else ""
+
+
+def rate_words(given: Rate, lost: int, why: str | None) -> str:
     """One arm of a test: its share with its interval, and how many could not be judged."""
-    censored = f", {lost} censored" if lost else ""
+    censored = not_judged(lost, why)
     if given.value is None:
         return f"no answer that can be judged{censored}"
     share = f"{round(given.value * given.n)}/{given.n}"

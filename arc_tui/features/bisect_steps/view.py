@@ -71,7 +71,7 @@ class FixView(Struct, frozen=True, kw_only=True):
 
 class TrialView(Struct, frozen=True, kw_only=True):
     """The hypothesis held against fresh answers, or runs: how many are bad in each arm, which
-    `bad` says in words."""
+    `bad` says in words; how many could not be judged, and why the first could not."""
 
     status: str
     sentence: str
@@ -81,6 +81,8 @@ class TrialView(Struct, frozen=True, kw_only=True):
     fixed: Rate
     control_lost: int
     fixed_lost: int
+    control_why: str | None
+    fixed_why: str | None
     p: float
     bad: str
 
@@ -200,6 +202,8 @@ def trial_view(trial: Trial, *, runs: bool = False) -> TrialView:
         fixed=rate(fixed.bad, fixed.n),
         control_lost=control.lost,
         fixed_lost=fixed.lost,
+        control_why=control.why,
+        fixed_why=fixed.why,
         p=trial.p,
         bad="does not come to it" if runs else "shows it",
     )

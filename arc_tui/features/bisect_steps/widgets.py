@@ -274,12 +274,12 @@ def _trial(trial: TrialView) -> Iterator[Item]:
     style = {"validated": "good", "refuted": "error"}.get(trial.status, "role")
     by = format.one_line(f"by {trial.by}; Fisher's exact test, two-sided, {p_words(trial.p)}")
     yield Block(text=trial.status, style=style, aside=by)
-    for name, arm, lost in (
-        ("control", trial.control, trial.control_lost),
-        ("with the fix", trial.fixed, trial.fixed_lost),
+    for name, arm, lost, why in (
+        ("control", trial.control, trial.control_lost, trial.control_why),
+        ("with the fix", trial.fixed, trial.fixed_lost, trial.fixed_why),
     ):
         bad = f"{trial.bad} " if arm.n else ""
-        yield Block(text=f"{bad}{rate_words(arm, lost)}", label=name, indent=INDENT)
+        yield Block(text=f"{bad}{rate_words(arm, lost, why)}", label=name, indent=INDENT)
 
 
 def _fix(fix: FixView, *, tried: bool) -> Iterator[Item]:
