@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from arc_tui.experiments.models import ModelPool
-from arc_tui.features.edit_test.request import EditTestRequest
+from arc_tui.features.edit_test.request import EditTestPlan, EditTestRequest
 from arc_tui.features.edit_test.view import Spent, TryView
 from replay import digests, kept
 from replay.edit.changes import Edit
 from replay.locked.tally import Reply, StepResult
 from replay.store import answers
 from replay.store.handle import Store, now_ns
-
-if TYPE_CHECKING:
-    from arc_tui.features.edit_test.plan import EditTestPlan
 
 KEPT = "try/"
 """Before the names under which they are remembered."""

@@ -12,11 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from arc_tui.experiments.models import ModelPool
 from arc_tui.features.edit_test.kept import KeptTry, fresh_range, tried_before
-from arc_tui.features.edit_test.request import EditTestRequest
+from arc_tui.features.edit_test.request import Case, Control, EditTestPlan, EditTestRequest
 from arc_tui.views.runs import run_rows
 from replay import digests, messages
 from replay.errors import ArcError, BadEdit, NotFound
@@ -37,43 +35,6 @@ UNTOUCHED = "the edit changes nothing in the request at its break"
 
 _REASONS = 3
 _LOOK = '`arc ls` and `arc pareto` list them; a class of two words is quoted: class:"wrong tool"'
-
-
-class Case(Struct, frozen=True, eq=False, kw_only=True):
-    """A run to try the edit on: where it broke, and what is asked there.
-
-    `asks` are the requests of both arms in one word: runs that ask the same are one question.
-    `group` is what its answers are alike in: its task, else that word.
-    """
-
-    row: RunRow
-    broke: Break
-    asks: str
-
-    @property
-    def group(self) -> str:
-        return self.row.task or self.asks
-
-
-class Control(Struct, frozen=True, eq=False, kw_only=True):
-    """A step that went well, of a run that passed or has not broken yet."""
-
-    row: RunRow
-    spot: Spot
-
-    @property
-    def group(self) -> str:
-        return self.row.task or self.spot.asks
-
-
-class EditTestPlan(Struct, frozen=True, eq=False, kw_only=True):
-    """What is asked, and of which runs nothing is: they were `left_out`, or the edit or the model
-    is `not_applicable` to them."""
-
-    cases: tuple[Case, ...]
-    controls: tuple[Control, ...]
-    left_out: tuple[LeftOut, ...]
-    not_applicable: tuple[LeftOut, ...]
 
 
 def plan_edit_test(store: Store, request: EditTestRequest, models: ModelPool) -> EditTestPlan:

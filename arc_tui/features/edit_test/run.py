@@ -13,8 +13,8 @@ from msgspec import structs
 from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.features.edit_test.kept import digest_of, fresh_range, keep, take_range
-from arc_tui.features.edit_test.plan import Case, EditTestPlan, by_trace, plan_edit_test
-from arc_tui.features.edit_test.request import EditTestRequest
+from arc_tui.features.edit_test.plan import by_trace, plan_edit_test
+from arc_tui.features.edit_test.request import Case, EditTestPlan, EditTestRequest
 from arc_tui.features.edit_test.view import Spent, TryView, build_try
 from replay.errors import BadEdit, OfflineMiss, Stopped
 from replay.locked.run import Lane, replay_all

@@ -20,7 +20,7 @@ from taxonomy.edit_test import Effect, LeftOut, Ruling, held, judged
 from taxonomy.query.listing import RunRow
 
 if TYPE_CHECKING:
-    from arc_tui.features.edit_test.plan import Case, Control, EditTestPlan
+    from arc_tui.features.edit_test.request import Case, Control, EditTestPlan
 
 
 class Share(Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from arc_tui.cli import (
     with_database,
 )
 from arc_tui.experiments.request import FreeRunRequest, ReplayRequest, views_of
-from arc_tui.features.free.run import kept_run, run_free_replays
+from arc_tui.features.free.run import free_runs, kept_run, run_free_replays
 from arc_tui.features.free.text import UNCHECKED
 from arc_tui.features.free.view import (
     MARKS,
@@ -36,7 +36,6 @@ from arc_tui.features.free.view import (
     FreeView,
     Missed,
     did_words,
-    free_runs,
     got_words,
 )
 from arc_tui.ui import format

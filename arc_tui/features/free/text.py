@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from arc_tui.experiments.progress import resting
+from arc_tui.features.free.view import FreeView
 from arc_tui.ui import format
 from replay.compare.actions import Difference
 from replay.effects import By
 from replay.free.recorded_results import Rank
 from replay.free.result import FreeRun, Status
-
-if TYPE_CHECKING:
-    from arc_tui.features.free.view import FreeView
-
 
 UNCHECKED = "Whether such a run would have passed nobody checked."
 """Stands under every free run."""
