@@ -89,6 +89,8 @@ COMMANDS: dict[str, str] = {
 
 DB_COMMANDS: dict[str, str] = {
     "backup": "arc_tui.features.database.command:backup",
+    "export": "arc_tui.features.database.export:export",
+    "import": "arc_tui.features.database.export:import_",
     "recover": "arc_tui.features.database.recover:recover",
     "scrub": "arc_tui.features.database.command:scrub",
     "prune": "arc_tui.features.database.prune:prune",

@@ -11,8 +11,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, field, structs, to_builtins
@@ -23,7 +22,7 @@ from replay.convert import API
 from replay.edit.changes import Edit
 from replay.errors import ArcError
 from replay.formats import arc
-from replay.formats.source import Source, Tally
+from replay.formats.source import BytesSource, Tally
 from replay.free import recorded_results
 from replay.free import result as free_run
 from replay.free.recorded_results import BARE, Stub, Terms
@@ -191,20 +190,9 @@ def _answers(data: bytes) -> Iterator[Answer]:
         yield Answer(**structs.asdict(found))
 
 
-class _Bytes(Source):
-    """A source that is no file."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(Path(TRACE))
-        self._data = data
-
-    def open(self) -> BinaryIO:
-        return io.BytesIO(self._data)
-
-
 def _tape(data: bytes) -> Batch:
     try:
-        found = list(arc.read(_Bytes(data), Tally()))
+        found = list(arc.read(BytesSource(data, TRACE), Tally()))
     except RecursionError as error:
         raise BadBundle(f"{TRACE} is nested too deeply to be read") from error
     if len(found) != 1:

@@ -448,16 +448,9 @@ def _write_traces(rows: Store, new: Store, mended: Mended) -> tuple[int, tuple[P
         " ORDER BY id"
     ).fetchall()
     for row, key, run, imported_ns, content, title, task in heads:
-        written = writer.write(read.recorded(rows, key))
-        with new.writing() as db:
-            db.execute(
-                "UPDATE trace SET (key, run, imported_ns) = (?, ?, ?)"
-                " WHERE key = ? AND NOT complete",
-                (key, run, imported_ns, written),
-            )
-        writer.finish(written)
+        restored = writer.restore(read.recorded(rows, key), key, run, imported_ns)
         lost = dict(mended.of_trace.get(row, {}))
-        if not lost and read.content_digest(new, key) == content:
+        if not lost and restored == content:
             whole += 1
             continue
         lost = lost or {"something its digest spoke for": 1}

@@ -231,6 +231,17 @@ class Source:
             raise broken[0]
 
 
+class BytesSource(Source):
+    """A source that is no file; `display` is what errors call it."""
+
+    def __init__(self, data: bytes, display: str) -> None:
+        super().__init__(_NOWHERE, display=display)
+        self._data = data
+
+    def open(self) -> IO[bytes]:
+        return io.BytesIO(self._data)
+
+
 def _bounded(packed: IO[bytes], unpacking: IO[bytes], broken: type[Exception]) -> IO[bytes]:
     most = most_unpacked(os.fstat(packed.fileno()).st_size)
     return io.BufferedReader(_Unpacked(packed, unpacking, most, broken), _BUFFER)

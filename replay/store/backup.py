@@ -49,22 +49,18 @@ def copy(source: sqlite3.Connection, path: Path, target: Path) -> Copied:
     damaged.
     """
     if os.path.lexists(target):
-        raise StoreUnusable(
-            f"{target}: is there already, and stays as it is", "name another file for the copy"
-        )
-    with _part(target) as part:
+        raise already_there(target)
+    with part_of(target) as part:
         _written(source, path, part, target)
         with describe(target), closing(connect(part)) as made:
             _look_through(made, target)
             rows = counts(made)
-        _sync(part)
-        size = part.stat().st_size
-        _name(part, target)
+        size = put_in_place(part, target)
     return Copied(path=target, bytes=size, rows=rows)
 
 
 @contextmanager
-def _part(target: Path) -> Iterator[Path]:
+def part_of(target: Path) -> Iterator[Path]:
     """An empty private file in the folder of a target; whatever happens, it does not stay."""
     with ExitStack() as undo:
         try:
@@ -127,18 +123,23 @@ def _sync(file: Path) -> None:
         os.close(handle)
 
 
-def _name(part: Path, target: Path) -> None:
-    """Give a finished file its name, unless something took it meanwhile."""
+def put_in_place(part: Path, target: Path) -> int:
+    """Give a finished file its name, unless something took it meanwhile; how many bytes it has."""
+    _sync(part)
+    size = part.stat().st_size
     try:
         os.link(part, target)
     except FileExistsError as error:
-        raise StoreUnusable(
-            f"{target}: is there already, and stays as it is", "name another file for the copy"
-        ) from error
+        raise already_there(target) from error
     except OSError:  # a file system without links
         part.rename(target)
     if os.name == "posix":
         _sync(target.parent)
+    return size
+
+
+def already_there(target: Path) -> StoreUnusable:
+    return StoreUnusable(f"{target}: is there already, and stays as it is", "name another file")
 
 
 # --- before a migration

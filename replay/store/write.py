@@ -181,6 +181,21 @@ class Writer:
             id=key, verdict=verdict, spans=len(open_.ids), steps=len(made.asks), problems=problems
         )
 
+    def restore(self, trace: Batch, key: str, run: str, imported_ns: int) -> str:
+        """Write a whole trace that a database held before, under the names and with the time that
+        it had there; returns the digest of its content. Raises BadTrace as `finish`."""
+        written = self.write(trace)
+        with self._store.writing() as db:
+            db.execute(
+                "UPDATE trace SET (key, run, imported_ns) = (?, ?, ?)"
+                " WHERE key = ? AND NOT complete",
+                (key, run, imported_ns, written),
+            )
+        self.finish(written)
+        with self._store.reading():
+            found = self._store.db.execute("SELECT content FROM trace WHERE key = ?", (key,))
+            return str(found.fetchone()[0])
+
     def drop(self, key: str) -> None:
         """Forget a trace whose source turned out bad before its end."""
         open_ = self._open.pop(key, None)

@@ -1,4 +1,4 @@
-"""What pruning and scrubbing a database do to judgements.
+"""What pruning, scrubbing and exporting a database do to judgements.
 
 Of recordings that go, the words of rules and judges go with them and the words of people stay.
 Text from outside stands in what people write and what others quote.
@@ -7,12 +7,17 @@ Text from outside stands in what people write and what others quote.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
+from replay.care.export_lines import Count, Flag, Number, Row, Whole
 from replay.care.scrub.content import DIGEST, ID, WORD, Places, Texts
 from replay.store.handle import Store
+from taxonomy.classes import Attribution, FailureClass
+from taxonomy.findings import Evidence, Item, Source
+from taxonomy.judgements.tags import RECORDINGS
 
 
 class JudgementCounts(Struct, frozen=True, kw_only=True):
@@ -109,3 +114,89 @@ JUDGEMENTS: Places = {
     "clearance": Texts(text=("by", "note"), ours={"trace": ID}),
 }  # fmt: skip
 """The tables of the ledger. A row hangs on the ids of a trace and a span, masked alike in both."""
+
+
+class TagRow(Row, frozen=True, kw_only=True, tag="tag"):
+    """A failure class that someone gave a step."""
+
+    TABLE = "tag"
+    SAME = ("trace", "span", "class", "by")
+    RUN = "trace"
+    JSON = {"evidence": tuple[Evidence, ...]}
+    AGAINST = f"SELECT 1 FROM clearance WHERE by = :by AND trace IN {RECORDINGS}"
+
+    trace: str
+    span: str
+    step: Count
+    failure: FailureClass = msgspec.field(name="class")
+    sub: str | None
+    fault: Attribution | None
+    note: str | None
+    by: str
+    source: Source
+    evidence: Raw
+    tagged_ns: Count
+    blind: Flag
+
+
+class CleanMarkRow(Row, frozen=True, kw_only=True, tag="clean_mark"):
+    """A person saw nothing wrong in a run."""
+
+    TABLE = "clearance"
+    SAME = ("trace", "by")
+    RUN = "trace"
+    AGAINST = f"SELECT 1 FROM tag WHERE source = 'human' AND by = :by AND trace IN {RECORDINGS}"
+
+    trace: str
+    by: str
+    note: str | None
+    blind: Flag
+    cleared_ns: Count
+
+
+class ScoreRow(Row, frozen=True, kw_only=True, tag="score"):
+    """A score of a step by a person, a judge or a file. What the rules said of the run rests on
+    other scores, and ceases to count."""
+
+    TABLE = "score"
+    SAME = ("trace", "step", "source", "by")
+    WHERE = "source NOT IN ('rule', 'import')"
+    RUN = "trace"
+    JSON = {"items": tuple[Item, ...]}
+    AFTER = "UPDATE diagnosis SET until_ns = 0 WHERE trace = :trace"
+
+    trace: str
+    span: str
+    step: Whole
+    value: Number | None
+    source: Literal["human", "judge", "file"]
+    by: str
+    items: Raw
+
+
+class SuggestionRow(Row, frozen=True, kw_only=True, tag="suggestion"):
+    """A failure class that a judge suggests for a step."""
+
+    TABLE = "suggestion"
+    SAME = ("trace", "source", "place")
+    WHERE = "source <> 'rule'"
+    RUN = "trace"
+    JSON = {"evidence": tuple[Evidence, ...]}
+
+    trace: str
+    place: Count
+    span: str
+    step: Whole
+    failure: FailureClass = msgspec.field(name="class")
+    sub: str | None
+    fault: Attribution | None
+    why: str
+    by: str
+    source: Literal["human", "judge", "file", "import"]
+    confidence: Number | None
+    evidence: Raw
+
+
+EXPORTED: tuple[type[Row], ...] = (TagRow, CleanMarkRow, ScoreRow, SuggestionRow)
+"""What an export holds of judgements: all but what rules and sources say, which comes again with
+the recordings."""

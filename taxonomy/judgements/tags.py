@@ -42,8 +42,8 @@ class CleanMark(Struct, frozen=True, kw_only=True):
     blind: bool = False
 
 
-_RECORDINGS = """(SELECT ?
-  UNION SELECT o.key FROM trace t JOIN trace o ON o.run = t.run WHERE t.key = ?)"""
+RECORDINGS = """(SELECT :trace
+  UNION SELECT o.key FROM trace t JOIN trace o ON o.run = t.run WHERE t.key = :trace)"""
 """A trace and the other recordings of its run."""
 
 
@@ -54,8 +54,8 @@ def put_tag(store: Store, given: Tag) -> None:
     """
     with store.writing() as db:
         db.execute(
-            f"DELETE FROM clearance WHERE by = ? AND trace IN {_RECORDINGS}",
-            (given.by, given.trace, given.trace),
+            f"DELETE FROM clearance WHERE by = :by AND trace IN {RECORDINGS}",
+            {"by": given.by, "trace": given.trace},
         )
         db.execute(
             "INSERT INTO tag (trace, span, step, class, sub, fault, note, by, source, evidence,"
@@ -97,9 +97,9 @@ def mark_clean(store: Store, given: CleanMark) -> None:
     """
     with store.writing() as db:
         tagged = db.execute(
-            "SELECT step, class FROM tag WHERE by = ? AND source = 'human'"
-            f" AND trace IN {_RECORDINGS} ORDER BY step",
-            (given.by, given.trace, given.trace),
+            "SELECT step, class FROM tag WHERE by = :by AND source = 'human'"
+            f" AND trace IN {RECORDINGS} ORDER BY step",
+            {"by": given.by, "trace": given.trace},
         ).fetchone()
         if tagged is not None:
             raise ArcError(

@@ -54,6 +54,7 @@ WRITERS = {
     "replay/recorder/recording.py": "what was recorded and not yet stored, beside the database",
     "replay/store/backup.py": "the copy that was asked for",
     "replay/store/connection.py": "the database",
+    "replay/care/export.py": "the export that was asked for",
     "replay/care/recover.py": "the database that was saved, by the name given",
     "replay/care/rewriting.py": "the database, written anew",
     "replay/care/salvage.py": "a temporary copy of a damaged database",

@@ -24,7 +24,7 @@ from replay.compare.rules import PLAIN, Rules, rules_from
 from replay.edit.changes import Edit, SetModel, SetSystem
 from replay.errors import ArcError, BadTrace, RequestRefused
 from replay.formats import arc
-from replay.formats.source import Source, Tally
+from replay.formats.source import BytesSource, Source, Tally
 from replay.free.recorded_results import Stub, Terms
 from replay.locked.row import Models, Sampling
 from replay.locked.run import Core, core, replay
@@ -264,7 +264,7 @@ def test_a_trace_comes_back_with_its_id_its_digests_and_its_fidelity(
     first = imported(Source(FIXTURES / "traces" / f"{name}.jsonl"), store)
     written = b"".join(arc.write([recorded(store, first.id)]))
     with Store.open(":memory:") as other:
-        second = imported(contents._Bytes(written), other)
+        second = imported(BytesSource(written, "written"), other)
         assert second.id == first.id
         assert content_digest(other, first.id) == content_digest(store, first.id)
     for before, after in zip(first.steps, second.steps, strict=True):
