@@ -23,7 +23,7 @@ from arc_tui.routes import Routing
 from arc_tui.ui.format import spread
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import key_of
-from arc_tui.ui.styles import Inked
+from arc_tui.ui.styles import StyledWidget
 
 if TYPE_CHECKING:
     from arc_tui.features.trace.tagging import Tagging
@@ -290,11 +290,11 @@ def _is(action: str | ActionParseResult, node: DOMNode, name: str) -> bool:
     )
 
 
-class TourStrip(Inked):
+class TourStrip(StyledWidget):
     """The stop, the key and its words at the left; how the tour ends at the right."""
 
     ALLOW_SELECT = False
-    INKS = {"stop": "$quiet", "key": "bold $primary", "quiet": "$quiet"}
+    STYLES = {"stop": "$quiet", "key": "bold $primary", "quiet": "$quiet"}
 
     stop: reactive[str] = reactive("")
     key: reactive[str] = reactive("")
@@ -303,6 +303,8 @@ class TourStrip(Inked):
 
     def render(self) -> Text:
         left = Text.assemble(
-            (f"{self.stop}  ", self.ink("stop")), (self.key, self.ink("key")), f" {self.words}"
+            (f"{self.stop}  ", self.style_of("stop")),
+            (self.key, self.style_of("key")),
+            f" {self.words}",
         )
-        return spread(left, Text(self.end, self.ink("quiet")), self.content_size.width)
+        return spread(left, Text(self.end, self.style_of("quiet")), self.content_size.width)

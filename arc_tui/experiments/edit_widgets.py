@@ -101,7 +101,7 @@ class TargetList(RowList):
     """The texts that can be edited, one a line; the one under the cursor is in the editor."""
 
     HELP = "the texts to edit"
-    INKS = {"edited": "bold $warning", "about": "$quiet"}
+    STYLES = {"edited": "bold $warning", "about": "$quiet"}
 
     BINDINGS = [
         Binding("left", "move(-1)", "text before", id="targets.before", show=False,
@@ -140,9 +140,9 @@ class TargetList(RowList):
         target = self.draft.targets[index]
         about = fit(format.one_line(target.about), width - self._label - 4)
         return Text.assemble(
-            ("● " if target.label in self.edited else "  ", self.ink("edited")),
+            ("● " if target.label in self.edited else "  ", self.style_of("edited")),
             fit(format.one_line(target.label), self._label),
-            (f"  {about}", self.ink("about")),
+            (f"  {about}", self.style_of("about")),
         )
 
     def action_pick(self, place: int) -> None:

@@ -16,7 +16,7 @@ from textual.binding import ActiveBinding, Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from arc_tui.ui.styles import Inked
+from arc_tui.ui.styles import StyledWidget
 
 HELP, PALETTE, MORE = "help", "app.palette", "…"
 GAP = "  "
@@ -35,11 +35,11 @@ class Hint(Struct, frozen=True, kw_only=True):
         return len(f"{self.shown} {self.words}".rstrip())
 
 
-class KeyBar(Inked):
+class KeyBar(StyledWidget):
     """The footer."""
 
     ALLOW_SELECT = False
-    INKS = {"key": "bold $primary", "words": "$quiet"}
+    STYLES = {"key": "bold $primary", "words": "$quiet"}
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._changed)
@@ -49,8 +49,8 @@ class KeyBar(Inked):
             self.refresh()
 
     def render(self) -> Text:
-        key = self.ink("key")
-        words = self.ink("words")
+        key = self.style_of("key")
+        words = self.style_of("words")
         line = Text()
         for hint, at in self._placed():
             line.append(" " * (at - len(line)))

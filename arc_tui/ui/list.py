@@ -24,7 +24,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from typing_extensions import override
 
-from arc_tui.ui.styles import Inked
+from arc_tui.ui.styles import StyledWidget
 
 CONSOLE = Console(color_system="truecolor", force_terminal=True)
 """Only resolves styles; nothing is printed to it."""
@@ -39,7 +39,7 @@ CURSOR = "on $cursor | reverse"
 CURSOR_DIM = "on $cursor-dim | bold underline"
 
 
-class RowList(ScrollView, Inked, can_focus=True, inherit_bindings=False):
+class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
     """Rows with a cursor. `HEAD` lines stay above the rows and are drawn by `draw_head`."""
 
     ALLOW_SELECT = False
@@ -170,12 +170,12 @@ class RowList(ScrollView, Inked, can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         width = self.row_width
         if y < self.HEAD:
-            return self._strip(self.draw_head(y, width), width, self.look(QUIET))
+            return self._strip(self.draw_head(y, width), width, self.theme_style(QUIET))
         index = self.scroll_offset.y + y - self.HEAD
         if index >= self.row_count:
             return self._below(index, width)
         if index == self.cursor and self.has_cursor:
-            style = self.look(CURSOR if self.has_focus else CURSOR_DIM)
+            style = self.theme_style(CURSOR if self.has_focus else CURSOR_DIM)
             return self._strip(self.draw(index, width), width, style)
         if index not in self._strips:
             self._strips[index] = self._strip(self.draw(index, width), width, Style.null())
@@ -183,9 +183,9 @@ class RowList(ScrollView, Inked, can_focus=True, inherit_bindings=False):
 
     def _below(self, line: int, width: int) -> Strip:
         """A line below the rows: blank, or what is said where there are none."""
-        said = self.nothing.split("\n") if self.nothing and self.row_count == 0 else []
-        if 0 < line <= len(said):
-            return self._strip(Text(f"  {said[line - 1]}"), width, self.look(QUIET))
+        lines = self.nothing.split("\n") if self.nothing and self.row_count == 0 else []
+        if 0 < line <= len(lines):
+            return self._strip(Text(f"  {lines[line - 1]}"), width, self.theme_style(QUIET))
         return Strip.blank(width, self._paper)
 
     @property
@@ -226,33 +226,33 @@ class RowList(ScrollView, Inked, can_focus=True, inherit_bindings=False):
 def strip(line: Text, width: int, style: Style) -> Strip:
     """A line of text as a strip of exactly `width` cells on a style."""
     if any(one.end > other.start for one, other in pairwise(line.spans)):
-        inked = list(Segment.apply_style(line.render(CONSOLE, end=""), style))
+        segments = list(Segment.apply_style(line.render(CONSOLE, end=""), style))
     else:
-        inked = list(_side_by_side(line, style))
+        segments = list(_side_by_side(line, style))
     size = line.cell_len
     if size > width:
-        return Strip(inked, size).adjust_cell_length(width)
+        return Strip(segments, size).adjust_cell_length(width)
     if size < width:
-        inked.append(Segment(" " * (width - size), style))
-    return Strip(inked, width)
+        segments.append(Segment(" " * (width - size), style))
+    return Strip(segments, width)
 
 
 def _side_by_side(line: Text, style: Style) -> Iterator[Segment]:
-    """The segments of a line whose inks do not overlap: what Rich makes of it, sooner."""
-    words, at = line.plain, 0
+    """The segments of a line whose spans do not overlap: what Rich makes of it, sooner."""
+    text, at = line.plain, 0
     style = style + _style(line.style)
-    for start, end, ink in line.spans:
+    for start, end, own in line.spans:
         if start > at:
-            yield Segment(words[at:start], style)
+            yield Segment(text[at:start], style)
         if end > start:
-            yield Segment(words[start:end], style + _style(ink))
+            yield Segment(text[start:end], style + _style(own))
         at = max(end, at)
-    if at < len(words):
-        yield Segment(words[at:], style)
+    if at < len(text):
+        yield Segment(text[at:], style)
 
 
-def _style(ink: str | Style) -> Style:
-    return ink if isinstance(ink, Style) else CONSOLE.get_style(ink)
+def _style(style: str | Style) -> Style:
+    return style if isinstance(style, Style) else CONSOLE.get_style(style)
 
 
 class TextRows(RowList):

@@ -45,7 +45,7 @@ class Page(RowList):
     """A document with a cursor. What was opened stays open from step to step."""
 
     HELP = "the detail of a step"
-    INKS = {
+    STYLES = {
         "head": "bold",
         "quiet": "$quiet",
         "role": "bold $primary",
@@ -220,7 +220,9 @@ class Page(RowList):
         opened = fold.key in self._opened
         says = f" ({self._unfolds} unfolds)" if fold.says_key and not opened else ""
         arrow = "▾ " if opened else "▸ "
-        return Text.assemble((arrow, self.ink("fold")), (fold.line + says, self._style(fold.style)))
+        return Text.assemble(
+            (arrow, self.style_of("fold")), (fold.line + says, self._style(fold.style))
+        )
 
     @property
     def _unfolds(self) -> str:
@@ -228,28 +230,28 @@ class Page(RowList):
         return key_of(self.screen, "page.unfold", "enter")
 
     def _draw_block(self, block: Block, row: Row) -> Text:
-        line = Text.assemble((block.mark, self.ink("new")), " " * block.indent)
+        line = Text.assemble((block.mark, self.style_of("new")), " " * block.indent)
         if row.rest:
-            return line.append(document.rest_line(row, self._unfolds), self.ink("fold"))
+            return line.append(document.rest_line(row, self._unfolds), self.style_of("fold"))
         if block.label:
             label = block.label if row.first else ""
-            line.append(fit(label, LABEL - 2) + "  ", self.ink("quiet"))
+            line.append(fit(label, LABEL - 2) + "  ", self.style_of("quiet"))
         text = Text(document.row_text(row), self._style(block.style))
         if block.json:
             for start, end, kind in tokens(block.text, row.start, row.end):
-                text.stylize(self.ink(kind), start - row.start, end - row.start)
+                text.stylize(self.style_of(kind), start - row.start, end - row.start)
         for start, end in block.strong:
             if start < row.end and end > row.start:
-                strong = self.ink("strong")
+                strong = self.style_of("strong")
                 text.stylize(strong, max(start - row.start, 0), end - row.start)
         if row.end > len(block.text):
-            quiet = self.ink("quiet") + Style(bold=False)
+            quiet = self.style_of("quiet") + Style(bold=False)
             text.stylize(quiet, max(len(block.text) - row.start, 0))
         for start, end in self._found_on(block, row):
-            text.stylize(self.ink("found"), max(start - row.start, 0), end - row.start)
+            text.stylize(self.style_of("found"), max(start - row.start, 0), end - row.start)
         line.append_text(text)
         if row.level is not None:
-            line.append(document.level_line(row.level), self.ink("fold"))
+            line.append(document.level_line(row.level), self.style_of("fold"))
         return line
 
     def _found_on(self, block: Block, row: Row) -> Iterator[tuple[int, int]]:
@@ -261,7 +263,7 @@ class Page(RowList):
                 yield found.span()
 
     def _style(self, name: str) -> Style:
-        return self.ink(name) if name else Style.null()
+        return self.style_of(name) if name else Style.null()
 
     def action_unfold(self) -> None:
         """Open or close the fold on the cursor's row, or the level of JSON around it."""

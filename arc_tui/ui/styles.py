@@ -1,4 +1,4 @@
-"""How words stand out: styles by name, each a look in the roles of the theme; heads and feet of
+"""How text stands out: styles by name, each made of the roles of the theme; heads and feet of
 screens.
 """
 
@@ -23,23 +23,24 @@ FOUND = "$background on $warning | reverse"
 _known: dict[tuple[str, bool, str], Style] = {}
 
 
-class Inked(Widget):
-    """A widget with inks."""
+class StyledWidget(Widget):
+    """A widget that names its styles: each is written as Textual writes them, in the roles of the
+    theme; after ` | ` as it is where the terminal's own colours are used."""
 
-    INKS: ClassVar[Mapping[str, str]] = {}
+    STYLES: ClassVar[Mapping[str, str]] = {}
 
-    def ink(self, name: str) -> Style:
-        """The ink of that name; "" is the plain one."""
-        return self.look(self.INKS[name]) if name else Style.null()
+    def style_of(self, name: str) -> Style:
+        """The style of that name; "" is the plain one."""
+        return self.theme_style(self.STYLES[name]) if name else Style.null()
 
-    def look(self, look: str) -> Style:
-        """A look under the theme of now."""
+    def theme_style(self, written: str) -> Style:
+        """A style under the theme of now."""
         app = self.app
-        key = app.theme, app.native_ansi_color, look
+        key = app.theme, app.native_ansi_color, written
         if key not in _known:
-            coloured, _, plain = look.partition(" | ")
-            words = plain if plain and app.native_ansi_color else coloured
-            _known[key] = app.stylesheet.parse_style(words).rich_style
+            coloured, _, plain = written.partition(" | ")
+            chosen = plain if plain and app.native_ansi_color else coloured
+            _known[key] = app.stylesheet.parse_style(chosen).rich_style
         return _known[key]
 
 
@@ -61,8 +62,8 @@ TALL = 30
 """Rows of a terminal from which on what a sentence rests on stands under it."""
 
 
-class FewLines(Inked):
-    """As high as its lines. A subclass says them."""
+class SummaryLines(StyledWidget):
+    """As high as its lines, which a subclass makes."""
 
     ALLOW_SELECT = False
 
@@ -79,14 +80,14 @@ class FewLines(Inked):
         """What is shown in so many cells."""
         raise NotImplementedError
 
-    def inked(self, said: Iterable[tuple[str, list[str]]]) -> list[Text]:
-        """Lines by the name of their ink."""
-        return [Text(line, self.ink(name)) for name, lines in said for line in lines]
+    def styled_lines(self, parts: Iterable[tuple[str, list[str]]]) -> list[Text]:
+        """Lines by the name of their style."""
+        return [Text(line, self.style_of(name)) for name, lines in parts for line in lines]
 
 
-def folded(said: str, width: int) -> list[str]:
+def folded(sentence: str, width: int) -> list[str]:
     """A sentence in at most MOST lines, `…` at the end of the last where it says more."""
-    text = format.one_line(said)
+    text = format.one_line(sentence)
     lines = [text[start:end] for start, end in wrap(text, width)]
     if len(lines) > MOST:
         lines[MOST - 1] = fit(" ".join(lines[MOST - 1 :]), width)
@@ -95,7 +96,7 @@ def folded(said: str, width: int) -> list[str]:
 
 def noticed(notices: Iterable[str], width: int) -> list[str]:
     """Notices, each marked, in at most MOST lines."""
-    return [line for said in notices for line in folded(f"! {said}", width)][:MOST]
+    return [line for notice in notices for line in folded(f"! {notice}", width)][:MOST]
 
 
 BAR = 20

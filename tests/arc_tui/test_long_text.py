@@ -143,7 +143,7 @@ async def test_a_level_of_json_far_below_is_folded_where_it_stands() -> None:
         assert (page.cursor, len(page._rows.all())) == (1 + 3 * 1500, 2 + 3 * 2000)
 
 
-INKS = [Style(bold=True), Style(italic=True, color="red"), Style(bgcolor="blue"), Style.null()]
+STYLES = [Style(bold=True), Style(italic=True, color="red"), Style(bgcolor="blue"), Style.null()]
 PAPER = Style(color="green", bgcolor="black")
 
 
@@ -153,13 +153,15 @@ def cells(segments: list[Segment]) -> list[tuple[str, Style | None]]:
 
 @given(
     st.text(alphabet="ab 漢", max_size=20),
-    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.sampled_from(INKS)), max_size=5),
-    st.sampled_from(["", "bold", *INKS]),
+    st.lists(
+        st.tuples(st.integers(0, 20), st.integers(0, 20), st.sampled_from(STYLES)), max_size=5
+    ),
+    st.sampled_from(["", "bold", *STYLES]),
 )
 def test_a_line_is_drawn_as_rich_draws_it(
-    words: str, inks: list[tuple[int, int, Style]], own: str | Style
+    words: str, styles: list[tuple[int, int, Style]], own: str | Style
 ) -> None:
-    spans = [Span(start, min(end, len(words)), ink) for start, end, ink in inks]
+    spans = [Span(start, min(end, len(words)), style) for start, end, style in styles]
     line = Text(words, style=own, spans=[span for span in spans if span.end > span.start])
     rich = list(Segment.apply_style(Text.assemble(line).render(CONSOLE, end=""), PAPER))
     ours = list(strip(line, line.cell_len, PAPER))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 CAPTION_HEIGHT = 34.0
 _ROW = re.compile(r'<(rect|text)\b[^>]* y="([\d.]+)"[^>]*?(?:/>|>[^<]*</text>)')
-_INK = re.compile(r"\.[\w-]+-(r\d+) \{ ([^}]*?) ?\}")
+_STYLE = re.compile(r"\.[\w-]+-(r\d+) \{ ([^}]*?) ?\}")
 _LINE_HEIGHT = 24.4
 
 
@@ -75,18 +75,18 @@ def _size(svg: str) -> tuple[float, float]:
 
 
 def _rows(svg: str) -> dict[int, str]:
-    """What is drawn in each row, in its order, with the inks written out."""
-    inks = {name: _attributes(style) for name, style in _INK.findall(svg)}
+    """What is drawn in each row, in its order, with the styles written out."""
+    styles = {name: _attributes(style) for name, style in _STYLE.findall(svg)}
     found: dict[int, list[str]] = {}
     for match in _ROW.finditer(svg[svg.index('clip-path="url(#') :]):
         place = int((float(match[2]) - (20 if match[1] == "text" else 1.5)) / _LINE_HEIGHT + 0.5)
-        found.setdefault(place, []).append(_plain(match[0], inks))
+        found.setdefault(place, []).append(_plain(match[0], styles))
     return {place: "".join(parts) for place, parts in found.items()}
 
 
-def _plain(element: str, inks: dict[str, str]) -> str:
+def _plain(element: str, styles: dict[str, str]) -> str:
     element = re.sub(r' clip-path="[^"]*"| shape-rendering="[^"]*"', "", element)
-    return re.sub(r'class="[\w-]+-(r\d+)"', lambda found: inks[found[1]], element)
+    return re.sub(r'class="[\w-]+-(r\d+)"', lambda found: styles[found[1]], element)
 
 
 def _attributes(style: str) -> str:

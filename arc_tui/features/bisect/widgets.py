@@ -30,7 +30,7 @@ from arc_tui.ui.document import Block, Document, Item, Keyed
 from arc_tui.ui.format import fit, packed, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import BAR, TALL, FewLines, Inked, folded, noticed, progress_bar
+from arc_tui.ui.styles import BAR, TALL, StyledWidget, SummaryLines, folded, noticed, progress_bar
 from replay.budget import Limits
 
 MARK, BAD, RATE, LIKELY = 2, 6, 8, 4
@@ -49,7 +49,7 @@ class BisectList(RowList):
 
     HELP = "the versions"
     HEAD = 1
-    INKS = {
+    STYLES = {
         "named": "bold $bad",
         "misfit": "bold $secondary",
         "next": "bold $warning",
@@ -114,17 +114,17 @@ class BisectList(RowList):
         if index == len(self._rows):
             return self._draw_unchanged(width)
         row = self._rows[index]
-        ink = self._ink(row)
+        style = self._row_style(row)
         line = Text.assemble(
-            (f" {fit(_mark(row), MARK)}", ink),
-            (fit(format.one_line(row.name), self._room(width)), ink),
+            (f" {fit(_mark(row), MARK)}", style),
+            (fit(format.one_line(row.name), self._room(width)), style),
             "  ",
             fit(f"{row.hits}/{row.bad.n}" if row.bad.n else format.UNKNOWN, BAD, right=True),
             (f"  {fit(format.interval(row.bad) if row.bad.n else '', RATE)}  ", self._quiet),
         )
         self._append_likely(line, row.likely, width)
         if row.next:
-            line.append(f"next ×{row.next}  ", self.ink("next"))
+            line.append(f"next ×{row.next}  ", self.style_of("next"))
         line.append(" · ".join(_beside(row)), self._quiet)
         line.truncate(width, overflow="ellipsis")
         return line
@@ -142,15 +142,15 @@ class BisectList(RowList):
         shown = likely is not None and likely >= SEEN
         line.append(fit(said, LIKELY, right=True) + " ")
         bar = format.bar(likely or 0.0, room) if shown else ""
-        line.append(fit(bar, room) + "  ", self.ink("bar"))
+        line.append(fit(bar, room) + "  ", self.style_of("bar"))
 
     @property
     def _quiet(self) -> Style:
-        return self.ink("quiet")
+        return self.style_of("quiet")
 
-    def _ink(self, row: VersionRow) -> Style | str:
+    def _row_style(self, row: VersionRow) -> Style | str:
         name = "named" if row.among else "misfit" if row.misfit else ""
-        return self.ink(name) if name else ""
+        return self.style_of(name) if name else ""
 
     def _room(self, width: int) -> int:
         """Cells of a version's name: a third of the line at most."""
@@ -178,10 +178,10 @@ def _beside(row: VersionRow) -> list[str]:
     return [*said, format.one_line(row.note)] if row.note else said
 
 
-class BisectHead(FewLines):
+class BisectHead(SummaryLines):
     """The sentence in bold, what it does not say, the notices, what counts as bad."""
 
-    INKS = {
+    STYLES = {
         "title": "$quiet",
         "first": "bold",
         "trouble": "bold $bad",
@@ -204,7 +204,7 @@ class BisectHead(FewLines):
             ("notice", noticed(map(said, state.notices), width)),
             ("bounds", self._bad(width)),
         ]
-        return self.inked(lines)
+        return self.styled_lines(lines)
 
     def _bad(self, width: int) -> list[str]:
         """What counts as bad; once that was read, in a low terminal, on one line."""
@@ -218,11 +218,11 @@ FOOT_WIDE = 100
 """Cells from which on the bar is a long one."""
 
 
-class BisectFoot(Inked):
+class BisectFoot(StyledWidget):
     """Progress or figures."""
 
     ALLOW_SELECT = False
-    INKS = {"done": "$primary", "left": "$line", "figures": "$quiet"}
+    STYLES = {"done": "$primary", "left": "$line", "figures": "$quiet"}
 
     state: reactive[BisectState] = reactive(EMPTY)
 
@@ -230,12 +230,12 @@ class BisectFoot(Inked):
         state, view = self.state, self.state.view
         if not state.running:
             first = packed(_figures(view), self._width)[:1]
-            return Text("".join(first), self.ink("figures"))
+            return Text("".join(first), self.style_of("figures"))
         estimate = state.prospect.estimate if state.prospect is not None else None
         about = max(estimate.samples if estimate is not None else 0, view.samples, 1)
         room = BAR if self._width >= FOOT_WIDE else BAR // 2
         line = Text.assemble(
-            progress_bar(view.samples, about, self.ink("done"), self.ink("left"), room),
+            progress_bar(view.samples, about, self.style_of("done"), self.style_of("left"), room),
             f"  {view.samples} of about {format.count(about, 'answer')}",
             f" · {_spent(view)}{_allowed(state.request.limits)}",
         )

@@ -39,7 +39,7 @@ from arc_tui.ui.document import INDENT, Block, Document, Item, Keyed, Placed
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import FewLines, Inked, folded, noticed, progress_bar
+from arc_tui.ui.styles import StyledWidget, SummaryLines, folded, noticed, progress_bar
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView
 from arc_tui.views.step_pages import observations_page, response_page
@@ -54,7 +54,7 @@ class StepsList(RowList):
 
     HELP = "the steps"
     HEAD = 1
-    INKS = {"decisive": "bold $warning", "bad": "$bad", "open": "$secondary", "quiet": "$quiet"}
+    STYLES = {"decisive": "bold $warning", "bad": "$bad", "open": "$secondary", "quiet": "$quiet"}
 
     BINDINGS = [
         Binding("enter", "open", "open", id="steps.open",
@@ -106,12 +106,12 @@ class StepsList(RowList):
         places = (fit(str(row.step), STEP, right=True), fit(message, MESSAGE, right=True))
         line = Text.assemble(
             " ",
-            (_mark(row), self.ink(_ink(row))),
-            (f"{GAP}{GAP.join(places)}{GAP}", self.ink("quiet")),
+            (_mark(row), self.style_of(_style_name(row))),
+            (f"{GAP}{GAP.join(places)}{GAP}", self.style_of("quiet")),
             fit(format.one_line(row.did), self._room(width)) + GAP,
         )
         said = fit(_phrase(row), width - line.cell_len).rstrip()
-        return line.append(said, self.ink(_ink(row)))
+        return line.append(said, self.style_of(_style_name(row)))
 
     def _room(self, width: int) -> int:
         """Cells of what a step did: half of the line, and what the oracle's words leave."""
@@ -140,7 +140,7 @@ def _phrase(row: StepRow) -> str:
     return format.one_line(row.phrase) or agrees
 
 
-def _ink(row: StepRow) -> str:
+def _style_name(row: StepRow) -> str:
     if row.decisive:
         return "decisive"
     if row.bad is None:
@@ -148,10 +148,10 @@ def _ink(row: StepRow) -> str:
     return "bad" if row.bad else "quiet"
 
 
-class StepsHead(FewLines):
+class StepsHead(SummaryLines):
     """The run and the oracles, the sentence in bold, the test of it, the notices, what to do."""
 
-    INKS = {
+    STYLES = {
         "title": "$quiet",
         "oracle": "bold $primary",
         "sentence": "bold",
@@ -176,26 +176,26 @@ class StepsHead(FewLines):
             ("notice", noticed(map(said, state.notices), width)),
             ("doing", folded(said(state.doing), width) if state.doing else []),
         ]
-        return [self._title(width), *self.inked(parts)]
+        return [self._title(width), *self.styled_lines(parts)]
 
     def _title(self, width: int) -> Text:
         """The run, and the oracles with the one that is asked marked."""
         oracles = Text(" ").join(
-            Text(f"[{name}]", self.ink("oracle"))
+            Text(f"[{name}]", self.style_of("oracle"))
             if name == self.state.request.oracle
-            else Text(name, self.ink("title"))
+            else Text(name, self.style_of("title"))
             for name in get_args(OracleName)
         )
-        title = Text(self.state.title, self.ink("title"))
+        title = Text(self.state.title, self.style_of("title"))
         title.truncate(max(width - oracles.cell_len - 2, 0), overflow="ellipsis")
         return spread(title, oracles, width)
 
 
-class StepsFoot(Inked):
+class StepsFoot(StyledWidget):
     """Progress or figures."""
 
     ALLOW_SELECT = False
-    INKS = {"done": "$primary", "left": "$line", "figures": "$quiet"}
+    STYLES = {"done": "$primary", "left": "$line", "figures": "$quiet"}
 
     state: reactive[BisectStepsState] = reactive(EMPTY)
 
@@ -205,14 +205,14 @@ class StepsFoot(Inked):
             ends = stops(self.screen, "steps.stop", stopping=state.at == "stopping")
             return spread(self._progress(), Text(ends), width)
         said = figures(state.view) if any(row.asked for row in state.view.rows) else ""
-        return spread(Text(said, self.ink("figures")), Text(), width)
+        return spread(Text(said, self.style_of("figures")), Text(), width)
 
     def _progress(self) -> Text:
         view = self.state.view
         done, total = sum(row.asked for row in view.rows), len(view.rows)
         allowed = _allowed(self.state.request.limits)
         return Text.assemble(
-            progress_bar(done, total, self.ink("done"), self.ink("left")),
+            progress_bar(done, total, self.style_of("done"), self.style_of("left")),
             f"  {done} of {format.count(total, 'step')} · {spent(view)}{allowed}",
         )
 

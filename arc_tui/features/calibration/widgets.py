@@ -20,35 +20,35 @@ from arc_tui.ui import format
 from arc_tui.ui.format import fit
 from arc_tui.ui.key_names import key_of
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import FewLines, Inked, folded
+from arc_tui.ui.styles import StyledWidget, SummaryLines, folded
 
 PAGES = ("Break point", "Classes", "Scores", "Disagreements", "What it means")
 BREAK, CLASSES, SCORES, WORST, NOTES = range(len(PAGES))
 
 
-class CalibrationHead(FewLines):
+class CalibrationHead(SummaryLines):
     """The sentence in bold, what it rests on under it."""
 
-    INKS = {"sentence": "bold", "basis": "$quiet"}
+    STYLES = {"sentence": "bold", "basis": "$quiet"}
 
     sentence: reactive[str] = reactive("", layout=True)
     basis: reactive[str] = reactive("", layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
-        bold = self.ink("sentence")
-        quiet = self.ink("basis")
+        bold = self.style_of("sentence")
+        quiet = self.style_of("basis")
         lines = [Text(line, bold) for line in folded(self.sentence, width)]
         if self.basis:
             lines.append(Text(fit(self.basis, width), quiet))
         return lines
 
 
-class CalibrationTabs(Inked):
+class CalibrationTabs(StyledWidget):
     """The names of the pages with their digits on one line, the one in front marked."""
 
     ALLOW_SELECT = False
-    INKS = {"tab": "$quiet", "front": "bold $primary"}
+    STYLES = {"tab": "$quiet", "front": "bold $primary"}
 
     tab: reactive[int] = reactive(0)
     worst: reactive[int] = reactive(0)
@@ -62,8 +62,8 @@ class CalibrationTabs(Inked):
             self.tab = tab
 
     def render(self) -> Text:
-        front = self.ink("front")
-        behind = self.ink("tab")
+        front = self.style_of("front")
+        behind = self.style_of("tab")
         line = Text()
         for index, _, shown in self._tabs():
             line.append(shown, front if index == self.tab else behind)
@@ -94,7 +94,7 @@ class CalibrationPage(RowList):
     """Draws what it is given, anew for every size."""
 
     HELP = "a page of figures"
-    INKS = {
+    STYLES = {
         "title": "bold $primary",
         "quiet": "$quiet",
         "faint": "$faint",
@@ -136,7 +136,7 @@ class CalibrationPage(RowList):
     def draw(self, index: int, width: int) -> Text:
         line = Text()
         for words, style in self._lines[index]:
-            line.append(words, self.ink(style) if style else None)
+            line.append(words, self.style_of(style) if style else None)
         line.truncate(width, overflow="ellipsis")
         return line
 
@@ -169,7 +169,7 @@ class CalibrationWorst(RowList):
 
     HELP = "the disagreements"
     HEAD = 1
-    INKS = {"about": "$primary", "quiet": "$quiet"}
+    STYLES = {"about": "$primary", "quiet": "$quiet"}
 
     BINDINGS = [
         Binding("enter", "open", "open", id="calibration.open",
@@ -209,9 +209,9 @@ class CalibrationWorst(RowList):
         spare = width - ABOUT - STEP - OFF - 5 * len(GAP)
         wide_run, wide_labelled = min(MOST_RUN, spare // 3), min(MOST_LABELLED, spare // 4)
         rest = spare - wide_run - wide_labelled
-        quiet = self.ink("quiet")
+        quiet = self.style_of("quiet")
         return Text.assemble(
-            (fit(about, ABOUT) + GAP, self.ink("about")),
+            (fit(about, ABOUT) + GAP, self.style_of("about")),
             fit(run, wide_run) + GAP,
             (fit(step, STEP, right=True) + GAP, quiet),
             fit(labelled, wide_labelled) + GAP,

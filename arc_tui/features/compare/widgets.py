@@ -23,7 +23,7 @@ from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Item, value
 from arc_tui.ui.format import fit, packed
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import TALL, FewLines, folded
+from arc_tui.ui.styles import TALL, SummaryLines, folded
 
 WIDE = 100
 """Cells from which on both stand side by side."""
@@ -44,7 +44,7 @@ class CompareList(RowList):
 
     HELP = "the steps of both"
     HEAD = 1
-    INKS = {
+    STYLES = {
         "same": "$quiet",
         "only_a": "$secondary",
         "only_b": "$primary",
@@ -173,7 +173,7 @@ class CompareList(RowList):
         if line.kind != "row":
             sign = {"fold": "⋯", "prompts": "≠", "threads": " "}[line.kind]
             style = "differs" if line.kind == "prompts" else "fold"
-            return Text(fit(f"  {sign}  {line.text}", width), self.ink(style))
+            return Text(fit(f"  {sign}  {line.text}", width), self.style_of(style))
         row = self._row(line)
         if side == "both" and self._wide:
             return self._both_columns(line, row, width)
@@ -181,11 +181,11 @@ class CompareList(RowList):
 
     def _sign(self, line: Line, row: CompareRow) -> Text:
         parts = self.view is not None and line.first == self.view.departure
-        ink = self.ink(row.mark)
+        style = self.style_of(row.mark)
         changed = "*" if row.results is False else " "
         return Text.assemble(
-            ("◆" if parts else " ", self.ink("differs")),
-            (f" {MARKS[row.mark]}{changed} ", ink),
+            ("◆" if parts else " ", self.style_of("differs")),
+            (f" {MARKS[row.mark]}{changed} ", style),
         )
 
     def _both_columns(self, line: Line, row: CompareRow, width: int) -> Text:
@@ -197,16 +197,16 @@ class CompareList(RowList):
     def _cell(self, row: CompareRow, step: int | None, did: str, width: int) -> Text:
         if step is None:
             return Text(" " * width)
-        number = Text(f"{step:>{STEP}}  ", self.ink("step"))
-        return number.append(fit(did, width - STEP - 2), self.ink(row.mark))
+        number = Text(f"{step:>{STEP}}  ", self.style_of("step"))
+        return number.append(fit(did, width - STEP - 2), self.style_of(row.mark))
 
     def _under(self, line: Line, row: CompareRow, side: str, width: int) -> Text:
         text = self._sign(line, row) if side != "b" else Text("     ")
         a, b = (None if side == other else step for other, step in (("b", row.a), ("a", row.b)))
         steps = "  ".join(f"{'' if each is None else each:>{STEP}}" for each in (a, b))
-        text.append(f"{steps}  ", self.ink("step"))
+        text.append(f"{steps}  ", self.style_of("step"))
         did = row.did_b if a is None else row.did_a
-        return text.append(fit(did, width - text.cell_len), self.ink(row.mark))
+        return text.append(fit(did, width - text.cell_len), self.style_of(row.mark))
 
     # --- moving
 
@@ -261,10 +261,10 @@ MOST_FIGURES, FEWEST_FIGURES = 3, 2
 """Lines of figures, and in a terminal that is not `TALL`."""
 
 
-class CompareHead(FewLines):
+class CompareHead(SummaryLines):
     """The sentence in bold, a line each for A and B, the figures."""
 
-    INKS = {"sentence": "bold", "letter": "bold $primary", "quiet": "$quiet"}
+    STYLES = {"sentence": "bold", "letter": "bold $primary", "quiet": "$quiet"}
 
     view: reactive[CompareView | None] = reactive(None, layout=True)
     waiting: reactive[str] = reactive("", layout=True)
@@ -275,16 +275,16 @@ class CompareHead(FewLines):
         view = self.view
         if view is None:
             return [Text(self.waiting)]
-        sentence = [Text(line, self.ink("sentence")) for line in folded(view.sentence, width)]
+        sentence = [Text(line, self.style_of("sentence")) for line in folded(view.sentence, width)]
         who = [self._who("A", view.a, width), self._who("B", view.b, width)]
         counted = packed([NOTE, *figures(view), *map(format.one_line, view.lacks)], width)
         most = MOST_FIGURES if self.app.size.height >= TALL else FEWEST_FIGURES
         if len(counted) > most:
             counted[most - 1 :] = [f"{fit(counted[most - 1], width - 2).rstrip()} …"]
-        return [*sentence, *who, *(Text(line, self.ink("quiet")) for line in counted)]
+        return [*sentence, *who, *(Text(line, self.style_of("quiet")) for line in counted)]
 
     def _who(self, letter: str, who: Who, width: int) -> Text:
-        line = Text.assemble((f"{letter} ", self.ink("letter")))
+        line = Text.assemble((f"{letter} ", self.style_of("letter")))
         named = format.one_line(who.name)
         heading = " · ".join([named, *facts(who), (who.digest or who.trace).rpartition(":")[2][:8]])
         return line.append(fit(heading, width - line.cell_len).rstrip())

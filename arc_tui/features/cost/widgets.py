@@ -16,7 +16,7 @@ from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Item, Placed, value
 from arc_tui.ui.format import fit, packed
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import FewLines, folded
+from arc_tui.ui.styles import SummaryLines, folded
 from taxonomy.stats.routing import WhatIf
 
 AMOUNT, KIND, STEP = 10, 11, 4
@@ -27,7 +27,7 @@ class CostList(RowList):
 
     HELP = "the costs"
     HEAD = 1
-    INKS = {"waste": "$warning", "quiet": "$quiet"}
+    STYLES = {"waste": "$warning", "quiet": "$quiet"}
 
     BINDINGS = [
         Binding("enter", "choose", "go to step", id="money.go",
@@ -68,9 +68,9 @@ class CostList(RowList):
         waste = "quiet" if row.kind == "dear step" else "waste"
         known = row.usd is not None
         line = Text.assemble(
-            (_amount(row), self.ink("quiet") if not known else ""),
+            (_amount(row), self.style_of("quiet") if not known else ""),
             "  ",
-            (fit(row.kind, KIND), self.ink(waste)),
+            (fit(row.kind, KIND), self.style_of(waste)),
             f"  {row.step:>{STEP}}  ",
         )
         return line.append(fit(row.what, width - line.cell_len))
@@ -93,10 +93,10 @@ def _amount(row: CostRow) -> str:
     return fit(shown, AMOUNT, right=True)
 
 
-class CostHead(FewLines):
+class CostHead(SummaryLines):
     """The sentence in bold; under it what the run would have cost at another model's price."""
 
-    INKS = {"sentence": "bold", "route": "$primary"}
+    STYLES = {"sentence": "bold", "route": "$primary"}
 
     found: reactive[CostRows | None] = reactive(None, layout=True)
     route: reactive[WhatIf | None] = reactive(None, layout=True)
@@ -105,8 +105,8 @@ class CostHead(FewLines):
     def lines(self, width: int) -> list[Text]:
         if self.found is None:
             return [Text("reading the run")]
-        bold = self.ink("sentence")
-        quiet = self.ink("route")
+        bold = self.style_of("sentence")
+        quiet = self.style_of("route")
         lines = [Text(line, bold) for line in folded(sentence(self.found.view), width)]
         if self.route is not None:
             what_if = f"at {self.route.model}: {'; '.join(route_lines(self.route))}"
@@ -114,7 +114,7 @@ class CostHead(FewLines):
         return lines
 
 
-class CostFoot(FewLines):
+class CostFoot(SummaryLines):
     """Facts that hold for all rows."""
 
     found: reactive[CostRows | None] = reactive(None, layout=True)

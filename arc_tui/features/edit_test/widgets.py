@@ -33,7 +33,7 @@ from arc_tui.ui import format
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import TALL, FewLines, Inked, folded, noticed, progress_bar
+from arc_tui.ui.styles import TALL, StyledWidget, SummaryLines, folded, noticed, progress_bar
 
 Row: TypeAlias = TriedRun | TriedStep
 
@@ -48,7 +48,7 @@ class TryList(RowList):
 
     HELP = "the runs tried"
     HEAD = 1
-    INKS = {
+    STYLES = {
         "good": "bold $good",
         "bad": "bold $bad",
         "open": "$secondary",
@@ -111,16 +111,16 @@ class TryList(RowList):
     def draw(self, index: int, width: int) -> Text:
         row = self._rows[index]
         if isinstance(row, str):
-            return Text(fit(f" {row}", width).rstrip(), self.ink("heading"))
+            return Text(fit(f" {row}", width).rstrip(), self.style_of("heading"))
         control, edited = arms(row)
         line = Text.assemble(
             " ",
-            (fit(mark(row), MARK), self.ink(_ink(row))),
+            (fit(mark(row), MARK), self.style_of(_style_name(row))),
             f"  {fit(row.run, self._room(width))}  ",
-            (f"{row.step:>{STEP}}", self.ink("quiet")),
+            (f"{row.step:>{STEP}}", self.style_of("quiet")),
             f"  {control:>{ARM}}  {edited:>{ARM}}  ",
         )
-        style = self.ink("quiet") if row.why else ""
+        style = self.style_of("quiet") if row.why else ""
         return line.append(_did(row, width - line.cell_len, wide=width >= WIDE).rstrip(), style)
 
     def _room(self, width: int) -> int:
@@ -137,7 +137,7 @@ class TryList(RowList):
             self.action_open()
 
 
-def _ink(row: Row) -> str:
+def _style_name(row: Row) -> str:
     match row.ruling if isinstance(row, TriedRun) else row.effect:
         case "fixed":
             return "good"
@@ -166,10 +166,10 @@ def _whence(row: Row) -> str:
     return "of a run that passed" if row.passed else "before the break"
 
 
-class TryHead(FewLines):
+class TryHead(SummaryLines):
     """The first line in bold, the sentence, the notices; in a tall terminal, the rules too."""
 
-    INKS = {
+    STYLES = {
         "title": "$quiet",
         "first": "bold",
         "trouble": "bold $bad",
@@ -192,14 +192,14 @@ class TryHead(FewLines):
             ("notice", noticed(map(said, state.notices), width)),
             *(("basis", folded(each, width)) for each in basis),
         ]
-        return self.inked(lines)
+        return self.styled_lines(lines)
 
 
-class TryFoot(Inked):
+class TryFoot(StyledWidget):
     """Progress or figures."""
 
     ALLOW_SELECT = False
-    INKS = {"done": "$primary", "left": "$line", "figures": "$quiet"}
+    STYLES = {"done": "$primary", "left": "$line", "figures": "$quiet"}
 
     state: reactive[EditTestState] = reactive(EMPTY)
 
@@ -207,10 +207,12 @@ class TryFoot(Inked):
         state, view = self.state, self.state.view
         if not state.running:
             figures = " · ".join(filter(None, (whom(view), spent(view)))) if view.done else ""
-            return spread(Text(figures, self.ink("figures")), Text(""), self.content_size.width)
+            return spread(
+                Text(figures, self.style_of("figures")), Text(""), self.content_size.width
+            )
         allowed = _allowed(state)
         line = Text.assemble(
-            progress_bar(view.done, view.total, self.ink("done"), self.ink("left")),
+            progress_bar(view.done, view.total, self.style_of("done"), self.style_of("left")),
             f"  {view.done} of {format.count(view.total, 'step')} · {spent(view)}{allowed}",
         )
         ends = stops(self.screen, "try.stop", stopping=state.at == "stopping")

@@ -17,7 +17,7 @@ from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.format import fit, wrap
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import Inked
+from arc_tui.ui.styles import StyledWidget
 from arc_tui.views.failures import (
     EMPTY,
     BarRow,
@@ -39,7 +39,7 @@ class FailureBars(RowList):
     """Full blocks are tagged by a person, hatched ones suggested, dotted ones nobody named."""
 
     HELP = "the classes of failure"
-    INKS = {
+    STYLES = {
         "tagged": "$primary",
         "suggested": "$primary",
         "apart": "$secondary",
@@ -94,7 +94,7 @@ class FailureBars(RowList):
     def draw(self, index: int, width: int) -> Text:
         row = self.bars[index]
         if row.of == "heading":
-            return Text(f" {row.label}", self.ink("quiet"))
+            return Text(f" {row.label}", self.style_of("quiet"))
         owners = min(self._owner, OWNER)
         left = width - self._digits - owners - (7 if owners else 5)
         label = min(self._label, max(left - LEAST, LEAST))
@@ -102,14 +102,14 @@ class FailureBars(RowList):
         whole = len(format.bar(row.count / self._most, room))
         line = Text(f" {fit(_label(row), label)}  ")
         if row.of == "untagged":
-            line.append("░" * whole, self.ink("quiet"))
+            line.append("░" * whole, self.style_of("quiet"))
         else:
             tagged, suggested = bar_cells(row.tagged, row.count, self._most, room)
             strong = "apart" if row.of == "apart" else "tagged"
-            line.append("█" * tagged, self.ink(strong))
-            line.append("▒" * suggested, self.ink("suggested"))
+            line.append("█" * tagged, self.style_of(strong))
+            line.append("▒" * suggested, self.style_of("suggested"))
         line.append(f"{' ' * (room - whole)} {row.count:>{self._digits}}")
-        return line.append(f"  {fit(_owner(row), owners)}", self.ink("owner"))
+        return line.append(f"  {fit(_owner(row), owners)}", self.style_of("owner"))
 
     def action_choose(self) -> None:
         self.post_message(self.Chosen())
@@ -127,11 +127,11 @@ CARD_LEAST = 10
 """Cells that the labels take at least."""
 
 
-class FailureCard(Inked):
+class FailureCard(StyledWidget):
     """Labels in a column of their own, what they label wrapped beside it."""
 
     ALLOW_SELECT = False
-    INKS = {"label": "$quiet"}
+    STYLES = {"label": "$quiet"}
 
     said: reactive[tuple[Labelled, ...]] = reactive((), layout=True)
 
@@ -144,7 +144,7 @@ class FailureCard(Inked):
 
     def _lines(self, width: int) -> Iterator[Text]:
         column = max([len(label) for label, _ in self.said] + [CARD_LEAST]) + 2
-        quiet = self.ink("label")
+        quiet = self.style_of("label")
         for label, words in self.said:
             text = format.plain(words)
             for place, (start, end) in enumerate(wrap(text, width - column)):
@@ -164,7 +164,7 @@ class FailureRuns(RowList):
 
     HELP = "the runs behind a bar"
     HEAD = 1
-    INKS = {"tagged": "$primary", "suggested": "$primary", "quiet": "$quiet"}
+    STYLES = {"tagged": "$primary", "suggested": "$primary", "quiet": "$quiet"}
 
     BINDINGS = [
         Binding("enter", "open", "open", id="failures.open",
@@ -236,11 +236,11 @@ class FailureRuns(RowList):
         run = self.runs[index]
         style = "tagged" if run.accepted else "suggested" if run.source else "quiet"
         mark = "█" if run.accepted else "▒" if run.source else "░"
-        start = Text.assemble((f" {mark} ", self.ink(style)))
+        start = Text.assemble((f" {mark} ", self.style_of(style)))
         return self._line(start, self._cells(run), width)
 
     def _line(self, line: Text, cells: dict[str, str], width: int) -> Text:
-        quiet = self.ink("quiet")
+        quiet = self.style_of("quiet")
         for name, room in self._widths.items():
             if width >= ROOM or name in ("run", "step"):
                 text = fit(cells[name], room, right=name == "step")

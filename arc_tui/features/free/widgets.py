@@ -40,7 +40,7 @@ from arc_tui.ui.document import INDENT, Block, Document, Item, Keyed, value
 from arc_tui.ui.format import fit, packed, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import FewLines, folded, noticed
+from arc_tui.ui.styles import SummaryLines, folded, noticed
 from replay.action import Act
 from replay.free.result import Status
 
@@ -59,7 +59,7 @@ class FreePath(RowList):
 
     HELP = "the path"
     HEAD = 1
-    INKS = {
+    STYLES = {
         "same": "$quiet",
         "left": "bold $warning",
         "unclear": "bold $secondary",
@@ -125,20 +125,20 @@ class FreePath(RowList):
         got = _got(row)
         unanswered = any(each.text is None for each in row.got)
         return Text.assemble(
-            (fit(MARKS[row.mark], MARK), self.ink(row.mark)),
-            (f" {step:>3}  ", self.ink("number")),
+            (fit(MARKS[row.mark], MARK), self.style_of(row.mark)),
+            (f" {step:>3}  ", self.style_of("number")),
             fit(did_words(row), self._did_width(width)) + " " * GAP,
             (
                 fit(got, self._got_width),
-                self.ink("unanswered" if unanswered else "quiet"),
+                self.style_of("unanswered" if unanswered else "quiet"),
             ),
         )
 
     def _draw_stop(self, stop: FreeStop, width: int) -> Text:
         ended = stop.status == "finished"
-        mark, ink = (ENDED, "ended") if ended else (STOPPED, "stopped")
+        mark, style = (ENDED, "ended") if ended else (STOPPED, "stopped")
         return Text.assemble(
-            (fit(mark, MARK), self.ink(ink)),
+            (fit(mark, MARK), self.style_of(style)),
             " " * (STEP + 1),
             fit(format.one_line(stop.sentence), width - MARK - STEP - 1),
         )
@@ -177,10 +177,10 @@ def _widest(view: FreeView) -> int:
     return max(widest, len(GOT)) if widest else 0
 
 
-class FreeHead(FewLines):
+class FreeHead(SummaryLines):
     """The sentence in bold, the notices under it."""
 
-    INKS = {"sentence": "bold", "trouble": "bold $bad", "notice": "$warning"}
+    STYLES = {"sentence": "bold", "trouble": "bold $bad", "notice": "$warning"}
 
     state: reactive[FreeState] = reactive(EMPTY, layout=True)
 
@@ -193,20 +193,20 @@ class FreeHead(FewLines):
             (sentence, folded(said(self.state.sentence), width)),
             ("notice", noticed(map(said, self.state.notices), width)),
         ]
-        return self.inked(lines)
+        return self.styled_lines(lines)
 
 
-class FreeFoot(FewLines):
+class FreeFoot(SummaryLines):
     """Progress or figures, and the sentence that stands under every free run."""
 
-    INKS = {"figures": "$quiet", "unchecked": "italic $quiet"}
+    STYLES = {"figures": "$quiet", "unchecked": "italic $quiet"}
 
     state: reactive[FreeState] = reactive(EMPTY, layout=True)
 
     @override
     def lines(self, width: int) -> list[Text]:
-        figures = self.ink("figures")
-        unchecked = self.ink("unchecked")
+        figures = self.style_of("figures")
+        unchecked = self.style_of("unchecked")
         if self.state.running:
             ends = stops(self.screen, "free.back", stopping=self.state.at == "stopping")
             lines = [spread(Text(progress(self.state)), Text(ends), width)]

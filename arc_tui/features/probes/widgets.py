@@ -26,7 +26,7 @@ from arc_tui.ui import format
 from arc_tui.ui.document import EMPTY, Block, Document, Item, Keyed
 from arc_tui.ui.format import spread
 from arc_tui.ui.key_names import key_of, keyed
-from arc_tui.ui.styles import KEY_CAP, FewLines, Inked, folded, noticed
+from arc_tui.ui.styles import KEY_CAP, StyledWidget, SummaryLines, folded, noticed
 from arc_tui.views.probe_offers import ProbeOffer, between, price, readings
 
 NAME = 12
@@ -42,14 +42,14 @@ TALL = 30
 """Rows of a terminal from which on what a probe changes has a line of its own here."""
 
 
-class ProbeRows(Inked):
+class ProbeRows(StyledWidget):
     """The probes of a step: `●` where its symptom was seen; one that cannot be made says why.
 
     A click looks at one; only its letter runs it.
     """
 
     ALLOW_SELECT = False
-    INKS = {
+    STYLES = {
         "key": KEY_CAP,
         "off": "$quiet",
         "name": "bold",
@@ -82,27 +82,29 @@ class ProbeRows(Inked):
         for offer in self.state.listed.offers:
             yield self._line(offer, width)
             if self._each > 1:
-                words = Text(f"{' ' * INDENT}{offer.why_not or offer.change}", self.ink("quiet"))
+                words = Text(
+                    f"{' ' * INDENT}{offer.why_not or offer.change}", self.style_of("quiet")
+                )
                 words.truncate(width, overflow="ellipsis")
                 yield words
 
     def _line(self, offer: ProbeOffer, width: int) -> Text:
         chosen = offer is self.state.offer
         off = offer.why_not is not None
-        style = self.ink("name" if offer.fits and not off else "quiet")
+        style = self.style_of("name" if offer.fits and not off else "quiet")
         named = f"{offer.name:<{NAME}}" if width >= WIDE else ""
         left = Text.assemble(
             ("▸" if chosen else " "),
             (
                 f" {key_of(self.screen, f'probe.{offer.name}', offer.key)} ",
-                self.ink("off" if off else "key"),
+                self.style_of("off" if off else "key"),
             ),
             (f" {'●' if offer.fits else '○'} {named}{format.one_line(between(offer))}", style),
         )
-        right = Text(_aside(offer, self.state.listed.model), self.ink("quiet"))
+        right = Text(_aside(offer, self.state.listed.model), self.style_of("quiet"))
         line = spread(left, right, width)
         if chosen:
-            line.stylize(self.ink("chosen"))
+            line.stylize(self.style_of("chosen"))
         return line
 
     def on_click(self, event: events.Click) -> None:
@@ -117,10 +119,10 @@ def _aside(offer: ProbeOffer, model: str | None) -> str:
     return price(offer, model) or "cannot be made"
 
 
-class ProbeHead(FewLines):
+class ProbeHead(SummaryLines):
     """The sentence in bold, the notices under it."""
 
-    INKS = {"first": "bold", "trouble": "bold $bad", "notice": "$warning"}
+    STYLES = {"first": "bold", "trouble": "bold $bad", "notice": "$warning"}
 
     state: reactive[ProbeState] = reactive(EMPTY_PROBE, layout=True)
 
@@ -132,7 +134,7 @@ class ProbeHead(FewLines):
             (style, folded(said(state.first), width)),
             ("notice", noticed(map(said, state.notices), width)),
         ]
-        return self.inked(lines)
+        return self.styled_lines(lines)
 
 
 TEXT = 400

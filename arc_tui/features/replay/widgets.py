@@ -35,7 +35,7 @@ from arc_tui.ui import format
 from arc_tui.ui.format import fit, packed, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import TALL, FewLines, Inked, folded, noticed, progress_bar
+from arc_tui.ui.styles import TALL, StyledWidget, SummaryLines, folded, noticed, progress_bar
 from replay.budget import Limits
 from replay.locked.tally import BreakTest
 
@@ -81,7 +81,7 @@ class StepDiff(RowList):
     HELP = "the steps"
     HEAD = 1
 
-    INKS = {
+    STYLES = {
         "fixed": "$good",
         "broke": "$bad",
         "changed": "$warning",
@@ -151,17 +151,17 @@ class StepDiff(RowList):
         del width
         row = self._rows[index]
         name = "refused" if row.refused is not None else row.mark or ""
-        ink = self._ink(name, row) + Style(bold=is_beyond_chance(row))
+        style = self._row_style(name, row) + Style(bold=is_beyond_chance(row))
         edge = DIMMED if row.dimmed else EFFECT if is_beyond_chance(row) else " "
         line = Text.assemble(
-            (edge, self._ink("number", row) if row.dimmed else ink),
-            (fit(mark_words(row), MARK - 1), ink),
-            (f"{row.step:>{STEP - 3}} ", self._ink("number", row)),
-            ("◆ " if row.at_break else "  ", self._ink("break", row)),
+            (edge, self._row_style("number", row) if row.dimmed else style),
+            (fit(mark_words(row), MARK - 1), style),
+            (f"{row.step:>{STEP - 3}} ", self._row_style("number", row)),
+            ("◆ " if row.at_break else "  ", self._row_style("break", row)),
         )
         for cell, room in self._cells(row):
             quiet = cell.words in QUIET
-            line.append(cell.fit(room), self._ink("quiet" if quiet else "", row))
+            line.append(cell.fit(room), self._row_style("quiet" if quiet else "", row))
             line.append(" " * GAP)
         return line
 
@@ -174,10 +174,10 @@ class StepDiff(RowList):
         why = Cell(format.one_line(row.refused))
         return (Cell(format.one_line(row.recorded)), recorded), (why, arms)
 
-    def _ink(self, name: str, row: ReplayRow) -> Style:
+    def _row_style(self, name: str, row: ReplayRow) -> Style:
         if row.dimmed:
-            return self.ink("dimmed")
-        return self.ink(name) if name else Style.null()
+            return self.style_of("dimmed")
+        return self.style_of(name) if name else Style.null()
 
     def action_choose(self) -> None:
         self.post_message(self.Chosen())
@@ -230,10 +230,10 @@ def _joined(cells: Iterable[str]) -> str:
     return (" " * GAP).join(cells)
 
 
-class ReplayHead(FewLines):
+class ReplayHead(SummaryLines):
     """The sentence in bold, what it rests on, the notices under it."""
 
-    INKS = {"sentence": "bold", "trouble": "bold $bad", "basis": "$quiet", "notice": "$warning"}
+    STYLES = {"sentence": "bold", "trouble": "bold $bad", "basis": "$quiet", "notice": "$warning"}
 
     state: reactive[ReplayState] = reactive(EMPTY, layout=True)
 
@@ -247,7 +247,7 @@ class ReplayHead(FewLines):
             ("basis", basis),
             ("notice", noticed(map(said, self.state.notices), width)),
         ]
-        return self.inked(lines)
+        return self.styled_lines(lines)
 
     @property
     def _basis(self) -> tuple[str, ...]:
@@ -255,11 +255,11 @@ class ReplayHead(FewLines):
         return self.state.basis if self.app.size.height >= TALL else ()
 
 
-class ReplayFoot(Inked):
+class ReplayFoot(StyledWidget):
     """Progress or figures; the figures take a second line where one is too short."""
 
     ALLOW_SELECT = False
-    INKS = {"done": "$primary", "left": "$faint", "figures": "$quiet"}
+    STYLES = {"done": "$primary", "left": "$faint", "figures": "$quiet"}
 
     state: reactive[ReplayState] = reactive(EMPTY, layout=True)
 
@@ -275,13 +275,13 @@ class ReplayFoot(Inked):
         if self.state.running:
             return self._progress()
         lines = packed(figures(self.state.view, self.state.limits), self.content_size.width)
-        return Text("\n".join(lines), self.ink("figures"))
+        return Text("\n".join(lines), self.style_of("figures"))
 
     def _progress(self) -> Text:
         view = self.state.view
         total = view.total or len(self.state.draft.rows)
         line = Text.assemble(
-            progress_bar(view.done, total, self.ink("done"), self.ink("left")),
+            progress_bar(view.done, total, self.style_of("done"), self.style_of("left")),
             f"  {_progress(view, total)} · {', '.join(asked(view, self.state.limits))}",
         )
         ends = stops(self.screen, "replay.back", stopping=self.state.at == "stopping")

@@ -25,7 +25,7 @@ from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.key_names import stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import Inked
+from arc_tui.ui.styles import StyledWidget
 from arc_tui.views.columns import GAP, NAME, SETS, WHY, Layout, layout, mark
 from arc_tui.views.failures import NOT_AGENTS, bar_cells
 from arc_tui.views.runs import EMPTY, Listed
@@ -48,7 +48,7 @@ class RunTable(RowList):
     HELP = "the list of runs"
     HEAD = 1
 
-    INKS = {
+    STYLES = {
         "passed": "$good",
         "warned": "$warning",
         "failed": "$bad",
@@ -154,10 +154,10 @@ class RunTable(RowList):
             return Text(" " * MARK + NOT_READ)
         warned = "warned" if row.outcome == "passed" and row.warnings else row.outcome
         text = Text.assemble(
-            (MARKED if row.trace == self.marked else " ", self.ink("marked")),
-            (f"{mark(row).plain:<{MARK - 1}}", self.ink(warned)),
+            (MARKED if row.trace == self.marked else " ", self.style_of("marked")),
+            (f"{mark(row).plain:<{MARK - 1}}", self.style_of(warned)),
         )
-        quiet = self.ink("quiet")
+        quiet = self.style_of("quiet")
         for column, cell in self._columns.cells(row, width - MARK):
             strong = (column is WHY and row.outcome == "failed") or column is NAME
             text.append(cell, "" if strong else quiet).append(" " * GAP)
@@ -193,11 +193,16 @@ LABEL = 20
 """The widest label at a usual width of the panel; a longer one is cut with `…`."""
 
 
-class ParetoPanel(VerticalScroll, Inked, can_focus=False):
+class ParetoPanel(VerticalScroll, StyledWidget, can_focus=False):
     """The Pareto: full blocks for tags, hatched ones for suggestions nobody accepted yet."""
 
     ALLOW_SELECT = False
-    INKS = {"tagged": "$primary", "suggested": "$primary", "apart": "$secondary", "quiet": "$quiet"}
+    STYLES = {
+        "tagged": "$primary",
+        "suggested": "$primary",
+        "apart": "$secondary",
+        "quiet": "$quiet",
+    }
 
     pareto: reactive[Pareto] = reactive(EMPTY.pareto, repaint=False)
 
@@ -220,7 +225,7 @@ class ParetoPanel(VerticalScroll, Inked, can_focus=False):
     def lines(self, width: int) -> list[Text]:
         """The panel's lines at a width."""
         counted = self.pareto
-        quiet = self.ink("quiet")
+        quiet = self.style_of("quiet")
         if not counted.failed:
             return [Text("no failed runs", quiet)]
         bars = counted.all_bars
@@ -241,8 +246,8 @@ class ParetoPanel(VerticalScroll, Inked, can_focus=False):
 
     def _bar(self, bar: Bar, most: int, label: int, room: int, style: str) -> Text:
         tagged, suggested = bar_cells(bar.tagged, bar.count, most, room)
-        line = _line(bar.label, label, ("█" * tagged, self.ink(style)), None)
-        line.append("▒" * suggested, self.ink("suggested"))
+        line = _line(bar.label, label, ("█" * tagged, self.style_of(style)), None)
+        line.append("▒" * suggested, self.style_of("suggested"))
         return line.append(f" {bar.count}")
 
 
@@ -254,11 +259,11 @@ def _line(label: str, width: int, blocks: tuple[str, Style], runs: int | None) -
 BAR = 20
 
 
-class ImportBar(Inked):
+class ImportBar(StyledWidget):
     """One line at the foot of the list, there only while an import runs."""
 
     ALLOW_SELECT = False
-    INKS = {"done": "$primary", "left": "$faint"}
+    STYLES = {"done": "$primary", "left": "$faint"}
 
     done: reactive[int] = reactive(0)
     total: reactive[int] = reactive(0)
@@ -269,8 +274,8 @@ class ImportBar(Inked):
     def render(self) -> Text:
         full = round(BAR * self.done / self.total) if self.total else 0
         line = Text.assemble(
-            ("━" * full, self.ink("done")),
-            ("━" * (BAR - full), self.ink("left")),
+            ("━" * full, self.style_of("done")),
+            ("━" * (BAR - full), self.style_of("left")),
             f"  {self._what()} · {format.count(self.traces, 'trace')} so far",
         )
         ends = stops(self.screen, "runs.back", stopping=self.stopping)

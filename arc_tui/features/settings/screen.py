@@ -49,7 +49,7 @@ class SettingList(RowList):
     HELP = "the settings"
     HEAD = 1
 
-    INKS = {"name": "$foreground", "set": "bold $primary", "quiet": "$quiet"}
+    STYLES = {"name": "$foreground", "set": "bold $primary", "quiet": "$quiet"}
 
     head: reactive[Sequence[str]] = reactive((), repaint=False)
     table: reactive[Sequence[Sequence[str]]] = reactive((), repaint=False)
@@ -72,7 +72,7 @@ class SettingList(RowList):
         first, *rest = self._cells(self.table[index], width)
         mark = "● " if index in self.marked else "  "
         style = "set" if index in self.marked else "name"
-        line = Text.assemble(mark, (first, self.ink(style)))
+        line = Text.assemble(mark, (first, self.style_of(style)))
         for cell in rest:
             line.append(" " * GAP + cell)
         return line
@@ -110,7 +110,7 @@ class ThemeList(RowList):
 
     HELP = "the themes"
 
-    INKS = {"used": "bold $primary"}
+    STYLES = {"used": "bold $primary"}
 
     BINDINGS = [
         Binding("enter", "use", "use it", id="settings.theme",
@@ -142,7 +142,7 @@ class ThemeList(RowList):
     def draw(self, index: int, width: int) -> Text:
         name = self.names[index]
         if name == self.used:
-            return Text(fit(f"● {name}", width), self.ink("used"))
+            return Text(fit(f"● {name}", width), self.style_of("used"))
         return Text(fit(f"  {name}", width))
 
     def action_use(self) -> None:

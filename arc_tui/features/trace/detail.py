@@ -21,7 +21,7 @@ from arc_tui.ui.document import EMPTY
 from arc_tui.ui.format import spread
 from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.page import PlacedPage
-from arc_tui.ui.styles import Inked
+from arc_tui.ui.styles import StyledWidget
 from arc_tui.views import step as steps
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView
@@ -34,11 +34,11 @@ AGENT = 24
 """Cells of the name of who took a step."""
 
 
-class Tabs(Inked):
+class Tabs(StyledWidget):
     """The names of the pages on one line, the one in front marked, each with its digit."""
 
     ALLOW_SELECT = False
-    INKS = {
+    STYLES = {
         "tab": "$quiet",
         "front": "bold $foreground on $cursor | bold reverse",
         "place": "$quiet",
@@ -55,9 +55,9 @@ class Tabs(Inked):
             self.tab = tab
 
     def render(self) -> Text:
-        line = Text.assemble((self._place(), self.ink("place")))
-        front = self.ink("front")
-        behind = self.ink("tab")
+        line = Text.assemble((self._place(), self.style_of("place")))
+        front = self.style_of("front")
+        behind = self.style_of("tab")
         for index, _, shown in self._tabs():
             line.append(shown, front if index == self.tab else behind)
         return line
@@ -130,11 +130,11 @@ REST, SHORTEST = 70, 28
 """Cells kept for outcome, size and model beside a long title, and those a title keeps."""
 
 
-class TraceHead(Inked):
+class TraceHead(StyledWidget):
     """Name, outcome, size, model; candidates with the evidence of the first."""
 
     ALLOW_SELECT = False
-    INKS = {
+    STYLES = {
         "passed": "bold $good",
         "warned": "bold $warning",
         "failed": "bold $bad",
@@ -149,7 +149,7 @@ class TraceHead(Inked):
         if self.view is EMPTY_TRACE:
             return Text()
         width = self.content_size.width
-        quiet = self.ink("quiet")
+        quiet = self.style_of("quiet")
         row = self.view.run
         return Text("\n").join(
             [
@@ -168,7 +168,7 @@ class TraceHead(Inked):
             " ",
             (format.cut(title(row), max(self.content_size.width - REST, SHORTEST)), "bold"),
             " · ",
-            (ended, self.ink(warned)),
+            (ended, self.style_of(warned)),
             f" · {format.count(row.steps, 'step')}",
             f" · {_PROVIDER.sub('', format.one_line(row.models)) or 'model unknown'}",
         )
@@ -176,11 +176,11 @@ class TraceHead(Inked):
     def _break(self) -> Text:
         marked = self.view.marked
         if not marked:
-            return Text(f" {nothing(self.view)}", self.ink("quiet"))
+            return Text(f" {nothing(self.view)}", self.style_of("quiet"))
         also = f" (also {', '.join(map(str, marked[1:]))})" if marked[1:] else ""
         return Text.assemble(
             " ",
-            (f"break? {marked[0]}", self.ink("candidate")),
+            (f"break? {marked[0]}", self.style_of("candidate")),
             also,
             f" · {format.one_line(self.view.run.why)}",
         )

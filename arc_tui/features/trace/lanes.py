@@ -24,7 +24,7 @@ from typing_extensions import override
 from arc_tui.ui import format
 from arc_tui.ui.format import count, duration, fit, one_line, spark, spread, wrap
 from arc_tui.ui.list import strip
-from arc_tui.ui.styles import Inked
+from arc_tui.ui.styles import StyledWidget
 from arc_tui.views.trace import EMPTY_TRACE, Lane, TraceView
 from replay.store.rows import StepRow
 
@@ -35,7 +35,7 @@ GUTTER = 18
 """Cells before the columns: a lane's name and its value at the cursor."""
 
 
-class Lanes(Inked):
+class Lanes(StyledWidget):
     """A lane a figure that is known, marks under them, one line for what else is to be known.
 
     `scorer` is 0 for the best score of each step, else the place of one of the view's scorers.
@@ -44,7 +44,7 @@ class Lanes(Inked):
     """
 
     ALLOW_SELECT = False
-    INKS = {
+    STYLES = {
         "name": "$quiet",
         "value": "$foreground",
         "bar": "$calm",
@@ -159,7 +159,7 @@ class Lanes(Inked):
             line = self._marks()
         else:
             below = self._below()[y - len(self._shown) - 1 :]
-            line = Text(below[0] if below else "", self.ink("name"))
+            line = Text(below[0] if below else "", self.style_of("name"))
         return strip(line, self._width, self.rich_style)
 
     def _draw(self) -> Bins | TimeBins:
@@ -175,14 +175,14 @@ class Lanes(Inked):
     def _lane(self, place: int) -> Text:
         bins, lane = self._draw(), self._shown[place]
         here, drawn = bins.column(self.step), self._drawn[place]
-        bar, spike = self.ink("bar"), self.ink("spike")
-        inks = [spike if column in drawn.high else bar for column in range(bins.count)]
+        bar, spike = self.style_of("bar"), self.style_of("spike")
+        styles = [spike if column in drawn.high else bar for column in range(bins.count)]
         if here is not None:
-            inks[here] += self.ink("here")
+            styles[here] += self.style_of("here")
         return Text.assemble(
-            (f"{lane.name:<8}", self.ink("name")),
-            (f"{_value(lane, self.step):>8}  ", self.ink("value")),
-            *_runs(zip((block * bins.cells for block in drawn.blocks), inks, strict=True)),
+            (f"{lane.name:<8}", self.style_of("name")),
+            (f"{_value(lane, self.step):>8}  ", self.style_of("value")),
+            *_runs(zip((block * bins.cells for block in drawn.blocks), styles, strict=True)),
         )
 
     def _marks(self) -> Text:
@@ -196,20 +196,20 @@ class Lanes(Inked):
             ("◆", "candidate", self._candidates),
         ):
             for column in columns:
-                cells[column] = (mark, self.ink(name))
+                cells[column] = (mark, self.style_of(name))
         if here is not None:
             mark, style = cells[here]
-            cells[here] = (mark, style + self.ink("cursor"))
+            cells[here] = (mark, style + self.style_of("cursor"))
         last = self.view.run.steps - 1
         place = f"step {self.step}  (0–{last})" if self.view.steps else "no steps"
         line = Text.assemble(
-            (fit(place, GUTTER), self.ink("value")),
+            (fit(place, GUTTER), self.style_of("value")),
             *_runs((f"{mark:^{bins.cells}}", style) for mark, style in cells),
         )
         if self.zoom and isinstance(bins, Bins) and self.view.steps:
-            line.append(f"  steps {bins.first}–{bins.last - 1}", self.ink("name"))
+            line.append(f"  steps {bins.first}–{bins.last - 1}", self.style_of("name"))
         if self._notes_fit:
-            line = spread(line, Text.assemble((self._notes, self.ink("name"))), self._width)
+            line = spread(line, Text.assemble((self._notes, self.style_of("name"))), self._width)
         return line
 
     def on_click(self, event: events.Click) -> None:

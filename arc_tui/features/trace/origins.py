@@ -116,7 +116,7 @@ class ValueList(RowList):
     """A value a line with what is known of its origin in short."""
 
     HELP = "values of the step's calls"
-    INKS = {"path": "$primary", "nowhere": "$bad", "place": "$quiet"}
+    STYLES = {"path": "$primary", "nowhere": "$bad", "place": "$quiet"}
 
     values: reactive[tuple[ValueRow, ...]] = reactive((), repaint=False)
 
@@ -129,12 +129,12 @@ class ValueList(RowList):
 
     def draw(self, index: int, width: int) -> Text:
         row = self.values[index]
-        path = Text(fit(format.one_line(row.path), 24) + "  ", self.ink("path"))
+        path = Text(fit(format.one_line(row.path), 24) + "  ", self.style_of("path"))
         line = Text.assemble(path, fit(format.one_line(str(row.value)), max(width // 3, 12)), "  ")
         if row.known == "nowhere":
-            line.append(f"✗ {row.where}", self.ink("nowhere"))
+            line.append(f"✗ {row.where}", self.style_of("nowhere"))
         else:
-            line.append(format.one_line(row.where), self.ink("place"))
+            line.append(format.one_line(row.where), self.style_of("place"))
         line.truncate(width, overflow="ellipsis")
         return line
 

@@ -35,7 +35,7 @@ class SpanTree(RowList):
     """The tree, one visible row a line."""
 
     HELP = "the tree of spans"
-    INKS = {
+    STYLES = {
         "number": "$quiet",
         "guide": "$faint",
         "error": "$bad",
@@ -188,10 +188,10 @@ class SpanTree(RowList):
         branch = row.branch
         marks = self._marks(branch)
         line = self._number(branch)
-        line.append(indent(row, "│ "), self.ink("guide"))
-        line.append(_arrow(row), self.ink("guide"))
+        line.append(indent(row, "│ "), self.style_of("guide"))
+        line.append(_arrow(row), self.style_of("guide"))
         if branch.count > 1:
-            line.append(f"×{branch.count} ", self.ink("count"))
+            line.append(f"×{branch.count} ", self.style_of("count"))
         room = width - line.cell_len - MARKS
         line.append(fit(format.one_line(branch.label), room), self._label_style(branch))
         return line.append_text(marks)
@@ -200,28 +200,28 @@ class SpanTree(RowList):
         numbered = branch.role in ("step", "repeat") and branch.step is not None
         found = bool(_steps(branch) & self.found)
         text = f"{branch.step:>{NUMBER - 1}} " if numbered else " " * NUMBER
-        style = self.ink("found" if found else "number")
+        style = self.style_of("found" if found else "number")
         if not _steps(branch) & self.bookmarks:
             return Text.assemble((text, style))
-        return Text.assemble((text[:-1], style), (BOOKMARK, self.ink("bookmark")))
+        return Text.assemble((text[:-1], style), (BOOKMARK, self.style_of("bookmark")))
 
     def _label_style(self, branch: Branch) -> Style:
         if branch.status == "error":
-            return self.ink("error")
+            return self.style_of("error")
         if branch.role == "thread":
-            return self.ink("thread")
+            return self.style_of("thread")
         says = branch.label.startswith("says")
-        return self.ink("says") if says else Style.null()
+        return self.style_of("says") if says else Style.null()
 
     def _marks(self, branch: Branch) -> Text:
         """What stands at the right end of a row: ✗ an error, ◆ a candidate, letters of tags."""
         steps = _steps(branch)
         line = Text(" ")
-        line.append("✗" if branch.status == "error" else " ", self.ink("error"))
+        line.append("✗" if branch.status == "error" else " ", self.style_of("error"))
         candidate = not steps.isdisjoint(self.view.marked)
-        line.append("◆" if candidate else " ", self.ink("candidate"))
+        line.append("◆" if candidate else " ", self.style_of("candidate"))
         badge = "".join(self._badges.get(step, "") for step in sorted(steps))
-        line.append(f"{badge:<{MARKS - 3}}"[: MARKS - 3], self.ink("tag"))
+        line.append(f"{badge:<{MARKS - 3}}"[: MARKS - 3], self.style_of("tag"))
         return line
 
     def _open(self, branch: Branch) -> None:

@@ -24,7 +24,7 @@ from typing_extensions import override
 from arc_tui.ui import format
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.key_names import key_of
-from arc_tui.ui.styles import KEY_CAP, Inked
+from arc_tui.ui.styles import KEY_CAP, StyledWidget
 from taxonomy.classes import CLASSES, SUB_LABELS, Attribution, ClassEntry, FailureClass, class_label
 from taxonomy.findings import Evidence, Finding
 from taxonomy.judgements.tags import TagRow
@@ -39,11 +39,11 @@ MEANING = {
 }
 
 
-class FaultLine(Inked):
+class FaultLine(StyledWidget):
     """The agent until a person turns to another; a suggestion keeps its own unless they do."""
 
     ALLOW_SELECT = False
-    INKS = {
+    STYLES = {
         "key": KEY_CAP,
         "here": "bold",
         "quiet": "$quiet",
@@ -67,13 +67,13 @@ class FaultLine(Inked):
         self.turned = ORDER[(ORDER.index(self.said) + 1) % len(ORDER)]
 
     def render(self) -> Text:
-        quiet = self.ink("quiet")
+        quiet = self.style_of("quiet")
         line = Text.assemble(
-            (f" {key_of(self.screen, 'tag.fault')} ", self.ink("key")), " whose doing  "
+            (f" {key_of(self.screen, 'tag.fault')} ", self.style_of("key")), " whose doing  "
         )
         for fault in ORDER:
             if fault is self.said:
-                line.append(f"[{fault.value}]", self.ink("here"))
+                line.append(f"[{fault.value}]", self.style_of("here"))
             else:
                 line.append(f" {fault.value} ", quiet)
         line.append(f"  {self._meaning()}", quiet)
@@ -100,11 +100,11 @@ MEANT = 0.5
 """A finding that states a lower confidence is a hint, and says so."""
 
 
-class SuggestionList(Inked):
+class SuggestionList(StyledWidget):
     """No line where nothing is suggested. The key that accepts stands before the one it would."""
 
     ALLOW_SELECT = False
-    INKS = {"key": "bold", "quiet": "$quiet"}
+    STYLES = {"key": "bold", "quiet": "$quiet"}
 
     place: reactive[int] = reactive(0, layout=True)
 
@@ -150,8 +150,8 @@ class SuggestionList(Inked):
         return Text("\n").join(self._lines(self.content_size.width))
 
     def _lines(self, width: int) -> Iterator[Text]:
-        key = self.ink("key")
-        quiet = self.ink("quiet")
+        key = self.style_of("key")
+        quiet = self.style_of("quiet")
         several = len(self._found) > 1
         accept = key_of(self.screen, "tag.accept")
         for place in self._shown:
@@ -220,7 +220,7 @@ class NothingWrong(Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-class ClassRow(Inked):
+class ClassRow(StyledWidget):
     """A class with its letter, definition, signature and first fix, and who else says it here.
 
     A click chooses it. Where there is one line below the definition, it is the signature or the
@@ -228,7 +228,7 @@ class ClassRow(Inked):
     """
 
     ALLOW_SELECT = False
-    INKS = {
+    STYLES = {
         "key": KEY_CAP,
         "name": "bold",
         "quiet": "$quiet",
@@ -253,13 +253,13 @@ class ClassRow(Inked):
         entry, room = self._entry, self.content_size.width - INDENT
         said = f"  {self._said}" if self._said else ""
         line = Text.assemble(
-            (f" {key_of(self.screen, f'tag.{entry.key}')} ", self.ink("key")),
-            (f" {entry.name.value:<{INDENT - 4}}", self.ink("name")),
+            (f" {key_of(self.screen, f'tag.{entry.key}')} ", self.style_of("key")),
+            (f" {entry.name.value:<{INDENT - 4}}", self.style_of("name")),
             fit(entry.definition, room - len(said)),
-            (said, self.ink("said")),
+            (said, self.style_of("said")),
         )
         for words in self._below():
-            line.append(f"\n{' ' * INDENT}").append(fit(words, room), self.ink("quiet"))
+            line.append(f"\n{' ' * INDENT}").append(fit(words, room), self.style_of("quiet"))
         return line
 
     def _below(self) -> Sequence[str]:
@@ -279,11 +279,11 @@ class ClassRow(Inked):
         self.post_message(self.Picked(self._entry.key))
 
 
-class NothingRow(Inked):
+class NothingRow(StyledWidget):
     """That nothing is wrong, said of the whole run."""
 
     ALLOW_SELECT = False
-    INKS = {
+    STYLES = {
         "key": KEY_CAP,
         "name": "bold",
     }
@@ -292,8 +292,8 @@ class NothingRow(Inked):
         """The row was clicked."""
 
     def render(self) -> Text:
-        key = self.ink("key")
-        name = self.ink("name")
+        key = self.style_of("key")
+        name = self.style_of("name")
         room = self.content_size.width - INDENT
         words = fit("said of the whole run: no failure is to be seen in it", room)
         letter = key_of(self.screen, "tag.nothing")
@@ -502,11 +502,11 @@ GO_ON = (
 """The keys before a blind word was given or without one, and after it; shorter for less room."""
 
 
-class QueueLine(Inked):
+class QueueLine(StyledWidget):
     """Place and reason; once a blind word was given, what others said beside it."""
 
     ALLOW_SELECT = False
-    INKS = {"place": "bold $primary", "quiet": "$quiet", "same": "$good", "other": "$warning"}
+    STYLES = {"place": "bold $primary", "quiet": "$quiet", "same": "$good", "other": "$warning"}
 
     place: reactive[str] = reactive("")
     blind: reactive[bool] = reactive(False)
@@ -519,12 +519,14 @@ class QueueLine(Inked):
 
     def render(self) -> Text:
         width = self.content_size.width
-        place = Text(f" {self.place}", self.ink("place"))
+        place = Text(f" {self.place}", self.style_of("place"))
         lines = [
-            spread(place, Text(self._keys(width - place.cell_len - 2), self.ink("quiet")), width)
+            spread(
+                place, Text(self._keys(width - place.cell_len - 2), self.style_of("quiet")), width
+            )
         ]
         for words in self.compared:
-            line = Text(f" {words}", self.ink("same" if self.agreed else "other"))
+            line = Text(f" {words}", self.style_of("same" if self.agreed else "other"))
             line.truncate(width, overflow="ellipsis")
             lines.append(line)
         return Text("\n").join(lines)
