@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct, structs
 from rich.text import Text
@@ -21,12 +22,16 @@ from arc_tui.ui import format
 from arc_tui.ui.dialogs import Choices, Option, answered
 from arc_tui.ui.key_names import key_of
 from replay.budget import Limits
+from replay.edit.changes import describe
 from replay.errors import BadEdit
 from replay.locked.row import Schedule
 from replay.models import protocol
 from replay.models.wire import require_key
+from replay.store.edits import KeptEdit
 from replay.store.handle import Store
 from replay.trace import NO_SYSTEM, NO_TOOLS
+
+T = TypeVar("T")
 
 SCHEDULES: dict[Schedule, str] = {
     "cheap": "step after step, so that a provider's prefix cache is read",
@@ -216,3 +221,10 @@ async def allowed(app: App[None], price: str) -> Limits | None:
     await asyncio.to_thread(lambda: require_key(protocol.server_url()))
     hint = "USD, as 0.50, or 20 calls; ‹ask.leave› asks nobody"
     return await answered(app, "what may it cost?", limits_of, price, hint=hint)
+
+
+def edit_option(kept: KeptEdit, note: str = "") -> Option:
+    """A kept edit by its digest, which no other has, shown by its name."""
+    parts = ("; ".join(map(describe, kept.changes)), note, kept.short)
+    words = " · ".join(part for part in parts if part)
+    return Option(kept.digest, format.one_line(words), format.cut(format.one_line(kept.name), 40))

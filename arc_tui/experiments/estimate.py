@@ -30,6 +30,29 @@ Reasons: TypeAlias = tuple[tuple[str, int], ...]
 """Why steps cannot be asked, with their number, the most frequent first."""
 
 
+class CostEstimate(Struct, frozen=True, eq=False, kw_only=True):
+    """What a run will ask, before it asks anything. `calls` is None where that is not known."""
+
+    models: tuple[str, ...] = ()
+    calls: Estimate | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Is all of it asked on this machine?"""
+        return is_local(self.models)
+
+    @property
+    def asks(self) -> bool:
+        """Is there anything that is not answered already?"""
+        return self.calls is None or self.calls.calls > 0
+
+    def question(self) -> str:
+        """What a person reads before they say what it may cost. Raises ModelRefused for no
+        server."""
+        assert self.calls is not None
+        return asking_price(self.models, self.calls)
+
+
 class Prospect(Struct, frozen=True, eq=False, kw_only=True):
     """What a replay can ask, at first and at the most.
 

@@ -312,7 +312,7 @@ async def test_x_stops_a_try_and_what_was_answered_is_asked_no_second_time(
 ) -> None:
     broken = [key(db, name) for name in try_case.BROKEN]
     screen = TryScreen(db, "hallucinated state", broken, try_case.V4_EDIT)
-    screen._request = structs.replace(screen._request, model=MODEL, samples=1, controls=1)
+    screen.request = structs.replace(screen.request, model=MODEL, samples=1, controls=1)
     async with opening.opened(screen) as pilot:
         await ask_until_held(pilot, server, "try.run")
         await stop(pilot, "try.stop")

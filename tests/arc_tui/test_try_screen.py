@@ -74,7 +74,7 @@ async def opened(
     app = Opener(db)
     async with app.run_test(size=size, notifications=True) as pilot:
         screen = TryScreen(db, LABEL, broken(db), edit)
-        screen._request = structs.replace(screen._request, model=model)
+        screen.request = structs.replace(screen.request, model=model)
         app.push_screen(screen)
         await settle(pilot)
         await settle(pilot)
@@ -82,7 +82,7 @@ async def opened(
 
 
 def at(screen: TryScreen) -> str:
-    return screen.state.at
+    return screen.state.phase
 
 
 async def answer(pilot: Pilot[None], words: str) -> None:
@@ -98,7 +98,7 @@ async def answer(pilot: Pilot[None], words: str) -> None:
 async def test_a_tried_edit_looks_like_this(db: Path, size: tuple[int, int]) -> None:
     name = f"{size[0]}x{size[1]}"
     async with opened(db, size=size) as (pilot, screen):
-        assert at(screen) == "ready"
+        assert at(screen) == "idle"
         assert "call" in drawn(pilot.app)
         await press(pilot, "r")
         assert at(screen) == "done"
@@ -117,7 +117,7 @@ async def test_what_was_tried_before_is_shown_with_its_day_before_anything_is_as
 ) -> None:
     kept_at(db, ran_ns=1_795_000_000 * 10**9)
     async with opened(db, size=size) as (pilot, screen):
-        assert at(screen) == "ready"
+        assert at(screen) == "idle"
         assert "Tried 2026-11-18 11:06 UTC: fixed 3/3" in drawn(pilot.app)
         matches_golden(pilot.app, f"trying_before_{size[0]}x{size[1]}")
         if size == (80, 24):
@@ -155,7 +155,7 @@ async def test_e_takes_a_kept_edit(db: Path) -> None:
     async with opened(db, edit=None) as (pilot, screen):
         await press(pilot, "e", "enter")
         assert screen.state.request.edit == V4_EDIT
-        assert at(screen) == "ready"
+        assert at(screen) == "idle"
 
 
 async def test_an_edit_that_reaches_no_run_is_told_and_another_may_be_chosen(
@@ -171,7 +171,7 @@ async def test_an_edit_that_reaches_no_run_is_told_and_another_may_be_chosen(
         assert at(screen) == "failed"
         await press(pilot, "e")
         await answer(pilot, str(V4))
-        assert at(screen) == "ready"
+        assert at(screen) == "idle"
 
 
 async def test_the_newest_prompt_is_edited_in_the_editor_of_the_person(
@@ -222,7 +222,7 @@ async def test_while_it_runs_it_says_how_far_it_is_and_x_stops_it(db: Path) -> N
     halfway = views(db)[2]
     assert 0 < halfway.done < halfway.total
     async with opened(db) as (pilot, screen):
-        screen.state = structs.replace(screen.state, at="asking")
+        screen.state = structs.replace(screen.state, phase="running")
         screen.post_message(JobProgressed(halfway))
         await settle(pilot)
         assert "So far: fixed" in drawn(pilot.app)
@@ -273,7 +273,7 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
     api: MessagesApi, db: Path
 ) -> None:
     async with opened(db, model=MODEL) as (pilot, screen):
-        screen._wish(controls=1, samples=1)
+        screen.change_request(controls=1, samples=1)
         await settle(pilot)
         await asked_for_a_limit(pilot)
         assert "They go to http://127.0.0.1" in drawn(pilot.app)

@@ -197,7 +197,7 @@ def _control_place(control: Control) -> tuple[tuple[bool, str, str, str], int]:
     return _place(control.row), control.spot.step
 
 
-class EditTestEstimate(NamedTuple):
+class CostedPlan(NamedTuple):
     """The plan, the models it asks, what that would cost; and `before`, the latest finished try of
     the same edit on the same runs by the same models."""
 
@@ -207,13 +207,13 @@ class EditTestEstimate(NamedTuple):
     before: KeptTry | None
 
 
-def estimate_cost(store: Store, request: EditTestRequest) -> EditTestEstimate:
+def estimate_cost(store: Store, request: EditTestRequest) -> CostedPlan:
     """What trying would ask. Asks nothing. Raises as `plan_edit_test` does."""
     models = ModelPool(store)
     plan = plan_edit_test(store, request, models)
     estimate = total_estimate(_estimates(store, request, plan, models))
     names = tuple(model.name for model in models.models)
-    return EditTestEstimate(plan, names, estimate, tried_before(store, request, plan, names))
+    return CostedPlan(plan, names, estimate, tried_before(store, request, plan, names))
 
 
 def _estimates(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from msgspec import Struct
-
-from arc_tui.experiments.request import is_local
+from arc_tui.experiments.estimate import CostEstimate
+from arc_tui.experiments.state import ExperimentState, ended
 from arc_tui.features.edit_test import view as views
 from arc_tui.features.edit_test.kept import KeptTry
 from arc_tui.features.edit_test.plan import estimate_cost, newest_prompt
@@ -15,8 +12,6 @@ from arc_tui.features.edit_test.text import basis, extent, headline, moment, not
 from arc_tui.features.edit_test.view import TryView, build_try
 from arc_tui.ui import format
 from arc_tui.ui.format import cost
-from replay.errors import ArcError
-from replay.locked.estimate import Estimate
 from replay.models.choose import label
 from replay.store.handle import Store
 
@@ -26,18 +21,16 @@ NO_EDIT = (
 )
 
 
-class Prospect(Struct, frozen=True, eq=False, kw_only=True):
-    """What is wanted, the runs and steps it reaches, and what asking them would come to.
+class EditTestEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
+    """The runs and steps a try reaches, and what asking them would come to; before there is an edit
+    that is not known.
 
-    `estimate` is None before there is an edit. `prompt` is the newest run's, to start an edit from.
-    `before` is what the same edit came to on the same runs, where that was tried.
+    `prompt` is the newest run's, to start an edit from. `before` is what the same edit came to on
+    the same runs, where that was tried.
     """
 
-    request: EditTestRequest
     view: TryView
-    models: tuple[str, ...]
     prompt: str
-    estimate: Estimate | None = None
     before: KeptTry | None = None
 
     @property
@@ -46,39 +39,24 @@ class Prospect(Struct, frozen=True, eq=False, kw_only=True):
         return self.view if self.before is None else self.before.view
 
 
-def build_prospect(store: Store, request: EditTestRequest) -> Prospect:
-    """The prospect of a try. Asks nothing. Raises as `plan_edit_test` does."""
+def build_estimate(store: Store, request: EditTestRequest) -> EditTestEstimate:
+    """The estimate of a try. Asks nothing. Raises as `plan_edit_test` does."""
     plan, models, estimate, before = estimate_cost(store, request)
-    return Prospect(
-        request=request,
-        view=build_try(request, plan),
+    return EditTestEstimate(
         models=models,
+        calls=estimate if request.edit is not None else None,
+        view=build_try(request, plan),
         prompt=newest_prompt(store, plan),
-        estimate=estimate if request.edit is not None else None,
         before=before,
     )
 
 
-class EditTestState(Struct, frozen=True, eq=False, kw_only=True):
-    """A wish, what it would ask, what was asked so far, and how that ended.
-
-    `trouble` is why it goes no further, None where nothing is wrong.
-    """
+class EditTestState(ExperimentState, frozen=True, eq=False, kw_only=True):
+    """A request, what it would ask, what was asked so far, and how that ended."""
 
     request: EditTestRequest
-    at: Literal["loading", "ready", "asking", "stopping", "stopped", "failed", "done"] = "loading"
-    prospect: Prospect | None = None
+    estimate: EditTestEstimate | None = None
     view: TryView = views.EMPTY
-    trouble: ArcError | None = None
-
-    @property
-    def running(self) -> bool:
-        return self.at in ("asking", "stopping")
-
-    @property
-    def local(self) -> bool:
-        """Is all of it asked on this machine, for free?"""
-        return self.prospect is not None and is_local(self.prospect.models)
 
     @property
     def title(self) -> str:
@@ -92,15 +70,15 @@ class EditTestState(Struct, frozen=True, eq=False, kw_only=True):
         """What is to be said first: the rates, then what they mean."""
         if self.trouble is not None:
             kept = "What was answered is kept." if self.view.done else ""
-            return (f"{_ended(self.trouble.message)} {kept}".rstrip(),)
-        if self.at == "loading":
+            return (f"{ended(self.trouble.message)} {kept}".rstrip(),)
+        if self.phase == "estimating":
             return ("Looking which runs and steps that is.",)
-        if self.at == "ready":
+        if self.phase == "idle":
             return (*self._tried_before, self._said_before)
         if self.running:
             so_far = f"So far: {headline(self.view)}" if self.view.done else ""
             return (so_far or "Asking the first run.",)
-        stopped = "Stopped; what was answered is kept." if self.at == "stopped" else ""
+        stopped = "Stopped; what was answered is kept." if self.phase == "stopped" else ""
         if not self.view.done:
             return (stopped or "No step was asked.",)
         return f"{stopped} {headline(self.view)}".lstrip(), sentence(self.view)
@@ -108,23 +86,23 @@ class EditTestState(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def _tried_before(self) -> tuple[str, ...]:
         """What is kept of the same try, with its day."""
-        if self.prospect is None or self.prospect.before is None:
+        if self.estimate is None or self.estimate.before is None:
             return ()
-        before = self.prospect.before
+        before = self.estimate.before
         when = f"Tried {moment(before.ran_ns)}"
         return f"{when}: {headline(before.view)}", sentence(before.view)
 
     @property
     def _said_before(self) -> str:
-        if self.prospect is None or self.prospect.estimate is None:
+        if self.estimate is None or self.estimate.calls is None:
             return NO_EDIT
-        estimate, models = self.prospect.estimate, self.prospect.models
+        estimate, models = self.estimate.calls, self.estimate.models
         whom = ", ".join(format.one_line(label(name)) for name in models)
-        what = f"‹try.run› asks {whom}: {extent(self.prospect.view, estimate)}"
+        what = f"‹try.run› asks {whom}: {extent(self.estimate.view, estimate)}"
         if not estimate.calls:
             return f"{what}."
         limited = f"{cost(estimate)}, within a limit asked for first"
-        return f"{what}, {'free' if self.local else limited}."
+        return f"{what}, {'free' if self.estimate.is_free else limited}."
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -140,8 +118,3 @@ class EditTestState(Struct, frozen=True, eq=False, kw_only=True):
 
 
 EMPTY = EditTestState(request=EditTestRequest(edit=None))
-
-
-def _ended(words: str) -> str:
-    """A message of an error as a sentence."""
-    return f"{words[:1].upper()}{words[1:]}".rstrip(".") + "."

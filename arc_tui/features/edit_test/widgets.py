@@ -7,7 +7,7 @@ The last line of a tried edit: how far it is, then who was asked and what that c
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from rich.cells import cell_len
@@ -17,6 +17,7 @@ from textual.binding import Binding
 from textual.reactive import reactive
 from typing_extensions import override
 
+from arc_tui.experiments.footer import ExperimentFooter, ExperimentHead, allowed
 from arc_tui.features.edit_test.state import EMPTY, EditTestState
 from arc_tui.features.edit_test.text import (
     COUNTED_AT_STEPS,
@@ -31,9 +32,8 @@ from arc_tui.features.edit_test.view import TriedRun, TriedStep
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.format import fit, spread
-from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import TALL, StyledWidget, SummaryLines, folded, noticed, progress_bar
+from arc_tui.ui.styles import folded
 
 Row: TypeAlias = TriedRun | TriedStep
 
@@ -166,62 +166,34 @@ def _whence(row: Row) -> str:
     return "of a run that passed" if row.passed else "before the break"
 
 
-class TryHead(SummaryLines):
-    """The first line in bold, the sentence, the notices; in a tall terminal, the rules too."""
-
-    STYLES = {
-        "title": "$quiet",
-        "first": "bold",
-        "trouble": "bold $bad",
-        "notice": "$warning",
-        "basis": "$quiet",
-    }
+class TryHead(ExperimentHead[EditTestState]):
+    """The rates and what they mean; in a tall terminal, the rules too."""
 
     state: reactive[EditTestState] = reactive(EMPTY, layout=True)
 
     @override
-    def lines(self, width: int) -> list[Text]:
-        state, said = self.state, partial(keyed, self.screen)
-        first, *more = map(said, state.lines)
-        troubled = state.trouble is not None
-        basis = state.basis if self.app.size.height >= TALL else ()
-        lines = [
-            ("title", folded(state.title, width)),
-            ("trouble" if troubled else "first", folded(first, width)),
-            *(("", folded(each, width)) for each in more),
-            ("notice", noticed(map(said, state.notices), width)),
-            *(("basis", folded(each, width)) for each in basis),
-        ]
-        return self.styled_lines(lines)
+    def parts(self, width: int) -> Iterator[tuple[str, list[str]]]:
+        yield from super().parts(width)
+        for each in self.state.basis if self.is_tall else ():
+            yield "basis", folded(each, width)
 
 
-class TryFoot(StyledWidget):
-    """Progress or figures."""
+class TryFoot(ExperimentFooter[EditTestState]):
+    """Steps that are in, then who was asked."""
 
-    ALLOW_SELECT = False
-    STYLES = {"done": "$primary", "left": "$line", "figures": "$quiet"}
+    STOP = "try.stop"
 
     state: reactive[EditTestState] = reactive(EMPTY)
 
-    def render(self) -> Text:
-        state, view = self.state, self.state.view
-        if not state.running:
-            figures = " · ".join(filter(None, (whom(view), spent(view)))) if view.done else ""
-            return spread(
-                Text(figures, self.style_of("figures")), Text(""), self.content_size.width
-            )
-        allowed = _allowed(state)
-        line = Text.assemble(
-            progress_bar(view.done, view.total, self.style_of("done"), self.style_of("left")),
-            f"  {view.done} of {format.count(view.total, 'step')} · {spent(view)}{allowed}",
-        )
-        ends = stops(self.screen, "try.stop", stopping=state.at == "stopping")
-        return spread(line, Text(ends), self.content_size.width)
+    @override
+    def progress(self, width: int) -> Text:
+        view = self.state.view
+        done = f"{view.done} of {format.count(view.total, 'step')}"
+        words = f"{done} · {spent(view)}{allowed(self.state.request.limits)}"
+        return self.bar(view.done, view.total, words)
 
-
-def _allowed(state: EditTestState) -> str:
-    """What may be spent in all."""
-    limits = state.request.limits
-    if limits.usd is not None:
-        return f" of {format.usd(limits.usd)}"
-    return f" of {format.count(limits.calls, 'call')}" if limits.calls is not None else ""
+    @override
+    def figures(self, width: int) -> Text:
+        view = self.state.view
+        said = " · ".join(filter(None, (whom(view), spent(view)))) if view.done else ""
+        return spread(Text(said, self.style_of("figures")), Text(""), width)

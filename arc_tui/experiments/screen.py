@@ -1,0 +1,218 @@
+"""The screen of an experiment: what a run would ask, the leave to ask it, the run, its end.
+
+A feature's screen says what to estimate and what to run; the dialogs, the actions every experiment
+has and the messages between its worker and the screen are written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from msgspec import structs
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+from textual.worker import Worker
+
+from arc_tui.experiments.dialogs import allowed, edit_option
+from arc_tui.experiments.estimate import CostEstimate
+from arc_tui.experiments.request import ExperimentRequest, Run
+from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
+from arc_tui.experiments.state import ExperimentState
+from arc_tui.ui.dialogs import AskBox, Option
+from arc_tui.ui.screen import ArcScreen
+from replay.edit.changes import Edit
+from replay.errors import ArcError, OfflineMiss
+from replay.models.choose import DEMO
+from replay.store.edits import KeptEdit, edit_named, listed
+from replay.store.handle import Store
+
+S = TypeVar("S", bound=ExperimentState)
+T = TypeVar("T")
+R = TypeVar("R", bound=ExperimentRequest)
+View = TypeVar("View")
+
+
+def run_key(name: str, words: str, tooltip: str) -> Binding:
+    """The key that asks; `name` is that of the experiment."""
+    return Binding("r,f5", "run", words, id=f"{name}.run", tooltip=tooltip)
+
+
+def stop_key(name: str) -> Binding:
+    tooltip = "Ask nothing more; what was answered is kept"
+    return Binding("x", "stop", "stop", id=f"{name}.stop", tooltip=tooltip)
+
+
+def samples_key(name: str, tooltip: str) -> Binding:
+    return Binding("s,f6", "samples", "samples", id=f"{name}.samples", tooltip=tooltip)
+
+
+def model_key(name: str, tooltip: str = "Choose the model to ask") -> Binding:
+    return Binding("m,f3", "model", "model", id=f"{name}.model", tooltip=tooltip)
+
+
+class Answered(Message):
+    """What a worker read of the database is there."""
+
+    def __init__(self, take: Callable[[], None]) -> None:
+        super().__init__()
+        self.take = take
+
+
+class ExperimentScreen(ArcScreen, Generic[S]):
+    """One experiment. `request` is what the next run asks, `S` is what is drawn."""
+
+    MODEL_QUESTION: ClassVar[str] = "which model?"
+    MISS_HINT: ClassVar[str] = ""
+    """What to do where stored answers did not do."""
+
+    AT_REST: ClassVar[frozenset[str]] = frozenset({"run", "model", "samples"})
+    """Actions that wait until a run is over."""
+
+    state: reactive[S]
+
+    def __init__(self, path: Path, request: ExperimentRequest) -> None:
+        super().__init__(path)
+        self.request = request
+        self._job: BackgroundRun[Any, Any] | None = None
+        self._missed = False
+
+    def on_unmount(self) -> None:
+        if self._job is not None:
+            self._job.stop()
+
+    def change(self, **changes: Any) -> None:
+        """The state with some of it changed."""
+        self.state = structs.replace(self.state, **changes)
+
+    def read(
+        self, question: Callable[[Store], T], take: Callable[[T], None], *, group: str
+    ) -> Worker[None]:
+        """Ask the database in a worker; `take` gets the answer when its message is handled."""
+        return self.ask(question, lambda found: Answered(partial(take, found)), group=group)
+
+    def on_answered(self, event: Answered) -> None:
+        event.take()
+
+    def submit(self, work: Coroutine[Any, Any, None]) -> None:
+        """Ask a person what is open, in a worker; the last one counts."""
+        self.run_worker(work, group="submit", exclusive=True, exit_on_error=False)
+
+    # --- what is asked
+
+    def change_request(self, **changes: Any) -> None:
+        """Ask something else, and see what that would be."""
+        self.request = structs.replace(self.request, **changes)
+        self.request_changed()
+
+    def request_changed(self) -> None:
+        """Draw the new request, and estimate it."""
+        raise NotImplementedError
+
+    @property
+    def recorded_model(self) -> str | None:
+        """The model the run was recorded with, where it can be chosen."""
+        return None
+
+    def action_model(self) -> None:
+        choices = [Option(DEMO, "rule-based, on this machine, free")]
+        if self.recorded_model not in (None, DEMO):
+            choices.insert(0, Option(str(self.recorded_model), "the trace's own"))
+        hint = "or another model's name"
+        box = AskBox(self.MODEL_QUESTION, hint=hint, choices=choices)
+        self.app.push_screen(box, lambda name: self.model_chosen(name) if name else None)
+
+    def model_chosen(self, name: str) -> None:
+        self.change_request(model=name)
+
+    def pick_edit(
+        self, title: str, take: Callable[[Edit | None], None], none: Option | None = None
+    ) -> None:
+        """Have a person choose a kept edit, or name one of a file. `take` gets it, and None for the
+        option `none`."""
+
+        def choose(kept: tuple[KeptEdit, ...]) -> None:
+            hint = "or a file: a system prompt (.md, .txt) or changes (.toml)"
+            first = [] if none is None else [none]
+            box = AskBox(title, hint=hint, choices=[*first, *map(edit_option, kept)])
+            self.app.push_screen(box, find)
+
+        def find(word: str | None) -> None:
+            if none is not None and word == none.answer:
+                take(None)
+            elif word is not None:
+                self.read(lambda store: edit_named(store, word), take, group="edits")
+
+        self.read(lambda store: tuple(listed(store)), choose, group="edits")
+
+    # --- the run
+
+    async def permitted(self, request: R, estimate: CostEstimate) -> R:
+        """The request with leave to ask a server, under a limit that a person gives; as it is where
+        it needs none, or where they leave. From a worker."""
+        if estimate.is_free or not (estimate.asks or self._missed):
+            return request
+        self._missed = False
+        limits = await allowed(self.app, estimate.question())
+        return request if limits is None else structs.replace(request, live=True, limits=limits)
+
+    def start(
+        self,
+        run: Run[R, View],
+        request: R,
+        *,
+        cut_short: Callable[[View], bool] = lambda _: False,
+    ) -> None:
+        """Run it in the background. A view that is `cut_short` is the last one."""
+        self._job = BackgroundRun(self, run, request, cut_short=cut_short)
+
+    def on_job_progressed(self, event: JobProgressed[object]) -> None:
+        self.change(view=event.view)
+
+    def on_job_finished(self, event: JobFinished) -> None:
+        self._job = None
+        self.finished(event)
+
+    def finished(self, event: JobFinished) -> None:
+        """Draw how a run ended."""
+        if event.trouble is not None:
+            self.show_error(event.trouble)
+        else:
+            self.change(phase="stopped" if event.stopped else "done")
+
+    def show_error(self, error: ArcError) -> None:
+        """What goes wrong stands where the result would."""
+        if isinstance(error, OfflineMiss):
+            self._missed = True
+            error = OfflineMiss(error.message, self.MISS_HINT)
+        self.change(phase="failed", trouble=error)
+
+    def action_stop(self) -> None:
+        if self._job is not None:
+            self._job.stop()
+            self.change(phase="stopping")
+
+    # --- around it
+
+    def watch_state(self, before: S, state: S) -> None:
+        if before.phase != state.phase:
+            self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        del parameters
+        if action == "stop":
+            return self.state.running
+        return action not in self.AT_REST or not self.state.running
+
+    def action_back(self) -> None:
+        """Stop what runs, else leave."""
+        if self.state.phase == "running":
+            self.action_stop()
+        else:
+            self.leave()
+
+    def leave(self) -> None:
+        self.dismiss()
