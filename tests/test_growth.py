@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ MOST_GROWTH = 2.6
 """Twice the size again may cost so many times what twice the size did: 2 is linear, 4 the square.
 What lies between is for tables that double and indices that get a level more."""
 
-LARGE, MOST_TIMES = 4_000, 3.2
+LARGE, MOST_TIMES, TRIES = 4_000, 3.2, 3
 DEEP = 30_000
 
 
@@ -65,11 +66,19 @@ def test_twice_the_run_costs_twice_as_much(
 def test_a_large_run_takes_as_long_as_its_size_is_worth(
     shape: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What Python's calls do not tell of: loops inside of them."""
+    """What Python's calls do not tell of: loops inside of them. A busy machine slows one reading or
+    the other, so that the best of a few counts: what grows with the square is too slow in each."""
     costs(tmp_path, shape, 10, _seconds)
-    two, four = (costs(tmp_path, shape, LARGE * times, _seconds) for times in (2, 4))
-    found = {part: four[part] / max(0.05, two[part]) for part in PARTS}
-    assert {part: grown for part, grown in found.items() if grown > MOST_TIMES} == {}, found
+    found = dict.fromkeys(PARTS, inf)
+    for number in range(TRIES):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        two, four = (costs(folder, shape, LARGE * times, _seconds) for times in (2, 4))
+        found = {part: min(found[part], four[part] / max(0.05, two[part])) for part in PARTS}
+        slow = {part: grown for part, grown in found.items() if grown > MOST_TIMES}
+        if not slow:
+            return
+    assert slow == {}, found
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.startswith("depth")])
