@@ -16,11 +16,11 @@ from textual.screen import Screen
 from typing_extensions import override
 
 from arc_tui import ending
-from arc_tui.routes import Below
+from arc_tui.routes import BackTarget
 from arc_tui.settings import BY_DEFAULT, Settings
-from arc_tui.tour import Touring
+from arc_tui.tour import GuidedTour
 from arc_tui.ui.keymap import KeyCommands
-from arc_tui.ui.textual_private import Sheets, TypingAhead
+from arc_tui.ui.textual_private import KeyQueue, Sheets
 from arc_tui.ui.themes import DARK, LIGHT, OURS, chosen, roles
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def collect_from_now_on() -> None:
     gc.enable()
 
 
-class ArcApp(TypingAhead, Sheets, Touring):
+class ArcApp(KeyQueue, Sheets, GuidedTour):
     """The debugger over one database."""
 
     TITLE = "arc"
@@ -135,11 +135,11 @@ class ArcApp(TypingAhead, Sheets, Touring):
             return self.dressed(self.runs())
         from arc_tui.features.trace.screen import TraceScreen
 
-        return Below(TraceScreen(self.path, self._trace), self.runs)
+        return BackTarget(TraceScreen(self.path, self._trace), self.runs)
 
     def on_mount(self) -> None:
         if not (self.is_headless or self.is_web):
-            ending.when_told(lambda code: self.exit(return_code=code))
+            ending.on_signal(lambda code: self.exit(return_code=code))
         self.app_resume_signal.subscribe(self, self._redraw)
         if not gc.isenabled():
             self.set_timer(UNDER_WAY_S, collect_from_now_on)
@@ -154,7 +154,7 @@ class ArcApp(TypingAhead, Sheets, Touring):
     def _fatal_error(self) -> None:
         """A bug ends the app, with its places and without the values it met."""
         self.broke = True
-        self.panic(Text(ending.told(sys.exception() or self._exception or RuntimeError())))
+        self.panic(Text(ending.bug_report(sys.exception() or self._exception or RuntimeError())))
 
     def notify(
         self,

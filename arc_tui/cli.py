@@ -73,24 +73,24 @@ def limits(options: dict[str, Any]) -> Limits:
     )
 
 
-def said_before(
-    estimated: Callable[[], E],
-    words: Callable[[E], str],
+def show_estimate(
+    estimate: Callable[[], E],
+    text: Callable[[E], str],
     *,
     only: bool,
     live: bool,
     as_json: bool,
 ) -> bool:
-    """Say what would be asked before anything live is; is that all that was wanted (`only`)?
+    """Print what would be asked before anything live is; is that all that was wanted (`only`)?
 
     Raises ModelRefused before it says anything where a server would be asked without a key.
     """
     if live and not only:
-        refuse_keyless(estimated)
+        refuse_keyless(estimate)
     if only and as_json:
-        print_json(estimated())
+        print_json(estimate())
     elif only or live:
-        click.echo(words(estimated()), err=not only)
+        click.echo(text(estimate()), err=not only)
     return only
 
 
@@ -128,7 +128,7 @@ def refuse_unanswered(*, wanted: bool, answers: int) -> None:
         raise ModelRefused("no request was answered", "what is printed says why")
 
 
-def foreseen(estimate: Estimate) -> str:
+def estimate_line(estimate: Estimate) -> str:
     """What is about to be asked of a server, in one line."""
     if not estimate.calls and not estimate.stored:
         return "0 calls: no request can be made"

@@ -19,7 +19,7 @@ from secrets import token_bytes
 
 from arc_tui.ui.format import cut, plain
 
-TOLD = (signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """Asked to end, and the terminal is gone."""
 
 GRACE_S = 20.0
@@ -30,10 +30,10 @@ MOST_LINES, MOST_COLUMNS = 60, 300
 REPORT = "This is a bug in arc. What was stored before it is kept; the lines above say where it is."
 
 
-def when_told(end: Callable[[int], None]) -> None:
+def on_signal(end: Callable[[int], None]) -> None:
     """Have `end` called with the code of the process when it is told to end: 128 and the signal."""
     loop = asyncio.get_running_loop()
-    for number in TOLD:
+    for number in SIGNALS:
         loop.add_signal_handler(number, _end, end, 128 + number)
 
 
@@ -58,14 +58,14 @@ def keep(error: Exception, doing: str) -> str:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(f"{about}\n{told(error)}\n".encode())
+            file.write(f"{about}\n{bug_report(error)}\n".encode())
     except OSError as refused:
         why = refused.strerror or type(refused).__name__
         return f"{what}; its traceback cannot be kept in {path.parent}: {why.lower()}"
     return f"{what}; attach its traceback to a report: {path}"
 
 
-def told(error: BaseException) -> str:
+def bug_report(error: BaseException) -> str:
     """What is printed of a bug after the app has left the screen."""
     from replay.redact import Redactor  # compiles its rules: only where there is something to mask
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from taxonomy.queue import Queue
 
 
-class Below(Screen[None]):
+class BackTarget(Screen[None]):
     """Below a run that the app was opened on: nothing, until somebody goes back to the list."""
 
     def __init__(self, run: TraceScreen, runs: Callable[[], RunsScreen]) -> None:
@@ -53,7 +53,7 @@ class Below(Screen[None]):
         self._run = None
 
 
-class Routing(App[None]):
+class Navigation(App[None]):
     """An app over one database that goes from screen to screen."""
 
     path: Path
@@ -112,7 +112,7 @@ class Routing(App[None]):
         from arc_tui.features.runs.screen import RunsScreen
 
         while not isinstance(self.screen, RunsScreen):
-            if isinstance(self.screen_stack[-2], Below):
+            if isinstance(self.screen_stack[-2], BackTarget):
                 await self.switch_screen(self.runs())
             else:
                 self.pop_screen()

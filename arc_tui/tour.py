@@ -19,7 +19,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, TextArea
 from typing_extensions import override
 
-from arc_tui.routes import Routing
+from arc_tui.routes import Navigation
 from arc_tui.ui.format import spread
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import key_of
@@ -88,7 +88,7 @@ MOVES = tuple((number, move) for number, stop in enumerate(STOPS, 1) for move in
 DONE = "that is the loop: break, cause, new prompt, tag"
 
 
-class Touring(Routing):
+class GuidedTour(Navigation):
     """An app that can show a person round."""
 
     BINDINGS = [
@@ -121,7 +121,7 @@ class Touring(Routing):
 
         lists = [screen for screen in self.screen_stack if isinstance(screen, RunsScreen)]
         lists[-1].cursor_target.set(START)
-        self._tell()
+        self._show_next()
 
     def action_tour(self) -> None:
         if not self.demo:
@@ -130,7 +130,7 @@ class Touring(Routing):
 
     def action_end_tour(self) -> None:
         self._at = None
-        self._tell()
+        self._show_next()
         self.refresh_bindings()
         self.notify(f"the tour is over; {self.key_of('app.tour')} begins it again")
 
@@ -170,7 +170,7 @@ class Touring(Routing):
             if default_namespace is not None and _is(action, default_namespace, move.key):
                 self._go_on()
             else:
-                self.call_later(self._tell)
+                self.call_later(self._show_next)
         return done
 
     def on_tagging_tagged(self, event: Tagging.Tagged) -> None:
@@ -181,10 +181,10 @@ class Touring(Routing):
     def _go_on(self) -> None:
         assert self._at is not None
         self._at += 1
-        self.call_later(self._tell)
+        self.call_later(self._show_next)
         self.refresh_bindings()
 
-    def _tell(self) -> None:
+    def _show_next(self) -> None:
         """The line on the screen in front; behind a dialog it stays as it is."""
         screen = self.screen
         if isinstance(screen, ModalScreen):
@@ -203,7 +203,7 @@ class Touring(Routing):
     def _changed(self, screen: Screen[object]) -> None:
         """Keys do something now that did nothing, or the other way."""
         if self._at is not None and screen is self._under:
-            self._tell()
+            self._show_next()
 
     def _come(self) -> None:
         """Another screen is in front: who left in the middle of a stop is told again what led on
@@ -211,7 +211,7 @@ class Touring(Routing):
         earlier = self._earlier
         if earlier is not None:
             self._at = earlier
-        self._tell()
+        self._show_next()
 
     @property
     def _earlier(self) -> int | None:

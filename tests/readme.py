@@ -78,13 +78,13 @@ def keys() -> str:
     from arc_tui.features.settings import screen as setting_lists
     from arc_tui.features.settings import screen as settings
     from arc_tui.features.trace import keys, span_tree, tag_picker
-    from arc_tui.tour import Touring
+    from arc_tui.tour import GuidedTour
     from arc_tui.ui import list as lists
 
     found = []
     for where, bindings in (
         ("everywhere", ArcApp.BINDINGS),
-        ("everywhere", Touring.BINDINGS),
+        ("everywhere", GuidedTour.BINDINGS),
         ("lists", lists.RowList.BINDINGS),
         ("runs", runs.RunsScreen.BINDINGS),
         ("trace", keys.KEYS),

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from arc_tui.cli import database_path, db_option, unlock
-from arc_tui.ending import TOLD
+from arc_tui.ending import SIGNALS
 from arc_tui.extras import require
 from arc_tui.features.record.live import LOOPBACK
 from arc_tui.serve import SERVE_PORT
@@ -55,7 +55,7 @@ async def _serve(path: Path, port: int) -> None:
     from arc_tui.serve.server import serve
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for each in (signal.SIGINT, *TOLD):
+    for each in (signal.SIGINT, *SIGNALS):
         with suppress(NotImplementedError):  # where loops know no signals, ctrl-c ends it at once
             loop.add_signal_handler(each, stop.set)
     await serve(path, port=port, ready=_say_ready, tell=_say, stop=stop)

@@ -72,7 +72,7 @@ NAMED = re.compile(r"‹(?P<id>\w+\.\w+)(?::(?P<otherwise>\w+))?›")
 """A key in a sentence, by the id of its binding."""
 
 
-class Keyed(Block, frozen=True, eq=False, kw_only=True):
+class HintBlock(Block, frozen=True, eq=False, kw_only=True):
     """Our own words, with the ids of the keys they name: what a trace says is never looked through
     for keys.
 
@@ -291,7 +291,7 @@ PIECE = 1000
 """Rows that are made at once: more than a screen shows, too few to be waited for."""
 
 
-class LaidOut:
+class LazyRows:
     """Rows that are made when they are asked for. `len` counts those that are known."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
@@ -438,7 +438,7 @@ def hidden_beyond(block: Block, wanted: re.Pattern[str], opened: Collection[str]
     return any(each.end() > block.shown for each in found)
 
 
-class Placed(Block, frozen=True, eq=False, kw_only=True):
-    """`goes` is the step the text is from; None where that is this step, or none."""
+class StepLink(Block, frozen=True, eq=False, kw_only=True):
+    """`step` is the one the text is from; None where that is the step shown, or none."""
 
-    goes: int | None = None
+    step: int | None = None

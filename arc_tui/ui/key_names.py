@@ -10,7 +10,7 @@ from msgspec import structs
 from textual.binding import Binding
 from textual.screen import Screen
 
-from arc_tui.ui.document import NAMED, Document, Keyed
+from arc_tui.ui.document import NAMED, Document, HintBlock
 
 NO_LETTER = re.compile(r"f\d+|\w+\+\w+|escape")
 """A key that does the same while letters are typed."""
@@ -74,7 +74,7 @@ def with_keys(screen: Screen[Any], document: Document) -> Document:
             label=keyed(screen, item.label),
             aside=keyed(screen, item.aside),
         )
-        if isinstance(item, Keyed)
+        if isinstance(item, HintBlock)
         else item
         for item in document
     )

@@ -25,9 +25,9 @@ from arc_tui.ui.document import (
     Block,
     Document,
     Fold,
-    LaidOut,
-    Placed,
+    LazyRows,
     Row,
+    StepLink,
     hidden_beyond,
     hiding,
 )
@@ -73,7 +73,7 @@ class Page(RowList):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._rows = LaidOut()
+        self._rows = LazyRows()
         self._opened: set[str] = set()
         self._width = 0
 
@@ -111,7 +111,7 @@ class Page(RowList):
         """What is seen at once; the rest between keys."""
         self._width = self.row_width
         rows = document.lay_out(self.document, self._width, frozenset(self._opened))
-        self._rows = LaidOut(rows)
+        self._rows = LazyRows(rows)
         super().rows_changed()
         if not self._rows.complete:
             self._lay_out_rest()
@@ -297,7 +297,7 @@ class Page(RowList):
             self.action_unfold()
 
 
-class PlacedPage(Page):
+class LinkedPage(Page):
     """A page whose lines lead to the steps they are from."""
 
     BINDINGS = [
@@ -318,9 +318,9 @@ class PlacedPage(Page):
     def leads_to(self) -> int | None:
         """The other step that the cursor's row is from."""
         row = self._rows[self.cursor] if self._rows else None
-        if row is None or row.rest or not isinstance(row.item, Placed):
+        if row is None or row.rest or not isinstance(row.item, StepLink):
             return None
-        return row.item.goes
+        return row.item.step
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offered where there is somewhere to go; enter unfolds all the same."""

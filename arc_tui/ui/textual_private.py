@@ -43,7 +43,7 @@ LEAVING = frozenset({"quit", SUSPEND})
 Typed: TypeAlias = events.Key | events.Paste
 
 
-class TypingAhead(App[None]):
+class KeyQueue(App[None]):
     """An app that keeps keys until their turn has come."""
 
     _last: tuple[Widget | None, Typed] | None = None
@@ -111,7 +111,7 @@ class TypingAhead(App[None]):
                 rounds = 0
                 while self._typed and rounds < ROUNDS:
                     if self._reads():
-                        await self._told(self.screen)
+                        await self._wait_for_screen(self.screen)
                         rounds = 0
                     elif busy := self._busy():
                         await handled(busy)
@@ -123,7 +123,7 @@ class TypingAhead(App[None]):
             self._forget()
             self.notify(f"nothing came for {PATIENCE_S:g} s: what was typed ahead is forgotten")
 
-    async def _told(self, screen: Screen[object]) -> None:
+    async def _wait_for_screen(self, screen: Screen[object]) -> None:
         """Wait until a screen is told what it reads, is left, or nobody waits any more."""
         screen.message_signal.subscribe(self, lambda _: self._turn.set(), immediate=True)
         try:

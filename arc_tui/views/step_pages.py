@@ -21,7 +21,7 @@ SAID_BELOW = (NO_SYSTEM, NO_TOOLS)
 def request_page(_: TraceView, step: StepView) -> Document:
     """What the model saw: what is new in full, what it had seen before behind one line."""
     return (
-        Block(text=_asked(step), style="quiet"),
+        Block(text=_request_facts(step), style="quiet"),
         *(Block(text=format.one_line(reason), style="quiet", indent=INDENT)
           for reason in step.reasons if reason not in SAID_BELOW),
         *_system(step),
@@ -32,7 +32,7 @@ def request_page(_: TraceView, step: StepView) -> Document:
     )  # fmt: skip
 
 
-def _asked(step: StepView) -> str:
+def _request_facts(step: StepView) -> str:
     row = step.row
     cached = f", {format.tokens(row.cache_read_tokens)} from cache" if row.cache_read_tokens else ""
     known = row.input_tokens is not None

@@ -35,7 +35,7 @@ from arc_tui.features.trace.navigation import Finder
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.navigation import OpenTrace
 from arc_tui.settings import Settings
-from arc_tui.tour import Touring
+from arc_tui.tour import GuidedTour
 from arc_tui.ui.keymap import KeyCommands
 from arc_tui.ui.themes import DARK, LIGHT
 from arc_tui.views.runs import EMPTY, Listed
@@ -57,7 +57,7 @@ def db(tmp_path: Path) -> Path:
 def bound(only: type | None = None) -> list[tuple[str, Binding]]:
     """Every binding that a class of ours declares, with the name of the class; of one class, those
     of what it is made of."""
-    found: dict[type, None] = {ArcApp: None, Touring: None}
+    found: dict[type, None] = {ArcApp: None, GuidedTour: None}
     if only is not None:
         return [
             (each.__name__, binding)

@@ -162,7 +162,7 @@ def test_what_is_told_of_a_bug_is_bounded() -> None:
 
     with pytest.raises(RuntimeError) as caught:
         one(200)
-    said = ending.told(caught.value)
+    said = ending.bug_report(caught.value)
     assert len(said.splitlines()) <= ending.MOST_LINES + 3
     assert max(map(len, said.splitlines())) <= ending.MOST_COLUMNS
 

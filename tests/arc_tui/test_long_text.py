@@ -15,7 +15,7 @@ from rich.text import Span, Text
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 
-from arc_tui.ui.document import PIECE, Block, LaidOut, Row, lay_out, value
+from arc_tui.ui.document import PIECE, Block, LazyRows, Row, lay_out, value
 from arc_tui.ui.list import CONSOLE, strip
 from arc_tui.ui.page import Page
 from tests.arc_tui.opening import Bare
@@ -77,7 +77,7 @@ def test_rows_are_made_as_they_are_asked_for() -> None:
             made.append(row.start)
             yield row
 
-    laid = LaidOut(rows())
+    laid = LazyRows(rows())
     assert len(laid) == len(made) == PIECE
     assert not laid.complete
     assert laid[3 * PIECE].start == LONG.index(f"line {3 * PIECE}\n")
@@ -90,7 +90,7 @@ def test_rows_are_made_as_they_are_asked_for() -> None:
 
 @given(st.integers(0, 3 * PIECE + 1))
 def test_the_last_row_is_known_wherever_it_falls(count: int) -> None:
-    laid = LaidOut(lay_out([Block(text="x")] * count, 80, ()))
+    laid = LazyRows(lay_out([Block(text="x")] * count, 80, ()))
     assert [row.end for row in laid] == [1] * count
     assert laid.complete or not laid.more()
 

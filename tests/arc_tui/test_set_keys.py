@@ -148,7 +148,7 @@ def test_no_sentence_names_a_key_by_itself() -> None:
 
 
 PAGES = {OURS / "features" / "trace" / "pages.py"}
-"""The pages of a screen that a command prints too, with `Keyed.without_keys`."""
+"""The pages of a screen that a command prints too, with `HintBlock.without_keys`."""
 
 APP = ("arc_tui.app", "arc_tui.routes", "arc_tui.ui.keymap")
 

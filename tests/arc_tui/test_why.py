@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from arc_tui.features.trace.pages import why_page
-from arc_tui.ui.document import Block, Fold, Item, Placed
+from arc_tui.ui.document import Block, Fold, Item, StepLink
 from arc_tui.views.step import StepView, build_step, step_markdown
 from arc_tui.views.trace import Lane, TraceView, blinded, build_trace
 from arc_tui.views.value_origins import RunOrigins
@@ -290,8 +290,8 @@ def test_a_tag_says_who_gave_it_and_whose_doing_it_was(store: Store) -> None:
 
 def test_evidence_from_another_step_leads_there(store: Store) -> None:
     view, detail = at_step(store, 3)
-    placed = {item.label: item.goes for item in why_page(view, detail) if isinstance(item, Placed)}
-    assert placed == {"says": None, "observed": 2, "told": None}
+    links = {item.label: item.step for item in why_page(view, detail) if isinstance(item, StepLink)}
+    assert links == {"says": None, "observed": 2, "told": None}
 
 
 def test_long_evidence_may_be_opened_and_is_never_cut(store: Store) -> None:
@@ -329,8 +329,8 @@ def test_a_value_from_an_observation_leads_to_its_step(tmp_path: Path) -> None:
         view, detail = at_step(store, 1)
         detail = structs.replace(detail, origins=RunOrigins(store, view.run.trace).of_step(1))
         page = why_page(view, detail)
-        placed = [item for item in page if isinstance(item, Placed)]
-        assert [(item.text, item.goes) for item in placed] == [("order  ORD-9912", 0)]
+        placed = [item for item in page if isinstance(item, StepLink)]
+        assert [(item.text, item.step) for item in placed] == [("order  ORD-9912", 0)]
         assert "1 value its own to choose" in lines(page)
         assert "reason  it broke on the way  the model's own to choose" in lines(page)
 

@@ -24,7 +24,7 @@ KINDS: dict[str, Callable[[str], Exception]] = {
 
 def of_the_app(corpus: Iterable[Planted]) -> Leak:
     """What stands in the terminal after the app was ended by one."""
-    told = [(each, ending.told(error)) for each, error in _raised(corpus)]
+    told = [(each, ending.bug_report(error)) for each, error in _raised(corpus)]
     return _leak(told)
 
 

@@ -49,7 +49,7 @@ def test_the_article_s_routed_run_costs_18() -> None:
 
 
 def test_cheaper_runs_that_resolve_less_are_dearer() -> None:
-    """Routing at 60 % resolved pays, at 20 % it does not: $.30 and $.90 against $.83."""
+    """Navigation at 60 % resolved pays, at 20 % it does not: $.30 and $.90 against $.83."""
     assert per_resolved_at(0.18, 0.60) == pytest.approx(0.30)
     assert per_resolved_at(0.18, 0.20) == pytest.approx(0.90)
     assert times_cheaper(known(0.83), known(0.30)) == pytest.approx(0.83 / 0.30)

@@ -22,7 +22,7 @@ from arc_tui.cli import (
     print_table,
     refuse_unanswered,
     refuse_unfinished,
-    said_before,
+    show_estimate,
 )
 from arc_tui.experiments.request import views_of
 from arc_tui.features.bisect.plan import BisectEstimate, BisectRequest, estimate_cost
@@ -117,7 +117,7 @@ def bisect_versions(
     Exit code 0: one is named; 1: none is; 2: it cannot be asked, or was not finished.
     """
     request = _request(store, trace, options)
-    if said_before(
+    if show_estimate(
         lambda: estimate_cost(store, request),
         _estimate_words,
         only=only_estimate,

@@ -26,7 +26,7 @@ from arc_tui.experiments.edits import diff_page
 from arc_tui.features.bisect.state import EMPTY, BisectState
 from arc_tui.features.bisect.view import BisectView, RoundLine, VersionRow
 from arc_tui.ui import format
-from arc_tui.ui.document import Block, Document, Item, Keyed
+from arc_tui.ui.document import Block, Document, HintBlock, Item
 from arc_tui.ui.format import fit, packed, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
@@ -304,7 +304,7 @@ def _changes(state: BisectState, row: VersionRow | None) -> Iterator[Item]:
         yield Block(text="the first: the others are held against it", style="quiet")
     else:
         words = "its text is not at hand: ‹bisect.choose› names the versions again"
-        yield Keyed(text=words, style="quiet")
+        yield HintBlock(text=words, style="quiet")
 
 
 def _heading(diff: Sequence[str]) -> str:

@@ -21,13 +21,13 @@ from rich.text import Text
 
 from arc_tui.cli import (
     console,
-    foreseen,
+    estimate_line,
     limits,
     print_json,
     print_table,
     refuse_keyless,
     refuse_unanswered,
-    said_before,
+    show_estimate,
     with_database,
 )
 from arc_tui.experiments.request import views_of
@@ -151,7 +151,7 @@ def bisect_steps(
     if request.live and not only_estimate:
         quiet = structs.replace(request, live=False)
         refuse_keyless(lambda: list(views_of(run_step_bisection, store, quiet)))
-    if said_before(
+    if show_estimate(
         lambda: estimate_search(store, request),
         lambda found: "\n".join(_estimate_words(found)),
         only=only_estimate,
@@ -187,7 +187,7 @@ def _drain(work: Iterator[StepsView], views: list[StepsView]) -> None:
 def _estimate_words(found: BisectStepsEstimate) -> Iterator[str]:
     """What is about to be asked of a server, and about what."""
     yield from (f"asked about {format.one_line(fact)}" for fact in found.facts)
-    said = foreseen(structs.replace(found.estimate, most_calls=0, most_usd=None))
+    said = estimate_line(structs.replace(found.estimate, most_calls=0, most_usd=None))
     up_to = "" if found.runs is None else "up to "
     calls = format.count(found.test_calls, "call")
     test = f"; {up_to}{calls} more for the test" if found.test_calls else ""

@@ -37,7 +37,7 @@ from arc_tui.features.bisect_steps.widgets import StepsFoot, StepsHead, StepsLis
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.list import RowList
-from arc_tui.ui.page import PlacedPage
+from arc_tui.ui.page import LinkedPage
 from arc_tui.views.step import StepView, build_step
 from replay.errors import ArcError, OfflineMiss
 
@@ -90,7 +90,7 @@ class StepsScreen(StepsWishing):
     state: reactive[BisectStepsState] = reactive(EMPTY, repaint=False)
 
     rows = query_one(StepsList)
-    page = query_one("#step", PlacedPage)
+    page = query_one("#step", LinkedPage)
 
     class Named(Message):
         """What the run is called."""
@@ -138,7 +138,7 @@ class StepsScreen(StepsWishing):
     def compose(self) -> ComposeResult:
         yield StepsHead().data_bind(StepsScreen.state)
         yield StepsList(id="steps").data_bind(StepsScreen.state)
-        yield PlacedPage(id="step")
+        yield LinkedPage(id="step")
         yield StepsFoot().data_bind(StepsScreen.state)
         yield KeyBar()
 
@@ -297,7 +297,7 @@ class StepsScreen(StepsWishing):
         page = steps_page(self.state.view, row, here)
         self.page.show(with_keys(self, page), again=again)
 
-    def on_placed_page_followed(self, event: PlacedPage.Followed) -> None:
+    def on_linked_page_followed(self, event: LinkedPage.Followed) -> None:
         """A source leads to the step that it is from."""
         self.rows.go_to(event.step)
 

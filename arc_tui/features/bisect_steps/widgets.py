@@ -35,7 +35,7 @@ from arc_tui.features.bisect_steps.view import (
 )
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
-from arc_tui.ui.document import INDENT, Block, Document, Item, Keyed, Placed
+from arc_tui.ui.document import INDENT, Block, Document, HintBlock, Item, StepLink
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
@@ -257,13 +257,13 @@ def _against(row: StepRow) -> Iterator[Item]:
         yield Block(text=f"not asked: {format.plain(row.phrase)}", style="quiet")
 
 
-def _source(each: SourceRow, here: int, key: str) -> Placed:
+def _source(each: SourceRow, here: int, key: str) -> StepLink:
     message = f", message {each.message}" if each.message is not None else ""
-    return Placed(
+    return StepLink(
         text=format.plain(each.text),
         label=format.one_line(each.role),
         aside=format.one_line(f"{each.where}{message}"),
-        goes=each.step if each.step != here else None,
+        step=each.step if each.step != here else None,
         indent=INDENT,
         key=key,
     )
@@ -284,7 +284,7 @@ def _trial(trial: TrialView) -> Iterator[Item]:
 
 def _fix(fix: FixView, *, tried: bool) -> Iterator[Item]:
     name = "the fix that was tried" if tried else "the fix that ‹steps.validate› tries"
-    yield Keyed(text=name, style="role", aside=format.one_line(fix.name))
+    yield HintBlock(text=name, style="role", aside=format.one_line(fix.name))
     for change in fix.changes:
         yield Block(text=format.plain(change), indent=INDENT)
 

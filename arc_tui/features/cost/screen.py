@@ -24,7 +24,7 @@ from arc_tui.ui.dialogs import AskBox
 from arc_tui.ui.document import document_text
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.list import RowList
-from arc_tui.ui.page import PlacedPage
+from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.screen import ArcScreen
 from taxonomy.stats.routing import WhatIf
 
@@ -60,7 +60,7 @@ class CostScreen(ArcScreen):
     routed: reactive[WhatIf | None] = reactive(None, repaint=False)
 
     costs = query_one(CostList)
-    page = query_one("#cost", PlacedPage)
+    page = query_one("#cost", LinkedPage)
 
     class Loaded(Message):
         """The run was read."""
@@ -84,7 +84,7 @@ class CostScreen(ArcScreen):
         yield CostHead().data_bind(CostScreen.found, route=CostScreen.routed)
         with Container(id="money"):
             yield CostList(id="costs").data_bind(CostScreen.found)
-            yield PlacedPage(id="cost")
+            yield LinkedPage(id="cost")
         yield CostFoot().data_bind(CostScreen.found)
         yield KeyBar()
 
@@ -106,7 +106,7 @@ class CostScreen(ArcScreen):
     def on_cost_list_chosen(self, event: CostList.Chosen) -> None:
         self.post_message(ReturnToTrace(self.trace, event.step))
 
-    def on_placed_page_followed(self, event: PlacedPage.Followed) -> None:
+    def on_linked_page_followed(self, event: LinkedPage.Followed) -> None:
         self.post_message(ReturnToTrace(self.trace, event.step))
 
     def action_route(self) -> None:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from arc_tui.features.cost.text import CostRow, CostRows, Fact, route_lines, sentence, used_count
 from arc_tui.ui import format
-from arc_tui.ui.document import INDENT, Block, Document, Item, Placed, value
+from arc_tui.ui.document import INDENT, Block, Document, Item, StepLink, value
 from arc_tui.ui.format import fit, packed
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import SummaryLines, folded
@@ -154,4 +154,4 @@ def _fact(fact: Fact, place: int) -> tuple[Item, ...]:
         head = Block(text=label, style="role")
         given = value(fact.text, key=f"money {place}", indent=INDENT)
         return (head, given)
-    return (Placed(goes=fact.step, text=format.plain(fact.text), label=label),)
+    return (StepLink(step=fact.step, text=format.plain(fact.text), label=label),)

@@ -28,10 +28,10 @@ from arc_tui.cli import (
     print_table,
     refuse_unanswered,
     refuse_unfinished,
-    said_before,
+    show_estimate,
     with_database,
 )
-from arc_tui.cli import foreseen as words
+from arc_tui.cli import estimate_line as words
 from arc_tui.experiments.request import views_of
 from arc_tui.features.edit_test.plan import estimate_cost
 from arc_tui.features.edit_test.request import CONTROLS, SAMPLES, EditTestRequest
@@ -145,7 +145,7 @@ def try_(
             rules=rules_from(rules),
             with_held_out=with_held_out,
         )
-        if said_before(
+        if show_estimate(
             lambda: estimate_cost(store, request).estimate,
             words,
             only=only_estimate,

@@ -36,7 +36,7 @@ from arc_tui.features.free.view import (
     got_words,
 )
 from arc_tui.ui import format
-from arc_tui.ui.document import INDENT, Block, Document, Item, Keyed, value
+from arc_tui.ui.document import INDENT, Block, Document, HintBlock, Item, value
 from arc_tui.ui.format import fit, packed, spread
 from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
@@ -365,7 +365,7 @@ def _stop(state: FreeState) -> Iterator[Item]:
         return
     style = "role" if stop.status == "finished" else "candidate"
     can = "‹free.stub› writes what it would have got" if state.view.missed is not None else ""
-    yield Keyed(text=_TITLES[stop.status], style=style, aside=can)
+    yield HintBlock(text=_TITLES[stop.status], style=style, aside=can)
     if not stop.missed:
         yield Block(text=format.plain(stop.sentence), indent=INDENT)
     for number, missed in enumerate(stop.missed):
@@ -374,7 +374,7 @@ def _stop(state: FreeState) -> Iterator[Item]:
     yield BLANK
     yield Block(text="what next", style="role")
     for said in next_steps(state):
-        yield Keyed(text=f"› {said}", indent=INDENT, style="quiet")
+        yield HintBlock(text=f"› {said}", indent=INDENT, style="quiet")
 
 
 def _missed(missed: Missed, number: int) -> Iterator[Item]:

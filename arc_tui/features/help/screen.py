@@ -45,7 +45,7 @@ class Entry(NamedTuple):
     keys: str
     words: str
 
-    def said(self, place: str) -> str:
+    def searched_text(self, place: str) -> str:
         """What is looked through."""
         return f"{place} {self.keys} {self.words}".lower()
 
@@ -116,7 +116,8 @@ class HelpScreen(ModalScreen[None]):
             kept = [
                 entry
                 for entry in entries
-                if not words or (entry.keys and all(each in entry.said(place) for each in words))
+                if not words
+                or (entry.keys and all(each in entry.searched_text(place) for each in words))
             ]
             if kept:
                 yield Text(place, "bold")

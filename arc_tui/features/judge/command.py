@@ -15,7 +15,7 @@ from rich.text import Text
 from arc_tui.cli import (
     console,
     db_option,
-    foreseen,
+    estimate_line,
     json_option,
     limits,
     live_options,
@@ -25,7 +25,7 @@ from arc_tui.cli import (
     print_table,
     refuse_missing,
     refuse_unanswered,
-    said_before,
+    show_estimate,
 )
 from arc_tui.features.judge.run import ScoringRequest, estimated, judging
 from arc_tui.ui import format
@@ -85,9 +85,9 @@ def score(
             live=options["live"],
             limits=limits(options),
         )
-        if said_before(
+        if show_estimate(
             lambda: estimated(store, request),
-            foreseen,
+            estimate_line,
             only=only_estimate,
             live=request.live,
             as_json=as_json,

@@ -13,7 +13,7 @@ from rich.text import Text
 from arc_tui.cli import (
     console,
     db_option,
-    foreseen,
+    estimate_line,
     json_option,
     limits,
     live_options,
@@ -22,7 +22,7 @@ from arc_tui.cli import (
     print_table,
     refuse_missing,
     refuse_unanswered,
-    said_before,
+    show_estimate,
 )
 from arc_tui.experiments.request import views_of
 from arc_tui.features.paraphrase.plan import ParaphraseRequest
@@ -99,9 +99,9 @@ def vary(
             live=options["live"],
             limits=limits(options),
         )
-        if said_before(
+        if show_estimate(
             lambda: estimate_cost(store, request),
-            foreseen,
+            estimate_line,
             only=only_estimate,
             live=request.live,
             as_json=as_json,

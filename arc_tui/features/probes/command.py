@@ -17,7 +17,7 @@ from rich.text import Text
 from arc_tui.cli import (
     console,
     db_option,
-    foreseen,
+    estimate_line,
     json_option,
     limits,
     live_options,
@@ -26,7 +26,7 @@ from arc_tui.cli import (
     print_table,
     refuse_unanswered,
     refuse_unfinished,
-    said_before,
+    show_estimate,
     with_database,
 )
 from arc_tui.experiments.locked_view import ReplayRow
@@ -123,9 +123,9 @@ def probe(
             else:
                 print_offers(console(), listed)
             return 0 if listed.ready else 1
-        if said_before(
+        if show_estimate(
             lambda: estimate_cost(store, request),
-            foreseen,
+            estimate_line,
             only=only_estimate,
             live=request.live,
             as_json=as_json,

@@ -23,7 +23,7 @@ from typing_extensions import override
 from arc_tui.features.probes.state import EMPTY_PROBE, ProbeState
 from arc_tui.features.probes.view import ProbeView, arms, spent
 from arc_tui.ui import format
-from arc_tui.ui.document import EMPTY, Block, Document, Item, Keyed
+from arc_tui.ui.document import EMPTY, Block, Document, HintBlock, Item
 from arc_tui.ui.format import spread
 from arc_tui.ui.key_names import key_of, keyed
 from arc_tui.ui.styles import KEY_CAP, StyledWidget, SummaryLines, folded, noticed
@@ -158,7 +158,9 @@ def _offer(offer: ProbeOffer, state: ProbeState) -> Iterator[Item]:
         yield Block(text=unseen, label="symptom", style="candidate")
     if offer.why_not is not None:
         aside = YOUR_WORDS if offer.name == "constraint" else ""
-        yield Keyed(text=format.plain(offer.why_not), label="cannot", style="error", aside=aside)
+        yield HintBlock(
+            text=format.plain(offer.why_not), label="cannot", style="error", aside=aside
+        )
         return
     for shown in readings(offer):
         yield Block(text=shown, label="would mean")
@@ -179,7 +181,7 @@ def _result(view: ProbeView) -> Iterator[Item]:
     for arm, shown in arms(view):
         yield Block(text=shown, label=arm, style="head")
     if view.done and view.classification is None:
-        yield Keyed(text=MORE, label="then")
+        yield HintBlock(text=MORE, label="then")
     if view.classification is not None:
         yield Block(text=format.plain(view.why), label="because")
     if view.test is not None:

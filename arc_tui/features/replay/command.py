@@ -17,13 +17,13 @@ from rich.text import Text
 
 from arc_tui.cli import (
     console,
-    foreseen,
+    estimate_line,
     limits,
     print_json,
     print_table,
     refuse_unanswered,
     refuse_unfinished,
-    said_before,
+    show_estimate,
 )
 from arc_tui.experiments.estimate import estimate_replay
 from arc_tui.experiments.locked_view import (
@@ -137,9 +137,9 @@ def replay_locked(
     Exit code 0: the edit changes no action; 1: it does; 2: it was not finished, or no action
     changed but not every step was answered.
     """
-    if said_before(
+    if show_estimate(
         lambda: estimate_replay(store, request),
-        foreseen,
+        estimate_line,
         only=only_estimate,
         live=request.live,
         as_json=as_json,

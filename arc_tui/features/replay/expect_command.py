@@ -13,7 +13,14 @@ from click.exceptions import Exit
 from rich.console import Console
 from rich.text import Text
 
-from arc_tui.cli import console, foreseen, print_json, print_table, refuse_keyless, said_before
+from arc_tui.cli import (
+    console,
+    estimate_line,
+    print_json,
+    print_table,
+    refuse_keyless,
+    show_estimate,
+)
 from arc_tui.experiments.expectation import JUDGE
 from arc_tui.experiments.models import ModelPool
 from arc_tui.features.replay.expectation import (
@@ -145,9 +152,9 @@ def run_expect(store: Store, question: Question, *, as_json: bool, only_estimate
         refuse_keyless(lambda: list(evaluate_expectation(store, question, ModelPool(store))))
     judged = "; one more for each new answer the judge sees is counted"
     counted = judged if question.expect == JUDGE else ""
-    if said_before(
+    if show_estimate(
         lambda: estimate_cost(store, question),
-        lambda found: f"{foreseen(found)}{counted}",
+        lambda found: f"{estimate_line(found)}{counted}",
         only=only_estimate,
         live=question.request.live and question.free is None,
         as_json=as_json,

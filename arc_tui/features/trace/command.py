@@ -14,7 +14,7 @@ from rich.text import Text
 from arc_tui.cli import console, db_option, json_option, open_judged, print_json, with_database
 from arc_tui.features.trace.pages import why_page
 from arc_tui.ui import format
-from arc_tui.ui.document import INDENT, LABEL, Document, Fold, Keyed
+from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
 from arc_tui.views.step import MessageView, Seen, StepView, build_step, is_hint
 from arc_tui.views.trace import TraceView, build_break, build_trace
 from arc_tui.views.tree import TreeRow, indent, levelled, visible
@@ -179,7 +179,7 @@ def print_step(out: Console, trace: TraceView, view: StepView) -> None:
 def _print_document(out: Console, document: Document) -> None:
     """A page of the app, its folds open, commands in place of keys."""
     for each in document:
-        item = each.without_keys(_command) if isinstance(each, Keyed) else each
+        item = each.without_keys(_command) if isinstance(each, HintBlock) else each
         if isinstance(item, Fold):
             _print_document(out, item.inside())
             continue

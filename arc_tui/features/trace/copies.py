@@ -12,7 +12,7 @@ from msgspec import Struct
 from textual.app import App
 
 from arc_tui.ui import format
-from arc_tui.ui.page import PlacedPage
+from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.screen import ArcScreen
 from arc_tui.views.step import EMPTY, CallView, StepView, step_markdown
 from replay.errors import ArcError
@@ -104,12 +104,12 @@ class StepCopies:
             text = step_markdown(step)
             self._copied(Copy(name=f"step {step.row.step} as Markdown", text=text))
 
-    def copy_part(self, step: StepView, page: PlacedPage | None) -> None:
+    def copy_part(self, step: StepView, page: LinkedPage | None) -> None:
         """A part that a person chooses to the clipboard."""
         if step is not EMPTY:
             self._choose("copy what?", _of(step, page), self._copied)
 
-    def open_in_pager(self, step: StepView, page: PlacedPage | None) -> None:
+    def open_in_pager(self, step: StepView, page: LinkedPage | None) -> None:
         """A step is read from its beginning first, so that stands on top."""
         from arc_tui.ui.editor import paged
 
@@ -120,7 +120,7 @@ class StepCopies:
             found = sorted(_of(step, page), key=lambda copy: not copy.name.startswith("the step"))
             self._choose("open what in a pager?", found, show)
 
-    def view_in_editor(self, step: StepView, page: PlacedPage | None) -> None:
+    def view_in_editor(self, step: StepView, page: LinkedPage | None) -> None:
         """The text under the cursor, else the step; nothing is kept of what is typed."""
         from arc_tui.ui.editor import viewed
 
@@ -160,7 +160,7 @@ class StepCopies:
             self._screen.show_error(error)
 
 
-def _of(step: StepView, page: PlacedPage | None) -> list[Copy]:
+def _of(step: StepView, page: LinkedPage | None) -> list[Copy]:
     """What can be taken of a step; of the line under the cursor of `page` first."""
     if page is None:
         return copies_of(step, None, None)

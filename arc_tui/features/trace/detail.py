@@ -20,7 +20,7 @@ from arc_tui.ui import format
 from arc_tui.ui.document import EMPTY
 from arc_tui.ui.format import spread
 from arc_tui.ui.key_names import with_keys
-from arc_tui.ui.page import PlacedPage
+from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.styles import StyledWidget
 from arc_tui.views import step as steps
 from arc_tui.views import trace as traces
@@ -92,7 +92,7 @@ class Detail(Vertical):
     tab: reactive[int] = reactive(0, repaint=False)
     search: reactive[re.Pattern[str] | None] = reactive(None, repaint=False)
 
-    page = query_one(PlacedPage)
+    page = query_one(LinkedPage)
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -100,7 +100,7 @@ class Detail(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Tabs().data_bind(Detail.step, Detail.tab)
-        yield PlacedPage().data_bind(Detail.search)
+        yield LinkedPage().data_bind(Detail.search)
 
     def watch_view(self) -> None:
         self._show()

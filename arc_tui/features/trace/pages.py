@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from arc_tui.ui import format
-from arc_tui.ui.document import INDENT, Block, Document, Fold, Item, Keyed, Placed, hiding
+from arc_tui.ui.document import INDENT, Block, Document, Fold, HintBlock, Item, StepLink, hiding
 from arc_tui.views.probe_offers import WhyProbes, between, last_basis, last_words, price
 from arc_tui.views.step import Scored, StepView, is_hint
 from arc_tui.views.step_pages import observations_page, raw_page, request_page, response_page
@@ -75,7 +75,7 @@ def _nothing(trace: TraceView, *, hints: bool) -> Block:
     if not trace.marked:
         return Block(text=f"nothing the rules know stands out at this step{only}", style="quiet")
     first = trace.marked[0]
-    return Keyed(
+    return HintBlock(
         text=f"nothing stands out at this step{only}",
         style="quiet",
         aside=f"‹trace.candidate_next› goes to the candidate at step {first}",
@@ -122,13 +122,13 @@ def _elsewhere(finding: Finding) -> str:
     return f", not the agent's doing: {finding.fault}"
 
 
-def _evidence(evidence: Evidence, key: str, here: int) -> Placed:
+def _evidence(evidence: Evidence, key: str, here: int) -> StepLink:
     """One thing a finding rests on; where it stands at another step, that can be gone to."""
     where = [f"step {evidence.step}" if evidence.step is not None else "", evidence.place]
     text, label = format.plain(evidence.text), format.one_line(evidence.role)
     place = ", ".join(format.one_line(part) for part in where if part)
-    goes = evidence.step if evidence.step != here else None
-    return Placed(goes=goes, text=text, label=label, aside=place, indent=INDENT, key=key)
+    step = evidence.step if evidence.step != here else None
+    return StepLink(step=step, text=text, label=label, aside=place, indent=INDENT, key=key)
 
 
 def _candidate(trace: TraceView, step: StepView) -> Iterator[Item]:
@@ -244,11 +244,11 @@ def _folded(rows: Sequence[ValueRow], what: str, step: int) -> Iterator[Item]:
         yield Fold(key=f"values {what} {step}", line=line, inside=inside, says_key=True)
 
 
-def _value(row: ValueRow) -> Placed:
+def _value(row: ValueRow) -> StepLink:
     value, where = format.one_line(str(row.value)), format.one_line(row.where)
     mark, style = ("✗ ", "error") if row.known == "nowhere" else ("", "")
-    return Placed(
-        goes=row.step if row.known == "shown" else None,
+    return StepLink(
+        step=row.step if row.known == "shown" else None,
         text=f"{mark}{format.one_line(row.path)}  {value}",
         style=style,
         aside=where,
@@ -295,13 +295,13 @@ def offer_blocks(probes: WhyProbes) -> Iterator[Item]:
         return
     aside = "‹trace.probes›, then a letter, tells two causes apart"
     every = ("arc", "probe", listed.trace[:8], "--step", str(probes.step))
-    yield Keyed(text="probes", style="head", aside=aside, command=every)
+    yield HintBlock(text="probes", style="head", aside=aside, command=every)
     named = () if listed.model is not None else ("--model", "NAME")
     for offer in listed.offers:
         aside = price(offer, listed.model)
         label = f"‹trace.probes› ‹probe.{offer.name}:{offer.key}›"
         command = (*offer.command, *named) if offer.command else ()
-        yield Keyed(text=f"{between(offer)}?", label=label, aside=aside, indent=INDENT,
+        yield HintBlock(text=f"{between(offer)}?", label=label, aside=aside, indent=INDENT,
                     command=command)  # fmt: skip
         yield Block(text=offer.why_not or offer.change, label=" ", indent=INDENT, style="quiet")
 

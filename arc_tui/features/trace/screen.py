@@ -57,7 +57,7 @@ from arc_tui.navigation import (
 )
 from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.key_bar import KeyBar
-from arc_tui.ui.page import PlacedPage
+from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.screen import Watching
 from arc_tui.views.step import EMPTY, StepView, build_step
 from arc_tui.views.trace import EMPTY_TRACE, TraceView, blinded, build_beginning, build_trace
@@ -97,7 +97,7 @@ class TraceScreen(Watching):
 
     lanes = query_one(Lanes)
     spans = query_one(SpanTree)
-    page = query_one(PlacedPage)
+    page = query_one(LinkedPage)
 
     class Loaded(Message):
         """The trace was read."""
@@ -295,7 +295,7 @@ class TraceScreen(Watching):
             self.say(f"step {step} is none of those shown: all are shown again")
         self.spans.go_to(step)
 
-    def on_placed_page_followed(self, event: PlacedPage.Followed) -> None:
+    def on_linked_page_followed(self, event: LinkedPage.Followed) -> None:
         self.go_to(event.step)
 
     def on_lanes_picked(self, event: Lanes.Picked) -> None:
@@ -551,7 +551,7 @@ class TraceScreen(Watching):
         self.copies.view_in_editor(self.detail, self._page_in_use)
 
     @property
-    def _page_in_use(self) -> PlacedPage | None:
+    def _page_in_use(self) -> LinkedPage | None:
         """The page where it has the focus."""
         return self.page if self.focused is self.page else None
 

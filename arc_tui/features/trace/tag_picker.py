@@ -53,7 +53,7 @@ class FaultLine(StyledWidget):
     turned: reactive[Attribution | None] = reactive(None)
 
     @property
-    def said(self) -> Attribution:
+    def chosen(self) -> Attribution:
         """Of a class that a person names."""
         return self.turned or Attribution.AGENT
 
@@ -64,7 +64,7 @@ class FaultLine(StyledWidget):
 
     def turn(self) -> None:
         """To the next of the four."""
-        self.turned = ORDER[(ORDER.index(self.said) + 1) % len(ORDER)]
+        self.turned = ORDER[(ORDER.index(self.chosen) + 1) % len(ORDER)]
 
     def render(self) -> Text:
         quiet = self.style_of("quiet")
@@ -72,7 +72,7 @@ class FaultLine(StyledWidget):
             (f" {key_of(self.screen, 'tag.fault')} ", self.style_of("key")), " whose doing  "
         )
         for fault in ORDER:
-            if fault is self.said:
+            if fault is self.chosen:
                 line.append(f"[{fault.value}]", self.style_of("here"))
             else:
                 line.append(f" {fault.value} ", quiet)
@@ -81,10 +81,10 @@ class FaultLine(StyledWidget):
         return line
 
     def _meaning(self) -> str:
-        if self.accepted is not self.said:
+        if self.accepted is not self.chosen:
             key = key_of(self.screen, "tag.accept")
             return f"{key} keeps the suggestion's: {self.accepted.value}"
-        return MEANING[self.said]
+        return MEANING[self.chosen]
 
     def on_click(self, _: events.Click) -> None:
         self.turn()
@@ -396,7 +396,7 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
             self._ask_sub(True)
             self.sub.focus()
         else:
-            self.dismiss(Choice(failure=entry.name, fault=self.fault.said, note=self._note))
+            self.dismiss(Choice(failure=entry.name, fault=self.fault.chosen, note=self._note))
 
     def action_clear(self) -> None:
         self.dismiss(NothingWrong(note=self._note))
@@ -459,7 +459,7 @@ class TagPicker(ModalScreen[Choice | NothingWrong | None]):
                 Choice(
                     failure=FailureClass.OTHER,
                     sub=sub_label(event.value),
-                    fault=self.fault.said,
+                    fault=self.fault.chosen,
                     note=self._note,
                 )
             )
