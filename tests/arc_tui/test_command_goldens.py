@@ -1,0 +1,131 @@
+"""What each command prints of the bundled runs, word for word, and the code it leaves with.
+
+`ARC_UPDATE_GOLDENS=1 pytest tests/arc_tui/test_command_goldens.py` writes them anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from arc_tui.commands import COMMANDS, DB_COMMANDS
+from arc_tui.places import fixtures
+from taxonomy.judgements.schema import open_ledger
+from tests.arc_tui.free_case import FEW, TOUR, put_bundled
+from tests.screen import GOLDENS
+from tests.spoken import spoken
+
+PROMPTS = fixtures() / "demo/prompts"
+V4, V5 = (str(PROMPTS / f"{name}.md") for name in ("v4", "v5"))
+ASK = ("--expect", "tool=get_order")
+
+ON_RUNS = {
+    "ls": ("ls",),
+    "ls_json": ("ls", "outcome:failed", "--json"),
+    "ls_none": ("ls", "outcome:failed", "cost>100"),
+    "find": ("find", "order"),
+    "find_json": ("find", "order", "--json", "--limit", "2"),
+    "show": ("show", TOUR),
+    "show_json": ("show", TOUR, "--json"),
+    "show_step": ("show", TOUR, "1"),
+    "show_step_json": ("show", TOUR, "1", "--json"),
+    "brief": ("brief", TOUR),
+    "break": ("break", TOUR),
+    "break_json": ("break", TOUR, "--json"),
+    "break_passed": ("break", FEW[1]),
+    "compare": ("compare", FEW[0], FEW[1]),
+    "compare_json": ("compare", FEW[0], FEW[1], "--json"),
+    "money": ("money", TOUR),
+    "money_json": ("money", TOUR, "--json"),
+    "tag": ("tag", TOUR, "1", "wrong_tool"),
+    "tags": ("tags",),
+    "tags_json": ("tags", "--json"),
+    "pareto": ("pareto",),
+    "pareto_json": ("pareto", "--json"),
+    "stats": ("stats",),
+    "stats_json": ("stats", "--json"),
+    "edits": ("edits",),
+    "replay": ("replay", TOUR, "--system", V4, "-k", "3"),
+    "replay_json": ("replay", TOUR, "--system", V4, "-k", "3", "--json"),
+    "replay_estimate": ("replay", TOUR, "--system", V4, "--model", "claude-opus-4-8", "--estimate"),
+    "replay_free": ("replay", TOUR, "--free", "--system", V4),
+    "replay_free_json": ("replay", TOUR, "--free", "--system", V4, "--json"),
+    "bisect": ("bisect", TOUR, V4, V5, *ASK),
+    "bisect_json": ("bisect", TOUR, V4, V5, *ASK, "--json"),
+    "bisect_steps": ("bisect", TOUR, "--steps"),
+    "bisect_steps_json": ("bisect", TOUR, "--steps", "--json"),
+    "bisect_steps_validate": ("bisect", TOUR, "--steps", "--validate"),
+    "try": ("try", V4, "--on", "variant:v5", "-k", "2", "--controls", "2"),
+    "try_json": ("try", V4, "--on", "variant:v5", "-k", "2", "--controls", "2", "--json"),
+    "probe": ("probe", TOUR, "--probe", "constraint"),
+    "probe_json": ("probe", TOUR, "--probe", "constraint", "--json"),
+    "inject": ("inject", TOUR, "-k", "4"),
+    "inject_json": ("inject", TOUR, "-k", "4", "--json"),
+    "calibrate": ("calibrate",),
+    "verify": ("verify",),
+    "verify_json": ("verify", "--json"),
+    "db_prune": ("db", "prune", "--older", "0d"),
+    "formats": ("formats",),
+    "help_query": ("help", "query"),
+    "no_such_run": ("show", "nosuch"),
+    "no_such_step": ("show", TOUR, "99"),
+    "no_such_command": ("bisct",),
+    "no_such_field": ("ls", "colour:red"),
+    "no_key": ("replay", TOUR, "--system", V4, "--live", "--model", "claude-opus-4-8",
+               "--max-calls", "3"),
+}  # fmt: skip
+"""Each on a copy of its own."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("commands") / "arc.db"
+    put_bundled(path, *FEW)
+    return path
+
+
+@pytest.mark.parametrize("name", ON_RUNS)
+def test_a_command_prints_what_it_printed(name: str, runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "arc.db").write_bytes(runs.read_bytes())
+    same_as_before(name, *ON_RUNS[name], folder=tmp_path)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *(f"db {name}" for name in DB_COMMANDS)])
+def test_the_help_of_a_command_is_what_it_was(command: str, tmp_path: Path) -> None:
+    same_as_before(f"help_{command.replace(' ', '_')}", *command.split(), "--help", folder=tmp_path)
+
+
+def test_the_schema_is_what_it_was(tmp_path: Path) -> None:
+    """Every table, index, view and trigger of a new database."""
+    with open_ledger(tmp_path / "arc.db") as store:
+        made = store.db.execute(
+            "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type, name"
+        ).fetchall()
+    check("schema", "\n\n".join(sql for (sql,) in made) + "\n")
+
+
+def same_as_before(name: str, *words: str, folder: Path) -> None:
+    said = spoken(
+        *words, cwd=folder, ARC_DB="arc.db", ARC_CONFIG_DIR=str(folder), COLUMNS="100",
+        ANTHROPIC_API_KEY="",
+    )  # fmt: skip
+    parts = (f"exit code {said.code}\n", said.out, f"--- stderr\n{said.err}" if said.err else "")
+    check(name, _anywhere("".join(parts), folder))
+
+
+def _anywhere(text: str, folder: Path) -> str:
+    """Without what differs from one machine, or one day, to another."""
+    for place, name in ((fixtures(), "FIXTURES"), (folder, "FOLDER"), (Path.home(), "HOME")):
+        text = text.replace(str(place), name)
+    return re.sub(r'("\w+_ns": )1[78]\d{17}', r"\1NOW", text)
+
+
+def check(name: str, text: str) -> None:
+    path = GOLDENS / "commands" / f"{name}.txt"
+    if os.environ.get("ARC_UPDATE_GOLDENS"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
