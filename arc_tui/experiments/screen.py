@@ -19,13 +19,13 @@ from textual.worker import Worker
 
 from arc_tui.experiments.dialogs import allowed, edit_option
 from arc_tui.experiments.estimate import CostEstimate
-from arc_tui.experiments.request import ExperimentRequest, Run
+from arc_tui.experiments.request import MOST_SAMPLES, ExperimentRequest, Run
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.experiments.state import ExperimentState
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.screen import ArcScreen
 from replay.edit.changes import Edit
-from replay.errors import ArcError, OfflineMiss
+from replay.errors import ArcError, BadEdit, OfflineMiss
 from replay.models.choose import DEMO
 from replay.store.edits import KeptEdit, edit_named, listed
 from replay.store.handle import Store
@@ -52,6 +52,13 @@ def samples_key(name: str, tooltip: str) -> Binding:
 
 def model_key(name: str, tooltip: str = "Choose the model to ask") -> Binding:
     return Binding("m,f3", "model", "model", id=f"{name}.model", tooltip=tooltip)
+
+
+def sample_count(typed: str) -> int:
+    """A number of samples. Raises BadEdit for anything else."""
+    if typed.isdecimal() and 1 <= int(typed) <= MOST_SAMPLES:
+        return int(typed)
+    raise BadEdit(f"{typed!r} is no number from 1 to {MOST_SAMPLES}")
 
 
 class Answered(Message):

@@ -86,7 +86,7 @@ async def opened(
 
 
 def at(screen: ProbeScreen) -> str:
-    return screen.state.at
+    return screen.state.phase
 
 
 async def answer(pilot: Pilot[None], words: str) -> None:
@@ -133,7 +133,7 @@ async def test_each_says_what_it_changes_and_what_it_would_ask_and_names_no_caus
 async def test_what_cannot_be_made_is_not_run_by_its_letter(db: Path, ids: dict[str, str]) -> None:
     async with opened(db, ids[START], 0) as (pilot, screen):
         await press(pilot, "s")
-        assert at(screen) == "ready"
+        assert at(screen) == "idle"
         assert "⏎/c/r ask" in drawn(pilot.app)
         await press(pilot, "j")
         assert " c/r ask" in drawn(pilot.app)
@@ -197,7 +197,7 @@ async def test_few_samples_decide_nothing_and_more_may(db: Path, ids: dict[str, 
         await until(pilot, "how many samples of each arm?")
         await answer(pilot, "1")
         await press(pilot, "c")
-        assert screen.state.first.startswith("Undecided between hallucination and goal misread")
+        assert screen.state.lines[0].startswith("Undecided between hallucination and goal misread")
         assert "n asks more often" in drawn(pilot.app)
         assert lines(db)[-1].classification is None
 

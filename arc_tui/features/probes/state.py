@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
-from msgspec import Struct
-
+from arc_tui.experiments.estimate import CostEstimate
+from arc_tui.experiments.state import ExperimentState
 from arc_tui.features.probes.plan import ProbeRequest
 from arc_tui.features.probes.view import ProbeView
 from arc_tui.ui import format
 from arc_tui.views.probe_offers import LOCAL, NO_PROBES, ProbeOffer, ProbesView
-from replay.errors import ArcError
+from replay.models.choose import DEMO
 
 
-class ProbeState(Struct, frozen=True, eq=False, kw_only=True):
-    """The probes of a step, the one that is looked at (`chosen`, by name), and how far one is.
-
-    `trouble` is why it goes no further, None where nothing is wrong.
-    """
+class ProbeState(ExperimentState, frozen=True, eq=False, kw_only=True):
+    """The probes of a step, the one that is looked at (`chosen`, by name), and how far one is."""
 
     request: ProbeRequest
-    at: Literal["loading", "ready", "asking", "stopping", "stopped", "failed", "done"] = "loading"
     listed: ProbesView = NO_PROBES
     chosen: str = ""
     view: ProbeView | None = None
-    trouble: ArcError | None = None
 
     @property
-    def running(self) -> bool:
-        return self.at in ("asking", "stopping")
-
-    @property
-    def local(self) -> bool:
-        """Is all of it asked on this machine, for free?"""
+    def is_free(self) -> bool:
+        """Is all of it asked on this machine?"""
         return self.listed.model == LOCAL
+
+    def cost_of(self, offer: ProbeOffer) -> CostEstimate | None:
+        """What a probe would ask, None where that is not known."""
+        if offer.estimate is None:
+            return None
+        model = DEMO if self.is_free else str(self.listed.model)
+        return CostEstimate(models=(model,), calls=offer.estimate)
 
     @property
     def offer(self) -> ProbeOffer | None:
@@ -54,27 +51,31 @@ class ProbeState(Struct, frozen=True, eq=False, kw_only=True):
     def can(self, name: str) -> bool:
         """Can the probe be run now?"""
         found = self.offered(name)
-        waits = self.running or self.at == "loading"
+        waits = self.running or self.phase == "estimating"
         return found is not None and found.why_not is None and not waits
 
     @property
-    def title(self) -> str:
+    def border_title(self) -> str:
         """Which step of which run."""
         task = f" of {format.one_line(self.listed.task)}" if self.listed.task else ""
         return f"probe step {self.request.step}{task}"
 
     @property
-    def first(self) -> str:
-        """What is to be said first: how it stands, or how the failure shows."""
+    def lines(self) -> tuple[str, ...]:
+        """How it stands, or how the failure shows."""
+        return (self._first,)
+
+    @property
+    def _first(self) -> str:
         if self.trouble is not None:
             return f"{self.trouble.message[:1].upper()}{self.trouble.message[1:]}."
-        if self.at == "stopped" and (self.view is None or self.view.ended is None):
+        if self.phase == "stopped" and (self.view is None or self.view.ended is None):
             return "Stopped: no cause is named. What was answered is kept."
-        if self.at in ("asking", "stopping") and self.view is None:
+        if self.running and self.view is None:
             return "Asking."
         if self.view is not None:
             return self.view.sentence
-        if self.at == "loading":
+        if self.phase == "estimating":
             return "Looking what this step allows."
         return self._symptom
 

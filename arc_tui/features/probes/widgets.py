@@ -11,22 +11,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from functools import partial
 
 from rich.text import Text
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
-from typing_extensions import override
 
+from arc_tui.experiments.footer import ExperimentHead
 from arc_tui.features.probes.state import EMPTY_PROBE, ProbeState
 from arc_tui.features.probes.view import ProbeView, arms, spent
 from arc_tui.ui import format
 from arc_tui.ui.document import EMPTY, Block, Document, HintBlock, Item
 from arc_tui.ui.format import spread
-from arc_tui.ui.key_names import key_of, keyed
-from arc_tui.ui.styles import KEY_CAP, StyledWidget, SummaryLines, folded, noticed
+from arc_tui.ui.key_names import key_of
+from arc_tui.ui.styles import KEY_CAP, StyledWidget
 from arc_tui.views.probe_offers import ProbeOffer, between, price, readings
 
 NAME = 12
@@ -119,22 +118,10 @@ def _aside(offer: ProbeOffer, model: str | None) -> str:
     return price(offer, model) or "cannot be made"
 
 
-class ProbeHead(SummaryLines):
-    """The sentence in bold, the notices under it."""
-
-    STYLES = {"first": "bold", "trouble": "bold $bad", "notice": "$warning"}
+class ProbeHead(ExperimentHead[ProbeState]):
+    """How the failure shows, or what a probe came to."""
 
     state: reactive[ProbeState] = reactive(EMPTY_PROBE, layout=True)
-
-    @override
-    def lines(self, width: int) -> list[Text]:
-        state, said = self.state, partial(keyed, self.screen)
-        style = "trouble" if state.trouble is not None else "first"
-        lines = [
-            (style, folded(said(state.first), width)),
-            ("notice", noticed(map(said, state.notices), width)),
-        ]
-        return self.styled_lines(lines)
 
 
 TEXT = 400
