@@ -88,7 +88,7 @@ async def test_it_looks_like_this_at_a_miss_where_a_stub_is_written_and_while_it
         await press(pilot, "s")
         await looks_like(pilot, "free_stub")
         await press(pilot, "escape")
-        screen.state = structs.replace(screen.state, at="asking")
+        screen.state = structs.replace(screen.state, phase="running")
         await settle(pilot)
         screen.post_message(JobProgressed(first))
         await settle(pilot)
@@ -109,7 +109,7 @@ async def test_it_looks_like_this_when_it_is_finished_and_offers_no_key_that_doe
         assert not offered & {"stub", "forget", "stale", "stop"}
         await press(pilot, "s", "d", "A", "x")
         assert pilot.app.screen is screen
-        assert screen.state.at == "done"
+        assert screen.state.phase == "done"
 
 
 async def test_an_answer_beyond_the_road_looks_like_this(db: Path) -> None:
@@ -260,7 +260,7 @@ async def test_without_a_limit_it_says_how_far_stored_answers_go(
         app.push_screen(screen)
         await until(pilot, "what may it cost?")
         await press(pilot, "escape")
-        assert screen.state.at == "failed"
+        assert screen.state.phase == "failed"
         assert rows(app)[0].startswith(" Step 0: no stored answer of claude-test")
 
 
@@ -289,7 +289,7 @@ async def test_a_run_is_stopped_and_what_was_answered_is_kept(
                 await pilot.pause(0.01)
             await press(pilot, "x")
             await until(pilot, "Stopped; what was answered is kept.")
-            assert screen.state.at == "stopped"
+            assert screen.state.phase == "stopped"
 
 
 def test_a_limit_is_what_is_left_of_it() -> None:
@@ -358,5 +358,5 @@ async def test_from_a_replay_the_edited_agent_runs_on(db: Path) -> None:
 
 async def test_trouble_stands_where_the_sentence_would(db: Path) -> None:
     async with opened(db, edit=None, trace="nothing") as (pilot, screen):
-        assert screen.state.at == "failed"
+        assert screen.state.phase == "failed"
         assert "nothing" in rows(pilot.app)[0]

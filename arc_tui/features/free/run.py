@@ -7,12 +7,13 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from arc_tui.experiments.models import NOTHING_SPENT, ModelPool, Spending
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.experiments.request import FreeRunRequest
 from arc_tui.features.free import text as free_words
+from arc_tui.features.free.text import FreeRunEstimate
 from arc_tui.features.free.view import (
     FreeRow,
     FreeRuns,
@@ -34,7 +35,7 @@ from replay.free import run as free
 from replay.free.recorded_results import Found, Near, Stub, Terms, draft
 from replay.free.result import FreeCore, FreeRun, FreeStep, Stop, Unanswered
 from replay.kept import stubs_of_trace
-from replay.locked.estimate import Estimate, estimate
+from replay.locked.estimate import estimate
 from replay.locked.row import LOOK, Models
 from replay.models.cached import Cached
 from replay.models.choose import default_name, label
@@ -82,15 +83,6 @@ def kept_run(store: Store, digest: str) -> tuple[FreeCore, Terms]:
     return core, Terms(stubs=known, allow_stale=core.allow_stale, effects=core.yours)
 
 
-class FreeRunEstimate(Struct, frozen=True, kw_only=True):
-    """What a free run of a server's model may come to. How often it will ask nobody knows: at most
-    `most` times a run; `as_recorded` is what its recorded steps would ask and cost, all afresh."""
-
-    model: str
-    most: int
-    as_recorded: Estimate
-
-
 def estimate_cost(store: Store, request: FreeRunRequest) -> FreeRunEstimate:
     """What to say before the first live call. Asks nothing.
 
@@ -104,7 +96,7 @@ def estimate_cost(store: Store, request: FreeRunRequest) -> FreeRunEstimate:
         model = Cached(empty, name)
         found = estimate(trace, None, Models(model, model), sampling=LOOK, steps=steps)
     return FreeRunEstimate(
-        model=name, most=free.limit_of(road, request.max_steps), as_recorded=found
+        models=(name,), most=free.limit_of(road, request.max_steps), as_recorded=found
     )
 
 

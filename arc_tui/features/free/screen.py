@@ -7,26 +7,24 @@ for as long as the screen is open. No tool is run: what is not recorded, a perso
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container
 from textual.getters import query_one
-from textual.message import Message
 from textual.reactive import reactive
 
-from arc_tui.experiments.dialogs import allowed
 from arc_tui.experiments.request import FreeRunRequest
-from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
-from arc_tui.features.free.run import FreeRunEstimate, estimate_cost, run_free_replays
-from arc_tui.features.free.state import EMPTY, FreeState, left_of, price
+from arc_tui.experiments.runner import JobFinished
+from arc_tui.experiments.screen import ExperimentScreen, model_key, run_key, stop_key
+from arc_tui.features.free.run import estimate_cost, run_free_replays
+from arc_tui.features.free.state import EMPTY, FreeState, left_of
 from arc_tui.features.free.stub_box import StubBox
-from arc_tui.features.free.view import FreeRow, FreeView
+from arc_tui.features.free.text import FreeRunEstimate
+from arc_tui.features.free.view import FreeRow
 from arc_tui.features.free.widgets import FreeFoot, FreeHead, FreePath, row_page, stop_page
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.document import document_text
@@ -34,15 +32,12 @@ from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
-from arc_tui.ui.screen import ArcScreen
 from replay import kept
 from replay.budget import Limits
 from replay.edit.changes import Edit
-from replay.errors import ArcError, OfflineMiss
+from replay.errors import OfflineMiss
 from replay.free.recorded_results import Stub
-from replay.models.choose import DEMO
 from replay.store.handle import Store
-from taxonomy.judgements.schema import open_ledger
 
 ALLOW, LEAVE = "take it, marked as stale", "leave it: the run stops there"
 STALE_WORDS = (
@@ -52,11 +47,13 @@ STALE_WORDS = (
 )
 
 
-class FreeScreen(ArcScreen):
+class FreeScreen(ExperimentScreen[FreeState]):
     """One free run of one trace."""
 
     CSS_PATH = "screen.tcss"
     HELP = "a free run"
+    MODEL_QUESTION = "which model acts?"
+    MISS_HINT = "‹free.run› runs again, and asks what that may cost"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
 
     BINDINGS = [
@@ -64,14 +61,12 @@ class FreeScreen(ArcScreen):
                 tooltip="Write what a call that nothing answers would have got, or change that"),
         Binding("d", "forget", "forget stub", id="free.forget",
                 tooltip="Take the stub away that answered the call under the cursor"),
-        Binding("r,f5", "run", "run again", id="free.run",
-                tooltip="Run again from the same step; what is answered already is kept"),
+        run_key("free", "run again",
+                "Run again from the same step; what is answered already is kept"),
         Binding("A", "stale", "allow stale", id="free.stale",
                 tooltip="Answer reads with what was recorded at another moment, or no longer"),
-        Binding("m,f3", "model", "model", id="free.model",
-                tooltip="Choose the model that acts"),
-        Binding("x", "stop", "stop", id="free.stop",
-                tooltip="Ask nothing more; what was answered is kept"),
+        model_key("free", "Choose the model that acts"),
+        stop_key("free"),
         Binding("y", "copy", "copy", id="free.copy",
                 tooltip="Copy what is shown in full as text"),
         Binding("tab,shift+tab", "pane", "other pane", id="free.pane",
@@ -81,21 +76,17 @@ class FreeScreen(ArcScreen):
     ]  # fmt: skip
 
     state: reactive[FreeState] = reactive(EMPTY, repaint=False)
+    request: FreeRunRequest
 
     path_rows = query_one(FreePath)
     page = query_one("#answer", Page)
-
-    class StubsChanged(Message):
-        """A stub was kept, or forgotten."""
 
     def __init__(
         self, path: Path, trace: str, step: int, edit: Edit | None, model: str | None
     ) -> None:
         """`model` acts unless the edit names another one."""
-        super().__init__(path)
         model = (edit.model if edit is not None else None) or model
-        self._request = FreeRunRequest(trace=trace, start=step, edit=edit, model=model)
-        self._going: BackgroundRun[FreeRunRequest, FreeView] | None = None
+        super().__init__(path, FreeRunRequest(trace=trace, start=step, edit=edit, model=model))
         self._left: Limits | None = None
 
     def compose(self) -> ComposeResult:
@@ -108,75 +99,48 @@ class FreeScreen(ArcScreen):
 
     def on_mount(self) -> None:
         self.path_rows.focus()
-        self._start()
+        self.request_changed()
 
-    def on_unmount(self) -> None:
-        if self._going is not None:
-            self._going.stop()
+    # --- the run
 
-    def _move(self, **changes: Any) -> None:
-        """The state with some of it changed."""
-        self.state = structs.replace(self.state, **changes)
+    def request_changed(self) -> None:
+        """Run again, at first on what is there already."""
+        self._run(self.request)
 
-    # --- running
+    def _run(self, request: FreeRunRequest) -> None:
+        self.state = FreeState(request=request)
+        self.start(run_free_replays, request)
 
-    def _start(self, **changes: Any) -> None:
-        """Run with another wish, at first on what is there already."""
-        self._request = structs.replace(self._request, **changes)
-        self._ask(self._request)
-
-    def _ask(self, request: FreeRunRequest) -> None:
-        self.state = FreeState(at="asking", request=request)
-        self._going = BackgroundRun(self, run_free_replays, request)
-
-    def on_job_progressed(self, event: JobProgressed[FreeView]) -> None:
-        self._move(view=event.view)
-
-    def on_job_finished(self, event: JobFinished) -> None:
-        self._going = None
+    def finished(self, event: JobFinished) -> None:
         request, view = self.state.request, self.state.view
         if request.live:
             passing = view.stop is not None and view.stop.passing
             self._left = None if passing else left_of(request.limits, view.spent)
+        super().finished(event)
         if isinstance(event.trouble, OfflineMiss):
-            self._go_live(event.trouble)
-        elif event.trouble is not None:
-            self.show_error(event.trouble)
-        else:
-            self._move(at="stopped" if event.stopped else "done")
+            self._go_live()
 
-    def show_error(self, error: ArcError) -> None:
-        """What goes wrong stands where the sentence would."""
-        self._move(at="failed", trouble=error)
-
-    def _go_live(self, miss: OfflineMiss) -> None:
+    def _go_live(self) -> None:
         """Go on asking a server: under what is left of a limit, else under one that is given."""
-        self.show_error(
-            OfflineMiss(miss.message, "‹free.run› runs again, and asks what that may cost")
-        )
+        request = self.request
         if self._left is not None:
-            self._ask(structs.replace(self._request, live=True, limits=self._left))
+            self._run(structs.replace(request, live=True, limits=self._left))
         else:
-            self.run_worker(self._permit(), group="permit", exclusive=True, exit_on_error=False)
+            self.read(
+                lambda store: estimate_cost(store, request),
+                lambda estimate: self.submit(self._permit(estimate)),
+                group="estimate",
+            )
 
-    async def _permit(self) -> None:
-        limits = await allowed(self.app, price(await asyncio.to_thread(self._estimate)))
-        if limits is not None:
-            self._ask(structs.replace(self._request, live=True, limits=limits))
-
-    def _estimate(self) -> FreeRunEstimate:
-        with open_ledger(self.path) as store:
-            return estimate_cost(store, self._request)
+    async def _permit(self, estimate: FreeRunEstimate) -> None:
+        request = await self.permitted(self.request, estimate)
+        if request.live:
+            self._run(request)
 
     def action_run(self) -> None:
-        self._start()
+        self.request_changed()
 
-    def action_stop(self) -> None:
-        if self._going is not None:
-            self._going.stop()
-            self._move(at="stopping")
-
-    # --- what the tape does not hold
+    # --- what was not recorded
 
     def action_stub(self) -> None:
         """A stub of the call that stopped the run, or the one that answered here."""
@@ -204,14 +168,13 @@ class FreeScreen(ArcScreen):
 
     def _change(self, change: Callable[[Store, str], object]) -> None:
         trace = self.state.view.trace
-        self.ask(lambda store: change(store, trace), lambda _: self.StubsChanged(), group="stubs")
-
-    def on_free_screen_stubs_changed(self) -> None:
-        self._start()
+        self.read(
+            lambda store: change(store, trace), lambda _: self.request_changed(), group="stubs"
+        )
 
     def action_stale(self) -> None:
-        if self._request.allow_stale:
-            self._start(allow_stale=False)
+        if self.request.allow_stale:
+            self.change_request(allow_stale=False)
             return
         choices = [Option(ALLOW, "the run goes on"), Option(LEAVE, "")]
         box = AskBox("an answer of another moment?", STALE_WORDS, choices=choices)
@@ -219,21 +182,12 @@ class FreeScreen(ArcScreen):
 
     def _allow(self, answer: str | None) -> None:
         if answer == ALLOW:
-            self._start(allow_stale=True)
-
-    def action_model(self) -> None:
-        choices = [Option(DEMO, "rule-based, on this machine, free")]
-        box = AskBox("which model acts?", hint="or another model's name", choices=choices)
-        self.app.push_screen(box, self._act_by)
-
-    def _act_by(self, model: str | None) -> None:
-        if model is not None:
-            self._start(model=model)
+            self.change_request(allow_stale=True)
 
     # --- what is shown
 
     def watch_state(self, before: FreeState, state: FreeState) -> None:
-        if before.at != state.at or before.view is not state.view:
+        if before.phase != state.phase or before.view is not state.view:
             self._show()
             self.refresh_bindings()
 
@@ -252,13 +206,8 @@ class FreeScreen(ArcScreen):
         self.page.document = with_keys(self, page)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        del parameters
         running = self.state.running
         match action:
-            case "stop":
-                return running
-            case "run" | "model":
-                return not running
             case "stub":
                 return not running and (self.state.missed or self._stub_here) is not None
             case "forget":
@@ -266,7 +215,7 @@ class FreeScreen(ArcScreen):
             case "stale":
                 return self.state.can_allow_stale
             case _:
-                return True
+                return super().check_action(action, parameters)
 
     def on_free_path_chosen(self) -> None:
         self._go_to(self.page)
@@ -284,10 +233,8 @@ class FreeScreen(ArcScreen):
         self.app.copy_to_clipboard(text)
         self.say(f"{self.page.border_title} copied as text, {len(text)} characters")
 
-    def action_back(self) -> None:
-        if self.state.at == "asking":
-            self.action_stop()
-        elif self.focused is self.page:
+    def leave(self) -> None:
+        if self.focused is self.page:
             self._go_to(self.path_rows)
         else:
             self.dismiss()

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
-
-from msgspec import Struct
 
 from arc_tui.experiments.models import Spending
 from arc_tui.experiments.request import FreeRunRequest
+from arc_tui.experiments.state import ExperimentState, Phase, ended
 from arc_tui.features.free import view as free
-from arc_tui.features.free.run import FreeRunEstimate
 from arc_tui.features.free.text import LOOK
 from arc_tui.features.free.view import FreeView, Missed
-from arc_tui.ui import format
 from replay.budget import Limits
-from replay.errors import ArcError
-from replay.models import protocol
 
 
-class FreeState(Struct, frozen=True, eq=False, kw_only=True):
-    """What is run, how far it is, and how that ended.
+class FreeState(ExperimentState, frozen=True, eq=False, kw_only=True):
+    """What is run, how far it is, and how that ended."""
 
-    `trouble` is why it goes no further, None where nothing is wrong.
-    """
-
-    at: Literal["asking", "stopping", "stopped", "failed", "done"] = "asking"
+    phase: Phase = "running"
     request: FreeRunRequest = FreeRunRequest(trace="")
     view: FreeView = free.EMPTY
-    trouble: ArcError | None = None
-
-    @property
-    def running(self) -> bool:
-        return self.at in ("asking", "stopping")
 
     @property
     def missed(self) -> Missed | None:
@@ -45,14 +31,17 @@ class FreeState(Struct, frozen=True, eq=False, kw_only=True):
         return not self.running and (self.request.allow_stale or self.view.status == "stale")
 
     @property
-    def sentence(self) -> str:
-        """What is to be said first."""
-        if self.trouble is not None and not self.running:
-            said = self.trouble.message
-            return f"{said[:1].upper()}{said[1:]}".rstrip(".") + "."
-        if self.at == "stopped":
-            said = self.view.sentence if self.view.rows else ""
-            return f"Stopped; what was answered is kept. {said}".rstrip()
+    def lines(self) -> tuple[str, ...]:
+        """How it stands, in one sentence."""
+        return (self._sentence,)
+
+    @property
+    def _sentence(self) -> str:
+        if self.trouble is not None:
+            return ended(self.trouble.message)
+        if self.phase == "stopped":
+            so_far = self.view.sentence if self.view.rows else ""
+            return f"Stopped; what was answered is kept. {so_far}".rstrip()
         if self.running or self.view.stop is None:
             return self.view.sentence or "Asking the first answer."
         return f"{self.view.sentence} {LOOK}"
@@ -63,7 +52,7 @@ class FreeState(Struct, frozen=True, eq=False, kw_only=True):
         return tuple(self._notices())
 
     def _notices(self) -> Iterator[str]:
-        if self.trouble is not None and self.trouble.hint and not self.running:
+        if self.trouble is not None and self.trouble.hint:
             yield self.trouble.hint
         if self.request.allow_stale:
             yield "Answers of another moment are allowed (‹free.stale› takes that back)."
@@ -101,21 +90,6 @@ def next_steps(state: FreeState) -> Iterator[str]:
         case _:
             pass
     yield "one run is a look: arc replay --free -k 5 makes five"
-
-
-def price(estimate: FreeRunEstimate) -> str:
-    """What is to be said before the first live call. Raises ModelRefused for no server."""
-    found = estimate.as_recorded
-    money = "no price is known for it" if found.usd is None else f"about {format.usd(found.usd)}"
-    return (
-        f"{format.one_line(estimate.model)} has not answered all of this yet. How often it will be"
-        f" asked nobody knows: at most {format.count(estimate.most, 'time')}. The recording, asked"
-        f" again from here, is {format.count(found.calls, 'call')},"
-        f" {format.tokens(found.input_tokens)} tokens in,"
-        f" {format.tokens(found.output_tokens)} out: {money}.\n"
-        f"They go to {protocol.address(protocol.server_url())}. Answers are kept and never paid for"
-        " twice."
-    )
 
 
 def left_of(limits: Limits, spent: Spending) -> Limits | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from arc_tui.experiments.estimate import CostEstimate
 from arc_tui.experiments.progress import resting
 from arc_tui.features.free.view import FreeView
 from arc_tui.ui import format
@@ -16,6 +17,8 @@ from replay.compare.actions import Difference
 from replay.effects import By
 from replay.free.recorded_results import Rank
 from replay.free.result import FreeRun, Status
+from replay.locked.estimate import Estimate
+from replay.models import protocol
 
 UNCHECKED = "Whether such a run would have passed nobody checked."
 """Stands under every free run."""
@@ -160,3 +163,27 @@ def _leaving(runs: Sequence[FreeView]) -> str:
         f"step {step}" + (f" ({n})" if several else "") for step, n in left.most_common()
     )
     return f"{left.total()} left the recorded road at {places}"
+
+
+class FreeRunEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
+    """What a free run of a server's model may come to. How often it will ask nobody knows: at most
+    `most` times a run; `as_recorded` is what its recorded steps would ask and cost, all afresh."""
+
+    most: int
+    as_recorded: Estimate
+
+    def question(self) -> str:
+        found = self.as_recorded
+        money = (
+            "no price is known for it" if found.usd is None else f"about {format.usd(found.usd)}"
+        )
+        whom = " and ".join(map(format.one_line, self.models))
+        return (
+            f"{whom} has not answered all of this yet. How often it will be"
+            f" asked nobody knows: at most {format.count(self.most, 'time')}. The recording, asked"
+            f" again from here, is {format.count(found.calls, 'call')},"
+            f" {format.tokens(found.input_tokens)} tokens in,"
+            f" {format.tokens(found.output_tokens)} out: {money}.\n"
+            f"They go to {protocol.address(protocol.server_url())}. Answers are kept and never paid"
+            " for twice."
+        )

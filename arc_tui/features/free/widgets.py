@@ -11,7 +11,6 @@ An answer of a free run in full, and why a run is over, as documents. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import msgspec
 from rich.cells import cell_len
@@ -22,6 +21,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
+from arc_tui.experiments.footer import ExperimentHead
 from arc_tui.features.free.state import EMPTY, FreeState, next_steps
 from arc_tui.features.free.text import BY, RANKS, UNCHECKED
 from arc_tui.features.free.view import (
@@ -38,9 +38,9 @@ from arc_tui.features.free.view import (
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, HintBlock, Item, value
 from arc_tui.ui.format import fit, packed, spread
-from arc_tui.ui.key_names import keyed, stops
+from arc_tui.ui.key_names import stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import SummaryLines, folded, noticed
+from arc_tui.ui.styles import SummaryLines
 from replay.action import Act
 from replay.free.result import Status
 
@@ -177,23 +177,10 @@ def _widest(view: FreeView) -> int:
     return max(widest, len(GOT)) if widest else 0
 
 
-class FreeHead(SummaryLines):
-    """The sentence in bold, the notices under it."""
-
-    STYLES = {"sentence": "bold", "trouble": "bold $bad", "notice": "$warning"}
+class FreeHead(ExperimentHead[FreeState]):
+    """How the run stands."""
 
     state: reactive[FreeState] = reactive(EMPTY, layout=True)
-
-    @override
-    def lines(self, width: int) -> list[Text]:
-        troubled = self.state.trouble is not None and not self.state.running
-        sentence = "trouble" if troubled else "sentence"
-        said = partial(keyed, self.screen)
-        lines = [
-            (sentence, folded(said(self.state.sentence), width)),
-            ("notice", noticed(map(said, self.state.notices), width)),
-        ]
-        return self.styled_lines(lines)
 
 
 class FreeFoot(SummaryLines):
@@ -208,7 +195,7 @@ class FreeFoot(SummaryLines):
         figures = self.style_of("figures")
         unchecked = self.style_of("unchecked")
         if self.state.running:
-            ends = stops(self.screen, "free.back", stopping=self.state.at == "stopping")
+            ends = stops(self.screen, "free.back", stopping=self.state.phase == "stopping")
             lines = [spread(Text(progress(self.state)), Text(ends), width)]
         else:
             lines = [Text(line, figures) for line in packed(_figures(self.state), width)]
