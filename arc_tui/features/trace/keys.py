@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from textual.binding import Binding, BindingType
 
 from arc_tui.features.trace.detail import NAMES
+from arc_tui.features.trace.lanes import has_times
+from arc_tui.features.trace.navigation import Finder, Jumps
+from arc_tui.features.trace.tagging import Tagging
+from arc_tui.views.trace import TraceView
 
 STEP = Binding.Group("step", compact=True)
 CANDIDATE = Binding.Group("candidate", compact=True)
@@ -128,12 +134,48 @@ QUEUE_KEYS = [
     Binding("o", "clear", "nothing wrong", id="queue.clear", show=False,
             tooltip="Say that nothing is wrong with this run of the queue"),
 ]  # fmt: skip
-"""Those of the review queue; they do something in any run, `skip` and `clear` only in the queue."""
+"""Those of the review queue; in any other run the first two open it."""
 
 KEYS: list[BindingType] = [*JUMPS, *WAYS, *FINDS, *ASKS, *LOOKS, *TABS]
 """Those of every run."""
+
+QUEUE_ONLY = frozenset({"skip", "clear"})
+"""Actions on a run of the review queue."""
 
 REVEALING = frozenset(
     {"edit", "replay", "free", "bisect", "bisect_steps", "probes", "money", "origins", "compare"}
 )
 """Actions that show what the rules think of a run."""
+
+
+def has_use(
+    action: str,
+    view: TraceView,
+    bookmarks: Collection[int],
+    *,
+    jumps: Jumps,
+    finder: Finder,
+    tagging: Tagging,
+) -> bool:
+    """Is there something to do for an action now?"""
+    match action:
+        case "candidate":
+            return bool(view.marked)
+        case "error":
+            return bool(view.errors)
+        case "marked":
+            return bool(bookmarks)
+        case "return":
+            return jumps.can_return
+        case "everywhere":
+            return bool(finder.text)
+        case "undo":
+            return tagging.can_undo
+        case "repeat":
+            return tagging.can_repeat
+        case "whose":
+            return len(view.scorers) > 1
+        case "axis":
+            return has_times(view.steps)
+        case _:
+            return True

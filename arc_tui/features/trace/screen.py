@@ -8,11 +8,11 @@ whole run can tell of a step follows when its reasons are looked at.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -25,8 +25,8 @@ from typing_extensions import override
 
 from arc_tui.features.trace.copies import StepCopies
 from arc_tui.features.trace.detail import NAMES, Detail, Tabs, TraceHead
-from arc_tui.features.trace.keys import KEYS, QUEUE_KEYS, REVEALING
-from arc_tui.features.trace.lanes import Lanes, has_times
+from arc_tui.features.trace.keys import KEYS, QUEUE_KEYS, QUEUE_ONLY, REVEALING, has_use
+from arc_tui.features.trace.lanes import Lanes
 from arc_tui.features.trace.navigation import (
     Finder,
     Jumps,
@@ -41,7 +41,7 @@ from arc_tui.features.trace.navigation import (
 )
 from arc_tui.features.trace.origins import OriginsBox, StepLookups
 from arc_tui.features.trace.queue import ReviewQueue
-from arc_tui.features.trace.span_tree import SpanTree, title
+from arc_tui.features.trace.span_tree import SpanTree
 from arc_tui.features.trace.tag_picker import QueueLine
 from arc_tui.features.trace.tagging import Tagging
 from arc_tui.features.trace.tree_filter import BadFilter
@@ -98,27 +98,27 @@ class TraceScreen(Watching):
     lanes = query_one(Lanes)
     spans = query_one(SpanTree)
     page = query_one(LinkedPage)
+    find_line = query_one("#find-line", PromptLine)
+    filter_line = query_one("#filter-line", PromptLine)
+    number_line = query_one("#number-line", PromptLine)
 
+    @dataclass
     class Loaded(Message):
         """The trace was read."""
 
-        def __init__(self, view: TraceView) -> None:
-            super().__init__()
-            self.view = view
+        view: TraceView
 
+    @dataclass
     class Reloaded(Message):
         """The trace was read again, after something was written."""
 
-        def __init__(self, view: TraceView) -> None:
-            super().__init__()
-            self.view = view
+        view: TraceView
 
+    @dataclass
     class StepLoaded(Message):
         """A step was read."""
 
-        def __init__(self, detail: StepView) -> None:
-            super().__init__()
-            self.detail = detail
+        detail: StepView
 
     def __init__(
         self, path: Path, trace: str, at: int | None = None, visit: Visit | None = None
@@ -141,7 +141,6 @@ class TraceScreen(Watching):
         """The run with all that is said of it; `view` may hide that."""
         self._rest_is_due = False
         self._at_probes = False
-        self._title = ""
 
     def compose(self) -> ComposeResult:
         if (queue_line := self.queue.line()) is not None:
@@ -340,9 +339,8 @@ class TraceScreen(Watching):
             self.refresh_bindings()
 
     def action_number(self) -> None:
-        line = self.query_one("#number-line", PromptLine)
-        line.line.value = ""
-        line.open()
+        self.number_line.line.value = ""
+        self.number_line.open()
 
     @on(PromptLine.Changed, "#number-line")
     def _check_number(self, event: PromptLine.Changed) -> None:
@@ -360,7 +358,7 @@ class TraceScreen(Watching):
     # --- the filter of the tree
 
     def action_filter(self) -> None:
-        self.query_one("#filter-line", PromptLine).open()
+        self.filter_line.open()
 
     @on(PromptLine.Changed, "#filter-line")
     def _filter_while_typed(self, event: PromptLine.Changed) -> None:
@@ -375,13 +373,12 @@ class TraceScreen(Watching):
             self._apply_filter()
 
     def _apply_filter(self) -> None:
-        line = self.query_one("#filter-line", PromptLine)
         try:
             filters = self.tree_filter.apply(self.view)
         except BadFilter as refused:
-            line.refusal = f"{refused.message}: {refused.hint}"
+            self.filter_line.refusal = f"{refused.message}: {refused.hint}"
             return
-        line.refusal = ""
+        self.filter_line.refusal = ""
         if not filters:
             self.filtered = None
 
@@ -397,27 +394,20 @@ class TraceScreen(Watching):
     def _clear_filter(self) -> None:
         """Show the whole tree again."""
         self.tree_filter.typed = ""
-        line = self.query_one("#filter-line", PromptLine)
-        with line.prevent(Input.Changed):
-            line.line.value = ""
+        with self.filter_line.prevent(Input.Changed):
+            self.filter_line.line.value = ""
         self.filtered = None
 
     def _entitle(self) -> None:
-        """Say over the tree which of it is shown, and what was looked for.
-
-        A title that is set draws the whole tree anew, also where it is the same.
-        """
+        """Say over the tree which of it is shown, and what was looked for."""
         steps = self.filtered
         shown = "" if steps is None else self.tree_filter.title(steps, len(self.view.steps))
-        words = title(shown, self.finder.title(self.spans.step))
-        if words != self._title:
-            self._title = words
-            self.spans.border_title = Text(words)
+        self.spans.entitle(shown, self.finder.title(self.spans.step))
 
     # --- a text that is looked for
 
     def action_find(self) -> None:
-        self.query_one("#find-line", PromptLine).open()
+        self.find_line.open()
 
     @on(PromptLine.Closed, "#find-line")
     def _find(self, event: PromptLine.Closed) -> None:
@@ -560,31 +550,15 @@ class TraceScreen(Watching):
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What there is nothing to do with now is neither offered nor done."""
-        match action:
-            case "candidate":
-                return bool(self.view.marked) or None
-            case "error":
-                return bool(self.view.errors) or None
-            case "undo":
-                return self.tagging.can_undo or None
-            case "repeat":
-                return self.tagging.can_repeat or None
-            case "whose":
-                return len(self.view.scorers) > 1 or None
-            case "everywhere":
-                return bool(self.finder.text) or None
-            case "marked":
-                return bool(self.bookmarks) or None
-            case "return":
-                return self.jumps.can_return or None
-            case "axis":
-                return has_times(self.view.steps) or None
-            case "skip" | "clear":
-                return self.queue.visit is not None
-            case _ if action in REVEALING and self.queue.hidden:
-                return None
-            case _:
-                return super().check_action(action, parameters)
+        if action in QUEUE_ONLY:
+            return self.queue.visit is not None
+        if action in REVEALING and self.queue.hidden:
+            return None
+        useful = has_use(
+            action, self.view, self.bookmarks,
+            jumps=self.jumps, finder=self.finder, tagging=self.tagging,
+        )  # fmt: skip
+        return useful or None
 
     def on_tabs_picked(self, event: Tabs.Picked) -> None:
         self.tab = event.tab

@@ -83,6 +83,7 @@ class SpanTree(RowList):
         self._folded: set[str] = set()
         self._badges: dict[int, str] = {}
         self._step: int | None = None
+        self._title = ""
 
     @property
     def row_count(self) -> int:
@@ -158,6 +159,16 @@ class SpanTree(RowList):
         if step is not None and step != self._step:
             self._step = step
             self.post_message(self.StepShown(step))
+
+    def entitle(self, *parts: str) -> None:
+        """Say over the tree what of it is shown.
+
+        A title that is set draws the whole tree anew, also where it is the same.
+        """
+        title = " · ".join(["spans", *filter(None, parts)])
+        if title != self._title:
+            self._title = title
+            self.border_title = Text(title)
 
     def go_to(self, step: int) -> None:
         """Put the cursor on the row of a step, unfolding what hides it."""
@@ -267,11 +278,6 @@ def next_of(
     known = sorted(steps) if direction > 0 else sorted(steps, reverse=True)
     ahead = next((step for step in known if (step - here) * direction > 0), None)
     return known[0] if ahead is None and round_the_end and known else ahead
-
-
-def title(*said: str) -> str:
-    """What stands over the tree."""
-    return " · ".join(["spans", *filter(None, said)])
 
 
 def _arrow(row: TreeRow) -> str:
