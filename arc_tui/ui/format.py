@@ -86,6 +86,14 @@ def one_line(text: str | None) -> str:
     return " ⏎ ".join(part for part in plain(text).splitlines() if part.strip())
 
 
+def fenced(text: str, language: str = "") -> str:
+    """Text as a block of Markdown; its fence is longer than any run of backticks inside, so that
+    nothing in the text can end it."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{plain(text)}\n{fence}"
+
+
 def cut(text: str, width: int) -> str:
     """At most `width` characters, the cut marked with `…`."""
     if len(text) <= width:

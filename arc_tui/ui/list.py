@@ -209,6 +209,11 @@ class RowList(ScrollView, StyledWidget, can_focus=True, inherit_bindings=False):
         index = self.row_at(event.y - self.gutter.top)
         if index is not None:
             self.cursor = index
+            if event.chain == 2:
+                self.action_open_row()
+
+    def action_open_row(self) -> None:
+        """What a double click does to the row under the cursor; nothing unless a list says."""
 
     def action_move(self, rows: int) -> None:
         self.cursor += rows

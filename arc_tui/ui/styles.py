@@ -4,12 +4,14 @@ screens.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 from rich.style import Style
 from rich.text import Text
+from textual.events import Click
 from textual.geometry import Size
+from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 from typing_extensions import override
@@ -53,6 +55,43 @@ class Headline(Widget):
 
     def render(self) -> Text:
         return spread(self.left, self.right, self.content_size.width)
+
+
+class TabLine(StyledWidget):
+    """Pages by name on one line, the one in front marked. A subclass writes the names."""
+
+    ALLOW_SELECT = False
+
+    tab: reactive[int] = reactive(0)
+
+    class Picked(Message):
+        """A name was clicked."""
+
+        def __init__(self, tab: int) -> None:
+            super().__init__()
+            self.tab = tab
+
+    @property
+    def lead(self) -> str:
+        """What stands before the names."""
+        return ""
+
+    def names(self) -> Iterator[str]:
+        """The names as they are written, in order."""
+        raise NotImplementedError
+
+    def render(self) -> Text:
+        line = Text.assemble((self.lead, self.style_of("lead") if self.lead else ""))
+        for index, name in enumerate(self.names()):
+            line.append(name, self.style_of("front" if index == self.tab else "tab"))
+        return line
+
+    def on_click(self, event: Click) -> None:
+        start = self.gutter.left + len(self.lead)
+        for index, name in enumerate(self.names()):
+            if start <= event.x < start + len(name):
+                self.post_message(self.Picked(index))
+            start += len(name)
 
 
 MOST = 3

@@ -5,7 +5,6 @@ A step as Markdown, to paste into an issue or a conversation; whole, nothing fol
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
@@ -374,25 +373,18 @@ def _markdown_scored(scored: Scored) -> Iterator[str]:
 def _markdown_message(said: MessageView) -> str:
     parts = [f"**{format.one_line(said.role)}**"]
     if said.thinking:
-        parts.append(f"thinking:\n\n{_fenced(said.thinking)}")
+        parts.append(f"thinking:\n\n{format.fenced(said.thinking)}")
     if said.text:
-        parts.append(_fenced(said.text))
+        parts.append(format.fenced(said.text))
     parts += [_markdown_call(call) for call in said.calls]
-    parts += [_fenced(result) for result in said.results]
+    parts += [format.fenced(result) for result in said.results]
     return "\n\n".join(parts)
 
 
 def _markdown_call(call: CallView) -> str:
-    return f"calls `{format.one_line(call.name)}`\n\n{_fenced(call.arguments, 'json')}"
+    return f"calls `{format.one_line(call.name)}`\n\n{format.fenced(call.arguments, 'json')}"
 
 
 def _markdown_seen(seen: Seen) -> str:
-    result = "result not recorded" if seen.result is None else _fenced(seen.result)
+    result = "result not recorded" if seen.result is None else format.fenced(seen.result)
     return f"{_markdown_call(seen.call)}\n\n{'error' if seen.error else 'result'}:\n\n{result}"
-
-
-def _fenced(text: str, language: str = "") -> str:
-    """A fence longer than any run of backticks inside, so that nothing in the text can end it."""
-    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{format.plain(text)}\n{fence}"

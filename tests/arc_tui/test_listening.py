@@ -228,7 +228,7 @@ async def test_an_agent_with_the_real_exporter_fills_in_on_an_open_screen(
             assert " ●" in text(app)
             assert "live" in text(app)
 
-            app.screen.query_one(RunTable).action_open()
+            app.screen.query_one(RunTable).action_open_row()
             await until(pilot, "● live · 1 step ")
             screen = app.screen
             assert isinstance(screen, TraceScreen)

@@ -16,7 +16,6 @@ from functools import partial
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
-from textual import events
 from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import reactive
@@ -58,7 +57,7 @@ class BisectList(RowList):
     }
 
     BINDINGS = [
-        Binding("enter", "choose", "diff", id="bisect.diff",
+        Binding("enter", "open_row", "diff", id="bisect.diff",
                 tooltip="Go to what the version changes"),
     ]  # fmt: skip
 
@@ -156,12 +155,8 @@ class BisectList(RowList):
         """Cells of a version's name: a third of the line at most."""
         return min(max(self._widest, len("version")), width // 3)
 
-    def action_choose(self) -> None:
+    def action_open_row(self) -> None:
         self.post_message(self.Chosen())
-
-    def on_click(self, event: events.Click) -> None:
-        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
-            self.action_choose()
 
 
 def named_at(view: BisectView) -> int | None:

@@ -17,7 +17,6 @@ from typing import get_args
 from msgspec import structs
 from rich.cells import cell_len
 from rich.text import Text
-from textual import events
 from textual.binding import Binding
 from textual.reactive import reactive
 from typing_extensions import override
@@ -57,7 +56,7 @@ class StepsList(RowList):
     STYLES = {"decisive": "bold $warning", "bad": "$bad", "open": "$secondary", "quiet": "$quiet"}
 
     BINDINGS = [
-        Binding("enter", "open", "open", id="steps.open",
+        Binding("enter", "open_row", "open", id="steps.open",
                 tooltip="Open the run at the step under the cursor"),
     ]  # fmt: skip
 
@@ -119,14 +118,10 @@ class StepsList(RowList):
         left = max(width - places, 0)
         return max(left // 2, left - max(self._widest, len("the oracle's word")))
 
-    def action_open(self) -> None:
+    def action_open_row(self) -> None:
         row = self.row
         if row is not None:
             self.post_message(OpenTrace(self.state.request.trace, row.step))
-
-    def on_click(self, event: events.Click) -> None:
-        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
-            self.action_open()
 
 
 def _mark(row: StepRow) -> str:

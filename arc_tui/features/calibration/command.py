@@ -29,10 +29,10 @@ from arc_tui.features.calibration.drift import (
     unchecked_line,
 )
 from arc_tui.features.calibration.run import keep_verdicts
-from arc_tui.features.calibration.score_pages import agreement_cells
 from arc_tui.features.calibration.tables import (
     ONLY_JUDGES,
     SEVERAL_CELLS,
+    agreement_cells,
     confusion_table,
     noise_tables,
     tables,

@@ -18,6 +18,7 @@ from arc_tui.features.calibration.tables import (
     KeyedWords,
     Line,
     Word,
+    agreement_cells,
     folded_table,
     shown,
     side_by_side,
@@ -180,15 +181,6 @@ def _categories(scorer: Scorer, width: int) -> list[Line]:
         for each in scorer.agreements
     ]
     return table_lines(CATEGORIES, rows, width)
-
-
-def agreement_cells(found: ScoreAgreement) -> tuple[str, ...]:
-    """n, r, ρ, κ of bands, TPR and TNR of a source's scores."""
-    return (
-        str(found.r.n),
-        *map(estimate, (found.r, found.rho, found.kappa)),
-        *map(counted, (found.achieved.recall, found.achieved.specificity)),
-    )
 
 
 QUARTERS = {(0, 0): "▘", (1, 0): "▝", (0, 1): "▖", (1, 1): "▗"}

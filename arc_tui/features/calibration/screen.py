@@ -237,7 +237,7 @@ class CalibrationScreen(ArcScreen):
             row = self.worst.row
             self.note.drawing = lambda width, _: in_full(row, width)
 
-    def on_calibration_tabs_picked(self, event: CalibrationTabs.Picked) -> None:
+    def on_tab_line_picked(self, event: CalibrationTabs.Picked) -> None:
         self.tab = event.tab
 
     # --- keys

@@ -20,7 +20,7 @@ from arc_tui.ui.tables import Table, counted, estimate, share, short
 from taxonomy.calibration.disagreement import NOTHING
 from taxonomy.calibration.localisation import Hits
 from taxonomy.calibration.noise import Cell
-from taxonomy.calibration.report import Calibration, ClassTable
+from taxonomy.calibration.report import Calibration, ClassTable, ScoreAgreement
 from taxonomy.metrics.agreement import Confusion, Reliability
 
 HITS = ("n", "exact", "±1", "±3", "±5", "top 3", "mean distance")
@@ -182,6 +182,18 @@ def _confusion(rule: str, cells: Sequence[Cell]) -> Table:
         rows=tuple(
             (name, *map(str, counts)) for name, counts in zip(first.rows, sums, strict=True)
         ),
+    )
+
+
+# --- scores
+
+
+def agreement_cells(found: ScoreAgreement) -> tuple[str, ...]:
+    """n, r, ρ, κ of bands, TPR and TNR of a source's scores."""
+    return (
+        str(found.r.n),
+        *map(estimate, (found.r, found.rho, found.kappa)),
+        *map(counted, (found.achieved.recall, found.achieved.specificity)),
     )
 
 

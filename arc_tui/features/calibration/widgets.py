@@ -7,9 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rich.text import Text
-from textual import events
 from textual.binding import Binding
-from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
@@ -20,7 +18,7 @@ from arc_tui.ui import format
 from arc_tui.ui.format import fit
 from arc_tui.ui.key_names import key_of
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import StyledWidget, SummaryLines, folded
+from arc_tui.ui.styles import SummaryLines, TabLine, folded
 
 PAGES = ("Break point", "Classes", "Scores", "Disagreements", "What it means")
 BREAK, CLASSES, SCORES, WORST, NOTES = range(len(PAGES))
@@ -44,46 +42,20 @@ class CalibrationHead(SummaryLines):
         return lines
 
 
-class CalibrationTabs(StyledWidget):
-    """The names of the pages with their digits on one line, the one in front marked."""
+class CalibrationTabs(TabLine):
+    """The names of the pages with their digits, the one in front in brackets."""
 
-    ALLOW_SELECT = False
     STYLES = {"tab": "$quiet", "front": "bold $primary"}
 
-    tab: reactive[int] = reactive(0)
     worst: reactive[int] = reactive(0)
     """How many disagreements there are."""
 
-    class Picked(Message):
-        """A tab was clicked."""
-
-        def __init__(self, tab: int) -> None:
-            super().__init__()
-            self.tab = tab
-
-    def render(self) -> Text:
-        front = self.style_of("front")
-        behind = self.style_of("tab")
-        line = Text()
-        for index, _, shown in self._tabs():
-            line.append(shown, front if index == self.tab else behind)
-        return line
-
-    def _tabs(self) -> Iterator[tuple[int, int, str]]:
-        """(index, column, text) of each tab."""
-        at = 0
+    @override
+    def names(self) -> Iterator[str]:
         for index, name in enumerate(PAGES):
             many = f" {self.worst}" if index == WORST and self.worst else ""
-            key = key_of(self.screen, f"calibration.page_{index + 1}")
-            words = f"{key} {name}{many}"
-            shown = f"[{words}]" if index == self.tab else f" {words} "
-            yield index, at, shown
-            at += len(shown)
-
-    def on_click(self, event: events.Click) -> None:
-        for index, at, shown in self._tabs():
-            if at <= event.x - self.gutter.left < at + len(shown):
-                self.post_message(self.Picked(index))
+            words = f"{key_of(self.screen, f'calibration.page_{index + 1}')} {name}{many}"
+            yield f"[{words}]" if index == self.tab else f" {words} "
 
 
 Drawing = Callable[[int, int], list[Line]]
@@ -172,7 +144,7 @@ class CalibrationWorst(RowList):
     STYLES = {"about": "$primary", "quiet": "$quiet"}
 
     BINDINGS = [
-        Binding("enter", "open", "open", id="calibration.open",
+        Binding("enter", "open_row", "open", id="calibration.open",
                 tooltip="Open this run at this step"),
     ]  # fmt: skip
 
@@ -219,14 +191,10 @@ class CalibrationWorst(RowList):
             (fit(far, OFF, right=True), quiet),
         )
 
-    def action_open(self) -> None:
+    def action_open_row(self) -> None:
         row = self.row
         if row is not None:
             self.post_message(OpenTrace(row.disagreement.trace, row.disagreement.step))
-
-    def on_click(self, event: events.Click) -> None:
-        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
-            self.action_open()
 
 
 def off(distance: float | None) -> str:

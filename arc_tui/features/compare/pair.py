@@ -4,7 +4,6 @@ that differ, and both as Markdown, to paste into an issue or a conversation.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 from typing import Literal, TypeAlias
@@ -299,7 +298,7 @@ def compare_markdown(view: CompareView) -> str:
     if prompts:
         parts.append(_code(prompts))
     parts += [f"- {_code(each)}" for each in view.lacks]
-    parts.append(_fenced("\n".join(_line(view, each) for each in lines(view))))
+    parts.append(format.fenced("\n".join(_line(view, each) for each in lines(view))))
     return "\n\n".join(parts) + "\n"
 
 
@@ -322,22 +321,15 @@ def pair_markdown(pair: PairView) -> str:
 def _part(part: Part) -> Iterator[str]:
     yield f"**{format.one_line(part.title)}**"
     if part.diff is not None:
-        yield _fenced("\n".join(line.text for line in part.diff), "diff")
+        yield format.fenced("\n".join(line.text for line in part.diff), "diff")
     elif part.same:
-        yield _fenced(part.a or "")
+        yield format.fenced(part.a or "")
     else:
         for letter, text in (("A", part.a), ("B", part.b)):
             if text is not None:
                 yield f"only {letter}:" if None in (part.a, part.b) else f"{letter}:"
-                yield _fenced(text)
+                yield format.fenced(text)
 
 
 def _code(text: str) -> str:
     return format.one_line(text)
-
-
-def _fenced(text: str, language: str = "") -> str:
-    """A fence longer than any run of backticks inside, so that nothing in the text can end it."""
-    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{format.plain(text)}\n{fence}"

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from rich.text import Text
-from textual import events
 from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import reactive
@@ -62,7 +61,7 @@ class CompareList(RowList):
                 tooltip="Go to the place before where they differ"),
         Binding("c", "departure", "where they part", id="compare.departure",
                 tooltip="Go to where they part for good, else to the first difference"),
-        Binding("enter", "choose", "open", id="compare.open",
+        Binding("enter", "open_row", "open", id="compare.open",
                 tooltip="Open this step in its run, or what is folded here"),
         Binding("space", "unfold", "unfold", id="compare.unfold", show=False,
                 tooltip="Show the steps that are folded here"),
@@ -238,7 +237,7 @@ class CompareList(RowList):
             self._lay_out()
             self.go_to(line.first)
 
-    def action_choose(self) -> None:
+    def action_open_row(self) -> None:
         line = self.line
         if line is None or line.kind == "threads":
             return
@@ -246,10 +245,6 @@ class CompareList(RowList):
             self.action_unfold()
         else:
             self.post_message(self.Chosen(self.row))
-
-    def on_click(self, event: events.Click) -> None:
-        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
-            self.action_choose()
 
 
 def _half(width: int) -> int:

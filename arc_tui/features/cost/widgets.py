@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.text import Text
-from textual import events
 from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import reactive
@@ -30,7 +29,7 @@ class CostList(RowList):
     STYLES = {"waste": "$warning", "quiet": "$quiet"}
 
     BINDINGS = [
-        Binding("enter", "choose", "go to step", id="money.go",
+        Binding("enter", "open_row", "go to step", id="money.go",
                 tooltip="Go to the step in the run"),
     ]  # fmt: skip
 
@@ -75,13 +74,9 @@ class CostList(RowList):
         )
         return line.append(fit(row.what, width - line.cell_len))
 
-    def action_choose(self) -> None:
+    def action_open_row(self) -> None:
         if self.row is not None:
             self.post_message(self.Chosen(self.row.step))
-
-    def on_click(self, event: events.Click) -> None:
-        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
-            self.action_choose()
 
 
 def _amount(row: CostRow) -> str:

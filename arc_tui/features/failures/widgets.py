@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual import events
 from textual.binding import Binding
 from textual.geometry import Size
 from textual.message import Message
@@ -167,7 +166,7 @@ class FailureRuns(RowList):
     STYLES = {"tagged": "$primary", "suggested": "$primary", "quiet": "$quiet"}
 
     BINDINGS = [
-        Binding("enter", "open", "open", id="failures.open",
+        Binding("enter", "open_row", "open", id="failures.open",
                 tooltip="Open the run under the cursor at the step it is counted for"),
     ]  # fmt: skip
 
@@ -247,11 +246,7 @@ class FailureRuns(RowList):
                 line.append(text + "  ", quiet if name in ("by", "owner") else "")
         return line.append(fit(cells["why"], width - line.cell_len).rstrip())
 
-    def on_click(self, event: events.Click) -> None:
-        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
-            self.action_open()
-
-    def action_open(self) -> None:
+    def action_open_row(self) -> None:
         if self.cursor < len(self.runs):
             run = self.runs[self.cursor]
             self.post_message(OpenTrace(run.trace, run.step))

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 import msgspec
 from rich.cells import cell_len
 from rich.text import Text
-from textual import events
 from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import reactive
@@ -72,7 +71,7 @@ class FreePath(RowList):
     }
 
     BINDINGS = [
-        Binding("enter", "choose", "in full", id="free.full", tooltip="Show this answer in full"),
+        Binding("enter", "open_row", "in full", id="free.full", tooltip="Show this answer in full"),
     ]  # fmt: skip
 
     state: reactive[FreeState] = reactive(EMPTY, repaint=False)
@@ -146,12 +145,8 @@ class FreePath(RowList):
     def _did_width(self, width: int) -> int:
         return max(width - MARK - STEP - 1 - GAP - self._got_width, 8)
 
-    def action_choose(self) -> None:
+    def action_open_row(self) -> None:
         self.post_message(self.Chosen())
-
-    def on_click(self, event: events.Click) -> None:
-        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
-            self.action_choose()
 
 
 def _got(row: FreeRow) -> str:

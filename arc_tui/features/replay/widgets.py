@@ -14,7 +14,6 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
-from textual import events
 from textual.binding import Binding
 from textual.geometry import Size
 from textual.message import Message
@@ -95,7 +94,7 @@ class StepDiff(RowList):
     }
 
     BINDINGS = [
-        Binding("enter", "choose", "in full", id="steps.choose", show=False,
+        Binding("enter", "open_row", "in full", id="steps.choose", show=False,
                 tooltip="Go to the step in full"),
     ]  # fmt: skip
 
@@ -179,12 +178,8 @@ class StepDiff(RowList):
             return self.style_of("dimmed")
         return self.style_of(name) if name else Style.null()
 
-    def action_choose(self) -> None:
+    def action_open_row(self) -> None:
         self.post_message(self.Chosen())
-
-    def on_click(self, event: events.Click) -> None:
-        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
-            self.action_choose()
 
 
 def caption(rows: Sequence[ReplayRow]) -> str:

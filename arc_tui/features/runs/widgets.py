@@ -58,7 +58,8 @@ class RunTable(RowList):
     }
 
     BINDINGS = [
-        Binding("enter", "open", "open", id="runs.open", tooltip="Open the run under the cursor"),
+        Binding("enter", "open_row", "open", id="runs.open",
+                tooltip="Open the run under the cursor"),
     ]  # fmt: skip
 
     listed: reactive[Listed] = reactive(Listed(), repaint=False)
@@ -163,7 +164,7 @@ class RunTable(RowList):
             text.append(cell, "" if strong else quiet).append(" " * GAP)
         return text
 
-    def action_open(self) -> None:
+    def action_open_row(self) -> None:
         if self.at:
             self.post_message(OpenTrace(self.at))
 
@@ -183,10 +184,6 @@ class RunTable(RowList):
         """Show the next set of columns."""
         names = list(SETS)
         self.columns = names[(names.index(self.columns) + 1) % len(names)]
-
-    def on_click(self, event: events.Click) -> None:
-        if event.chain == 2 and self.row_at(event.y - self.gutter.top) is not None:
-            self.action_open()
 
 
 LABEL = 20

@@ -8,12 +8,11 @@ import re
 from collections.abc import Iterator
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.getters import query_one
-from textual.message import Message
 from textual.reactive import reactive
+from typing_extensions import override
 
 from arc_tui.features.trace.pages import PAGES
 from arc_tui.ui import format
@@ -21,7 +20,7 @@ from arc_tui.ui.document import EMPTY
 from arc_tui.ui.format import spread
 from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.page import LinkedPage
-from arc_tui.ui.styles import StyledWidget
+from arc_tui.ui.styles import StyledWidget, TabLine
 from arc_tui.views import step as steps
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView
@@ -34,54 +33,32 @@ AGENT = 24
 """Cells of the name of who took a step."""
 
 
-class Tabs(StyledWidget):
-    """The names of the pages on one line, the one in front marked, each with its digit."""
+class Tabs(TabLine):
+    """The names of the pages, each with its digit, after the step they are of."""
 
-    ALLOW_SELECT = False
     STYLES = {
         "tab": "$quiet",
         "front": "bold $foreground on $cursor | bold reverse",
-        "place": "$quiet",
+        "lead": "$quiet",
     }
 
     step: reactive[StepView] = reactive(steps.EMPTY)
-    tab: reactive[int] = reactive(0)
 
-    class Picked(Message):
-        """A tab was clicked."""
-
-        def __init__(self, tab: int) -> None:
-            super().__init__()
-            self.tab = tab
-
-    def render(self) -> Text:
-        line = Text.assemble((self._place(), self.style_of("place")))
-        front = self.style_of("front")
-        behind = self.style_of("tab")
-        for index, _, shown in self._tabs():
-            line.append(shown, front if index == self.tab else behind)
-        return line
-
-    def _place(self) -> str:
+    @property
+    @override
+    def lead(self) -> str:
         """Which step it is, and who took it where the source says."""
         if self.step is steps.EMPTY:
             return ""
         who = format.cut(format.one_line(self.step.agent), AGENT)
         return f"step {self.step.row.step} {f'· {who} ' if who else ''}"
 
-    def _tabs(self) -> Iterator[tuple[int, int, str]]:
-        """(index, column, text) of each tab; the number of observations beside their name."""
-        at = len(self._place())
-        for index, name in enumerate(NAMES):
+    @override
+    def names(self) -> Iterator[str]:
+        """The number of observations stands beside their name."""
+        for name in NAMES:
             seen = len(self.step.observations) if name == "Observations" else 0
-            shown = f" {name} {seen} " if seen else f" {name} "
-            yield index, at, shown
-            at += len(shown)
-
-    def on_click(self, event: events.Click) -> None:
-        for index, at, shown in self._tabs():
-            if at <= event.x - self.gutter.left < at + len(shown):
-                self.post_message(self.Picked(index))
+            yield f" {name} {seen} " if seen else f" {name} "
 
 
 class Detail(Vertical):

@@ -560,7 +560,7 @@ class TraceScreen(Watching):
         )  # fmt: skip
         return useful or None
 
-    def on_tabs_picked(self, event: Tabs.Picked) -> None:
+    def on_tab_line_picked(self, event: Tabs.Picked) -> None:
         self.tab = event.tab
 
     def on_span_tree_chosen(self) -> None:
