@@ -16,7 +16,13 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Checkbox, Input, Static
 
-from arc_tui.experiments.request import Wish, levels_meaning, levels_of, levels_words, limits_of
+from arc_tui.experiments.request import (
+    ReplayRequest,
+    levels_meaning,
+    levels_of,
+    levels_words,
+    limits_of,
+)
 from arc_tui.importing import attach_to, supplement
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import Choices, Option, answered
@@ -40,8 +46,8 @@ SCHEDULES: dict[Schedule, str] = {
 }
 
 
-class SamplesBox(ModalScreen[Wish | None]):
-    """The wish with other samples; None where it is left. `live` offers the order of the calls."""
+class SamplesBox(ModalScreen[ReplayRequest | None]):
+    """The request with other samples, None where it is left. `live` offers an order of calls."""
 
     CSS_PATH = "../ui/dialogs.tcss"
     HELP = "samples"
@@ -56,20 +62,22 @@ class SamplesBox(ModalScreen[Wish | None]):
     line = query_one(Input)
     meaning = query_one("#meaning", Static)
 
-    def __init__(self, wish: Wish, *, live: bool) -> None:
+    def __init__(self, request: ReplayRequest, *, live: bool) -> None:
         super().__init__()
-        self._wish = wish
+        self._request = request
         self._live = live
 
     def compose(self) -> ComposeResult:
         with Vertical(id="samples"):
             yield Static("how many samples of each arm: auto, or a number", markup=False)
-            yield Input(levels_words(self._wish.sampling.levels), compact=True)
+            yield Input(levels_words(self._request.sampling.levels), compact=True)
             yield Static(id="meaning", markup=False)
             if self._live:
                 yield Static("in which order", classes="part", markup=False)
                 yield Choices([Option(each, words) for each, words in SCHEDULES.items()])
-            yield Tick("space: ask afresh, what is kept stays", self._wish.resample, compact=True)
+            yield Tick(
+                "space: ask afresh, what is kept stays", self._request.resample, compact=True
+            )
             take, leave = key_of(self, "samples.take"), key_of(self, "samples.leave")
             keys = f"tab next line   {take} takes it   {leave} leaves"
             yield Static(keys, id="keys", markup=False)
@@ -77,7 +85,7 @@ class SamplesBox(ModalScreen[Wish | None]):
     def on_mount(self) -> None:
         self.query_one("#samples").border_title = "how often to ask"
         for choices in self.query(Choices):
-            choices.cursor = list(SCHEDULES).index(self._wish.sampling.schedule)
+            choices.cursor = list(SCHEDULES).index(self._request.sampling.schedule)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Say what so many samples mean, or why they are none."""
@@ -96,9 +104,9 @@ class SamplesBox(ModalScreen[Wish | None]):
         schedule: Schedule = "cheap"
         for choices in self.query(Choices):
             schedule = list(SCHEDULES)[choices.cursor]
-        sampling = structs.replace(self._wish.sampling, levels=levels, schedule=schedule)
+        sampling = structs.replace(self._request.sampling, levels=levels, schedule=schedule)
         resample = self.query_one(Tick).value
-        self.dismiss(structs.replace(self._wish, sampling=sampling, resample=resample))
+        self.dismiss(structs.replace(self._request, sampling=sampling, resample=resample))
 
     def action_leave(self) -> None:
         self.dismiss(None)

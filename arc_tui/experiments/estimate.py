@@ -1,33 +1,14 @@
-"""What would a replay ask, of whom, and for how much? Said before anything is asked."""
+"""What will a run ask, of whom, and for how much? Said before anything is asked."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from msgspec import Struct
 
-from msgspec import Struct, structs
-
-from arc_tui.experiments.edits import Draft, edit_of
-from arc_tui.experiments.models import ModelPool
-from arc_tui.experiments.request import ReplayRequest, Wish, asked_models, is_local
+from arc_tui.experiments.request import is_local
 from arc_tui.ui import format
 from arc_tui.ui.format import cost
-from replay.edit.changes import Edit
-from replay.kept import next_range
-from replay.locked.estimate import Estimate, estimate
-from replay.locked.row import AUTO, Models, Sampling
+from replay.locked.estimate import Estimate
 from replay.models import protocol
-from replay.models.choose import default_name, label
-from replay.models.wire import KEY_HINT, NO_KEY, is_keyless
-from replay.plan import Plan, plans
-from replay.store import read
-from replay.store.handle import Store
-from replay.store.rows import trace_row
-from replay.trace import Trace
-
-Reasons: TypeAlias = tuple[tuple[str, int], ...]
-"""Why steps cannot be asked, with their number, the most frequent first."""
 
 
 class CostEstimate(Struct, frozen=True, eq=False, kw_only=True):
@@ -53,118 +34,8 @@ class CostEstimate(Struct, frozen=True, eq=False, kw_only=True):
         return asking_price(self.models, self.calls)
 
 
-class Prospect(Struct, frozen=True, eq=False, kw_only=True):
-    """What a replay can ask, at first and at the most.
-
-    `models` are those of control and, where it is another one, of the edit; () where it is not
-    known which one to ask. `arms` is 1 where nothing can be edited that every step has.
-    `keyless`: there is no key to ask a server with. `refused` counts the steps that cannot be
-    asked, by the reason, `edit_refused` those that only the edit cannot be asked at.
-    """
-
-    models: tuple[str, ...]
-    steps: int
-    arms: int
-    estimate: Estimate | None
-    refused: Reasons = ()
-    edit_refused: Reasons = ()
-    sampling: Sampling = AUTO
-    resample: bool = False
-    keyless: bool = False
-
-    @property
-    def local(self) -> bool:
-        return is_local(self.models)
-
-    @property
-    def sentence(self) -> str:
-        """The prospect in one line."""
-        if self.estimate is None:
-            return "Which model answered was not recorded: ‹replay.model› chooses one to ask."
-        return f"{self._extent}: {'; '.join(_clauses(self, self.estimate))}"
-
-    @property
-    def _extent(self) -> str:
-        """What is multiplied: steps, arms, samples."""
-        left = self.steps - sum(count for _, count in self.refused)
-        steps = format.count(self.steps, "step")
-        if left < self.steps:
-            steps = f"{format.number(left)} of {steps}"
-        arms = f"{self.arms} arms" if self.arms > 1 else "control alone"
-        samples = format.count(self.sampling.levels[0], "sample")
-        return f"{steps} × {arms} × {samples}{', asked afresh' if self.resample else ''}"
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """That there is no key, and why the steps that drop out cannot be asked."""
-        calls = self.estimate is not None and self.estimate.calls > 0
-        keyless = (f"{NO_KEY}: {KEY_HINT}",) if self.keyless and calls and not self.local else ()
-        return keyless + tuple(
-            f"{format.count(count, 'step')} cannot be asked{whom}: {format.one_line(why)}"
-            for whom, reasons in (("", self.refused), (" with the edit", self.edit_refused))
-            for why, count in reasons
-        )
-
-
-def build_prospect(store: Store, draft: Draft, wish: Wish) -> Prospect:
-    """The prospect of the draft's edit, or of one that reaches every step. Asks nothing.
-
-    Raises BadEdit where the edit does not apply.
-    """
-    edit = draft.edit or _everywhere(draft)
-    models = asked_models(wish.model or draft.model, edit)
-    planned = _planned(draft, edit, models)
-    return Prospect(
-        models=models,
-        steps=len(draft.rows),
-        arms=2 if edit is not None else 1,
-        estimate=estimate_replay(store, wish.of(draft.trace, edit)) if models else None,
-        refused=_reasons(plan.refusal for plan in planned),
-        edit_refused=_reasons(plan.edited_refusal for plan in planned),
-        sampling=wish.sampling,
-        resample=wish.resample,
-        keyless=is_keyless(protocol.server_url()),
-    )
-
-
-def _everywhere(draft: Draft) -> Edit | None:
-    """Another system prompt, else another first message: either is in every request."""
-    first = [target for target in draft.targets if target.kind in ("system", "message")][:1]
-    return edit_of(draft, {target.label: f"{target.text}\n." for target in first}, "any")
-
-
-def _planned(draft: Draft, edit: Edit | None, models: tuple[str, ...]) -> list[Plan]:
-    if not models or draft.source is None:
-        return []
-    return plans(draft.source, edit, models[0], None, edited_model=models[-1])
-
-
-def _reasons(refusals: Iterable[str | None]) -> Reasons:
-    return tuple(Counter(why for why in refusals if why is not None).most_common())
-
-
-def _clauses(prospect: Prospect, estimate: Estimate) -> Iterator[str]:
-    yield f"{_at_first(prospect, estimate)}{_at_most(estimate)}"
-    if prospect.sampling.schedule == "batch":
-        yield "as a batch, within a day"
-    if prospect.local or not estimate.most_calls:
-        yield "free"
-    else:
-        yield f"{cost(estimate)}, within a limit asked for first"
-
-
-def _at_first(prospect: Prospect, estimate: Estimate) -> str:
-    """The calls that are sure to come, and of whom."""
-    if not estimate.calls:
-        return "all answered already" if estimate.stored else "nothing to ask"
-    whom = ", the edit to ".join(format.one_line(label(name)) for name in prospect.models)
-    said = f"{format.count(estimate.calls, 'call')} to {whom}"
-    if estimate.stored:
-        said += f", {format.number(estimate.stored)} more answered already"
-    return said
-
-
-def _at_most(estimate: Estimate) -> str:
+def at_most(estimate: Estimate) -> str:
+    """How many calls it may come to where samples disagree, "" where to no more."""
     if estimate.most_calls <= estimate.calls:
         return ""
     return f", at most {format.count(estimate.most_calls, 'call')} where it stays open"
@@ -180,24 +51,8 @@ def asking_price(models: tuple[str, ...], estimate: Estimate) -> str:
     whom = " and ".join(map(format.one_line, models))
     where = protocol.address(protocol.server_url())
     return (
-        f"{format.count(estimate.calls, 'call')} to {whom}{_at_most(estimate)}:"
+        f"{format.count(estimate.calls, 'call')} to {whom}{at_most(estimate)}:"
         f" {format.tokens(estimate.input_tokens)} tokens in,"
         f" {format.tokens(estimate.output_tokens)} out at first, {cost(estimate)}{by_size}.\n"
         f"They go to {where}. Answers are kept and never paid for twice."
     )
-
-
-def estimate_replay(store: Store, request: ReplayRequest) -> Estimate:
-    """What `replaying` with the same wish would ask and cost. Asks nothing."""
-    trace = read.load(store, trace_row(store, request.trace).trace)
-    models = ModelPool(store).arms(request.model or default_name(trace), request.edit)
-    sampling = sampling_of(store, request, trace, models)
-    return estimate(trace, request.edit, models, sampling=sampling, steps=request.steps)
-
-
-def sampling_of(store: Store, request: ReplayRequest, trace: Trace, models: Models) -> Sampling:
-    """How often each request is asked: afresh in a range of samples that nothing has used."""
-    if not request.resample:
-        return request.sampling
-    fresh = next_range(store, trace.id, models.control.name)
-    return structs.replace(request.sampling, range=fresh)

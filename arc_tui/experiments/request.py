@@ -78,24 +78,6 @@ class FreeRunRequest(ExperimentRequest, frozen=True, kw_only=True):
     rules: Rules = PLAIN
 
 
-class Wish(Struct, frozen=True, kw_only=True):
-    """How to ask. `model` None is the trace's own; `resample` asks for everything afresh."""
-
-    model: str | None = None
-    sampling: Sampling = AUTO
-    resample: bool = False
-
-    def of(self, trace: str, edit: Edit | None) -> ReplayRequest:
-        """What to replay, without leave to ask a server."""
-        return ReplayRequest(
-            trace=trace,
-            edit=edit,
-            model=self.model,
-            sampling=self.sampling,
-            resample=self.resample,
-        )
-
-
 def asked_models(model: str | None, edit: Edit | None) -> tuple[str, ...]:
     """The models of both arms, each once. () where it is not known which one to ask."""
     other = edit.model if edit is not None else None

@@ -19,6 +19,7 @@ from textual.worker import Worker
 
 from arc_tui.experiments.dialogs import allowed, edit_option
 from arc_tui.experiments.estimate import CostEstimate
+from arc_tui.experiments.models import Spending
 from arc_tui.experiments.request import MOST_SAMPLES, ExperimentRequest, Run
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
 from arc_tui.experiments.state import ExperimentState
@@ -176,8 +177,14 @@ class ExperimentScreen(ArcScreen, Generic[S]):
         """Run it in the background. A view that is `cut_short` is the last one."""
         self._job = BackgroundRun(self, run, request, cut_short=cut_short)
 
+    @property
+    def spending(self) -> Spending | None:
+        """What the run has spent by this moment, None where none goes on."""
+        return self._job.spending if self._job is not None else None
+
     def on_job_progressed(self, event: JobProgressed[object]) -> None:
-        self.change(view=event.view)
+        phase = "stopping" if self.state.phase == "stopping" else "running"
+        self.change(phase=phase, view=event.view)
 
     def on_job_finished(self, event: JobFinished) -> None:
         self._job = None

@@ -169,7 +169,7 @@ async def test_submitting_another_prompt_shows_where_it_departs(db: Path) -> Non
             assert [name for name, _ in edits.names(store)] == [f"edit 1 of {TOUR}"]
         await pilot.press("r")
         await settle(pilot)
-        assert (screen.state.view.asked, screen.state.at) == (0, "done")
+        assert (screen.state.view.asked, screen.state.phase) == (0, "done")
         await pilot.press("j", "j", "enter", "G")
         await settle(pilot)
         assert focused(screen) == "step"
@@ -252,7 +252,7 @@ async def test_a_live_model_is_asked_within_a_budget_and_can_be_stopped(
         async with opened(db) as (pilot, screen):
             await choose(pilot, "claude-test")
             assert "no price is known for it" in said(pilot)
-            screen.wish = structs.replace(screen.wish, sampling=LOOK)
+            screen.request = structs.replace(screen.request, sampling=LOOK)
             await pilot.press("ctrl+s")
             await until(pilot, LIMIT)
             assert api.base_url in drawn(pilot.app)
@@ -285,7 +285,7 @@ async def test_what_is_spent_is_counted_while_calls_are_under_way(
         api.policy = policy
         async with opened(db) as (pilot, screen):
             await choose(pilot, "claude-test")
-            screen.wish = structs.replace(screen.wish, sampling=Sampling(schedule="fast"))
+            screen.request = structs.replace(screen.request, sampling=Sampling(schedule="fast"))
             await pilot.press("ctrl+s")
             await until(pilot, LIMIT)
             answer(pilot, "30 calls")
@@ -344,7 +344,7 @@ async def test_what_a_worker_posts_after_a_stop_does_not_start_it_again(db: Path
     async with opened(db) as (pilot, screen):
         screen.post_message(JobProgressed(under_way(posted, 2)))
         await pilot.pause()
-        assert screen.state.at == "asking"
+        assert screen.state.phase == "running"
         screen.post_message(JobFinished(stopped=True))
         await pilot.pause()
         assert "Stopped at 2 of 8 steps." in rows(pilot.app)[0]
@@ -390,7 +390,7 @@ async def test_a_number_of_samples_is_taken_foreseen_and_asked_and_nothing_else(
         await pilot.pause()
         assert "'plenty' is neither auto nor a number" in drawn(pilot.app)
         await pilot.press("escape")
-        assert screen.wish.sampling == AUTO
+        assert screen.request.sampling == AUTO
         await pilot.press("f6")
         await pilot.pause()
         answer(pilot, "1")
@@ -432,10 +432,10 @@ async def test_the_order_of_the_calls_is_a_choice_of_a_server_alone(db: Path) ->
         assert "as one batch" in drawn(pilot.app)
         await pilot.press("tab", "down", "down", "enter")
         await settle(pilot)
-        assert screen.wish.sampling == Sampling(schedule="batch")
+        assert screen.request.sampling == Sampling(schedule="batch")
         assert "as a batch, within a day" in said(pilot)
         await choose(pilot, "demo")
-        assert screen.wish.sampling == AUTO
+        assert screen.request.sampling == AUTO
 
 
 async def test_why_steps_drop_out_is_said_before_anything_is_asked(tmp_path: Path) -> None:
@@ -592,9 +592,9 @@ async def test_effort_and_a_model_of_its_own_are_changes_beside_the_texts(db: Pa
         await pilot.press("enter")
         await settle(pilot)
         assert "to demo, rule-based, the edit to claude-test" in said(pilot)
-        prospect = screen.state.prospect
-        assert prospect is not None
-        assert not prospect.local
+        estimate = screen.state.estimate
+        assert estimate is not None
+        assert not estimate.is_free
 
 
 async def test_an_edit_of_another_trace_says_why_it_does_not_fit(db: Path) -> None:
@@ -683,8 +683,8 @@ async def test_a_hostile_trace_is_shown_and_never_obeyed(tmp_path: Path) -> None
         await settle(pilot)
         assert "and more" in drawn(pilot.app)
         assert not obeyed(pilot)
-        assert screen.state.prospect is not None
-        sentence = keyed(screen, screen.state.prospect.sentence, typing=True)
+        assert screen.state.estimate is not None
+        sentence = keyed(screen, screen.state.estimate.sentence, typing=True)
         assert sentence == rows(pilot.app)[0].strip()
         await choose(pilot, "demo")
         await pilot.press("f5")

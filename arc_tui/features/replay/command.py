@@ -25,7 +25,6 @@ from arc_tui.cli import (
     refuse_unfinished,
     show_estimate,
 )
-from arc_tui.experiments.estimate import estimate_replay
 from arc_tui.experiments.locked_view import (
     EMPTY,
     WIDTH,
@@ -35,6 +34,7 @@ from arc_tui.experiments.locked_view import (
     mark_words,
 )
 from arc_tui.experiments.request import ReplayRequest, views_of
+from arc_tui.features.replay.plan import estimate_cost
 from arc_tui.features.replay.run import run_replay
 from arc_tui.ui import format
 from replay import kept
@@ -138,7 +138,7 @@ def replay_locked(
     changed but not every step was answered.
     """
     if show_estimate(
-        lambda: estimate_replay(store, request),
+        lambda: estimate_cost(store, request),
         estimate_line,
         only=only_estimate,
         live=request.live,

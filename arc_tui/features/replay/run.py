@@ -7,11 +7,11 @@ from collections.abc import Generator
 
 from msgspec import structs
 
-from arc_tui.experiments.estimate import sampling_of
 from arc_tui.experiments.locked_view import ReplayView, edit_diff, replay_rows
 from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.experiments.request import ReplayRequest
+from arc_tui.features.replay.plan import sampling_of
 from replay import kept as replays
 from replay.edit.changes import Edit
 from replay.errors import Stopped

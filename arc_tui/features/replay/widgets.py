@@ -8,7 +8,6 @@ The last line of a replay: how far it is while it runs, then what it came to in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -20,6 +19,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
+from arc_tui.experiments.footer import ExperimentFooter, ExperimentHead
 from arc_tui.experiments.locked_view import (
     ArmRow,
     ReplayRow,
@@ -31,10 +31,9 @@ from arc_tui.experiments.locked_view import (
 )
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.ui import format
-from arc_tui.ui.format import fit, packed, spread
-from arc_tui.ui.key_names import keyed, stops
+from arc_tui.ui.format import fit, packed
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import TALL, StyledWidget, SummaryLines, folded, noticed, progress_bar
+from arc_tui.ui.styles import folded
 from replay.budget import Limits
 from replay.locked.tally import BreakTest
 
@@ -225,62 +224,46 @@ def _joined(cells: Iterable[str]) -> str:
     return (" " * GAP).join(cells)
 
 
-class ReplayHead(SummaryLines):
-    """The sentence in bold, what it rests on, the notices under it."""
+class ReplayHead(ExperimentHead[ReplayState]):
+    """How the replay stands; in a tall terminal, what that rests on."""
 
-    STYLES = {"sentence": "bold", "trouble": "bold $bad", "basis": "$quiet", "notice": "$warning"}
+    TYPING = True
 
     state: reactive[ReplayState] = reactive(EMPTY, layout=True)
 
     @override
-    def lines(self, width: int) -> list[Text]:
-        style = "trouble" if self.state.trouble is not None else "sentence"
-        basis = folded("; ".join(self._basis), width) if self._basis else []
-        said = partial(keyed, self.screen, typing=True)
-        lines = [
-            (style, folded(said(self.state.sentence), width)),
-            ("basis", basis),
-            ("notice", noticed(map(said, self.state.notices), width)),
-        ]
-        return self.styled_lines(lines)
-
-    @property
-    def _basis(self) -> tuple[str, ...]:
-        """What the sentence rests on, where there is a place for it."""
-        return self.state.basis if self.app.size.height >= TALL else ()
+    def parts(self, width: int) -> Iterator[tuple[str, list[str]]]:
+        yield from self.sentences(width)
+        if self.state.basis and self.is_tall:
+            yield "basis", folded("; ".join(self.state.basis), width)
+        yield self.warnings(width)
 
 
-class ReplayFoot(StyledWidget):
-    """Progress or figures; the figures take a second line where one is too short."""
+class ReplayFoot(ExperimentFooter[ReplayState]):
+    """Steps that are in, then the figures, on a second line where one is too short."""
 
-    ALLOW_SELECT = False
-    STYLES = {"done": "$primary", "left": "$faint", "figures": "$quiet"}
+    STYLES = {**ExperimentFooter.STYLES, "left": "$faint"}
+    STOP = "replay.back"
 
     state: reactive[ReplayState] = reactive(EMPTY, layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         del container, viewport
-        return (
-            1
-            if self.state.running
-            else max(len(packed(figures(self.state.view, self.state.limits), width)), 1)
-        )
+        return 1 if self.state.running else max(len(self._lines(width)), 1)
 
-    def render(self) -> Text:
-        if self.state.running:
-            return self._progress()
-        lines = packed(figures(self.state.view, self.state.limits), self.content_size.width)
-        return Text("\n".join(lines), self.style_of("figures"))
+    @override
+    def figures(self, width: int) -> Text:
+        return Text("\n".join(self._lines(width)), self.style_of("figures"))
 
-    def _progress(self) -> Text:
+    def _lines(self, width: int) -> list[str]:
+        return packed(figures(self.state.view, self.state.limits), width)
+
+    @override
+    def progress(self, width: int) -> Text:
         view = self.state.view
         total = view.total or len(self.state.draft.rows)
-        line = Text.assemble(
-            progress_bar(view.done, total, self.style_of("done"), self.style_of("left")),
-            f"  {_progress(view, total)} · {', '.join(asked(view, self.state.limits))}",
-        )
-        ends = stops(self.screen, "replay.back", stopping=self.state.at == "stopping")
-        return spread(line, Text(ends), self.content_size.width)
+        words = f"{_progress(view, total)} · {', '.join(_spent(view, self.state.limits))}"
+        return self.bar(view.done, total, words)
 
 
 def _progress(view: ReplayView, total: int) -> str:
@@ -306,7 +289,7 @@ def figures(view: ReplayView, limits: Limits) -> Iterator[str]:
         masked = f", {view.verdict.masked} masked" if view.verdict.masked else ""
         yield f"fidelity {view.verdict.weakest.value}{masked}"
     if view.done:
-        yield ", ".join(asked(view, limits))
+        yield ", ".join(_spent(view, limits))
     if view.digest is not None:
         yield format.short_digest(view.digest)
 
@@ -318,7 +301,7 @@ def _place(view: ReplayView) -> str:
     return f"{server}, the edit of {format.one_line(other)}" if other is not None else server
 
 
-def asked(view: ReplayView, limits: Limits) -> tuple[str, str, str]:
+def _spent(view: ReplayView, limits: Limits) -> tuple[str, str, str]:
     """How many answers were asked for and how many were there, and what was spent, each of what
     was allowed."""
     calls = f"{view.asked}" if limits.calls is None else f"{view.asked} of {limits.calls}"
