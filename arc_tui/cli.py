@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from getpass import getpass
 from pathlib import Path
@@ -307,6 +307,19 @@ def print_view(value: V, as_json: bool, print_text: Callable[[Console, V], objec
         print_json(value)
     else:
         print_text(console(), value)
+
+
+def print_views(
+    views: Collection[V], as_json: bool, print_text: Callable[[Console, V], object]
+) -> None:
+    """Values as a JSON list, or one after another as text, an empty line between them."""
+    if as_json:
+        print_json(list(views))
+        return
+    for place, view in enumerate(views):
+        if place:
+            click.echo()
+        print_text(console(), view)
 
 
 def print_line(out: Console, words: str, style: str = "") -> None:

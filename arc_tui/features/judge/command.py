@@ -20,9 +20,9 @@ from arc_tui.cli import (
     limits,
     live_options,
     open_store,
-    print_json,
     print_line,
     print_table,
+    print_views,
     refuse_missing,
     refuse_unanswered,
     show_estimate,
@@ -97,9 +97,9 @@ def score(
         try:
             _drain(judging(store, request), views)
         except ArcError:  # what was scored until then is kept, and worth its place on the screen
-            _show(views, as_json=as_json)
+            print_views(views.values(), as_json, print_scores)
             raise
-    _show(views, as_json=as_json)
+    print_views(views.values(), as_json, print_scores)
     refuse_missing(sum(view.missing for view in views.values()), options["model"])
     refuse_unanswered(
         wanted=any(view.refused for view in views.values()),
@@ -120,16 +120,6 @@ def _drain(work: Iterator[ScoresView], views: dict[str, ScoresView]) -> None:
             usd = format.usd(view.spent_usd, complete=view.spent_complete)
             progress = f"{view.asked} asked, {usd}"
             bar.update(task, completed=view.done, total=view.total, spent=progress)
-
-
-def _show(views: dict[str, ScoresView], *, as_json: bool) -> None:
-    if as_json:
-        print_json(list(views.values()))
-        return
-    for place, view in enumerate(views.values()):
-        if place:
-            click.echo()
-        print_scores(console(), view)
 
 
 def print_scores(out: Console, view: ScoresView) -> None:

@@ -18,8 +18,8 @@ from arc_tui.cli import (
     limits,
     live_options,
     open_store,
-    print_json,
     print_table,
+    print_views,
     refuse_missing,
     refuse_unanswered,
     show_estimate,
@@ -111,9 +111,9 @@ def vary(
         try:
             _drain(views_of(run_paraphrase_test, store, request), views)
         except ArcError:  # what was judged until then is worth its place on the screen
-            _show(views, as_json=as_json)
+            print_views(views.values(), as_json, _print)
             raise
-    _show(views, as_json=as_json)
+    print_views(views.values(), as_json, _print)
     refuse_missing(sum(view.missing for view in views.values()), judge or options["model"])
     refuse_unanswered(
         wanted=any(view.model is not None and view.rows for view in views.values()),
@@ -134,16 +134,6 @@ def _drain(work: Iterator[VaryView], views: dict[str, VaryView]) -> None:
             usd = format.usd(view.spent_usd, complete=view.spent_complete)
             wordings = f"{len(view.rows)} of {format.count(view.total, 'wording')}"
             status.update(f"{view.trace[:8]} {wordings}, {view.asked} asked, {usd}")
-
-
-def _show(views: dict[str, VaryView], *, as_json: bool) -> None:
-    if as_json:
-        print_json(list(views.values()))
-        return
-    for place, view in enumerate(views.values()):
-        if place:
-            click.echo()
-        _print(console(), view)
 
 
 def _print(out: Console, view: VaryView) -> None:
