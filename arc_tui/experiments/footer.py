@@ -15,7 +15,16 @@ from arc_tui.experiments.state import ExperimentState
 from arc_tui.ui import format
 from arc_tui.ui.format import spread
 from arc_tui.ui.key_names import keyed, stops
-from arc_tui.ui.styles import BAR, TALL, StyledWidget, SummaryLines, folded, noticed, progress_bar
+from arc_tui.ui.styles import (
+    BAR,
+    MOST,
+    TALL,
+    StyledWidget,
+    SummaryLines,
+    folded,
+    noticed,
+    progress_bar,
+)
 from replay.budget import Limits
 
 S = TypeVar("S", bound=ExperimentState)
@@ -34,6 +43,9 @@ class ExperimentHead(SummaryLines, Generic[S]):
     TYPING: ClassVar[bool] = False
     """Are letters typed on this screen? Then sentences name keys that are none."""
 
+    TITLE_LINES: ClassVar[int] = MOST
+    """Lines that the title may take."""
+
     state: reactive[S]
 
     @override
@@ -48,7 +60,7 @@ class ExperimentHead(SummaryLines, Generic[S]):
     def sentences(self, width: int) -> Iterator[tuple[str, list[str]]]:
         """The title, the first sentence, and those after it."""
         if self.state.title:
-            yield "title", folded(self.state.title, width)
+            yield "title", folded(self.state.title, width)[: self.TITLE_LINES]
         first, *more = map(self.keyed, self.state.lines)
         yield "first" if self.state.trouble is None else "trouble", folded(first, width)
         for each in more:

@@ -75,7 +75,7 @@ async def opened(
     app = Opener(db)
     async with app.run_test(size=size, notifications=True) as pilot:
         screen = BisectScreen(db, key(db, trace), step, edit)
-        screen._request = structs.replace(screen._request, model=model)
+        screen.request = structs.replace(screen.request, model=model)
         app.push_screen(screen)
         await settle(pilot)
         yield pilot, screen
@@ -115,7 +115,7 @@ async def test_two_keys_later_the_version_is_named_and_its_diff_shown(
     name = f"{size[0]}x{size[1]}"
     async with opened(db, size=size) as (pilot, screen):
         await press(pilot, "enter")
-        assert screen.state.at == "ready"
+        assert screen.state.phase == "idle"
         matches_golden(pilot.app, f"bisect_ready_{name}")
         await press(pilot, "r")
         assert screen.state.view.first_bad == "v5"
@@ -129,7 +129,7 @@ async def test_while_it_runs_it_says_what_is_asked_and_why(db: Path, size: tuple
     assert halfway.samples
     async with opened(db, size=size) as (pilot, screen):
         await press(pilot, "j", "enter")
-        screen.state = structs.replace(screen.state, at="asking")
+        screen.state = structs.replace(screen.state, phase="running")
         screen.post_message(JobProgressed(halfway))
         await settle(pilot)
         said = drawn(pilot.app)
@@ -268,8 +268,8 @@ async def test_a_step_where_no_rule_found_anything_asks_what_is_expected(db: Pat
         await answer(pilot, "2")
         assert "what does a good answer do at step 2?" in drawn(pilot.app)
         await press(pilot, "escape")
-        assert screen.state.ground is not None
-        assert (screen.state.view.step, screen.state.ground.step) == (4, 4), "as it was"
+        assert screen.state.options is not None
+        assert (screen.state.view.step, screen.state.options.step) == (4, 4), "as it was"
         await press(pilot, "a")
         await answer(pilot, "2")
         await answer(pilot, "tool=get_order")
@@ -279,8 +279,8 @@ async def test_a_step_where_no_rule_found_anything_asks_what_is_expected(db: Pat
 
 async def test_beside_a_finding_of_a_rule_it_opens_at_the_step_that_has_one(db: Path) -> None:
     async with opened(db, step=0) as (_, screen):
-        assert screen.state.ground is not None
-        assert screen.state.ground.step == BROKE
+        assert screen.state.options is not None
+        assert screen.state.options.step == BROKE
 
 
 async def test_what_is_expected_can_be_typed_instead_of_what_a_rule_found(db: Path) -> None:
@@ -330,7 +330,7 @@ async def test_stopped_it_keeps_what_was_answered_and_asks_only_the_rest(
 
     def mortal(self: Demo, body: Body, sample: int) -> Body:
         if not left[0]:
-            screen._going.stop()  # type: ignore[union-attr]
+            screen._job.stop()  # type: ignore[union-attr]
             raise Stopped("stopped")
         left[0] -= 1
         return answered(self, body, sample)
@@ -338,7 +338,7 @@ async def test_stopped_it_keeps_what_was_answered_and_asks_only_the_rest(
     monkeypatch.setattr(Demo, "complete", mortal)
     async with opened(db) as (pilot, screen):
         await press(pilot, "enter", "r")
-        assert screen.state.at == "stopped"
+        assert screen.state.phase == "stopped"
         assert "Stopped; r goes on, and asks only the rest." in drawn(pilot.app)
         left[0] = 1000
         await press(pilot, "r")
@@ -351,12 +351,12 @@ async def test_x_stops_what_runs_and_escape_does_so_before_it_leaves(db: Path) -
         await press(pilot, "enter")
         for key_ in ("x", "escape"):
             stopped: list[str] = []
-            screen._going = _Stops(stopped)  # type: ignore[assignment]
-            screen.state = structs.replace(screen.state, at="asking")
+            screen._job = _Stops(stopped)  # type: ignore[assignment]
+            screen.state = structs.replace(screen.state, phase="running")
             await press(pilot, key_)
-            assert (screen.state.at, stopped) == ("stopping", ["stopped"])
-        screen._going = None
-        screen.state = structs.replace(screen.state, at="ready")
+            assert (screen.state.phase, stopped) == ("stopping", ["stopped"])
+        screen._job = None
+        screen.state = structs.replace(screen.state, phase="idle")
         await press(pilot, "tab", "escape")
         assert pilot.app.screen is screen
         await press(pilot, "escape")
@@ -421,5 +421,5 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
         await press(pilot, "s")
         await answer(pilot, "199")
         await press(pilot, "r")
-        assert screen.state.at == "done", "all of it is there: no limit is asked for"
+        assert screen.state.phase == "done", "all of it is there: no limit is asked for"
         assert api.asked == 13

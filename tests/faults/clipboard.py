@@ -78,7 +78,7 @@ def _screen(app: ArcApp, name: str, key: str, other: str) -> ArcScreen:
             return FreeScreen(file, key, 0, None, "demo")
         case "bisect":
             screen = BisectScreen(file, key, 0, _edit(file))
-            screen._request = structs.replace(screen._request, model="demo")
+            screen.request = structs.replace(screen.request, model="demo")
             return screen
         case _:
             return SettingsScreen(file, app.settings, None)

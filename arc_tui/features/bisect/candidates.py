@@ -54,7 +54,7 @@ class Way(Struct, frozen=True, kw_only=True):
     kept: BisectView | None = None
 
 
-class Ground(Struct, frozen=True, kw_only=True):
+class BisectOptions(Struct, frozen=True, kw_only=True):
     """A run before a search: the step it is asked at (None where it has none), what a rule found
     there by whose word (`by` None: nothing), and the ways there are.
 
@@ -71,10 +71,10 @@ class Ground(Struct, frozen=True, kw_only=True):
     ways: tuple[Way, ...]
 
 
-def build_ground(
+def build_options(
     store: Store, name: str, at: int, edit: Edit | None = None, *, exactly: bool = False
-) -> Ground:
-    """The ground of a search at step `at`; unless `exactly` there, where the run broke if no rule
+) -> BisectOptions:
+    """What can be searched at step `at`; unless `exactly` there, where the run broke if no rule
     found anything at `at`, but one did there.
 
     With an `edit`, its ways come first. Raises NotFound.
@@ -83,7 +83,7 @@ def build_ground(
     trace = read.load(store, row.trace)
     step = _step(store, trace, at, exactly=exactly)
     by, why = _found(store, trace, step)
-    return Ground(
+    return BisectOptions(
         run=_run_name(row),
         step=step,
         steps=len(trace.steps),

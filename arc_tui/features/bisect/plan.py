@@ -61,6 +61,16 @@ class BisectRequest(ExperimentRequest, frozen=True, kw_only=True):
     allow_stale: bool = False
     max_steps: int | None = None
 
+    @property
+    def is_search(self) -> bool:
+        """Is there something to search?"""
+        return bool(self.sources) or self.new is not None or self.fix is not None
+
+    @property
+    def is_whole(self) -> bool:
+        """Are whole runs judged?"""
+        return self.free or self.fix is not None
+
 
 class KeptBisect(Struct, frozen=True, kw_only=True):
     """What a bisection came to, as it is remembered. `range` is that of its samples."""
@@ -82,7 +92,7 @@ class Plan:
     def __init__(self, store: Store, request: BisectRequest, models: ModelPool) -> None:
         self.trace: Trace = read.load(store, trace_row(store, request.trace).trace)
         self.settings = request.settings
-        self.free = request.free or request.fix is not None
+        self.free = request.is_whole
         self.notices: list[str] = []
         self.parts: tuple[Hunk, ...] = ()
         self.old = ""

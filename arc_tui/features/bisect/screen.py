@@ -1,61 +1,61 @@
 """The bisect screen: which prompt version, or which part of an edit, broke a run?
 
-The state is all that is drawn. Nothing is asked before a person says so, and of a server only
-under a limit given for that one search.
+Nothing is asked before a person says so, and of a server only under a limit given for that one
+search.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container
 from textual.getters import query_one
-from textual.message import Message
 from textual.reactive import reactive
 
-from arc_tui.experiments.dialogs import allowed
-from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
-from arc_tui.features.bisect.candidates import Ground, Way
-from arc_tui.features.bisect.dialogs import BisectChoosing, is_search
+from arc_tui.experiments import expectation
+from arc_tui.experiments.runner import JobFinished
+from arc_tui.experiments.screen import ExperimentScreen, model_key, run_key, stop_key
+from arc_tui.features.bisect.candidates import BisectOptions, Way, build_options, spanned
+from arc_tui.features.bisect.dialogs import ExpectationDialog, WayDialog
 from arc_tui.features.bisect.plan import BisectRequest
 from arc_tui.features.bisect.run import run_bisection
-from arc_tui.features.bisect.state import (
-    EMPTY,
-    BisectState,
-    Prospect,
-    asking_price,
-    build_prospect,
-    here,
-)
+from arc_tui.features.bisect.state import EMPTY, BisectCost, BisectState, build_cost, here
+from arc_tui.features.bisect.text import bisect_markdown
 from arc_tui.features.bisect.versions import merged
-from arc_tui.features.bisect.view import BisectView
 from arc_tui.features.bisect.widgets import BisectFoot, BisectHead, BisectList, bisect_page
+from arc_tui.ui import format
+from arc_tui.ui.dialogs import AskBox
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
+from replay.bisection.rounds import Settings
 from replay.edit.changes import Edit
 from replay.errors import ArcError, OfflineMiss
 from replay.predicate import BadPredicate
 from taxonomy.expectations import NothingExpected
 
+MOST = 200
+"""Answers before a search of the screen gives up, until a person says otherwise."""
 
-class BisectScreen(BisectChoosing):
+MOST_OF_ALL = 10_000
+
+
+class BisectScreen(ExperimentScreen[BisectState]):
     """One search over versions."""
 
     CSS_PATH = "screen.tcss"
     HELP = "a bisection"
+    AT_REST = frozenset({"run", "choose", "model", "most", "expect", "whole", "step", "from_here"})
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (150, "-wide")]
 
     BINDINGS = [
-        Binding("r,f5", "run", "ask the model", id="bisect.run",
-                tooltip="Ask the model, a round at a time, until it is plain which version it is"),
-        Binding("x", "stop", "stop", id="bisect.stop",
-                tooltip="Ask nothing more; what was answered is kept"),
+        run_key("bisect", "ask the model",
+                "Ask the model, a round at a time, until it is plain which version it is"),
+        stop_key("bisect"),
         Binding("e,f7", "choose", "versions", id="bisect.choose",
                 tooltip="Choose what is searched: versions, the parts of an edit, a range of git"),
         Binding("w", "expect", "expectation", id="bisect.expect",
@@ -70,8 +70,7 @@ class BisectScreen(BisectChoosing):
                 tooltip="Judge whole free runs instead of one answer, or one answer again"),
         Binding("s,f6", "most", "at most", id="bisect.most",
                 tooltip="Choose after how many answers to give up"),
-        Binding("m,f3", "model", "model", id="bisect.model",
-                tooltip="Choose the model to ask"),
+        model_key("bisect"),
         Binding("tab,shift+tab", "turn", "turn", id="bisect.turn", show=False,
                 tooltip="To what stands behind the versions, and back"),
         Binding("escape", "back", "back", id="bisect.back",
@@ -79,21 +78,18 @@ class BisectScreen(BisectChoosing):
     ]  # fmt: skip
 
     state: reactive[BisectState] = reactive(EMPTY, repaint=False)
+    request: BisectRequest
 
     versions = query_one(BisectList)
     behind = query_one(Page)
 
-    class Foreseen(Message):
-        """What is to be searched, and what asking would come to."""
-
-        def __init__(self, prospect: Prospect) -> None:
-            super().__init__()
-            self.prospect = prospect
-
     def __init__(self, path: Path, trace: str, step: int, edit: Edit | None = None) -> None:
-        super().__init__(path, trace, step, edit)
-        self._going: BackgroundRun[BisectRequest, BisectView] | None = None
-        self._missed = False
+        """An `edit` is what is searched, if it can be; else a person is asked."""
+        super().__init__(path, BisectRequest(trace=trace, settings=Settings(most=MOST)))
+        self._step = step
+        self._edit = edit
+        self._expectations = ExpectationDialog(self)
+        self._ways = WayDialog(self)
         self._unsaid = False
 
     def compose(self) -> ComposeResult:
@@ -106,52 +102,59 @@ class BisectScreen(BisectChoosing):
 
     def on_mount(self) -> None:
         self.versions.focus()
-        self.look(self._step)
+        self._look(self._step)
 
-    def on_unmount(self) -> None:
-        if self._going is not None:
-            self._going.stop()
+    # --- what is searched
 
-    def _move(self, **changes: Any) -> None:
-        """The state with some of it changed."""
-        self.state = structs.replace(self.state, **changes)
+    def _look(self, at: int, *, exactly: bool = False) -> None:
+        """Read what is known of the run at a step."""
+        trace, edit = self.request.trace, self._edit
+        self.read(
+            lambda store: build_options(store, trace, at, edit, exactly=exactly),
+            self._looked,
+            group="options",
+        )
 
-    # --- what is wanted
-
-    @property
-    def here(self) -> BisectState:
-        return self.state
-
-    def on_bisect_choosing_grounded(self, event: BisectChoosing.Grounded) -> None:
+    def _looked(self, options: BisectOptions) -> None:
         """At first what is searched is asked; later, the same is searched at another step."""
-        ground, first = event.ground, self.state.ground is None
-        if not first and is_search(self._request):
-            self.settle(self.state.way, self._request, ground)
+        first = self.state.options is None
+        if not first and self.request.is_search:
+            self._settle(self.state.way, self.request, options)
             return
-        self._move(ground=ground)
-        if not ground.steps:
+        self.change(options=options)
+        if not options.steps:
             self.show_error(ArcError("this run has no model call that could be asked again"))
-        elif first and self._edit is not None and ground.ways:
-            self.took(ground.ways[0])
+        elif first and self._edit is not None and options.ways:
+            self._take_way(options.ways[0])
         elif first:
-            self._move(at="open")
+            self.change(phase="idle")
             self.action_choose()
 
-    def wish(self, way: str, request: BisectRequest, ground: Ground) -> None:
-        self._request, self._unsaid = request, False
-        self.state = BisectState(request=request, way=way, ground=ground)
-        self.ask(lambda store: build_prospect(store, request), self.Foreseen, group="prospect")
+    def action_choose(self) -> None:
+        self._ways.ask(self.state.options, self._take_way)
 
-    def show(self, way: Way) -> None:
-        request = structs.replace(self._request, sources=(), old=None, new=None, fix=None)
-        self._request = request
-        kept = way.kept or self.state.view
-        self.state = BisectState(request=request, at="done", ground=self.state.ground, view=kept)
+    def _take_way(self, way: Way) -> None:
+        """Search a way, after what is expected was asked where nothing tells."""
+        if way.kept is not None:
+            nothing = structs.replace(self.request, sources=(), old=None, new=None, fix=None)
+            self.request = nothing
+            self.state = BisectState(
+                request=nothing, phase="done", options=self.state.options, view=way.kept
+            )
+            return
+        request = structs.replace(
+            self.request, sources=way.sources, old=way.old, new=way.new, fix=way.fix
+        )
+        self._settle(way.name, request)
 
-    def on_bisect_screen_foreseen(self, event: Foreseen) -> None:
-        self._move(at="ready", prospect=event.prospect, view=event.prospect.view, trouble=None)
+    def action_from_here(self) -> None:
+        """Leave out the versions before the one under the cursor."""
+        later = self._later()
+        if later is not None:
+            self._settle(spanned(later.sources), later)
 
-    def later(self) -> BisectRequest | None:
+    def _later(self) -> BisectRequest | None:
+        """The search from the version under the cursor on, None where that is none."""
         row, sources = self.versions.row, self.state.request.sources
         if row is None or len(sources) < 2:
             return None
@@ -160,7 +163,83 @@ class BisectScreen(BisectChoosing):
         at = names.index(row.name) if row.name in names else 0
         if not 0 < at < len(names) - 1:
             return None
-        return structs.replace(self._request, sources=distinct[at:])
+        return structs.replace(self.request, sources=distinct[at:])
+
+    # --- how it is asked
+
+    def _settle(
+        self, way: str, request: BisectRequest, options: BisectOptions | None = None
+    ) -> None:
+        """Ask it at the step of the options, or of whole runs; ask first what is expected, where
+        that is open."""
+        options = options or self.state.options
+        assert options is not None
+        request = structs.replace(request, at=None if request.is_whole else options.step)
+        if _is_open(request, options):
+            self._ask_expected(way, request, options)
+        else:
+            self._estimate(way, request, options)
+
+    def _ask_expected(self, way: str, request: BisectRequest, options: BisectOptions) -> None:
+        self._expectations.ask(
+            options, request, lambda expected: self._settle(way, expected, options)
+        )
+
+    def _estimate(self, way: str, request: BisectRequest, options: BisectOptions) -> None:
+        self.request, self._unsaid = request, False
+        self.state = BisectState(request=request, way=way, options=options)
+        self.read(lambda store: build_cost(store, request), self._estimated, group="estimate")
+
+    def _estimated(self, cost: BisectCost) -> None:
+        self.change(phase="idle", cost=cost, view=cost.view, trouble=None)
+
+    def action_expect(self) -> None:
+        if self.state.options is not None:
+            self._ask_expected(self.state.way, self.request, self.state.options)
+
+    def action_step(self) -> None:
+        options = self.state.options
+        assert options is not None
+        words = f"{'none' if options.step is None else f'step {options.step}'} now"
+        box = AskBox("at which step?", words, hint=f"a number, 0 to {options.steps - 1}")
+        self.app.push_screen(box, lambda typed: self._take_step(typed, options.steps))
+
+    def _take_step(self, typed: str | None, steps: int) -> None:
+        if typed is None:
+            return
+        if typed.isdecimal() and int(typed) < steps:
+            self._look(int(typed), exactly=True)
+        else:
+            self.say(f"{typed!r} is no step of this run", severity="error")
+
+    def action_whole(self) -> None:
+        """Judge whole free runs, or one answer again."""
+        request = structs.replace(self.request, free=not self.request.free)
+        if request.free or request.expect not in (None, expectation.RULE):
+            request = structs.replace(request, expect=None, judge=None)
+        self._settle(self.state.way, request)
+
+    def action_most(self) -> None:
+        words = f"at most {format.count(self.request.settings.most, 'answer')} now"
+        box = AskBox("how many answers at most?", words, hint="a number, as 200")
+        self.app.push_screen(box, self._take_most)
+
+    def _take_most(self, typed: str | None) -> None:
+        if typed is None:
+            return
+        if not typed.isdecimal() or not 2 <= int(typed) <= MOST_OF_ALL:
+            self.say(f"{typed!r} is no number from 2 to {MOST_OF_ALL}", severity="error")
+            return
+        self.change_request(settings=structs.replace(self.request.settings, most=int(typed)))
+
+    @property
+    def recorded_model(self) -> str | None:
+        return self.state.options.model if self.state.options is not None else None
+
+    def request_changed(self) -> None:
+        """The same search, asked another way; of none, what the next one is asked with."""
+        if self.request.is_search:
+            self._settle(self.state.way, self.request)
 
     def show_error(self, error: ArcError) -> None:
         """What goes wrong stands where the verdict would, with the key that helps."""
@@ -171,9 +250,9 @@ class BisectScreen(BisectChoosing):
             hint = "ask again (‹bisect.run›), and say what it may cost"
         elif self._unsaid:
             hint = "‹bisect.expect› says what a good answer does"
-        self._move(at="failed", trouble=ArcError(error.message, hint))
+        self.change(phase="failed", trouble=ArcError(error.message, hint))
 
-    # --- asking
+    # --- the run
 
     def action_run(self) -> None:
         """Ask, after what it may cost was asked of the person."""
@@ -181,46 +260,25 @@ class BisectScreen(BisectChoosing):
             return
         if self._unsaid:
             self.action_expect()
-        elif self.state.prospect is not None:
-            self.run_worker(self._submit(), group="submit", exclusive=True, exit_on_error=False)
-        elif self.state.at != "loading":
+        elif self.state.cost is not None:
+            self.submit(self._submit(self.state.cost))
+        elif self.state.phase != "estimating":
             self.action_choose()
 
-    async def _submit(self) -> None:
-        prospect, request = self.state.prospect, self._request
-        assert prospect is not None
-        if not prospect.local and (self._missed or not prospect.estimate.settled):
-            self._missed = False
-            limits = await allowed(self.app, asking_price(prospect.estimate))
-            if limits is not None:
-                request = structs.replace(request, live=True, limits=limits)
-        self._start(request)
+    async def _submit(self, cost: BisectCost) -> None:
+        request = await self.permitted(self.request, cost)
+        self.change(phase="running", request=request, trouble=None)
+        self.start(run_bisection, request)
 
-    def _start(self, request: BisectRequest) -> None:
-        self._move(at="asking", request=request, trouble=None)
-        self._going = BackgroundRun(self, run_bisection, request)
-
-    def on_job_progressed(self, event: JobProgressed[BisectView]) -> None:
-        self._move(view=event.view)
-
-    def on_job_finished(self, event: JobFinished) -> None:
-        self._going = None
-        if event.trouble is not None:
-            self.show_error(event.trouble)
-        elif event.stopped and self.state.view.status == "going":
-            self._move(at="stopped")
-        else:
-            self._move(at="done")
-
-    def action_stop(self) -> None:
-        if self._going is not None:
-            self._going.stop()
-            self._move(at="stopping")
+    def finished(self, event: JobFinished) -> None:
+        super().finished(event)
+        if self.state.phase == "stopped" and self.state.view.status != "going":
+            self.change(phase="done")
 
     # --- what is shown
 
     def watch_state(self, before: BisectState, state: BisectState) -> None:
-        if before.at != state.at or before.view is not state.view:
+        if before.phase != state.phase or before.view is not state.view:
             self.refresh_bindings()
 
     def on_row_list_moved(self, event: RowList.Moved) -> None:
@@ -233,38 +291,36 @@ class BisectScreen(BisectChoosing):
         self.behind.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        del parameters
+        options = self.state.options
         match action:
-            case "stop":
-                return self.state.running
-            case "run" | "choose" | "model" | "most":
-                return not self.state.running
-            case "expect" | "whole":
-                return not self.state.running and is_search(self._request)
-            case "step":
-                ground = self.state.ground
-                return not self.state.running and ground is not None and ground.steps > 0
-            case "from_here":
-                return not self.state.running and self.later() is not None
+            case "expect" | "whole" if not self.request.is_search:
+                return False
+            case "step" if options is None or not options.steps:
+                return False
+            case "from_here" if self._later() is None:
+                return False
             case "copy":
                 return bool(self.state.view.samples)
             case _:
-                return True
+                return super().check_action(action, parameters)
 
     def action_turn(self) -> None:
         (self.versions if self.focused is self.behind else self.behind).focus()
 
     def action_copy(self) -> None:
-        from arc_tui.features.bisect.text import bisect_markdown
-
         text = bisect_markdown(self.state.view)
         self.app.copy_to_clipboard(text)
         self.say(f"what was found copied as Markdown, {len(text)} characters")
 
-    def action_back(self) -> None:
-        if self.state.at == "asking":
-            self.action_stop()
-        elif self.focused is self.behind:
+    def leave(self) -> None:
+        if self.focused is self.behind:
             self.versions.focus()
         else:
             self.dismiss()
+
+
+def _is_open(request: BisectRequest, options: BisectOptions) -> bool:
+    """Must a person say first what is expected?"""
+    if request.is_whole:
+        return request.expect in (None, expectation.RULE, expectation.JUDGE)
+    return request.expect in (None, expectation.RULE) and options.by is None

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
 
-from msgspec import Struct
-
+from arc_tui.experiments.estimate import CostEstimate
 from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.state import ExperimentState, ended
 from arc_tui.features.bisect import view as views
-from arc_tui.features.bisect.candidates import Ground
+from arc_tui.features.bisect.candidates import BisectOptions
 from arc_tui.features.bisect.plan import BisectEstimate, BisectRequest, Plan, estimate_cost
 from arc_tui.features.bisect.view import BisectView, VersionRow, text_diff
 from arc_tui.ui import format
 from replay.bisection.hunks import applied
-from replay.errors import ArcError
 from replay.models import protocol
-from replay.models.choose import DEMO, label
+from replay.models.choose import label
 from replay.statistics import rate
 from replay.store.handle import Store
 
@@ -41,20 +39,28 @@ def here(words: str) -> str:
     return format.one_line(words)
 
 
-class Prospect(Struct, frozen=True, eq=False, kw_only=True):
-    """What is wanted, its versions before anything is asked, and what asking would come to."""
+class BisectCost(CostEstimate, frozen=True, eq=False, kw_only=True):
+    """What is searched, its versions before anything is asked, and what asking would come to."""
 
     view: BisectView
     diffs: Diffs
     estimate: BisectEstimate
 
     @property
-    def local(self) -> bool:
-        return self.estimate.model == DEMO
+    def asks(self) -> bool:
+        return not self.estimate.settled
+
+    def question(self) -> str:
+        where = protocol.address(protocol.server_url())
+        return (
+            f"{extent(self.estimate)}: {format.tokens(self.estimate.input_tokens)} tokens in each,"
+            f" {_cost(self.estimate)}.\nThey go to {where}. Answers are kept and never paid for"
+            " twice."
+        )
 
 
-def build_prospect(store: Store, request: BisectRequest) -> Prospect:
-    """The prospect of a bisection. Asks nothing. Raises as `run_bisection` does before it asks."""
+def build_cost(store: Store, request: BisectRequest) -> BisectCost:
+    """The cost of a bisection. Asks nothing. Raises as `run_bisection` does before it asks."""
     plan = Plan(store, request, ModelPool(store))
     model, fidelity = plan.asked.model, plan.asked.fidelity
     view = BisectView(
@@ -73,7 +79,12 @@ def build_prospect(store: Store, request: BisectRequest) -> Prospect:
         rows=tuple(_rows(plan)),
         most=plan.settings.most,
     )
-    return Prospect(view=view, diffs=dict(_diffs(plan)), estimate=estimate_cost(store, request))
+    return BisectCost(
+        models=(model.name,),
+        view=view,
+        diffs=dict(_diffs(plan)),
+        estimate=estimate_cost(store, request),
+    )
 
 
 def _rows(plan: Plan) -> Iterator[VersionRow]:
@@ -95,31 +106,22 @@ def _diffs(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield names[at], text_diff(texts[at - 1], texts[at], names[at - 1], names[at])
 
 
-class BisectState(Struct, frozen=True, eq=False, kw_only=True):
-    """A wish, what it would ask, what was asked so far, and how that ended.
+class BisectState(ExperimentState, frozen=True, eq=False, kw_only=True):
+    """A request, what it would ask, what was asked so far, and how that ended.
 
-    `way` says what is searched, "" for nothing yet. `trouble` is why it goes no further, None
-    where nothing is wrong.
+    `way` says what is searched, "" for nothing yet. `options` are what is known of the run.
     """
 
     request: BisectRequest
-    at: Literal["loading", "open", "ready", "asking", "stopping", "stopped", "failed", "done"] = (
-        "loading"
-    )
     way: str = ""
-    ground: Ground | None = None
-    prospect: Prospect | None = None
+    options: BisectOptions | None = None
+    cost: BisectCost | None = None
     view: BisectView = views.EMPTY
-    trouble: ArcError | None = None
-
-    @property
-    def running(self) -> bool:
-        return self.at in ("asking", "stopping")
 
     @property
     def title(self) -> str:
         """The run, and what is searched in it."""
-        run = self.ground.run if self.ground is not None else "this run"
+        run = self.options.run if self.options is not None else "this run"
         if not self.way:
             return f"an earlier bisection · {run}" if self.view.rows else f"which edit broke {run}?"
         return f"bisect {self.way} · {run}"
@@ -129,13 +131,11 @@ class BisectState(Struct, frozen=True, eq=False, kw_only=True):
         """What is to be said first: the verdict, or how far it is."""
         if self.trouble is not None:
             kept = "What was answered is kept." if self.view.samples else ""
-            return (f"{_ended(self.trouble.message)} {kept}".rstrip(),)
-        match self.at:
-            case "loading":
+            return (f"{ended(self.trouble.message)} {kept}".rstrip(),)
+        match self.phase:
+            case "estimating":
                 return ("Looking what can be searched.",)
-            case "open":
-                return (NOTHING,)
-            case "ready":
+            case "idle":
                 return (self._said_before,)
             case "stopped":
                 return "Stopped; ‹bisect.run› goes on, and asks only the rest.", *self._likeliest
@@ -144,14 +144,14 @@ class BisectState(Struct, frozen=True, eq=False, kw_only=True):
             case _ if not self.view.rounds:
                 return ("Asking the first round.",)
             case _:
-                return _ended(here(self.view.sentence)), *self._likeliest
+                return ended(here(self.view.sentence)), *self._likeliest
 
     @property
     def _said_before(self) -> str:
-        if self.prospect is None:
+        if self.cost is None:
             return NOTHING
-        price = "free" if self.prospect.local else f"{_cost(self.prospect.estimate)}, limit first"
-        return f"‹bisect.run› asks {extent(self.prospect.estimate)}, {price}."
+        price = "free" if self.cost.is_free else f"{_cost(self.cost.estimate)}, limit first"
+        return f"‹bisect.run› asks {extent(self.cost.estimate)}, {price}."
 
     @property
     def _likeliest(self) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ class BisectState(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def bounds(self) -> tuple[str, ...]:
         """What the result does not say."""
-        return tuple(map(here, self.view.says_not)) if self.at == "done" else ()
+        return tuple(map(here, self.view.says_not)) if self.phase == "done" else ()
 
     @property
     def bad(self) -> str:
@@ -189,8 +189,8 @@ class BisectState(Struct, frozen=True, eq=False, kw_only=True):
         where = "whole runs" if runs else f"at step {self.view.step}"
         if runs and self.view.step is not None:
             where += f" from step {self.view.step} on"
-        found = self.ground is not None and self.view.oracle == self.ground.by
-        why = f": {self.ground.why}" if found and self.ground is not None else ""
+        found = self.options is not None and self.view.oracle == self.options.by
+        why = f": {self.options.why}" if found and self.options is not None else ""
         return f"bad {where}: {format.one_line(self.view.oracle)}{why if not runs else ''}"
 
     @property
@@ -204,7 +204,7 @@ class BisectState(Struct, frozen=True, eq=False, kw_only=True):
         """What a version changes of the one before it; of the named ones, what they all change."""
         if row.among and self.view.diff:
             return self.view.diff
-        return self.prospect.diffs.get(row.name, ()) if self.prospect is not None else ()
+        return self.cost.diffs.get(row.name, ()) if self.cost is not None else ()
 
 
 EMPTY = BisectState(request=BisectRequest(trace=""))
@@ -222,17 +222,3 @@ def extent(estimate: BisectEstimate) -> str:
 def _cost(estimate: BisectEstimate) -> str:
     usd = estimate.about_usd
     return "price unknown" if usd is None else f"about {format.usd(usd)}"
-
-
-def asking_price(estimate: BisectEstimate) -> str:
-    """What is to be said before the first live call. Raises ModelRefused for no server."""
-    where = protocol.address(protocol.server_url())
-    return (
-        f"{extent(estimate)}: {format.tokens(estimate.input_tokens)} tokens in each,"
-        f" {_cost(estimate)}.\nThey go to {where}. Answers are kept and never paid for twice."
-    )
-
-
-def _ended(words: str) -> str:
-    """Words as a sentence."""
-    return f"{words[:1].upper()}{words[1:]}".rstrip(".") + "."

@@ -11,7 +11,6 @@ and why. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -22,15 +21,14 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.experiments.edits import diff_page
+from arc_tui.experiments.footer import ExperimentFooter, ExperimentHead, allowed
 from arc_tui.features.bisect.state import EMPTY, BisectState
 from arc_tui.features.bisect.view import BisectView, RoundLine, VersionRow
 from arc_tui.ui import format
 from arc_tui.ui.document import Block, Document, HintBlock, Item
-from arc_tui.ui.format import fit, packed, spread
-from arc_tui.ui.key_names import keyed, stops
+from arc_tui.ui.format import fit, packed
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import BAR, TALL, StyledWidget, SummaryLines, folded, noticed, progress_bar
-from replay.budget import Limits
+from arc_tui.ui.styles import BAR, folded
 
 MARK, BAD, RATE, LIKELY = 2, 6, 8, 4
 MOST_NAME = 26
@@ -84,7 +82,7 @@ class BisectList(RowList):
     def watch_state(self, before: BisectState, state: BisectState) -> None:
         if before.view is not state.view:
             self._show(state)
-        if before.view is not state.view or before.at != state.at:
+        if before.view is not state.view or before.phase != state.phase:
             self.post_message(self.Moved(self))
 
     def _show(self, state: BisectState) -> None:
@@ -173,39 +171,26 @@ def _beside(row: VersionRow) -> list[str]:
     return [*said, format.one_line(row.note)] if row.note else said
 
 
-class BisectHead(SummaryLines):
-    """The sentence in bold, what it does not say, the notices, what counts as bad."""
+class BisectHead(ExperimentHead[BisectState]):
+    """The verdict, what it does not say, what stands against it, what counts as bad."""
 
-    STYLES = {
-        "title": "$quiet",
-        "first": "bold",
-        "trouble": "bold $bad",
-        "notice": "$warning",
-        "bounds": "$quiet",
-    }
+    TITLE_LINES = 1
 
     state: reactive[BisectState] = reactive(EMPTY, layout=True)
 
     @override
-    def lines(self, width: int) -> list[Text]:
-        state, said = self.state, partial(keyed, self.screen)
-        first, *more = map(said, state.lines)
-        bounds = said(" ".join(state.bounds))
-        lines = [
-            ("title", folded(state.title, width)[:1]),
-            ("first" if state.trouble is None else "trouble", folded(first, width)),
-            *(("", folded(each, width)) for each in more),
-            ("bounds", folded(bounds, width) if bounds else []),
-            ("notice", noticed(map(said, state.notices), width)),
-            ("bounds", self._bad(width)),
-        ]
-        return self.styled_lines(lines)
+    def parts(self, width: int) -> Iterator[tuple[str, list[str]]]:
+        yield from self.sentences(width)
+        bounds = self.keyed(" ".join(self.state.bounds))
+        yield "basis", folded(bounds, width) if bounds else []
+        yield self.warnings(width)
+        yield "basis", self._bad(width)
 
     def _bad(self, width: int) -> list[str]:
         """What counts as bad; once that was read, in a low terminal, on one line."""
         if not self.state.bad:
             return []
-        low = self.state.at != "ready" and self.app.size.height < TALL
+        low = self.state.phase != "idle" and not self.is_tall
         return [fit(self.state.bad, width).rstrip()] if low else folded(self.state.bad, width)
 
 
@@ -213,33 +198,24 @@ FOOT_WIDE = 100
 """Cells from which on the bar is a long one."""
 
 
-class BisectFoot(StyledWidget):
-    """Progress or figures."""
+class BisectFoot(ExperimentFooter[BisectState]):
+    """Answers that are in, then as many figures as a line holds."""
 
-    ALLOW_SELECT = False
-    STYLES = {"done": "$primary", "left": "$line", "figures": "$quiet"}
+    STOP = "bisect.stop"
 
     state: reactive[BisectState] = reactive(EMPTY)
 
-    def render(self) -> Text:
-        state, view = self.state, self.state.view
-        if not state.running:
-            first = packed(_figures(view), self._width)[:1]
-            return Text("".join(first), self.style_of("figures"))
-        estimate = state.prospect.estimate if state.prospect is not None else None
-        about = max(estimate.samples if estimate is not None else 0, view.samples, 1)
-        room = BAR if self._width >= FOOT_WIDE else BAR // 2
-        line = Text.assemble(
-            progress_bar(view.samples, about, self.style_of("done"), self.style_of("left"), room),
-            f"  {view.samples} of about {format.count(about, 'answer')}",
-            f" · {_spent(view)}{_allowed(state.request.limits)}",
-        )
-        ends = stops(self.screen, "bisect.stop", stopping=state.at == "stopping")
-        return spread(line, Text(ends), self._width)
+    @override
+    def progress(self, width: int) -> Text:
+        view, cost = self.state.view, self.state.cost
+        about = max(cost.estimate.samples if cost is not None else 0, view.samples, 1)
+        done = f"{view.samples} of about {format.count(about, 'answer')}"
+        words = f"{done} · {_spent(view)}{allowed(self.state.request.limits)}"
+        return self.bar(view.samples, about, words, BAR if width >= FOOT_WIDE else BAR // 2)
 
-    @property
-    def _width(self) -> int:
-        return self.content_size.width
+    @override
+    def figures(self, width: int) -> Text:
+        return Text("".join(packed(_figures(self.state.view), width)[:1]), self.style_of("figures"))
 
 
 def _figures(view: BisectView) -> Iterator[str]:
@@ -260,20 +236,13 @@ def _spent(view: BisectView) -> str:
     return f"{view.asked} asked, {view.kept} kept, {usd} spent"
 
 
-def _allowed(limits: Limits) -> str:
-    """What may be spent in all."""
-    if limits.usd is not None:
-        return f" of {format.usd(limits.usd)}"
-    return f" of {format.count(limits.calls, 'call')}" if limits.calls is not None else ""
-
-
 BLANK = Block(text="")
 
 
 def bisect_page(state: BisectState, row: VersionRow | None) -> Document:
     """The page of the version under the cursor (None: that nothing changed): while it runs, first
     what is asked and why; then, and before, what the version changes."""
-    asked = tuple(_asked(state.view.rounds, latest_first=state.running))
+    asked = tuple(_rounds(state.view.rounds, latest_first=state.running))
     parts = tuple(_parts(state))
     changes = tuple(_changes(state, row)) if state.view.rows else ()
     pages = (asked, changes) if state.running else (changes, parts, asked, tuple(_digest(state)))
@@ -314,7 +283,7 @@ def _parts(state: BisectState) -> Iterator[Item]:
         yield from (Block(text=format.one_line(part)) for part in state.view.parts)
 
 
-def _asked(rounds: Sequence[RoundLine], *, latest_first: bool) -> Iterator[Item]:
+def _rounds(rounds: Sequence[RoundLine], *, latest_first: bool) -> Iterator[Item]:
     """The rounds, with their reason where it is another one."""
     if not rounds:
         return
