@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from getpass import getpass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,7 +35,6 @@ from replay.models.wire import require_key
 from replay.store import encryption
 from replay.store.backup import copied
 from replay.store.handle import Store, mask_with
-from replay.store.text_index import filling
 from taxonomy.held_out import HeldOutNote
 from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.judgements.schema import open_ledger
@@ -218,25 +217,24 @@ def database_path(db: Path | None) -> Path:
     return database(db or click.get_current_context().find_root().obj)
 
 
-def open_store(db: Path | None) -> Store:
-    """The store that was asked for, on this command or before it."""
-    indexing, copying = filling.set(_indexing), copied.set(_copied)
+def open_store(db: Path | None, *, before: bool = False) -> Store:
+    """The store that was asked for, on this command or before it; `before` as of `Store.open`."""
+    with copies_told():
+        return open_ledger(database_path(db), before=before)
+
+
+@contextmanager
+def copies_told() -> Iterator[None]:
+    """Say where an older database is copied to before it is changed."""
+    telling = copied.set(_copied)
     try:
-        return open_ledger(database_path(db))
+        yield
     finally:
-        filling.reset(indexing)
-        copied.reset(copying)
+        copied.reset(telling)
 
 
 def _copied(path: Path) -> None:
     click.echo(f"an older database: copied to {path} before it was changed", err=True)
-
-
-def _indexing(done: int, total: int) -> None:
-    """Said on a terminal while a database of an older version gets its index."""
-    if sys.stderr.isatty():
-        end = done == total
-        click.echo(f"\rreading {done} of {total} messages for the search", err=True, nl=end)
 
 
 def with_database(words: Sequence[str]) -> tuple[str, ...]:

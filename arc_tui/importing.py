@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,10 +20,12 @@ from replay.formats.chat import tool
 from replay.formats.source import Problem, Source, Tally
 from replay.messages import text
 from replay.store import read
+from replay.store.backup import copy, dated, tell_copied
+from replay.store.connection import connect
 from replay.store.edits import Supplement, attach, sketch, supplement_of
 from replay.store.handle import Store, now_ns
 from replay.store.rows import step_rows, trace_row, trace_rows
-from replay.store.trouble import is_of_file
+from replay.store.trouble import StoreTooOld, is_of_file
 from replay.store.write import Finished, Writer, together
 from replay.trace import NO_SYSTEM, NO_TOOLS, Tool
 from taxonomy.calibration.item_approval import counts_until, trusted_scores
@@ -405,10 +407,12 @@ def _named(store: Store, query: str) -> list[RunRow]:
 
 
 def make_demo(path: Path, *, reset: bool = False) -> None:
-    """Fill the demo database where it has no runs; `reset` begins again.
+    """Fill the demo database where it has no runs; `reset` begins again, and so does one of an arc
+    before 0.1, of which a copy is kept.
 
-    Raises ArcError where `reset` would delete runs that are not the demo's.
+    Raises ArcError where this would delete runs that are not the demo's.
     """
+    reset = _keep_before(path) or reset
     if reset and path.exists():
         _refuse_to_delete_others(path)
         for suffix in ("", "-wal", "-shm"):
@@ -419,9 +423,25 @@ def make_demo(path: Path, *, reset: bool = False) -> None:
                 pass
 
 
+def _keep_before(path: Path) -> bool:
+    """Copy a database that cannot be brought up to date; is it one?"""
+    if not path.exists():
+        return False
+    try:
+        open_ledger(path).close()
+    except StoreTooOld as old:
+        if not old.last:
+            raise
+        _refuse_to_delete_others(path)
+        with closing(connect(path)) as db:
+            tell_copied(copy(db, path, dated(path)).path)
+        return True
+    return False
+
+
 def _refuse_to_delete_others(path: Path) -> None:
     own = {file.stem for file in (fixtures() / "traces").iterdir()}
-    with open_ledger(path) as store:
+    with open_ledger(path, before=True) as store:
         others = [row for row in trace_rows(store, every=True) if row.source_id not in own]
     if others:
         raise ArcError(

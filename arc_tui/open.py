@@ -17,6 +17,7 @@ from click.core import ParameterSource
 from arc_tui import importing
 from arc_tui.cli import (
     console,
+    copies_told,
     database_path,
     db_option,
     json_option,
@@ -127,7 +128,8 @@ def demo(ctx: click.Context, reset: bool, tour: bool, headless: bool, db: Path |
 
     path = demo_database(db or _named_before(ctx))
     first = not path.exists()
-    make_demo(path, reset=reset)
+    with copies_told():
+        make_demo(path, reset=reset)
     if headless or not sys.stdout.isatty():
         print_tour(path)
     else:

@@ -27,9 +27,9 @@ def copied_tables() -> Iterator[None]:
     made: dict[tuple[str, ...], sqlite3.Connection] = {}
     make = Store.open
 
-    def opened(path: Path | str, *sets: Migrations) -> Store:
+    def opened(path: Path | str, *sets: Migrations, before: bool = False) -> Store:
         if str(path) != ":memory:":
-            return make(path, *sets)
+            return make(path, *sets, before=before)
         names = tuple(each.name for each in sets)
         if names not in made:
             made[names] = sqlite3.connect(":memory:", check_same_thread=False)

@@ -18,7 +18,7 @@ from replay.care.rewriting import begin_like, pages_of
 from replay.errors import StoreUnusable
 from replay.store.connection import connect
 from replay.store.migrations import BOOK, Migrations
-from replay.store.trouble import database_errors
+from replay.store.trouble import StoreTooOld, database_errors
 
 
 class Lost(Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ def salvage(path: Path, into: Path, sets: Sequence[Migrations]) -> Salvage:
     try:
         with pages_of(path) as pages:
             begin_like(path, into)
-            found = _read(pages, into, sets)
+            found = _read(path, pages, into, sets)
     except Damaged as damage:
         raise StoreUnusable(f"{path}: nothing can be read of it: {damage.why}") from damage
     except OSError as error:
@@ -71,14 +71,16 @@ def _state(path: Path) -> list[tuple[int, int]]:
     return [(each.st_size, each.st_mtime_ns) for each in stats]
 
 
-def _read(pages: Pages, into: Path, sets: Sequence[Migrations]) -> Salvage:
+def _read(path: Path, pages: Pages, into: Path, sets: Sequence[Migrations]) -> Salvage:
     found, seen = Salvage(), set[int]()
     if pages.log_cut:
         found.damaged["the log beside the file"] = (1, "what it says later is not used")
     roots = _roots(pages, found, seen)
     connection = connect(into)
     try:
-        _make(connection, sets, _versions(pages, roots))
+        versions = _versions(pages, roots)
+        _refuse_before(path, sets, versions or {})
+        _make(connection, sets, versions)
         tables = tables_of(connection)
         dropped = _without_triggers(connection)
         connection.execute("PRAGMA foreign_keys = OFF")
@@ -155,6 +157,13 @@ def _versions(pages: Pages, roots: Mapping[str, int]) -> dict[str, set[str]] | N
                 return None
             applied.setdefault(str(row.values[1]), set()).add(str(row.values[2]))
     return applied or None
+
+
+def _refuse_before(path: Path, sets: Sequence[Migrations], applied: dict[str, set[str]]) -> None:
+    """Raises StoreTooOld where the tables cannot be brought up to date."""
+    if any(applied.get(each.name, set()) & set(each.before) for each in sets):
+        last = all(applied.get(each.name) == set(each.before) for each in sets)
+        raise StoreTooOld(path, last=last)
 
 
 def _make(

@@ -161,10 +161,15 @@ def keep_older(db: sqlite3.Connection, file: Path, sets: Iterable[Migrations]) -
             f" up to date: {error.message}",
             error.hint,
         ) from error
+    tell_copied(target)
+    return target
+
+
+def tell_copied(copy: Path) -> None:
+    """Say that an older database was copied, to whoever wants to know."""
     tell = copied.get()
     if tell is not None:
-        tell(target)
-    return target
+        tell(copy)
 
 
 def _free(wanted: Path) -> Path:

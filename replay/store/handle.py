@@ -29,7 +29,7 @@ from replay.store.bounds import STEPS_BETWEEN_LOOKS, BoundedConnection
 from replay.store.connection import connect
 from replay.store.migrations import Migrations
 from replay.store.schema import migrations
-from replay.store.trouble import describe, opening, unusable
+from replay.store.trouble import StoreTooOld, describe, opening, unusable
 
 if TYPE_CHECKING:
     from replay.redact import Redactor
@@ -45,12 +45,13 @@ class Store:
         self._redactor: Redactor | None = None
 
     @classmethod
-    def open(cls, path: Path | str, *sets: Migrations) -> Store:
+    def open(cls, path: Path | str, *sets: Migrations, before: bool = False) -> Store:
         """Open or create the database at `path` (":memory:" for none on disk).
 
         `sets` are further migration sets to apply on the same handle. A file that cannot be written
-        is opened to be read. Raises StoreUnusable where the file is no database, was made by a
-        newer `arc`, or by an older one and cannot be brought up to date.
+        is opened to be read; so is, with `before`, one that the last arc before 0.1 wrote. Raises
+        StoreUnusable where the file is no database, was made by a newer `arc`, or by an older one
+        and cannot be brought up to date.
         """
         file = None if str(path) == ":memory:" else Path(path)
         with ExitStack() as undo, opening(path):
@@ -63,7 +64,10 @@ class Store:
                 ) from error
             undo.callback(db.close)
             refuse_foreign(db, path)
-            _bring_up(db, file, (migrations, *sets))
+            if before and all(_is_last_before(db, each) for each in (migrations, *sets)):
+                db.execute("PRAGMA query_only = ON")
+            else:
+                _bring_up(db, file, (migrations, *sets))
             undo.pop_all()
         return cls(db, file)
 
@@ -184,6 +188,8 @@ def _bring_up(db: sqlite3.Connection, file: Path | None, sets: tuple[Migrations,
     What an older version kept is copied before. All sets or none: a change that fails leaves the
     file as it was, and no copy.
     """
+    if any(set(wanted.applied(db)) & set(wanted.before) for wanted in sets):
+        raise StoreTooOld(file, last=all(_is_last_before(db, wanted) for wanted in sets))
     for wanted in sets:
         _refuse_newer(db, wanted, file)
     if not any(wanted.pending(db) for wanted in sets):
@@ -218,6 +224,11 @@ def _replacing(connection: sqlite3.Connection) -> Iterator[None]:
 def _is_older(db: sqlite3.Connection, wanted: Migrations) -> bool:
     """Was a part of the set applied, by an earlier version of it?"""
     return bool(wanted.applied(db) and wanted.pending(db))
+
+
+def _is_last_before(db: sqlite3.Connection, wanted: Migrations) -> bool:
+    """Are the tables of the set those of the last arc before 0.1?"""
+    return bool(wanted.before) and set(wanted.applied(db)) == set(wanted.before)
 
 
 def _refuse_newer(db: sqlite3.Connection, wanted: Migrations, file: Path | None) -> None:

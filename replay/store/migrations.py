@@ -24,8 +24,11 @@ Migration: TypeAlias = Callable[[sqlite3.Connection], None]
 class Migrations:
     """A set of migrations in the order they are applied: functions under names."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, before: tuple[str, ...] = ()) -> None:
+        """`before` are the names of those that an earlier arc had in place of these: a database
+        that they made cannot be brought up to date."""
         self.name = name
+        self.before = before
         self._known: dict[str, Migration] = {}
 
     def __call__(self, name: str) -> Callable[[Migration], Migration]:
@@ -43,7 +46,7 @@ class Migrations:
 
     def first(self, count: int) -> Migrations:
         """The set as it was when it had so many."""
-        older = Migrations(self.name)
+        older = Migrations(self.name, self.before)
         older._known = dict(list(self._known.items())[:count])
         return older
 

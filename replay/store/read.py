@@ -15,7 +15,6 @@ import msgspec
 
 from replay import steps
 from replay.errors import NotFound
-from replay.store.call_errors import as_recorded
 from replay.store.connection import Row, dicts
 from replay.store.edits import Supplement, supplement_of, supplied
 from replay.store.handle import Store
@@ -104,7 +103,7 @@ def recorded(store: Store, key: str) -> Batch:
         raise NotFound("trace", key)
     content = _Content(store.db, head["id"], None)
     rows = (
-        {**row, **as_recorded(row), "said_error": None}
+        {**row, "status": row["source_status"] or row["status"], "said_error": None}
         for row in _span_rows(store, head["id"], None)
     )
     spans = tuple(_span(row, content, None) for row in rows)

@@ -1,7 +1,7 @@
-"""The tables of a recorded run, as one named set of migrations.
+"""The tables of recorded runs, as one named set of migrations.
 
 Sums over many traces are kept as traces come and go; one of them says which recording of a run
-lists show.
+lists show. The engine's own results stand beside: supplements, answers, edits, replays, stubs.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 import sqlite3
 
 from replay.store.migrations import Migrations
-from replay.store.text_index import INDEX, SAID, fill
+from replay.store.text_index import INDEX
 from replay.trace import Level
 
-migrations = Migrations("replay")
+_LEVELS = " ".join(f"WHEN '{level.value}' THEN {level.rank}" for level in Level)
 
+_BEST = f"""SELECT id FROM trace o WHERE o.run = {{run}} AND o.complete
+    ORDER BY steps DESC, CASE fidelity {_LEVELS} ELSE {len(Level)} END, key LIMIT 1"""
+"""Of several recordings of a run the one with most steps, of equals the one whose weakest step is
+known best, then the least key: nothing that depends on which was imported first, or how often, or
+whether an import was killed in between."""
 
-@migrations("0001_tape")
-def _tape(db: sqlite3.Connection) -> None:
-    for statement in _TAPE.split(";\n\n"):
-        db.execute(statement)
-
-
-_TAPE = """
+RECORDINGS = """
 CREATE TABLE setting (
   name TEXT PRIMARY KEY,
   value TEXT NOT NULL
@@ -38,14 +37,14 @@ CREATE TABLE message (
 
 CREATE TABLE context (
   id INTEGER PRIMARY KEY,
-  digest TEXT NOT NULL UNIQUE,
+  digest TEXT NOT NULL,
   parent INTEGER REFERENCES context(id),
   message INTEGER NOT NULL REFERENCES message(id),
   depth INTEGER NOT NULL,
   masked INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX context_message ON context(message);
+CREATE UNIQUE INDEX context_place ON context(message, parent);
 
 CREATE TABLE toolset (
   id INTEGER PRIMARY KEY,
@@ -90,7 +89,15 @@ CREATE TABLE trace (
   cost_usd REAL,
   cost_complete INTEGER,
   fidelity TEXT,
-  masked INTEGER
+  masked INTEGER,
+  preferred INTEGER NOT NULL DEFAULT 0,
+  live_until_ns INTEGER,
+  said TEXT GENERATED ALWAYS AS (
+    substr(coalesce(title, ''), 1) || char(10) || substr(coalesce(task, ''), 1) || char(10)
+    || substr(coalesce(trial, ''), 1) || char(10) || substr(coalesce(variant, ''), 1) || char(10)
+    || substr(coalesce(agent, ''), 1) || char(10) || substr(coalesce(models, ''), 1) || char(10)
+    || outcome || char(10) || substr(source_id, 1) || char(10) || substr(format, 1) || char(10)
+    || substr(coalesce(path, ''), 1)) VIRTUAL
 ) STRICT;
 
 CREATE UNIQUE INDEX trace_key ON trace(key) WHERE complete;
@@ -100,6 +107,10 @@ CREATE INDEX trace_run ON trace(run);
 CREATE INDEX trace_start ON trace(start_ns);
 
 CREATE INDEX trace_task ON trace(task, trial);
+
+CREATE INDEX trace_live ON trace(live_until_ns) WHERE live_until_ns IS NOT NULL;
+
+CREATE INDEX trace_said ON trace(said);
 
 CREATE TABLE span (
   id INTEGER PRIMARY KEY,
@@ -121,10 +132,14 @@ CREATE TABLE span (
   brief TEXT,
   detail TEXT,
   digest TEXT NOT NULL,
+  source_status TEXT,
+  said_error TEXT,
   UNIQUE (trace, span_id)
 ) STRICT;
 
 CREATE INDEX span_order ON span(trace, seq);
+
+CREATE INDEX span_step ON span(trace, step) WHERE step IS NOT NULL;
 
 CREATE TABLE model_call (
   span INTEGER PRIMARY KEY REFERENCES span(id) ON DELETE CASCADE,
@@ -187,49 +202,6 @@ CREATE TABLE source_score (
 
 CREATE INDEX source_score_trace ON source_score(trace);
 
-CREATE TABLE supplement (
-  digest TEXT PRIMARY KEY,
-  name TEXT NOT NULL,
-  system TEXT,
-  tools TEXT,
-  sketched INTEGER NOT NULL,
-  added_ns INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE trace_supplement (
-  trace_key TEXT PRIMARY KEY,
-  supplement TEXT NOT NULL REFERENCES supplement(digest)
-) STRICT;
-
-CREATE TABLE answer (
-  key TEXT PRIMARY KEY,
-  model TEXT NOT NULL,
-  sample INTEGER NOT NULL,
-  body TEXT NOT NULL,
-  source TEXT NOT NULL,
-  cost_usd REAL,
-  prices TEXT,
-  added_ns INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE edit (
-  digest TEXT PRIMARY KEY,
-  name TEXT NOT NULL,
-  body TEXT NOT NULL,
-  added_ns INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE replay (
-  id INTEGER PRIMARY KEY,
-  digest TEXT NOT NULL,
-  trace_key TEXT NOT NULL,
-  edit TEXT REFERENCES edit(digest),
-  model TEXT NOT NULL,
-  core TEXT NOT NULL,
-  ran_ns INTEGER NOT NULL,
-  UNIQUE (digest, trace_key)
-) STRICT;
-
 CREATE VIEW steps AS
 SELECT t.key AS trace, s.step, s.thread, a.span_id AS span, a.start_ns, a.end_ns,
   CASE WHEN a.end_ns > a.start_ns THEN a.end_ns - a.start_ns END AS latency_ns,
@@ -250,24 +222,36 @@ SELECT t.key AS trace, t.run, t.title, t.task, t.trial, t.variant, t.agent, t.mo
   CASE WHEN t.end_ns > t.start_ns THEN t.end_ns - t.start_ns END AS duration_ns,
   t.input_tokens, t.output_tokens, t.tokens_complete, t.cost_usd, t.cost_complete,
   t.reported_cost_usd, t.fidelity, t.masked, t.prompt, t.format, t.source_id, t.item, t.path,
-  t.labels, t.problems, t.imported_ns,
-  NOT EXISTS (
-    SELECT 1 FROM trace o WHERE o.run = t.run AND o.complete AND o.id <> t.id
-      AND (o.steps > t.steps OR (o.steps = t.steps AND o.id < t.id))
-  ) AS preferred
+  t.labels, t.problems, t.imported_ns, t.preferred,
+  coalesce(t.live_until_ns > strftime('%s', 'now') * 1000000000, 0) AS live,
+  t.id AS row
 FROM trace t
 WHERE t.complete
 """
+"""A node of a context is known by its message and its parent: an index of their ids is a fifth of
+one of digests. A live trace is one that more is expected of; the word of whoever writes it holds
+for a while only, so that a trace is live no longer soon after its writer was killed. `said` is what
+a trace is called, all of it as one text that stands in the index alone: one comparison for ten, and
+no row is read. SQL compares a text up to a NUL, and up to there `substr` gives it, so that none
+hides what comes after it. `row` is the number by which spans name their trace: what asks for spans
+need not look up the key of each."""
 
+RESULTS = """
+CREATE TABLE supplement (
+  digest TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  system TEXT,
+  tools TEXT,
+  sketched INTEGER NOT NULL,
+  added_ns INTEGER NOT NULL
+) STRICT;
 
-@migrations("0002_replays")
-def _replays(db: sqlite3.Connection) -> None:
-    for statement in _REPLAYS.split(";\n\n"):
-        db.execute(statement)
+CREATE TABLE trace_supplement (
+  trace_key TEXT PRIMARY KEY,
+  supplement TEXT NOT NULL REFERENCES supplement(digest)
+) STRICT;
 
-
-_REPLAYS = """
-CREATE TABLE answer_by_server (
+CREATE TABLE answer (
   server TEXT NOT NULL,
   key TEXT NOT NULL,
   model TEXT NOT NULL,
@@ -280,14 +264,15 @@ CREATE TABLE answer_by_server (
   PRIMARY KEY (server, key)
 ) STRICT;
 
-INSERT INTO answer_by_server
-SELECT '', key, model, sample, body, source, cost_usd, prices, added_ns FROM answer;
-
-DROP TABLE answer;
-
-ALTER TABLE answer_by_server RENAME TO answer;
-
 CREATE INDEX answer_key ON answer(key);
+
+CREATE TABLE claim (
+  server TEXT NOT NULL,
+  key TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  until_ns INTEGER NOT NULL,
+  PRIMARY KEY (server, key)
+) STRICT;
 
 CREATE TABLE batch (
   server TEXT NOT NULL,
@@ -310,165 +295,27 @@ CREATE TABLE stub (
   PRIMARY KEY (trace_key, tool, arguments)
 ) STRICT;
 
-ALTER TABLE replay ADD COLUMN kind TEXT NOT NULL DEFAULT 'locked';
-
-ALTER TABLE replay ADD COLUMN sample_range INTEGER NOT NULL DEFAULT 0
-"""
-
-
-@migrations("0003_sums")
-def _sums(db: sqlite3.Connection) -> None:
-    for statement in (PREFERRED, *PREFERRING.split(";\n\n"), PREFER, *LATENCIES.split(";\n\n")):
-        db.execute(statement)
-    for statement in (*_SUMMARY.split(";\n\n"), *ORDERS.split(";\n\n")):
-        db.execute(statement)
-
-
-_SUMMARY = """
-DROP VIEW trace_summary;
-
-CREATE VIEW trace_summary AS
-SELECT t.key AS trace, t.run, t.title, t.task, t.trial, t.variant, t.agent, t.models,
-  t.outcome, t.outcome_value, t.outcome_by, t.steps, t.spans, t.calls, t.errors,
-  t.start_ns, t.end_ns,
-  CASE WHEN t.end_ns > t.start_ns THEN t.end_ns - t.start_ns END AS duration_ns,
-  t.input_tokens, t.output_tokens, t.tokens_complete, t.cost_usd, t.cost_complete,
-  t.reported_cost_usd, t.fidelity, t.masked, t.prompt, t.format, t.source_id, t.item, t.path,
-  t.labels, t.problems, t.imported_ns, t.preferred
-FROM trace t
-WHERE t.complete
-"""
-
-
-@migrations("0004_words")
-def _words(db: sqlite3.Connection) -> None:
-    for statement in INDEX.split(";\n\n"):
-        db.execute(statement)
-    fill(db)
-
-
-@migrations("0005_live")
-def _live(db: sqlite3.Connection) -> None:
-    for statement in _LIVE.split(";\n\n"):
-        db.execute(statement)
-
-
-_LIVE = """
-ALTER TABLE trace ADD COLUMN live_until_ns INTEGER;
-
-CREATE INDEX trace_live ON trace(live_until_ns) WHERE live_until_ns IS NOT NULL;
-
-DROP VIEW trace_summary;
-
-CREATE VIEW trace_summary AS
-SELECT t.key AS trace, t.run, t.title, t.task, t.trial, t.variant, t.agent, t.models,
-  t.outcome, t.outcome_value, t.outcome_by, t.steps, t.spans, t.calls, t.errors,
-  t.start_ns, t.end_ns,
-  CASE WHEN t.end_ns > t.start_ns THEN t.end_ns - t.start_ns END AS duration_ns,
-  t.input_tokens, t.output_tokens, t.tokens_complete, t.cost_usd, t.cost_complete,
-  t.reported_cost_usd, t.fidelity, t.masked, t.prompt, t.format, t.source_id, t.item, t.path,
-  t.labels, t.problems, t.imported_ns, t.preferred,
-  coalesce(t.live_until_ns > strftime('%s', 'now') * 1000000000, 0) AS live
-FROM trace t
-WHERE t.complete
-"""
-"""A live trace is one that more is expected of. The word of whoever writes it holds for a while
-only, so that a trace is live no longer soon after its writer was killed."""
-
-
-@migrations("0006_context")
-def _context(db: sqlite3.Connection) -> None:
-    for statement in _CONTEXT.split(";\n\n"):
-        db.execute(statement)
-
-
-_CONTEXT = """
-CREATE TABLE context_node (
-  id INTEGER PRIMARY KEY,
-  digest TEXT NOT NULL,
-  parent INTEGER REFERENCES context(id),
-  message INTEGER NOT NULL REFERENCES message(id),
-  depth INTEGER NOT NULL,
-  masked INTEGER NOT NULL
+CREATE TABLE edit (
+  digest TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  body TEXT NOT NULL,
+  added_ns INTEGER NOT NULL
 ) STRICT;
 
-INSERT INTO context_node SELECT id, digest, parent, message, depth, masked FROM context;
-
-DROP TABLE context;
-
-ALTER TABLE context_node RENAME TO context;
-
-CREATE UNIQUE INDEX context_place ON context(message, parent)
+CREATE TABLE replay (
+  id INTEGER PRIMARY KEY,
+  digest TEXT NOT NULL,
+  trace_key TEXT NOT NULL,
+  edit TEXT REFERENCES edit(digest),
+  model TEXT NOT NULL,
+  core TEXT NOT NULL,
+  ran_ns INTEGER NOT NULL,
+  kind TEXT NOT NULL DEFAULT 'locked',
+  sample_range INTEGER NOT NULL DEFAULT 0,
+  UNIQUE (digest, trace_key)
+) STRICT
 """
-"""A node is known by its message and its parent: an index of their ids is a fifth of one of
-digests."""
-
-
-@migrations("0007_said")
-def _searched_text(db: sqlite3.Connection) -> None:
-    for statement in (*SAID.split(";\n\n"), *_ROW.split(";\n\n")):
-        db.execute(statement)
-
-
-_ROW = """
-DROP VIEW trace_summary;
-
-CREATE VIEW trace_summary AS
-SELECT t.key AS trace, t.run, t.title, t.task, t.trial, t.variant, t.agent, t.models,
-  t.outcome, t.outcome_value, t.outcome_by, t.steps, t.spans, t.calls, t.errors,
-  t.start_ns, t.end_ns,
-  CASE WHEN t.end_ns > t.start_ns THEN t.end_ns - t.start_ns END AS duration_ns,
-  t.input_tokens, t.output_tokens, t.tokens_complete, t.cost_usd, t.cost_complete,
-  t.reported_cost_usd, t.fidelity, t.masked, t.prompt, t.format, t.source_id, t.item, t.path,
-  t.labels, t.problems, t.imported_ns, t.preferred,
-  coalesce(t.live_until_ns > strftime('%s', 'now') * 1000000000, 0) AS live,
-  t.id AS row
-FROM trace t
-WHERE t.complete
-"""
-"""With the number of the row, by which spans name their trace: what asks for spans need not look up
-the key of each."""
-
-
-@migrations("0008_step")
-def _step(db: sqlite3.Connection) -> None:
-    db.execute("CREATE INDEX span_step ON span(trace, step) WHERE step IS NOT NULL")
-
-
-@migrations("0009_preferred")
-def _preferred(db: sqlite3.Connection) -> None:
-    """Before, the oldest of equal recordings was preferred, which a killed import could change."""
-    for statement in (*UNPREFERRING.split(";\n\n"), *PREFERRING.split(";\n\n"), PREFER):
-        db.execute(statement)
-
-
-@migrations("0010_claims")
-def _claims(db: sqlite3.Connection) -> None:
-    """Which answers are being asked for, by whom, and until when that counts."""
-    db.execute(
-        "CREATE TABLE claim (server TEXT NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL,"
-        " until_ns INTEGER NOT NULL, PRIMARY KEY (server, key)) STRICT"
-    )
-
-
-@migrations("0011_said_errors")
-def _said_errors(db: sqlite3.Connection) -> None:
-    from replay.store.call_errors import judge_again  # only an older database needs it
-
-    db.execute("ALTER TABLE span ADD COLUMN source_status TEXT")
-    db.execute("ALTER TABLE span ADD COLUMN said_error TEXT")
-    judge_again(db)
-
-
-_LEVELS = " ".join(f"WHEN '{level.value}' THEN {level.rank}" for level in Level)
-
-_BEST = f"""SELECT id FROM trace o WHERE o.run = {{run}} AND o.complete
-    ORDER BY steps DESC, CASE fidelity {_LEVELS} ELSE {len(Level)} END, key LIMIT 1"""
-"""Of several recordings of a run the one with most steps, of equals the one whose weakest step is
-known best, then the least key: nothing that depends on which was imported first, or how often, or
-whether an import was killed in between."""
-
-PREFERRED = "ALTER TABLE trace ADD COLUMN preferred INTEGER NOT NULL DEFAULT 0"
+"""A claim says which answers are being asked for, by whom, and until when that counts."""
 
 PREFERRING = f"""
 CREATE TRIGGER trace_finished AFTER UPDATE OF complete ON trace WHEN new.complete
@@ -485,18 +332,6 @@ BEGIN
     {_BEST.format(run="old.run")});
 END
 """
-
-UNPREFERRING = """
-DROP TRIGGER trace_finished;
-
-DROP TRIGGER trace_removed
-"""
-
-PREFER = f"""
-UPDATE trace SET preferred = NOT preferred WHERE complete AND preferred <> (id = (
-  {_BEST.format(run="trace.run")}))
-"""
-"""The same, said of all traces at once: for a database that has some already."""
 
 LATENCIES = """
 CREATE TABLE latency (
@@ -538,38 +373,38 @@ BEGIN
     WHERE trace = old.id GROUP BY kind, name, latency_ns
     ON CONFLICT DO UPDATE SET spans = spans + excluded.spans;
   DELETE FROM latency WHERE spans = 0;
-END;
-
-INSERT INTO latency SELECT kind, name, latency_ns, count(*) FROM span_latency
-WHERE trace IN (SELECT id FROM trace WHERE preferred) GROUP BY kind, name, latency_ns
+END
 """
 """A histogram whose classes are latencies cut to their first two digits: ninety a decade, each at
 most a tenth of its value wide. Cut as text, which rounds alike on every machine. A model call goes
 by the model that answered ('' where unknown), any other span by its name."""
 
-
-ORDERS = """
-CREATE INDEX trace_by_import ON trace(imported_ns, key, complete, preferred) WHERE preferred;
-
-CREATE INDEX trace_by_outcome ON trace(
-  CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END,
-  imported_ns, key
-) WHERE preferred;
-
-CREATE INDEX trace_by_task ON trace(
-  task IS NULL, coalesce(nullif(task, ''), title, ''), coalesce(trial, ''),
-  imported_ns, key
-) WHERE preferred;
-
-CREATE INDEX trace_by_steps ON trace(-steps, imported_ns, key) WHERE preferred;
-
-CREATE INDEX trace_by_cost ON trace(coalesce(-cost_usd, 9e999), imported_ns, key)
-  WHERE preferred;
-
-CREATE INDEX trace_by_time ON trace(
-  coalesce(-(CASE WHEN end_ns > start_ns THEN end_ns - start_ns END), 9e999),
-  imported_ns, key
-) WHERE preferred
+FILL_LATENCIES = """
+INSERT INTO latency SELECT kind, name, latency_ns, count(*) FROM span_latency
+WHERE trace IN (SELECT id FROM trace WHERE preferred) GROUP BY kind, name, latency_ns
 """
-"""What lets a page of a sorted list be read without sorting the rest. The expressions are those
-that lists are sorted by, to the letter: SQLite takes an index for no other."""
+"""For traces that are there already."""
+
+migrations = Migrations(
+    "replay",
+    before=(
+        "0001_tape",
+        "0002_replays",
+        "0003_sums",
+        "0004_words",
+        "0005_live",
+        "0006_context",
+        "0007_said",
+        "0008_step",
+        "0009_preferred",
+        "0010_claims",
+        "0011_said_errors",
+    ),
+)
+
+
+@migrations("0001_recordings")
+def _recordings(db: sqlite3.Connection) -> None:
+    for part in (RECORDINGS, RESULTS, INDEX, LATENCIES, PREFERRING):
+        for statement in part.split(";\n\n"):
+            db.execute(statement)

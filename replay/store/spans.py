@@ -11,11 +11,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import structs
 
-from replay import digests, prices
+from replay import digests, prices, tool_errors
 from replay.messages import text
 from replay.redact import masked_count
 from replay.steps import kind_of
-from replay.store.call_errors import as_recorded, judged
 from replay.store.connection import Row
 from replay.store.content import Content, Pending, Stored
 from replay.trace import (
@@ -64,7 +63,7 @@ def span_digest(span: Row, call: Row) -> str:
 
     Left out: the parent, the costs (they follow from usage and a price table) and `masked`.
     """
-    span = {**span, **as_recorded(span)}
+    span = {**span, "status": span["source_status"] or span["status"]}
     own = [[name, span[name]] for name in _SPAN_COLUMNS]
     its = [[name, call[name]] for name in sorted(call) if name not in _DERIVED]
     return digests.digest("span", digests.pack([own, its]))
@@ -121,7 +120,7 @@ def _cut(said: str, width: int) -> str:
 
 
 def _span(content: Content, span: AnySpan) -> Row:
-    found = judged(span)
+    found = _status(span)
     return {
         "span_id": span.id,
         "parent": span.parent,
@@ -138,6 +137,19 @@ def _span(content: Content, span: AnySpan) -> Row:
         "place_line": span.place.line,
         "detail": content.json(_detail(span)),
     }
+
+
+def _status(span: AnySpan) -> Row:
+    """The status of a span, by its words where the source does not say that it failed: so that
+    every query, sum and screen sees an error.
+
+    `source_status` is what the source said then, `said_error` the words; both None where its own
+    status stands.
+    """
+    if span.status != "error" and tool_errors.is_error(span):
+        words = tool_errors.result_text(span)
+        return {"status": "error", "source_status": span.status, "said_error": words}
+    return {"status": span.status, "source_status": None, "said_error": None}
 
 
 def _detail(span: AnySpan) -> dict[str, Json]:

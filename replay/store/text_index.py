@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
+from collections.abc import Iterator
 from typing import cast
 
 import msgspec
@@ -39,27 +38,6 @@ CREATE INDEX message_step_message ON message_step(message)
 """`message_words` goes by the id of a message, `span_words` by that of a span of a finished trace.
 `message_step` says for which steps of a trace a message counts: those that said it or got it
 back; a prompt or a user's message for the first that was shown it."""
-
-SAID = """
-ALTER TABLE trace ADD COLUMN said TEXT GENERATED ALWAYS AS (
-  substr(coalesce(title, ''), 1) || char(10) || substr(coalesce(task, ''), 1) || char(10)
-  || substr(coalesce(trial, ''), 1) || char(10) || substr(coalesce(variant, ''), 1) || char(10)
-  || substr(coalesce(agent, ''), 1) || char(10) || substr(coalesce(models, ''), 1) || char(10)
-  || outcome || char(10) || substr(source_id, 1) || char(10) || substr(format, 1) || char(10)
-  || substr(coalesce(path, ''), 1)) VIRTUAL;
-
-CREATE INDEX trace_said ON trace(said)
-"""
-"""What a trace is called, all of it as one text that stands in the index alone: one comparison for
-ten, and no row is read. SQL compares a text up to a NUL, and up to there `substr` gives it, so that
-none hides what comes after it."""
-
-Told = Callable[[int, int], None]
-
-filling: ContextVar[Told | None] = ContextVar("filling", default=None)
-"""Called with (messages done, messages in all) while an old database gets its index."""
-
-TOLD_EACH = 1000
 
 SPANS = (
     "SELECT s.id, s.step, s.kind, s.name, s.error, t.arguments, t.arguments_raw"
@@ -167,25 +145,6 @@ def take_trace(db: sqlite3.Connection, trace: int) -> None:
     )
 
 
-def fill(db: sqlite3.Connection) -> None:
-    """Index all that a database holds."""
-    _fill_messages(db)
-    for (trace,) in db.execute("SELECT id FROM trace WHERE complete").fetchall():
-        add_trace(db, trace)
-
-
-def _fill_messages(db: sqlite3.Connection) -> None:
-    (total,) = db.execute("SELECT count(1) FROM message").fetchone()
-    told = filling.get()
-    for done, (row, dialect, body) in enumerate(
-        db.execute("SELECT id, dialect, body FROM message")
-    ):
-        if told is not None and done % TOLD_EACH == 0:
-            told(done, total)
-        words = _indexed(stored_text(dialect, body))
-        db.execute("INSERT INTO message_words (rowid, words) VALUES (?, ?)", (row, words))
-
-
 def refill(db: sqlite3.Connection) -> None:
     """Forget all words, then index what is there: nothing is left of what is not.
 
@@ -193,7 +152,9 @@ def refill(db: sqlite3.Connection) -> None:
     """
     for table in ("message_words", "span_words"):
         db.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")
-    _fill_messages(db)
+    for row, dialect, body in db.execute("SELECT id, dialect, body FROM message"):
+        words = _indexed(stored_text(dialect, body))
+        db.execute("INSERT INTO message_words (rowid, words) VALUES (?, ?)", (row, words))
     for (trace,) in db.execute("SELECT id FROM trace WHERE complete").fetchall():
         _add_spans(db, trace)
 

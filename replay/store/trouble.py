@@ -32,6 +32,23 @@ class StoreBusy(StoreUnusable):
     """Another process has the database to itself for longer than we waited: try again."""
 
 
+class StoreTooOld(StoreUnusable):
+    """The tables are those of an arc before 0.1, and cannot be brought up to date.
+
+    `last`: by the last of those, whose tables can still be read for an export.
+    """
+
+    def __init__(self, path: Path | str | None, *, last: bool) -> None:
+        super().__init__(
+            f"{path}: was written by an arc before 0.1, and cannot be brought up to date",
+            "`arc db export FILE` still reads it, and `arc db import FILE` puts that into a new"
+            " database"
+            if last
+            else "open it once with the last arc before 0.1, then `arc db export FILE` reads it",
+        )
+        self.last = last
+
+
 class StoreDamaged(StoreUnusable):
     """The file holds what SQLite cannot have written."""
 

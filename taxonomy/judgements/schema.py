@@ -19,205 +19,7 @@ SUGGESTION_TRUST = "CASE source WHEN 'judge' THEN 3 ELSE 4 END"
 NOT_A_HINT = "(confidence IS NULL OR confidence >= 0.5)"
 """Below that a suggestion is a hint, and counts nowhere."""
 
-FAILURES = f"""
-CREATE VIEW failures AS
-WITH said AS (
-  SELECT trace, span, step, class, sub, fault, source, by, note AS why, 1 AS accepted,
-    {TAG_TRUST} AS trust
-  FROM tag
-  UNION ALL
-  SELECT trace, span, step, class, sub, fault, source, by, why, 0, {SUGGESTION_TRUST}
-  FROM suggestion
-  WHERE {NOT_A_HINT})
-SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome,
-  said.class, said.sub, said.fault, r.key AS recording, said.step, said.span, said.source,
-  said.by, said.why, said.accepted,
-  row_number() OVER (PARTITION BY p.trace ORDER BY said.trust, said.step, said.class) AS place
-FROM trace_summary p
-JOIN trace r ON r.run = p.run AND r.complete
-JOIN said ON said.trace = r.key AND (said.accepted OR r.key = p.trace)
-WHERE p.preferred
-"""
-
-INDICES = f"""
-CREATE INDEX suggestion_first ON suggestion(trace, {SUGGESTION_TRUST}, step, class)
-  WHERE {NOT_A_HINT};
-
-CREATE INDEX trace_ending ON trace(outcome, complete, key, run, steps, task);
-
-CREATE INDEX trace_recordings ON trace(run, complete, steps)
-"""
-"""What lets the failed runs of a large database be counted without reading their rows."""
-
-RUNS = """
-CREATE VIEW runs AS
-SELECT r.*, d.shape, d.why, d.why_step, d.warnings
-FROM trace_summary r LEFT JOIN diagnosis d ON d.trace = r.trace
-"""
-
-ENDINGS = f"""
-DROP INDEX trace_ending;
-
-CREATE INDEX trace_ending ON trace(
-  outcome, key, run, task, cost_usd, cost_complete, complete, preferred
-) WHERE preferred;
-
-DROP INDEX suggestion_first;
-
-CREATE INDEX suggestion_first ON suggestion(
-  trace, {SUGGESTION_TRUST}, step, class, sub, fault, source, confidence
-) WHERE {NOT_A_HINT}
-"""
-"""The ends, the costs and the first words of all runs without their rows."""
-
-WARNED = """
-CREATE INDEX diagnosis_warned ON diagnosis(trace) WHERE warnings <> '[]';
-
-DROP INDEX trace_by_outcome;
-
-CREATE INDEX trace_by_outcome ON trace(
-  CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END,
-  imported_ns, key, complete, preferred
-) WHERE preferred
-"""
-"""The traces that are warned of without their diagnoses, which are long, and the order by outcome
-without the rows of traces."""
-
-COVERING = """
-DROP INDEX trace_ending;
-
-CREATE INDEX trace_ending ON trace(
-  outcome, key, run, task, cost_usd, cost_complete, imported_ns, steps, start_ns, end_ns,
-  complete, preferred
-) WHERE preferred;
-
-DROP INDEX trace_by_import;
-
-CREATE INDEX trace_by_import ON trace(imported_ns, key, run, task, outcome, complete, preferred)
-  WHERE preferred;
-
-DROP INDEX trace_by_outcome;
-
-CREATE INDEX trace_by_outcome ON trace(
-  CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END,
-  imported_ns, key, run, task, outcome, complete, preferred
-) WHERE preferred;
-
-DROP INDEX trace_by_task;
-
-CREATE INDEX trace_by_task ON trace(
-  task IS NULL, coalesce(nullif(task, ''), title, ''), coalesce(trial, ''),
-  imported_ns, key, run, task, outcome, complete, preferred
-) WHERE preferred;
-
-DROP INDEX trace_by_steps;
-
-CREATE INDEX trace_by_steps ON trace(
-  -steps, imported_ns, key, run, task, outcome, complete, preferred
-) WHERE preferred;
-
-DROP INDEX trace_by_cost;
-
-CREATE INDEX trace_by_cost ON trace(
-  coalesce(-cost_usd, 9e999), imported_ns, key, run, task, outcome, complete, preferred
-) WHERE preferred;
-
-DROP INDEX trace_by_time;
-
-CREATE INDEX trace_by_time ON trace(
-  coalesce(-(CASE WHEN end_ns > start_ns THEN end_ns - start_ns END), 9e999),
-  imported_ns, key, run, task, outcome, complete, preferred
-) WHERE preferred
-"""
-"""Every order with what most questions and the held-out tasks ask for, and the runs that ended
-alike with what they are sorted by: no row of a trace is read to tell whether it is listed, or
-where."""
-
-SAID = """
-ALTER TABLE diagnosis ADD COLUMN said TEXT GENERATED ALWAYS AS (
-  substr(coalesce(why, ''), 1) || char(10) || coalesce(shape, '')) VIRTUAL;
-
-CREATE INDEX diagnosis_said ON diagnosis(said, trace)
-"""
-"""Of a diagnosis what a plain word is looked for in, made as `said` of a trace is."""
-
-TOOLS = """
-CREATE INDEX span_tool ON span(name COLLATE NOCASE, status, trace) WHERE kind = 'tool'
-"""
-
-CALLS = """
-DROP INDEX span_tool;
-
-CREATE INDEX span_tool ON span(name COLLATE NOCASE, status, trace, kind) WHERE kind = 'tool';
-
-CREATE INDEX span_error ON span(kind, trace, step, status) WHERE status = 'error'
-"""
-"""What lets the runs that called a tool, or where a call failed, be found without reading their
-spans. What an index is limited to stands in it too: SQLite looks at it once more."""
-
-migrations = Migrations("taxonomy")
-
-
-def open_ledger(path: Path | str) -> Store:
-    """A store with both migration sets applied."""
-    return Store.open(path, migrations)
-
-
-@migrations("0001_ledger")
-def _ledger(db: sqlite3.Connection) -> None:
-    for statement in (*_LEDGER.split(";\n\n"), FAILURES):
-        db.execute(statement)
-
-
-@migrations("0002_hints")
-def _hints(db: sqlite3.Connection) -> None:
-    db.execute("DROP VIEW failures")
-    db.execute(FAILURES)
-
-
-@migrations("0003_clearances")
-def _clearances(db: sqlite3.Connection) -> None:
-    for statement in _CLEARANCES.split(";\n\n"):
-        db.execute(statement)
-
-
-@migrations("0004_until")
-def _until(db: sqlite3.Connection) -> None:
-    db.execute(_UNTIL)
-
-
-@migrations("0005_recordings")
-def _recordings(db: sqlite3.Connection) -> None:
-    db.execute("DROP VIEW failures")
-    for statement in (FAILURES, *INDICES.split(";\n\n")):
-        db.execute(statement)
-
-
-@migrations("0006_runs")
-def _runs(db: sqlite3.Connection) -> None:
-    for statement in (RUNS, *ENDINGS.split(";\n\n")):
-        db.execute(statement)
-
-
-@migrations("0007_tools")
-def _tools(db: sqlite3.Connection) -> None:
-    db.execute(TOOLS)
-
-
-@migrations("0008_warned")
-def _warned(db: sqlite3.Connection) -> None:
-    for statement in WARNED.split(";\n\n"):
-        db.execute(statement)
-
-
-@migrations("0009_covering")
-def _covering(db: sqlite3.Connection) -> None:
-    for part in (COVERING, CALLS, SAID):
-        for statement in part.split(";\n\n"):
-            db.execute(statement)
-
-
-_LEDGER = """
+TABLES = """
 CREATE TABLE tag (
   id INTEGER PRIMARY KEY,
   trace TEXT NOT NULL,
@@ -231,6 +33,7 @@ CREATE TABLE tag (
   source TEXT NOT NULL,
   evidence TEXT NOT NULL,
   tagged_ns INTEGER NOT NULL,
+  blind INTEGER NOT NULL DEFAULT 0,
   UNIQUE (trace, span, class, by)
 ) STRICT;
 
@@ -269,15 +72,12 @@ CREATE TABLE diagnosis (
   why TEXT,
   why_step INTEGER,
   warnings TEXT NOT NULL,
-  body TEXT NOT NULL
+  body TEXT NOT NULL,
+  until_ns INTEGER,
+  said TEXT GENERATED ALWAYS AS (
+    substr(coalesce(why, ''), 1) || char(10) || coalesce(shape, '')) VIRTUAL
 ) STRICT;
 
-CREATE INDEX tag_class ON tag(class);
-
-CREATE INDEX suggestion_class ON suggestion(class)
-"""
-
-_CLEARANCES = """
 CREATE TABLE clearance (
   trace TEXT NOT NULL,
   by TEXT NOT NULL,
@@ -287,7 +87,120 @@ CREATE TABLE clearance (
   PRIMARY KEY (trace, by)
 ) STRICT;
 
-ALTER TABLE tag ADD COLUMN blind INTEGER NOT NULL DEFAULT 0
+CREATE INDEX tag_class ON tag(class);
+
+CREATE INDEX suggestion_class ON suggestion(class)
+"""
+"""`said` of a diagnosis is what a plain word is looked for in, made as that of a trace is."""
+
+FAILURES = f"""
+CREATE VIEW failures AS
+WITH said AS (
+  SELECT trace, span, step, class, sub, fault, source, by, note AS why, 1 AS accepted,
+    {TAG_TRUST} AS trust
+  FROM tag
+  UNION ALL
+  SELECT trace, span, step, class, sub, fault, source, by, why, 0, {SUGGESTION_TRUST}
+  FROM suggestion
+  WHERE {NOT_A_HINT})
+SELECT p.trace, p.run, p.task, p.trial, p.variant, p.models, p.outcome,
+  said.class, said.sub, said.fault, r.key AS recording, said.step, said.span, said.source,
+  said.by, said.why, said.accepted,
+  row_number() OVER (PARTITION BY p.trace ORDER BY said.trust, said.step, said.class) AS place
+FROM trace_summary p
+JOIN trace r ON r.run = p.run AND r.complete
+JOIN said ON said.trace = r.key AND (said.accepted OR r.key = p.trace)
+WHERE p.preferred
 """
 
-_UNTIL = "ALTER TABLE diagnosis ADD COLUMN until_ns INTEGER"
+RUNS = """
+CREATE VIEW runs AS
+SELECT r.*, d.shape, d.why, d.why_step, d.warnings
+FROM trace_summary r LEFT JOIN diagnosis d ON d.trace = r.trace
+"""
+
+INDICES = f"""
+CREATE INDEX suggestion_first ON suggestion(
+  trace, {SUGGESTION_TRUST}, step, class, sub, fault, source, confidence
+) WHERE {NOT_A_HINT};
+
+CREATE INDEX trace_recordings ON trace(run, complete, steps);
+
+CREATE INDEX diagnosis_warned ON diagnosis(trace) WHERE warnings <> '[]';
+
+CREATE INDEX diagnosis_said ON diagnosis(said, trace)
+"""
+"""What lets the failed runs of a large database be counted, with their first words and those that
+are warned of, without reading their rows or their diagnoses, which are long."""
+
+ORDERS = """
+CREATE INDEX trace_ending ON trace(
+  outcome, key, run, task, cost_usd, cost_complete, imported_ns, steps, start_ns, end_ns,
+  complete, preferred
+) WHERE preferred;
+
+CREATE INDEX trace_by_import ON trace(imported_ns, key, run, task, outcome, complete, preferred)
+  WHERE preferred;
+
+CREATE INDEX trace_by_outcome ON trace(
+  CASE outcome WHEN 'failed' THEN 0 WHEN 'unknown' THEN 1 ELSE 2 END,
+  imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred;
+
+CREATE INDEX trace_by_task ON trace(
+  task IS NULL, coalesce(nullif(task, ''), title, ''), coalesce(trial, ''),
+  imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred;
+
+CREATE INDEX trace_by_steps ON trace(
+  -steps, imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred;
+
+CREATE INDEX trace_by_cost ON trace(
+  coalesce(-cost_usd, 9e999), imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred;
+
+CREATE INDEX trace_by_time ON trace(
+  coalesce(-(CASE WHEN end_ns > start_ns THEN end_ns - start_ns END), 9e999),
+  imported_ns, key, run, task, outcome, complete, preferred
+) WHERE preferred
+"""
+"""What lets a page of a sorted list be read without sorting the rest. The expressions are those
+that lists are sorted by, to the letter: SQLite takes an index for no other. Every order holds what
+most questions and the held-out tasks ask for, and the runs that ended alike what they are sorted
+by: no row of a trace is read to tell whether it is listed, or where."""
+
+CALLS = """
+CREATE INDEX span_tool ON span(name COLLATE NOCASE, status, trace, kind) WHERE kind = 'tool';
+
+CREATE INDEX span_error ON span(kind, trace, step, status) WHERE status = 'error'
+"""
+"""What lets the runs that called a tool, or where a call failed, be found without reading their
+spans. What an index is limited to stands in it too: SQLite looks at it once more."""
+
+migrations = Migrations(
+    "taxonomy",
+    before=(
+        "0001_ledger",
+        "0002_hints",
+        "0003_clearances",
+        "0004_until",
+        "0005_recordings",
+        "0006_runs",
+        "0007_tools",
+        "0008_warned",
+        "0009_covering",
+    ),
+)
+
+
+def open_ledger(path: Path | str, *, before: bool = False) -> Store:
+    """A store with both migration sets applied; `before` as of `Store.open`."""
+    return Store.open(path, migrations, before=before)
+
+
+@migrations("0001_judgements")
+def _judgements(db: sqlite3.Connection) -> None:
+    for part in (TABLES, FAILURES, RUNS, INDICES, ORDERS, CALLS):
+        for statement in part.split(";\n\n"):
+            db.execute(statement)

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def _versions() -> Iterator[tuple[Migrations, ...]]:
-    """Every version of the schema, and of the ledger's over the last one and the one before."""
+    """Every version of the schema, and of the judgements' over the last one."""
     for count in range(1, len(migrations.names) + 1):
         yield (migrations.first(count),)
     for count in range(1, len(ledger.names) + 1):

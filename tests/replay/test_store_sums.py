@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +14,6 @@ from replay.errors import BadTrace
 from replay.store import rows
 from replay.store.handle import Store
 from replay.store.latency import latencies, percentile, spans_named, standing, two_digits
-from replay.store.schema import migrations
 from replay.store.search import runs_saying, steps_saying
 from replay.store.write import Writer
 from replay.trace import (
@@ -199,44 +197,6 @@ def test_the_next_best_recording_is_preferred_when_the_best_one_goes() -> None:
         assert [row.format for row in rows.trace_rows(store)] == ["chat"]
         store.db.execute("DELETE FROM trace WHERE format = 'chat'")
         assert [row.format for row in rows.trace_rows(store)] == ["atif"]
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.lists(imports, max_size=5))
-def test_a_database_of_before_gets_the_same_sums_and_the_same_index(given: list[Import]) -> None:
-    with Store.open(":memory:") as made:
-        for each in given:
-            take_in(made, each)
-        with Store(before(made), None) as old:
-            migrations.apply(old.db)
-            check(old)
-            assert latencies(old) == latencies(made)
-            assert preferred(old) == preferred(made)
-
-
-def test_a_database_whose_oldest_recordings_were_preferred_prefers_as_a_new_one() -> None:
-    with Store.open(":memory:") as made:
-        take_in(made, Import(0, "atif", 2, 5, level=Level.PARTIAL))
-        take_in(made, Import(0, "chat", 2, 7, level=Level.REBUILT))
-        made.db.execute("UPDATE trace SET preferred = NOT preferred")
-        made.db.execute("DELETE FROM _sqlite_migrations WHERE name = '0009_preferred'")
-        assert [row.format for row in rows.trace_rows(made)] == ["atif"]
-        migrations.apply(made.db)
-        check(made)
-        assert [row.format for row in rows.trace_rows(made)] == ["chat"]
-
-
-def before(made: Store) -> sqlite3.Connection:
-    """What the store holds, in a database as its first version made it."""
-    old = sqlite3.connect(":memory:", isolation_level=None)
-    migrations.first(2).apply(old)
-    for table in ("setting", "message", "context", "toolset", "trace", "span", "model_call",
-                  "tool_call", "step"):  # fmt: skip
-        names = [row[1] for row in old.execute(f"PRAGMA table_info({table})")]
-        found = made.db.execute(f"SELECT {', '.join(names)} FROM {table}").fetchall()
-        marks = ", ".join("?" * len(names))
-        old.executemany(f"INSERT INTO {table} VALUES ({marks})", found)
-    return old
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1), st.integers(1, 100))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from replay.errors import BadTrace
 from replay.store import read, rows
 from replay.store.connection import PAGE_BYTES
 from replay.store.handle import Store
-from replay.store.schema import migrations
+from replay.store.migrations import Migrations
 from replay.store.write import SPANS_TOGETHER, Finished, Writer, together
 from replay.trace import AgentSpan, Batch, Header, Message, ModelCall, Request, extend
 
@@ -136,14 +137,14 @@ def test_a_new_file_has_large_pages_and_an_old_one_keeps_its_own(tmp_path: Path)
             assert store.db.execute("PRAGMA page_size").fetchone() == (size,)
 
 
-def test_contexts_of_an_older_database_keep_their_ids_and_are_found_again(tmp_path: Path) -> None:
+def test_a_change_that_makes_a_table_anew_keeps_its_ids_and_what_refers_to_them(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "arc.db"
-    given = whole("one", call("a", "hello"), call("b", "hello", "again"))
-    with Store.open(path) as store:
-        Writer(store).take([given])
+    with Store.open(path, _noted()) as store:
+        Writer(store).take([whole("one", call("a", "hello"), call("b", "hello", "again"))])
         before = store.db.execute("SELECT * FROM context ORDER BY id").fetchall()
-    _back_to_digests(path)
-    with Store.open(path) as store:
+    with Store.open(path, _noted(anew=True)) as store:
         assert store.db.execute("SELECT * FROM context ORDER BY id").fetchall() == before
         assert not store.db.execute("PRAGMA foreign_key_check").fetchall()
         assert store.db.execute("PRAGMA foreign_keys").fetchone() == (1,)
@@ -155,19 +156,23 @@ def test_contexts_of_an_older_database_keep_their_ids_and_are_found_again(tmp_pa
             assert not [*check.content(store), *check.trace_digests(store, row.trace)]
 
 
-def _back_to_digests(path: Path) -> None:
-    """The table of contexts as it was when its digests were an index."""
-    with sqlite3.connect(":memory:") as made:
-        migrations.first(5).apply(made)
-        (as_it_was,) = made.execute(
-            "SELECT sql FROM sqlite_master WHERE name = 'context'"
-        ).fetchone()
-    made.close()
-    with sqlite3.connect(path) as db:
-        rows_ = db.execute("SELECT * FROM context").fetchall()
-        db.execute("DROP TABLE context")
-        db.execute(as_it_was)
-        db.execute("CREATE INDEX context_message ON context(message)")
-        db.executemany("INSERT INTO context VALUES (?, ?, ?, ?, ?, ?)", rows_)
-        db.execute("DELETE FROM _sqlite_migrations WHERE name = '0006_context'")
-    db.close()
+def _noted(*, anew: bool = False) -> Migrations:
+    """A set of migrations, the second of which makes the table of contexts anew."""
+    made = Migrations("noted")
+
+    @made("0001_nothing")
+    def _(db: sqlite3.Connection) -> None:
+        del db
+
+    if anew:
+
+        @made("0002_contexts")
+        def _(db: sqlite3.Connection) -> None:
+            (sql,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'context'").fetchone()
+            db.execute(re.sub(r"\bcontext\b", "node", sql))
+            db.execute("INSERT INTO node SELECT * FROM context")
+            db.execute("DROP TABLE context")
+            db.execute("ALTER TABLE node RENAME TO context")
+            db.execute("CREATE UNIQUE INDEX context_place ON context(message, parent)")
+
+    return made

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +11,6 @@ from arc_tui.views.tree import branches
 from replay.care import check
 from replay.store import read, rows
 from replay.store.handle import Store
-from replay.store.schema import migrations
 from replay.store.write import Writer
 from replay.tool_errors import (
     decoded,
@@ -254,39 +250,3 @@ def test_what_the_source_said_is_what_is_vouched_for_and_given_away() -> None:
         assert not [*check.trace_digests(store, key)]
         again = Writer(store)
         assert again.finish(again.write(read.recorded(store, key))).verdict == "duplicate"
-
-
-def older(made: Store) -> sqlite3.Connection:
-    """What the store holds, as the version before errors were read wrote it."""
-    old = sqlite3.connect(":memory:", isolation_level=None)
-    migrations.first(migrations.names.index("0011_said_errors")).apply(old)
-    for table in ("setting", "message", "context", "toolset", "trace", "span", "model_call",
-                  "tool_call", "step", "message_step"):  # fmt: skip
-        names = [row[1] for row in old.execute(f"PRAGMA table_info({table})")]
-        found = made.db.execute(f"SELECT {', '.join(names)} FROM {table}").fetchall()
-        marks = ", ".join("?" * len(names))
-        old.executemany(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", found)
-    old.execute("UPDATE span SET status = 'ok' WHERE error IS NULL AND kind = 'tool'")
-    old.execute("UPDATE trace SET errors = 1")
-    old.execute("UPDATE step SET errors = 0 WHERE step = 0")
-    return old
-
-
-def test_a_database_of_before_counts_them_once_it_is_opened() -> None:
-    with Store.open(":memory:") as made_now:
-        key = kept(made_now)
-        with Store(older(made_now), None) as store:
-            assert counted(store, key) != COUNTED
-            migrations.apply(store.db)
-            assert counted(store, key) == COUNTED
-            assert not [*check.trace_digests(store, key)]
-
-
-def test_a_damaged_result_of_before_stops_no_migration(tmp_path: Path) -> None:
-    with Store.open(":memory:") as made_now:
-        key = kept(made_now)
-        old = older(made_now)
-        old.execute("UPDATE message SET body = '{' WHERE body LIKE '%booked%'")
-        with Store(old, None) as store:
-            migrations.apply(store.db)
-            assert counted(store, key) == COUNTED

@@ -47,7 +47,7 @@ def export(file: Path, runs: Runs, as_json: bool, db: Path | None) -> int:
     whose files may be gone. FILE is private (0600), masked as the database is, and never encrypted.
     """
     path = existing(db)
-    with open_store(db) as store:
+    with open_store(db, before=True) as store:
         made = write_export(store, file, EXPORTED, runs=runs)
     if as_json:
         print_json(made)

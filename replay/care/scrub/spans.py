@@ -19,7 +19,7 @@ from replay.plan import Plan, plans
 from replay.store import read, spans
 from replay.store.connection import dicts
 from replay.store.handle import Store
-from replay.store.schema import LATENCIES
+from replay.store.schema import FILL_LATENCIES
 from replay.trace import (
     Dialect,
     Fidelity,
@@ -73,7 +73,7 @@ def write(db: sqlite3.Connection, masks: Masks) -> None:
     _traces(db, masks)
     if renamed:
         db.execute("DELETE FROM latency")
-        db.execute(LATENCIES.rpartition(";\n\n")[2])
+        db.execute(FILL_LATENCIES)
 
 
 # --- spans
