@@ -61,16 +61,16 @@ class ExperimentHead(SummaryLines, Generic[S]):
         """The title, the first sentence, and those after it."""
         if self.state.title:
             yield "title", folded(self.state.title, width)[: self.TITLE_LINES]
-        first, *more = map(self.keyed, self.state.lines)
+        first, *more = map(self.with_keys, self.state.lines)
         yield "first" if self.state.trouble is None else "trouble", folded(first, width)
         for each in more:
             yield "", folded(each, width)
 
     def warnings(self, width: int) -> tuple[str, list[str]]:
         """What stands against it."""
-        return "notice", noticed(map(self.keyed, self.state.notices), width)
+        return "notice", noticed(map(self.with_keys, self.state.notices), width)
 
-    def keyed(self, words: str) -> str:
+    def with_keys(self, words: str) -> str:
         """Words with the keys that they name."""
         return keyed(self.screen, words, typing=self.TYPING)
 
@@ -111,7 +111,7 @@ class ExperimentFooter(StyledWidget, Generic[S]):
         return drawn.append(f"  {words}")
 
 
-def allowed(limits: Limits) -> str:
+def limit_words(limits: Limits) -> str:
     """What may be spent in all, after what was: ` of $0.50`; "" without a limit."""
     if limits.usd is not None:
         return f" of {format.usd(limits.usd)}"

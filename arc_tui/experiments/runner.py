@@ -83,13 +83,13 @@ class BackgroundRun(Generic[R, View]):
     def _work(self) -> None:
         worker = get_current_worker()
         try:
-            finished = JobFinished(stopped=not self._drained(worker))
+            finished = JobFinished(stopped=not self._drain(worker))
         except ArcError as error:
             stopped = worker.is_cancelled
             finished = JobFinished(stopped=stopped, trouble=None if stopped else error)
         self._screen.post_message(finished)
 
-    def _drained(self, worker: Worker[None]) -> bool:
+    def _drain(self, worker: Worker[None]) -> bool:
         """Ask until the end; was everything asked?"""
         request = self._request
         with open_ledger(self._screen.path) as store, request.model_pool(store) as models:

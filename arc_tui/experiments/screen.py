@@ -158,7 +158,7 @@ class ExperimentScreen(ArcScreen, Generic[S]):
 
     # --- the run
 
-    async def permitted(self, request: R, estimate: CostEstimate) -> R:
+    async def ask_permission(self, request: R, estimate: CostEstimate) -> R:
         """The request with leave to ask a server, under a limit that a person gives; as it is where
         it needs none, or where they leave. From a worker."""
         if estimate.is_free or not (estimate.asks or self._missed):
@@ -188,9 +188,9 @@ class ExperimentScreen(ArcScreen, Generic[S]):
 
     def on_job_finished(self, event: JobFinished) -> None:
         self._job = None
-        self.finished(event)
+        self.show_end(event)
 
-    def finished(self, event: JobFinished) -> None:
+    def show_end(self, event: JobFinished) -> None:
         """Draw how a run ended."""
         if event.trouble is not None:
             self.show_error(event.trouble)

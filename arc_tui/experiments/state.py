@@ -39,6 +39,6 @@ class ExperimentState(Struct, frozen=True, eq=False, kw_only=True):
         return ()
 
 
-def ended(words: str) -> str:
+def as_sentence(words: str) -> str:
     """A message of an error as a sentence."""
     return f"{words[:1].upper()}{words[1:]}".rstrip(".") + "."

@@ -107,7 +107,7 @@ async def type_in(pilot: Pilot[None], words: str) -> None:
 
 async def test_it_opens_with_the_step_that_the_rules_name(db: Path) -> None:
     async with opened(db, TOUR) as (pilot, screen):
-        assert screen.state.at == "done"
+        assert screen.state.phase == "done"
         await looks_like(pilot, "steps")
 
 
@@ -131,7 +131,7 @@ async def test_beliefs_are_asked_after_their_estimate(db: Path) -> None:
 async def test_the_airline_run_shows_both_sources_and_what_it_lacks(airline: Path) -> None:
     async with opened(airline, "26/1") as (pilot, screen):
         await looks_like(pilot, "steps_airline")
-        screen.wish(model=MODEL)
+        screen.change_request(model=MODEL)
         await until(pilot, "tool definitions not recorded (a adds them)")
         await pilot.press("a")
         await pilot.pause()
@@ -157,7 +157,7 @@ async def test_where_nothing_contradicts_it_says_what_to_try_next(db: Path) -> N
         await until(pilot, "what is it really?")
         await type_in(pilot, "0:total_cents")
         await settle(pilot)
-        assert (screen.state.at, screen.request.oracle) == ("ready", "belief")
+        assert (screen.state.phase, screen.request.oracle) == ("idle", "belief")
         assert "about 1 fact at " in rows(pilot.app)[1]
 
 
@@ -168,7 +168,7 @@ async def test_an_answer_that_is_there_already_is_shown_without_asking(db: Path)
         await press(pilot, "o")
         assert "what the model believes at each step" in drawn(pilot.app)
         await press(pilot, "j", "enter")
-        assert screen.state.at == "done"
+        assert screen.state.phase == "done"
         assert (screen.state.view.decisive, screen.state.view.asked) == (15, 0)
         assert screen.rows.cursor == 15
 
@@ -256,7 +256,7 @@ async def test_the_point_of_no_return_of_a_fix_is_asked_for_what_it_needs(db: Pa
 async def test_while_it_runs_it_says_how_far_it_is_and_stops(db: Path) -> None:
     halfway = views(db)[7]
     async with opened(db, LONG) as (pilot, screen):
-        screen.state = structs.replace(screen.state, at="asking")
+        screen.state = structs.replace(screen.state, phase="running")
         screen.post_message(JobProgressed(halfway))
         await settle(pilot)
         assert rows(pilot.app)[1].startswith(" So far: Nothing found in ")
@@ -280,16 +280,16 @@ async def test_a_run_without_a_fact_says_which_key_names_one(tmp_path: Path) -> 
         list(importing.take_in(store, [fixtures() / "traces" / "shop-prefix-v6-0.jsonl"]))
     async with opened(db, "shop-prefix-v6-0") as (pilot, screen):
         await press(pilot, "right")
-        assert screen.state.at == "failed"
+        assert screen.state.phase == "failed"
         assert "! f names one" in drawn(pilot.app)
 
 
 async def test_the_rules_judge_at_once_and_who_judges_may_be_chosen(db: Path) -> None:
     async with opened(db, TOUR) as (pilot, screen):
-        screen.wish(oracle="judge")
+        screen.change_request(oracle="judge")
         await settle(pilot)
         await settle(pilot)
-        assert screen.state.at == "done"
+        assert screen.state.phase == "done"
         assert "The judge scores no step under 0.5" in rows(pilot.app)[1]
         assert "nobody asked" in rows(pilot.app)[-2]
         await press(pilot, "J")
@@ -336,7 +336,7 @@ async def test_a_server_is_asked_only_under_a_limit_and_what_it_said_is_kept(
         await until(pilot, "what may it cost?")
         await type_in(pilot, "7 calls")
         await settle(pilot)
-        assert screen.state.at == "failed"
+        assert screen.state.phase == "failed"
         assert "What was answered is kept." in drawn(pilot.app)
         assert api.asked == 7
         await pilot.press("r")
@@ -359,7 +359,7 @@ async def test_x_stops_what_is_asked_and_the_rest_is_asked_the_next_time(
             await type_in(pilot, "40 calls")
             await settle(pilot)
             if server.asked == 3:
-                assert screen.state.at == "stopped"
+                assert screen.state.phase == "stopped"
                 assert rows(pilot.app)[1].startswith(" Stopped; what was answered is kept.")
         view = screen.state.view
         assert (view.decisive, view.kept + view.asked) == (15, 18)

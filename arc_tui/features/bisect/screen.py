@@ -111,11 +111,11 @@ class BisectScreen(ExperimentScreen[BisectState]):
         trace, edit = self.request.trace, self._edit
         self.read(
             lambda store: build_options(store, trace, at, edit, exactly=exactly),
-            self._looked,
+            self._take_options,
             group="options",
         )
 
-    def _looked(self, options: BisectOptions) -> None:
+    def _take_options(self, options: BisectOptions) -> None:
         """At first what is searched is asked; later, the same is searched at another step."""
         first = self.state.options is None
         if not first and self.request.is_search:
@@ -188,9 +188,9 @@ class BisectScreen(ExperimentScreen[BisectState]):
     def _estimate(self, way: str, request: BisectRequest, options: BisectOptions) -> None:
         self.request, self._unsaid = request, False
         self.state = BisectState(request=request, way=way, options=options)
-        self.read(lambda store: build_cost(store, request), self._estimated, group="estimate")
+        self.read(lambda store: build_cost(store, request), self._show_estimate, group="estimate")
 
-    def _estimated(self, cost: BisectCost) -> None:
+    def _show_estimate(self, cost: BisectCost) -> None:
         self.change(phase="idle", cost=cost, view=cost.view, trouble=None)
 
     def action_expect(self) -> None:
@@ -266,12 +266,12 @@ class BisectScreen(ExperimentScreen[BisectState]):
             self.action_choose()
 
     async def _submit(self, cost: BisectCost) -> None:
-        request = await self.permitted(self.request, cost)
+        request = await self.ask_permission(self.request, cost)
         self.change(phase="running", request=request, trouble=None)
         self.start(run_bisection, request)
 
-    def finished(self, event: JobFinished) -> None:
-        super().finished(event)
+    def show_end(self, event: JobFinished) -> None:
+        super().show_end(event)
         if self.state.phase == "stopped" and self.state.view.status != "going":
             self.change(phase="done")
 

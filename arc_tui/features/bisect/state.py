@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from arc_tui.experiments.estimate import CostEstimate
 from arc_tui.experiments.models import ModelPool
-from arc_tui.experiments.state import ExperimentState, ended
+from arc_tui.experiments.state import ExperimentState, as_sentence
 from arc_tui.features.bisect import view as views
 from arc_tui.features.bisect.candidates import BisectOptions
 from arc_tui.features.bisect.plan import BisectEstimate, BisectRequest, Plan, estimate_cost
@@ -131,7 +131,7 @@ class BisectState(ExperimentState, frozen=True, eq=False, kw_only=True):
         """What is to be said first: the verdict, or how far it is."""
         if self.trouble is not None:
             kept = "What was answered is kept." if self.view.samples else ""
-            return (f"{ended(self.trouble.message)} {kept}".rstrip(),)
+            return (f"{as_sentence(self.trouble.message)} {kept}".rstrip(),)
         match self.phase:
             case "estimating":
                 return ("Looking what can be searched.",)
@@ -144,7 +144,7 @@ class BisectState(ExperimentState, frozen=True, eq=False, kw_only=True):
             case _ if not self.view.rounds:
                 return ("Asking the first round.",)
             case _:
-                return ended(here(self.view.sentence)), *self._likeliest
+                return as_sentence(here(self.view.sentence)), *self._likeliest
 
     @property
     def _said_before(self) -> str:

@@ -21,7 +21,7 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.experiments.edits import diff_page
-from arc_tui.experiments.footer import ExperimentFooter, ExperimentHead, allowed
+from arc_tui.experiments.footer import ExperimentFooter, ExperimentHead, limit_words
 from arc_tui.features.bisect.state import EMPTY, BisectState
 from arc_tui.features.bisect.view import BisectView, RoundLine, VersionRow
 from arc_tui.ui import format
@@ -181,7 +181,7 @@ class BisectHead(ExperimentHead[BisectState]):
     @override
     def parts(self, width: int) -> Iterator[tuple[str, list[str]]]:
         yield from self.sentences(width)
-        bounds = self.keyed(" ".join(self.state.bounds))
+        bounds = self.with_keys(" ".join(self.state.bounds))
         yield "basis", folded(bounds, width) if bounds else []
         yield self.warnings(width)
         yield "basis", self._bad(width)
@@ -210,7 +210,7 @@ class BisectFoot(ExperimentFooter[BisectState]):
         view, cost = self.state.view, self.state.cost
         about = max(cost.estimate.samples if cost is not None else 0, view.samples, 1)
         done = f"{view.samples} of about {format.count(about, 'answer')}"
-        words = f"{done} · {_spent(view)}{allowed(self.state.request.limits)}"
+        words = f"{done} · {_spent(view)}{limit_words(self.state.request.limits)}"
         return self.bar(view.samples, about, words, BAR if width >= FOOT_WIDE else BAR // 2)
 
     @override

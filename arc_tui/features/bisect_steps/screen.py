@@ -1,66 +1,83 @@
 """The steps screen: at which step of a run belief left the world, what it contradicts, and whether
 a fix there takes the failure away.
 
-It opens with what the rules say, who ask nobody. The state is all that is drawn; no model is
-asked before a person says so, and a server only under a limit given for that once.
+It opens with what the rules say, who ask nobody. No model is asked before a person says so, and a
+server only under a limit given for that once.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import get_args
 
 from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.getters import query_one
-from textual.message import Message
 from textual.reactive import reactive
-from typing_extensions import override
 
-from arc_tui.experiments.dialogs import AttachBox, Attachment, allowed, attach
-from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
-from arc_tui.features.bisect_steps.dialogs import StepsWishing
-from arc_tui.features.bisect_steps.plan import BisectStepsRequest
+from arc_tui.experiments.dialogs import AttachBox, Attachment, attach
+from arc_tui.experiments.runner import JobFinished
+from arc_tui.experiments.screen import (
+    ExperimentScreen,
+    model_key,
+    run_key,
+    sample_count,
+    samples_key,
+    stop_key,
+)
+from arc_tui.features.bisect_steps.dialogs import ask_expectation, ask_fact
+from arc_tui.features.bisect_steps.plan import BisectStepsRequest, OracleName
 from arc_tui.features.bisect_steps.run import run_step_bisection
 from arc_tui.features.bisect_steps.state import EMPTY, BisectStepsState, build_run
 from arc_tui.features.bisect_steps.text import (
-    Bill,
-    Prospect,
-    TrialProspect,
-    build_prospect,
-    build_trial,
-    price,
+    ORACLES,
+    SearchCost,
+    StepsCost,
+    TrialCost,
+    build_search_cost,
+    build_trial_cost,
 )
-from arc_tui.features.bisect_steps.view import StepsView
 from arc_tui.features.bisect_steps.widgets import StepsFoot, StepsHead, StepsList, steps_page
+from arc_tui.ui import format
+from arc_tui.ui.dialogs import AskBox, Option, answered
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import LinkedPage
+from arc_tui.ui.screen import ArcScreen
 from arc_tui.views.step import StepView, build_step
-from replay.errors import ArcError, OfflineMiss
+from replay.edit.changes import Edit
+from replay.errors import ArcError
+from replay.models.choose import DEMO
 
 ORACLE = Binding.Group("oracle", compact=True)
 ASKS_NOBODY = "contradiction"
+NAMES: tuple[OracleName, ...] = get_args(OracleName)
+
+MADE = "made from what was found"
+"""Answers the question for a fix where the user's own is not wanted."""
 
 
-class StepsScreen(StepsWishing):
+class StepsScreen(ExperimentScreen[BisectStepsState]):
     """The steps of one run, held against what they had been shown."""
 
     CSS_PATH = "screen.tcss"
     HELP = "the step where belief left the world"
+    MISS_HINT = "ask again (‹steps.run›), and say what it may cost"
+    AT_REST = ExperimentScreen.AT_REST | {
+        "validate", "attach", "oracle", "turn", "choose", "fact", "expect", "stale", "judge",
+    }  # fmt: skip
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
 
     BINDINGS = [
-        Binding("r,f5", "run", "ask", id="steps.run",
-                tooltip="Ask the model about every step, or let the run go on with the fix"),
+        run_key("steps", "ask",
+                "Ask the model about every step, or let the run go on with the fix"),
         Binding("v", "validate", "test it", id="steps.validate",
                 tooltip="Ask the step that was found again, as recorded and with the fix"),
         Binding("a,f8", "attach", "attach", id="steps.attach",
                 tooltip="Attach what the source did not record"),
-        Binding("x", "stop", "stop", id="steps.stop",
-                tooltip="Ask nothing more; what was answered is kept"),
+        stop_key("steps"),
         Binding("o", "oracle", "oracle", id="steps.oracle",
                 tooltip="Choose who says at which step belief left the world"),
         Binding("right", "turn(1)", "next oracle", id="steps.oracle_next", show=False,
@@ -77,10 +94,8 @@ class StepsScreen(StepsWishing):
                 tooltip="Choose who judges each step"),
         Binding("A", "stale", "allow stale", id="steps.stale",
                 tooltip="Answer reads with what was recorded at another moment, or no longer"),
-        Binding("s,f6", "samples", "samples", id="steps.samples",
-                tooltip="Choose how often each arm of a test is asked"),
-        Binding("m,f3", "model", "model", id="steps.model",
-                tooltip="Choose the model to ask"),
+        samples_key("steps", "Choose how often each arm of a test is asked"),
+        model_key("steps"),
         Binding("tab,shift+tab", "pane", "other pane", id="steps.pane",
                 tooltip="Between the steps and the step in full"),
         Binding("escape", "back", "back", id="steps.back",
@@ -88,52 +103,16 @@ class StepsScreen(StepsWishing):
     ]  # fmt: skip
 
     state: reactive[BisectStepsState] = reactive(EMPTY, repaint=False)
+    request: BisectStepsRequest
 
     rows = query_one(StepsList)
     page = query_one("#step", LinkedPage)
 
-    class Named(Message):
-        """What the run is called."""
-
-        def __init__(self, run: str) -> None:
-            super().__init__()
-            self.run = run
-
-    class Foreseen(Message):
-        """What a search would ask."""
-
-        def __init__(self, prospect: Prospect) -> None:
-            super().__init__()
-            self.prospect = prospect
-
-    class TrialForeseen(Message):
-        """What a test would ask."""
-
-        def __init__(self, trial: TrialProspect) -> None:
-            super().__init__()
-            self.trial = trial
-
-    class StepLoaded(Message):
-        """A step was read."""
-
-        def __init__(self, detail: StepView) -> None:
-            super().__init__()
-            self.detail = detail
-
-    class Attached(Message):
-        """The trace has what it lacked."""
-
-        def __init__(self, what: str) -> None:
-            super().__init__()
-            self.what = what
-
     def __init__(self, path: Path, trace: str, step: int = 0) -> None:
         """`step` is where the cursor stands where none is found."""
-        super().__init__(path, trace)
+        super().__init__(path, BisectStepsRequest(trace=trace))
         self._step = step
-        self._going: BackgroundRun[BisectStepsRequest, StepsView] | None = None
         self._detail: StepView | None = None
-        self._missed = False
 
     def compose(self) -> ComposeResult:
         yield StepsHead().data_bind(StepsScreen.state)
@@ -144,124 +123,154 @@ class StepsScreen(StepsWishing):
 
     def on_mount(self) -> None:
         self.rows.focus()
-        self.ask(lambda store: build_run(store, self.request.trace), self.Named, group="run")
-        self.wish()
+        trace = self.request.trace
+        self.read(
+            lambda store: build_run(store, trace), lambda run: self.change(run=run), group="run"
+        )
+        self.request_changed()
 
-    def on_unmount(self) -> None:
-        if self._going is not None:
-            self._going.stop()
+    # --- what is asked
 
-    def on_steps_screen_named(self, event: Named) -> None:
-        self._move(run=event.run)
-
-    def _move(self, **changes: Any) -> None:
-        """The state with some of it changed."""
-        self.state = structs.replace(self.state, **changes)
-
-    # --- what is wanted
-
-    @override
-    def wish(self, **changes: Any) -> None:
-        """Want something else, and see what it would ask; what asks nobody is answered at once."""
-        self.request = request = structs.replace(self.request, **changes)
+    def request_changed(self) -> None:
+        """See what it would ask; what asks nobody is answered at once."""
+        request = self.request
         self.state = BisectStepsState(request=request, run=self.state.run)
         if request.oracle == ASKS_NOBODY:
-            self._start(request)
-        elif self.state.lacks_wish:
-            self._move(at="ready")
+            self._run(request)
+        elif self.state.is_incomplete:
+            self.change(phase="idle")
         else:
-            self.ask(lambda store: build_prospect(store, request), self.Foreseen, group="prospect")
+            self.read(
+                lambda store: build_search_cost(store, request),
+                self._show_estimate,
+                group="estimate",
+            )
 
-    def on_steps_screen_foreseen(self, event: Foreseen) -> None:
+    def _show_estimate(self, search: SearchCost) -> None:
         """Where all is answered already it is shown: nobody is asked for it."""
-        if event.prospect.request != self.request:
+        if search.request != self.request:
             return
-        self._move(at="ready", prospect=event.prospect, view=event.prospect.view)
+        self.change(phase="idle", search=search, view=search.view)
         self.rows.go_to(self._step)
-        if event.prospect.bill.settled:
-            self._start(self.request)
+        if search.is_settled:
+            self._run(self.request)
 
-    def on_steps_screen_trial_foreseen(self, event: TrialForeseen) -> None:
-        if not self.state.running and self.state.view.decisive == event.trial.step:
-            self._move(trial=event.trial)
-            self.refresh_bindings()
+    def action_oracle(self) -> None:
+        choices = [Option(name, ORACLES.get(name, "")) for name in NAMES]
+        box = AskBox("who says so?", choices=choices)
+        self.app.push_screen(box, lambda name: self.change_request(oracle=name) if name else None)
 
-    @override
+    def action_turn(self, direction: int) -> None:
+        at = (NAMES.index(self.request.oracle) + direction) % len(NAMES)
+        self.change_request(oracle=NAMES[at])
+
+    def action_choose(self) -> None:
+        own = Option(MADE, f"what {self.key_of('steps.validate')} tries by itself")
+        none = None if self.request.oracle == "savable" else own
+        self.pick_edit("which fix?", self._take_fix, none)
+
+    def _take_fix(self, fix: Edit | None) -> None:
+        self.change_request(fix=fix)
+
+    def action_fact(self) -> None:
+        self.submit(self._ask_fact())
+
+    async def _ask_fact(self) -> None:
+        fact = await ask_fact(self.app, self.request)
+        if fact is not None:
+            self.change_request(oracle="belief", ask=fact.about, world=fact.value)
+
+    def action_expect(self) -> None:
+        self.submit(self._ask_expectation())
+
+    async def _ask_expectation(self) -> None:
+        expect = await ask_expectation(self.app, self.request)
+        if expect is not None:
+            self.change_request(oracle="savable", expect=expect)
+
+    def action_samples(self) -> None:
+        self.submit(self._ask_samples())
+
+    async def _ask_samples(self) -> None:
+        words = f"{format.count(self.request.samples, 'answer')} of each arm of a test now"
+        title, hint = "how many samples?", "a number, as 8"
+        samples = await answered(self.app, title, sample_count, words, hint=hint)
+        if samples is not None:
+            self.change_request(samples=samples)
+
+    def action_stale(self) -> None:
+        self.change_request(allow_stale=not self.request.allow_stale)
+
+    def action_judge(self) -> None:
+        choices = [Option(DEMO, "by rule, on this machine, free")]
+        hint = "or a model's name, of another family than the agent's"
+        box = AskBox("who judges?", hint=hint, choices=choices)
+        self.app.push_screen(box, lambda name: self.change_request(judge=name) if name else None)
+
+    def action_attach(self) -> None:
+        def take(given: Attachment | None) -> None:
+            if given is not None:
+                trace = self.request.trace
+                self.read(lambda store: attach(store, trace, given), self._reload, group="attach")
+
+        self.app.push_screen(AttachBox(self.state.lacks), take)
+
+    def _reload(self, what: str) -> None:
+        self.say(f"the trace now has {what}")
+        self.request_changed()
+
     def show_error(self, error: ArcError) -> None:
         """What keeps the search from going on stands where its sentence would."""
-        if isinstance(error, OfflineMiss):
-            self._missed = True
-            hint = "ask again (‹steps.run›), and say what it may cost"
-            error = OfflineMiss(error.message, hint)
-        if self.state.running or self.state.at == "looking":
-            self._move(at="failed", trouble=error)
-        else:
+        if self.state.running or self.state.phase == "estimating":
             super().show_error(error)
+        else:
+            ArcScreen.show_error(self, error)
 
-    # --- asking
+    # --- the run
 
     def action_run(self) -> None:
         """Ask, after what it may cost was asked of the person."""
-        prospect = self.state.prospect
-        if self.state.lacks_wish:
+        search = self.state.search
+        if self.state.is_incomplete:
             self.action_choose() if self.request.fix is None else self.action_expect()
-        elif prospect is None:
-            self.wish()
+        elif search is None:
+            self.request_changed()
         else:
-            self._ask(prospect.bill, self.request)
+            self.submit(self._submit(search, self.request))
 
     def action_validate(self) -> None:
         trial = self.state.trial
         if trial is not None and self.state.testable:
-            self._ask(trial.bill, structs.replace(self.request, validate=True))
+            self.submit(self._submit(trial, structs.replace(self.request, validate=True)))
 
-    def _ask(self, bill: Bill, request: BisectStepsRequest) -> None:
-        submit = self._submit(bill, request)
-        self.run_worker(submit, group="submit", exclusive=True, exit_on_error=False)
+    async def _submit(self, cost: StepsCost, request: BisectStepsRequest) -> None:
+        self._run(await self.ask_permission(request, cost))
 
-    async def _submit(self, bill: Bill, request: BisectStepsRequest) -> None:
-        if not bill.local and (bill.estimate is None or bill.estimate.calls or self._missed):
-            self._missed = False
-            limits = await allowed(self.app, price(bill))
-            if limits is not None:
-                request = structs.replace(request, live=True, limits=limits)
-        self._start(request)
+    def _run(self, request: BisectStepsRequest) -> None:
+        self.change(phase="running", request=request, trouble=None)
+        self.start(run_step_bisection, request)
 
-    def _start(self, request: BisectStepsRequest) -> None:
-        self._move(at="asking", request=request, trouble=None)
-        self._going = BackgroundRun(self, run_step_bisection, request)
-
-    def on_job_progressed(self, event: JobProgressed[StepsView]) -> None:
-        self._move(view=event.view)
-
-    def on_job_finished(self, event: JobFinished) -> None:
-        self._going = None
-        if event.trouble is not None:
-            self.show_error(event.trouble)
-        else:
-            self._move(at="stopped" if event.stopped else "done")
+    def show_end(self, event: JobFinished) -> None:
+        super().show_end(event)
         view = self.state.view
         self.rows.go_to(self._step if view.decisive is None else view.decisive)
-        self._foresee_trial()
-
-    def _foresee_trial(self) -> None:
         found, request = self.state.found, self.request
-        if found is not None and self.state.view.trial is None and self.state.trouble is None:
-            self.ask(
-                lambda store: build_trial(store, request, found.step),
-                self.TrialForeseen,
+        if found is not None and view.trial is None and self.state.trouble is None:
+            self.read(
+                lambda store: build_trial_cost(store, request, found.step),
+                self._show_trial,
                 group="trial",
             )
 
-    def action_stop(self) -> None:
-        if self._going is not None:
-            self._going.stop()
-            self._move(at="stopping")
+    def _show_trial(self, trial: TrialCost) -> None:
+        if not self.state.running and self.state.view.decisive == trial.step:
+            self.change(trial=trial)
+            self.refresh_bindings()
 
     # --- what is shown
 
     def watch_state(self, before: BisectStepsState, state: BisectStepsState) -> None:
-        if before.at != state.at or before.view is not state.view:
+        if before.phase != state.phase or before.view is not state.view:
             self._show()
             self.refresh_bindings()
 
@@ -277,14 +286,13 @@ class StepsScreen(StepsWishing):
         """Read what the step under the cursor did."""
         known = self._detail.row.step if self._detail is not None else None
         if step != known:
-            self.ask(
-                lambda store: build_step(store, self.request.trace, step),
-                self.StepLoaded,
-                group="step",
+            trace = self.request.trace
+            self.read(
+                lambda store: build_step(store, trace, step), self._show_loaded_step, group="step"
             )
 
-    def on_steps_screen_step_loaded(self, event: StepLoaded) -> None:
-        self._detail = event.detail
+    def _show_loaded_step(self, detail: StepView) -> None:
+        self._detail = detail
         self._show(again=True)
 
     def _show(self, *, again: bool = False) -> None:
@@ -301,49 +309,27 @@ class StepsScreen(StepsWishing):
         """A source leads to the step that it is from."""
         self.rows.go_to(event.step)
 
-    @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        del parameters
         state, oracle = self.state, self.request.oracle
         match action:
-            case "stop":
-                return state.running
-            case "validate":
-                return not state.running and state.testable
-            case "run":
-                return not state.running and oracle != ASKS_NOBODY
-            case "expect" | "stale":
-                return not state.running and oracle == "savable"
-            case "judge":
-                return not state.running and oracle == "judge"
-            case "attach":
-                return not state.running and bool(state.lacks)
-            case "oracle" | "turn" | "choose" | "fact" | "samples" | "model":
-                return not state.running
+            case "validate" if not state.testable:
+                return False
+            case "run" if oracle == ASKS_NOBODY:
+                return False
+            case "expect" | "stale" if oracle != "savable":
+                return False
+            case "judge" if oracle != "judge":
+                return False
+            case "attach" if not state.lacks:
+                return False
             case _:
-                return True
-
-    # --- around it
-
-    def action_attach(self) -> None:
-        self.app.push_screen(AttachBox(self.state.lacks), self._files_given)
-
-    def _files_given(self, given: Attachment | None) -> None:
-        if given is not None:
-            trace = self.request.trace
-            self.ask(lambda store: attach(store, trace, given), self.Attached, group="attach")
-
-    def on_steps_screen_attached(self, event: Attached) -> None:
-        self.say(f"the trace now has {event.what}")
-        self.wish()
+                return super().check_action(action, parameters)
 
     def action_pane(self) -> None:
         (self.rows if self.focused is self.page else self.page).focus()
 
-    def action_back(self) -> None:
-        if self.state.at == "asking":
-            self.action_stop()
-        elif self.focused is self.page:
+    def leave(self) -> None:
+        if self.focused is self.page:
             self.rows.focus()
         else:
             self.dismiss()

@@ -5,41 +5,31 @@ screen says of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
-from msgspec import Struct
-
+from arc_tui.experiments.state import ExperimentState, as_sentence
 from arc_tui.features.bisect_steps import text
 from arc_tui.features.bisect_steps import view as views
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest
-from arc_tui.features.bisect_steps.text import Prospect, TrialProspect
+from arc_tui.features.bisect_steps.text import SearchCost, TrialCost
 from arc_tui.features.bisect_steps.view import StepRow, StepsView
 from arc_tui.ui import format
-from replay.errors import ArcError
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import NO_TOOLS
 
 
-class BisectStepsState(Struct, frozen=True, eq=False, kw_only=True):
-    """A wish, what it would ask, what is known so far, and how that ended.
+class BisectStepsState(ExperimentState, frozen=True, eq=False, kw_only=True):
+    """A request, what it would ask, what is known so far, and how that ended.
 
-    `run` is what the run is called. `prospect` is of the search, where a model is to be asked for
-    it; `trial` of the test of the step that was found. `trouble` is why it goes no further, None
-    where nothing is wrong.
+    `run` is what the run is called. `search` is the cost of the search, where a model is to be
+    asked for it; `trial` that of the test of the step that was found.
     """
 
     request: BisectStepsRequest
-    at: Literal["looking", "ready", "asking", "stopping", "stopped", "failed", "done"] = "looking"
     run: str = ""
-    prospect: Prospect | None = None
-    trial: TrialProspect | None = None
+    search: SearchCost | None = None
+    trial: TrialCost | None = None
     view: StepsView = views.EMPTY
-    trouble: ArcError | None = None
-
-    @property
-    def running(self) -> bool:
-        return self.at in ("asking", "stopping")
 
     @property
     def found(self) -> StepRow | None:
@@ -51,12 +41,12 @@ class BisectStepsState(Struct, frozen=True, eq=False, kw_only=True):
     def testable(self) -> bool:
         """Can the step that was found be tested now?"""
         tested = self.view.trial is not None
-        return self.trial is not None and self.trial.bill.refused is None and not tested
+        return self.trial is not None and self.trial.refused is None and not tested
 
     @property
     def lacks(self) -> tuple[str, ...]:
         """What must be attached before the step can be tested, or any can be asked."""
-        refused = self.trial.bill.refused if self.trial is not None else None
+        refused = self.trial.refused if self.trial is not None else None
         said = [refused or "", *(row.phrase for row in self._unasked)]
         return (NO_TOOLS,) if any(NO_TOOLS in each for each in said) else ()
 
@@ -66,7 +56,7 @@ class BisectStepsState(Struct, frozen=True, eq=False, kw_only=True):
         return () if any(row.asked for row in self.view.rows) else self.view.rows
 
     @property
-    def lacks_wish(self) -> bool:
+    def is_incomplete(self) -> bool:
         """Must it still be said what a saved run does, or what saves it?"""
         request = self.request
         return request.oracle == "savable" and (request.fix is None or request.expect is None)
@@ -81,22 +71,23 @@ class BisectStepsState(Struct, frozen=True, eq=False, kw_only=True):
         """What is to be said first: the step, then what its test came to."""
         if self.trouble is not None:
             kept = "What was answered is kept." if any(r.asked for r in self.view.rows) else ""
-            return (f"{text.ended(text.by_keys(self.trouble.message))} {kept}".rstrip(),)
-        match self.at:
-            case "looking":
+            why = as_sentence(format.one_line(text.by_keys(self.trouble.message)))
+            return (f"{why} {kept}".rstrip(),)
+        match self.phase:
+            case "estimating":
                 return ("Reading the run.",)
-            case "ready":
+            case "idle":
                 return (self._said_before,)
-            case "asking" | "stopping" if self.request.validate and self._searched:
+            case "running" | "stopping" if self.request.validate and self._searched:
                 return (self.view.sentence, f"Testing step {self.view.decisive}.")
-            case "asking" | "stopping":
+            case "running" | "stopping":
                 return (f"So far: {self.view.sentence}",) if self.view.rows else ("Asking.",)
             case _:
                 return self._said_after
 
     @property
     def _said_after(self) -> tuple[str, ...]:
-        stopped = "Stopped; what was answered is kept. " if self.at == "stopped" else ""
+        stopped = "Stopped; what was answered is kept. " if self.phase == "stopped" else ""
         first = f"{stopped}{self.view.sentence}"
         trial = self.view.trial
         return (first,) if trial is None else (first, text.by_keys(trial.sentence))
@@ -108,9 +99,9 @@ class BisectStepsState(Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def _said_before(self) -> str:
-        if self.prospect is None:
+        if self.search is None:
             return text.lacking(self.request)
-        return text.before(self.prospect)
+        return text.before(self.search)
 
     @property
     def _open(self) -> bool:
@@ -129,14 +120,14 @@ class BisectStepsState(Struct, frozen=True, eq=False, kw_only=True):
             yield text.HYPOTHESIS
         if self.request.oracle == "savable" and self.request.allow_stale:
             yield "Answers of another moment are allowed (‹steps.stale› takes that back)."
-        shown = self.view.notices if self.at not in ("looking", "ready") else ()
+        shown = self.view.notices if self.phase not in ("estimating", "idle") else ()
         said_else = (text.HYPOTHESIS, text.READ_OFF)
         yield from (text.by_keys(said) for said in shown if said not in said_else)
 
     @property
     def doing(self) -> str:
         """What a person can do about it now."""
-        if self.at not in ("done", "stopped"):
+        if self.phase not in ("done", "stopped"):
             return ""
         if self.found is None:
             return text.elsewhere(self.request)

@@ -6,9 +6,9 @@ What would finding the step, and testing it, ask of a model? Said before anythin
 
 from __future__ import annotations
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from arc_tui.experiments.estimate import asking_price
+from arc_tui.experiments.estimate import CostEstimate
 from arc_tui.experiments.models import ModelPool
 from arc_tui.features.bisect_steps.plan import (
     BisectStepsRequest,
@@ -67,12 +67,6 @@ def by_keys(said: str) -> str:
     return said
 
 
-def ended(message: str) -> str:
-    """A message of an error as a sentence."""
-    said = format.one_line(message)
-    return f"{said[:1].upper()}{said[1:]}".rstrip(".") + "."
-
-
 # --- before
 
 
@@ -89,78 +83,63 @@ def lacking(request: BisectStepsRequest) -> str:
     return f"Whether a fix saves the run is tried by letting it go on: {', '.join(needs)}."
 
 
-def before(found: Prospect) -> str:
+def before(found: SearchCost) -> str:
     """What a search would ask, of whom, and for how much."""
-    bill, steps = found.bill, format.count(found.steps, "step")
+    steps = format.count(found.steps, "step")
     if not found.steps:
         return "No step can be asked; why stands beside each."
-    whom = _whom(bill)
-    assert bill.estimate is not None
-    calls = format.count(bill.estimate.calls, "call")
-    if bill.runs is not None:
-        runs = format.count(bill.runs.each, "run")
+    whom = _whom(found)
+    assert found.calls is not None
+    calls = format.count(found.calls.calls, "call")
+    if found.runs is not None:
+        runs = format.count(found.runs.each, "run")
         return (
             f"‹steps.run› lets {whom} go on with the fix, {runs} from each of about"
-            f" {bill.runs.steps} of {steps}: about {calls}, at most {format.number(bill.most)}"
-            f"{_price(bill)}."
+            f" {found.runs.steps} of {steps}: about {calls}, at most {format.number(found.most)}"
+            f"{_price(found)}."
         )
-    if bill.model is None:
+    if not found.models:
         return "The rules judge each step; nobody is asked."
     facts = format.count(len(found.view.facts), "fact")
     about = f"about {facts} at {steps}" if found.view.facts else f"at {steps}"
-    return f"‹steps.run› asks {whom}, {about}: {calls}{_stored(bill)}{_price(bill)}."
+    return f"‹steps.run› asks {whom}, {about}: {calls}{_stored(found)}{_price(found)}."
 
 
-def _whom(bill: Bill) -> str:
-    return format.one_line(label(bill.model)) if bill.model is not None else "nobody"
+def _whom(found: StepsCost) -> str:
+    return ", ".join(format.one_line(label(name)) for name in found.models) or "nobody"
 
 
-def _stored(bill: Bill) -> str:
-    stored = bill.estimate.stored if bill.estimate is not None else 0
+def _stored(found: StepsCost) -> str:
+    stored = found.calls.stored if found.calls is not None else 0
     return f", {format.number(stored)} more answered already" if stored else ""
 
 
-def _price(bill: Bill) -> str:
+def _price(found: StepsCost) -> str:
     """What it costs, and that of the judge is no part of it."""
-    if bill.judge is not None:
-        return f", and {format.one_line(label(bill.judge))} judges each: a limit is asked for first"
-    if bill.local:
+    if found.judge is not None:
+        return (
+            f", and {format.one_line(label(found.judge))} judges each: a limit is asked for first"
+        )
+    if found.is_free:
         return ", free"
-    price = cost(bill.estimate) if bill.estimate is not None else "what they cost nobody knows"
+    price = cost(found.calls) if found.calls is not None else "what they cost nobody knows"
     return f", {price}, within a limit asked for first"
-
-
-def price(bill: Bill) -> str:
-    """What is to be said before the first live call. Raises ModelRefused for no server."""
-    whom = format.one_line(bill.model)
-    if bill.estimate is not None:
-        judged = format.one_line(bill.judge)
-        most = format.count(bill.most, "answer")
-        also = f"\n{judged} judges each of at most {most}; that comes on top." if judged else ""
-        return f"{asking_price((whom,), bill.estimate)}{also}"
-    return (
-        f"At most {format.count(bill.most, 'call')} to {whom}; how many, and what they cost, nobody"
-        f" knows before the runs have gone on.\n"
-        f"They go to {protocol.address(protocol.server_url())}."
-        " Answers are kept and never paid for twice."
-    )
 
 
 # --- the test
 
 
-def testing(found: TrialProspect) -> str:
+def testing(found: TrialCost) -> str:
     """What testing the step would ask, or why it cannot be tested."""
-    bill = found.bill
-    if bill.refused is not None:
-        return f"It cannot be tested: {by_keys(format.one_line(bill.refused))}."
-    runs = bill.estimate is None
-    calls = bill.most if bill.estimate is None else bill.estimate.calls
-    extent = f"{'at most ' if runs else ''}{format.count(calls, 'call')}{_stored(bill)}"
+    if found.refused is not None:
+        return f"It cannot be tested: {by_keys(format.one_line(found.refused))}."
+    runs = found.calls is None
+    calls = found.most if found.calls is None else found.calls.calls
+    extent = f"{'at most ' if runs else ''}{format.count(calls, 'call')}{_stored(found)}"
     each = f"{format.number(found.samples)}{' runs' if runs else ''}"
     return (
-        f"‹steps.validate› tests it: {each} as recorded, {each} with the fix · {_whom(bill)},"
-        f" {extent}{_price(bill)}"
+        f"‹steps.validate› tests it: {each} as recorded, {each} with the fix · {_whom(found)},"
+        f" {extent}{_price(found)}"
     )
 
 
@@ -234,108 +213,112 @@ def figures(view: StepsView) -> str:
 NOT_YET = Located(status="budget", first_bad=None, among=(), asked=(), scanned=False)
 
 
-class Bill(Struct, frozen=True, kw_only=True):
-    """What asking comes to: of whom (None: of nobody), and how often.
+class StepsCost(CostEstimate, frozen=True, eq=False, kw_only=True):
+    """What asking comes to; without `models` nobody is asked.
 
-    `estimate` is None where nobody knows beforehand; at most `most` calls are made. Of `runs` that
-    go on it is what they would ask going as the recorded steps went. A `judge` is asked about each
-    answer on top of it, None where no model judges. `refused` is why it cannot be asked.
+    `calls` is None where nobody knows beforehand; at most `most` are made. Of `runs` that go on it
+    is what they would ask going as the recorded steps went. A `judge` is asked about each answer on
+    top of it, None where no model judges. `refused` is why it cannot be asked.
     """
 
-    model: str | None
-    most: int
-    estimate: Estimate | None
+    most: int = 0
     runs: RunsEstimate | None = None
     judge: str | None = None
     refused: str | None = None
 
     @property
-    def local(self) -> bool:
-        """Is it asked on this machine, for free?"""
-        return {self.model, self.judge} <= {None, DEMO}
+    def is_free(self) -> bool:
+        return {*self.models, self.judge} <= {None, DEMO}
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Is nobody to be asked, or everything answered already?"""
-        known = self.estimate
-        answered = known is not None and not known.calls and known.stored > 0
-        return self.model is None or answered
+        answered = self.calls is not None and not self.calls.calls and self.calls.stored > 0
+        return not self.models or answered
+
+    def question(self) -> str:
+        if self.calls is not None:
+            judge = format.one_line(self.judge)
+            most = format.count(self.most, "answer")
+            also = f"\n{judge} judges each of at most {most}; that comes on top." if judge else ""
+            return f"{super().question()}{also}"
+        whom = " and ".join(map(format.one_line, self.models))
+        return (
+            f"At most {format.count(self.most, 'call')} to {whom}; how many, and what they cost,"
+            " nobody knows before the runs have gone on.\n"
+            f"They go to {protocol.address(protocol.server_url())}."
+            " Answers are kept and never paid for twice."
+        )
 
 
-class Prospect(Struct, frozen=True, eq=False, kw_only=True):
-    """A search before it: its rows with why some cannot be asked, and its bill.
-
-    `steps` is how many can be asked; the facts that are asked about stand in the view.
-    """
+class SearchCost(StepsCost, frozen=True, eq=False, kw_only=True):
+    """A search before it: its rows with why some cannot be asked. `steps` is how many can be; the
+    facts that are asked about stand in the view."""
 
     request: BisectStepsRequest
     view: StepsView
     steps: int
-    bill: Bill
 
 
-class TrialProspect(Struct, frozen=True, kw_only=True):
+class TrialCost(StepsCost, frozen=True, eq=False, kw_only=True):
     """The test of a step that was found: with `samples` answers, or runs, of each arm."""
 
     step: int
     samples: int
-    bill: Bill
 
 
-def build_prospect(store: Store, request: BisectStepsRequest) -> Prospect:
-    """The prospect of a search. Asks nothing. Raises as `run_step_bisection` does."""
+def build_search_cost(store: Store, request: BisectStepsRequest) -> SearchCost:
+    """The cost of a search. Asks nothing. Raises as `run_step_bisection` does."""
     plan = StepPlan(store, structs.replace(request, validate=False), ModelPool(store))
     seen = estimate_plan(plan)
-    oracle, asker, fix = plan.oracle, plan.asker, request.fix
-    bill = Bill(
-        model=None if asker is None else asker.name,
+    return SearchCost(
+        models=() if plan.asker is None else (plan.asker.name,),
+        calls=seen.estimate,
         most=max(seen.estimate.calls, seen.estimate.most_calls),
-        estimate=seen.estimate,
         runs=seen.runs,
-    )
-    return Prospect(
         request=request,
         view=build_steps(
             plan.trace,
-            oracle,
+            plan.oracle,
             {},
             NOT_YET,
             None,
             facts=seen.facts,
-            fix=fix,
+            fix=request.fix,
             about=request.oracle,
             going=True,
         ),
-        steps=len(oracle.steps),
-        bill=bill,
+        steps=len(plan.oracle.steps),
     )
 
 
-def build_trial(store: Store, request: BisectStepsRequest, step: int) -> TrialProspect:
+def build_trial_cost(store: Store, request: BisectStepsRequest, step: int) -> TrialCost:
     """What testing a step that was found would ask: why it cannot be is said, not raised."""
     request = structs.replace(request, validate=True)
+    bare = TrialCost(step=step, samples=request.samples)
     try:
-        bill = _trial_bill(StepPlan(store, request, ModelPool(store)), step)
+        return _trial_cost(StepPlan(store, request, ModelPool(store)), bare)
     except ArcError as error:
-        bill = Bill(model=request.model, most=0, estimate=None, refused=str(error))
-    return TrialProspect(step=step, samples=request.samples, bill=bill)
+        models = () if request.model is None else (request.model,)
+        return structs.replace(bare, models=models, refused=str(error))
 
 
-def _trial_bill(plan: StepPlan, step: int) -> Bill:
+def _trial_cost(plan: StepPlan, bare: TrialCost) -> TrialCost:
     """A request of either arm a sample, or whole runs."""
-    oracle, model, samples = plan.oracle, plan.model, plan.request.samples
+    oracle, model, step, samples = plan.oracle, plan.model, bare.step, bare.samples
     assert model is not None
+    bare = structs.replace(bare, models=(model.name,))
     if isinstance(oracle, RecoverableDetector):
-        return Bill(model=model.name, most=2 * oracle.calls, estimate=None)
+        return structs.replace(bare, most=2 * oracle.calls)
     (planned,) = plans(plan.trace, None, model.name, {step})
     if planned.refusal is not None:
-        return Bill(model=model.name, most=0, estimate=None, refused=planned.refusal)
+        return structs.replace(bare, refused=planned.refusal)
     fix = plan.fix_for(oracle.at(step))
-    asked = estimate(plan.trace, fix, Models.one(model), sampling=fixed(samples), steps={step})
+    calls = estimate(plan.trace, fix, Models.one(model), sampling=fixed(samples), steps={step})
     if isinstance(oracle, BeliefDetector):
-        asked = _beliefs(oracle, step, asked, samples)
+        calls = _beliefs(oracle, step, calls, samples)
     judge = oracle.judge.name if isinstance(oracle, JudgeScoreDetector) and oracle.judge else None
-    return Bill(model=model.name, most=2 * samples, estimate=asked, judge=judge)
+    return structs.replace(bare, most=2 * samples, calls=calls, judge=judge)
 
 
 def _beliefs(oracle: BeliefDetector, step: int, replayed: Estimate, samples: int) -> Estimate:

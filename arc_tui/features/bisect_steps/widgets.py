@@ -11,7 +11,6 @@ A step of the search in full: what contradicts what, the fix and its test, what 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import get_args
 
 from msgspec import structs
@@ -21,6 +20,7 @@ from textual.binding import Binding
 from textual.reactive import reactive
 from typing_extensions import override
 
+from arc_tui.experiments.footer import ExperimentFooter, ExperimentHead, limit_words
 from arc_tui.features.bisect_steps.plan import OracleName
 from arc_tui.features.bisect_steps.state import EMPTY, BisectStepsState
 from arc_tui.features.bisect_steps.text import figures, rate_words, spent
@@ -36,13 +36,11 @@ from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, HintBlock, Item, StepLink
 from arc_tui.ui.format import fit, spread
-from arc_tui.ui.key_names import keyed, stops
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import StyledWidget, SummaryLines, folded, noticed, progress_bar
+from arc_tui.ui.styles import folded
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView
 from arc_tui.views.step_pages import observations_page, response_page
-from replay.budget import Limits
 
 MARK, STEP, MESSAGE, GAP = 1, 4, 7, "  "
 AGREES = "nothing against it"
@@ -143,18 +141,15 @@ def _style_name(row: StepRow) -> str:
     return "bad" if row.bad else "quiet"
 
 
-class StepsHead(SummaryLines):
+class StepsHead(ExperimentHead[BisectStepsState]):
     """The run and the oracles, the sentence in bold, the test of it, the notices, what to do."""
 
     STYLES = {
-        "title": "$quiet",
+        **ExperimentHead.STYLES,
         "oracle": "bold $primary",
-        "sentence": "bold",
-        "trouble": "bold $bad",
         "validated": "bold $good",
         "refuted": "bold $bad",
         "inconclusive": "bold",
-        "notice": "$warning",
         "doing": "$primary",
     }
 
@@ -162,16 +157,18 @@ class StepsHead(SummaryLines):
 
     @override
     def lines(self, width: int) -> list[Text]:
-        state, said = self.state, partial(keyed, self.screen)
-        first, *more = map(said, state.lines)
-        trial = state.view.trial
-        parts = [
-            ("sentence" if state.trouble is None else "trouble", folded(first, width)),
-            *((trial.status if trial is not None else "", folded(each, width)) for each in more),
-            ("notice", noticed(map(said, state.notices), width)),
-            ("doing", folded(said(state.doing), width) if state.doing else []),
-        ]
-        return [self._title(width), *self.styled_lines(parts)]
+        return [self._title(width), *super().lines(width)]
+
+    @override
+    def parts(self, width: int) -> Iterator[tuple[str, list[str]]]:
+        trial = self.state.view.trial
+        first, *more = map(self.with_keys, self.state.lines)
+        yield "first" if self.state.trouble is None else "trouble", folded(first, width)
+        for each in more:
+            yield trial.status if trial is not None else "", folded(each, width)
+        yield self.warnings(width)
+        if self.state.doing:
+            yield "doing", folded(self.with_keys(self.state.doing), width)
 
     def _title(self, width: int) -> Text:
         """The run, and the oracles with the one that is asked marked."""
@@ -186,37 +183,25 @@ class StepsHead(SummaryLines):
         return spread(title, oracles, width)
 
 
-class StepsFoot(StyledWidget):
-    """Progress or figures."""
+class StepsFoot(ExperimentFooter[BisectStepsState]):
+    """Steps that were asked, then who was."""
 
-    ALLOW_SELECT = False
-    STYLES = {"done": "$primary", "left": "$line", "figures": "$quiet"}
+    STOP = "steps.stop"
 
     state: reactive[BisectStepsState] = reactive(EMPTY)
 
-    def render(self) -> Text:
-        state, width = self.state, self.content_size.width
-        if state.running:
-            ends = stops(self.screen, "steps.stop", stopping=state.at == "stopping")
-            return spread(self._progress(), Text(ends), width)
-        said = figures(state.view) if any(row.asked for row in state.view.rows) else ""
-        return spread(Text(said, self.style_of("figures")), Text(), width)
-
-    def _progress(self) -> Text:
+    @override
+    def progress(self, width: int) -> Text:
         view = self.state.view
         done, total = sum(row.asked for row in view.rows), len(view.rows)
-        allowed = _allowed(self.state.request.limits)
-        return Text.assemble(
-            progress_bar(done, total, self.style_of("done"), self.style_of("left")),
-            f"  {done} of {format.count(total, 'step')} · {spent(view)}{allowed}",
-        )
+        words = f"{done} of {format.count(total, 'step')} · {spent(view)}"
+        return self.bar(done, total, f"{words}{limit_words(self.state.request.limits)}")
 
-
-def _allowed(limits: Limits) -> str:
-    """What may be spent in all."""
-    if limits.usd is not None:
-        return f" of {format.usd(limits.usd)}"
-    return f" of {format.count(limits.calls, 'call')}" if limits.calls is not None else ""
+    @override
+    def figures(self, width: int) -> Text:
+        view = self.state.view
+        words = figures(view) if any(row.asked for row in view.rows) else ""
+        return spread(Text(words, self.style_of("figures")), Text(), width)
 
 
 BLANK = Block(text="")

@@ -93,9 +93,11 @@ class TryScreen(ExperimentScreen[EditTestState]):
     def request_changed(self) -> None:
         self.state = EditTestState(request=self.request)
         request = self.request
-        self.read(lambda store: build_estimate(store, request), self._estimated, group="estimate")
+        self.read(
+            lambda store: build_estimate(store, request), self._show_estimate, group="estimate"
+        )
 
-    def _estimated(self, estimate: EditTestEstimate) -> None:
+    def _show_estimate(self, estimate: EditTestEstimate) -> None:
         self.change(phase="idle", estimate=estimate, view=estimate.shown, trouble=None)
 
     def action_choose(self) -> None:
@@ -143,7 +145,7 @@ class TryScreen(ExperimentScreen[EditTestState]):
             self.submit(self._submit(self.state.estimate))
 
     async def _submit(self, estimate: EditTestEstimate) -> None:
-        request = await self.permitted(self.request, estimate)
+        request = await self.ask_permission(self.request, estimate)
         view = estimate.view if self.state.phase == "idle" else self.state.view
         self.change(phase="running", request=request, view=view, trouble=None)
         self.start(run_edit_test, request, cut_short=lambda view: view.ended is not None)

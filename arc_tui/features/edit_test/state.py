@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arc_tui.experiments.estimate import CostEstimate
-from arc_tui.experiments.state import ExperimentState, ended
+from arc_tui.experiments.state import ExperimentState, as_sentence
 from arc_tui.features.edit_test import view as views
 from arc_tui.features.edit_test.kept import KeptTry
 from arc_tui.features.edit_test.plan import estimate_cost, newest_prompt
@@ -70,7 +70,7 @@ class EditTestState(ExperimentState, frozen=True, eq=False, kw_only=True):
         """What is to be said first: the rates, then what they mean."""
         if self.trouble is not None:
             kept = "What was answered is kept." if self.view.done else ""
-            return (f"{ended(self.trouble.message)} {kept}".rstrip(),)
+            return (f"{as_sentence(self.trouble.message)} {kept}".rstrip(),)
         if self.phase == "estimating":
             return ("Looking which runs and steps that is.",)
         if self.phase == "idle":

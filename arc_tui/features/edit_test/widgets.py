@@ -17,7 +17,7 @@ from textual.binding import Binding
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.experiments.footer import ExperimentFooter, ExperimentHead, allowed
+from arc_tui.experiments.footer import ExperimentFooter, ExperimentHead, limit_words
 from arc_tui.features.edit_test.state import EMPTY, EditTestState
 from arc_tui.features.edit_test.text import (
     COUNTED_AT_STEPS,
@@ -189,7 +189,7 @@ class TryFoot(ExperimentFooter[EditTestState]):
     def progress(self, width: int) -> Text:
         view = self.state.view
         done = f"{view.done} of {format.count(view.total, 'step')}"
-        words = f"{done} · {spent(view)}{allowed(self.state.request.limits)}"
+        words = f"{done} · {spent(view)}{limit_words(self.state.request.limits)}"
         return self.bar(view.done, view.total, words)
 
     @override

@@ -111,12 +111,12 @@ class FreeScreen(ExperimentScreen[FreeState]):
         self.state = FreeState(request=request)
         self.start(run_free_replays, request)
 
-    def finished(self, event: JobFinished) -> None:
+    def show_end(self, event: JobFinished) -> None:
         request, view = self.state.request, self.state.view
         if request.live:
             passing = view.stop is not None and view.stop.passing
             self._left = None if passing else left_of(request.limits, view.spent)
-        super().finished(event)
+        super().show_end(event)
         if isinstance(event.trouble, OfflineMiss):
             self._go_live()
 
@@ -133,7 +133,7 @@ class FreeScreen(ExperimentScreen[FreeState]):
             )
 
     async def _permit(self, estimate: FreeRunEstimate) -> None:
-        request = await self.permitted(self.request, estimate)
+        request = await self.ask_permission(self.request, estimate)
         if request.live:
             self._run(request)
 

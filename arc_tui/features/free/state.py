@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from arc_tui.experiments.models import Spending
 from arc_tui.experiments.request import FreeRunRequest
-from arc_tui.experiments.state import ExperimentState, Phase, ended
+from arc_tui.experiments.state import ExperimentState, Phase, as_sentence
 from arc_tui.features.free import view as free
 from arc_tui.features.free.text import LOOK
 from arc_tui.features.free.view import FreeView, Missed
@@ -38,7 +38,7 @@ class FreeState(ExperimentState, frozen=True, eq=False, kw_only=True):
     @property
     def _sentence(self) -> str:
         if self.trouble is not None:
-            return ended(self.trouble.message)
+            return as_sentence(self.trouble.message)
         if self.phase == "stopped":
             so_far = self.view.sentence if self.view.rows else ""
             return f"Stopped; what was answered is kept. {so_far}".rstrip()

@@ -107,9 +107,9 @@ class ProbeScreen(ExperimentScreen[ProbeState], ModalScreen[None]):
     def _list(self) -> None:
         """See what the request would ask now."""
         request = self.request
-        self.read(lambda store: offered(store, request), self._listed, group="estimate")
+        self.read(lambda store: offered(store, request), self._show_probes, group="estimate")
 
-    def _listed(self, listed: ProbesView) -> None:
+    def _show_probes(self, listed: ProbesView) -> None:
         """The first that fits is looked at, unless another one is."""
         first = next(iter((*listed.ready, *listed.offers)), None)
         chosen = self.state.chosen or (first.name if first is not None else "")
@@ -162,12 +162,12 @@ class ProbeScreen(ExperimentScreen[ProbeState], ModalScreen[None]):
         request = structs.replace(self.request, probe=offer.name)
         cost = self.state.cost_of(offer)
         if cost is not None:
-            request = await self.permitted(request, cost)
+            request = await self.ask_permission(request, cost)
         self.change(phase="running", view=None, trouble=None)
         self.start(run_probe, request, cut_short=lambda view: view.ended is not None)
 
-    def finished(self, event: JobFinished) -> None:
-        super().finished(event)
+    def show_end(self, event: JobFinished) -> None:
+        super().show_end(event)
         self._list()  # what was answered costs nothing now
 
     # --- around it

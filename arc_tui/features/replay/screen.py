@@ -148,11 +148,11 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
         """Read the draft anew under an edit that texts were `folded` into, or are given up for."""
         self.read(
             lambda store: build_draft(store, self.trace, self.step, edit),
-            lambda draft: self._loaded(draft, folded),
+            lambda draft: self._show_draft(draft, folded),
             group="draft",
         )
 
-    def _loaded(self, draft: Draft, folded: Mapping[str, str]) -> None:
+    def _show_draft(self, draft: Draft, folded: Mapping[str, str]) -> None:
         first = self.state.phase == "estimating"
         self.change(draft=draft, phase="idle", trouble=None, view=replays.EMPTY)
         self.edit_pane.show(draft, folded)
@@ -229,12 +229,12 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
         def take(given: Attachment | None) -> None:
             if given is not None:
                 self.read(
-                    lambda store: attach(store, self.trace, given), self._attached, group="attach"
+                    lambda store: attach(store, self.trace, given), self._reload, group="attach"
                 )
 
         self.app.push_screen(AttachBox(self.draft.missing), take)
 
-    def _attached(self, what: str) -> None:
+    def _reload(self, what: str) -> None:
         self.say(f"the trace now has {what}")
         self._load(self.draft.edit, {})
 
@@ -265,7 +265,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
         models = asked_models(request.model or draft.model, edit)
         if not is_local(models):
             calls = await asyncio.to_thread(self._calls, request)
-            request = await self.permitted(request, CostEstimate(models=models, calls=calls))
+            request = await self.ask_permission(request, CostEstimate(models=models, calls=calls))
         self._ran = edit.digest if edit is not None else None
         self.change(
             phase="running", trouble=None, changed=False, view=replays.EMPTY, limits=request.limits
@@ -291,8 +291,8 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
             )
             self.change(view=view)
 
-    def finished(self, event: JobFinished) -> None:
-        super().finished(event)
+    def show_end(self, event: JobFinished) -> None:
+        super().show_end(event)
         if self.state.phase == "stopped" and self.state.view.digest is not None:
             self.change(phase="done")
 

@@ -6,7 +6,7 @@ from arc_tui.experiments import edits as drafts
 from arc_tui.experiments import locked_view as replays
 from arc_tui.experiments.edits import Draft
 from arc_tui.experiments.locked_view import ReplayRow, ReplayView
-from arc_tui.experiments.state import ExperimentState, ended
+from arc_tui.experiments.state import ExperimentState, as_sentence
 from arc_tui.features.replay.plan import ReplayEstimate
 from arc_tui.ui.format import count
 from replay.budget import Limits
@@ -44,7 +44,7 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
             case "running" | "stopping":
                 return f"So far: {verdict}" if self.view.done else "Asking the first step."
             case _ if self.trouble is not None:
-                return f"{ended(self.trouble.message)} {self._kept}".rstrip()
+                return f"{as_sentence(self.trouble.message)} {self._kept}".rstrip()
             case "stopped":
                 return f"{self._stopped} {verdict if self._answered else ''}".rstrip()
             case "done":
