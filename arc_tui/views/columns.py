@@ -17,6 +17,7 @@ from rich.text import Text
 
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
+from replay.store.rows import TraceRow
 from taxonomy.query.listing import ORDERS, Order, RunRow
 
 MEASURED = 500
@@ -74,8 +75,14 @@ class Column(Struct, frozen=True, eq=False, kw_only=True):
         return "" if self.tail is None else self.tail(row)
 
 
-def run_name(row: RunRow) -> str:
-    """What a run is called: its task, else its title, else the source's id."""
+def run_name(row: TraceRow, between: str = " · ") -> str:
+    """What a run is called: its task and trial, else its title, else the source's id."""
+    parts = (row.task, row.trial) if row.task else (row.title or row.source_id,)
+    return between.join(filter(None, map(format.one_line, parts))) or row.trace[:8]
+
+
+def task_name(row: TraceRow) -> str:
+    """The task of a run, else its title, else the source's id."""
     return format.one_line(row.task or row.title or row.source_id)
 
 
@@ -113,7 +120,7 @@ COLUMNS = (
            most=SENTENCES),
     Column(id="task", heading="task",
            means="the task; for people, else the title or the source's id",
-           text=run_name, most=30, printed=32, order=ORDERS["task"]),
+           text=task_name, most=30, printed=32, order=ORDERS["task"]),
     Column(id="trial", heading="trial", means="which try at its task the run is",
            text=lambda row: format.one_line(row.trial), most=12, printed=16),
     Column(id="variant", heading="variant", means="which setup of the agent ran"),
@@ -280,6 +287,6 @@ def _width(column: Column, rows: Sequence[RunRow]) -> int:
     measured = list(islice(rows, MEASURED))
     longest = max((cell_len(column.text_of(row)) for row in measured), default=0)
     if column is NAME and any(row.task for row in measured):
-        tasks = max(cell_len(run_name(row)) for row in measured if row.task)
+        tasks = max(cell_len(task_name(row)) for row in measured if row.task)
         longest = max(tasks, min(longest, TITLED))
     return min(max(longest, cell_len(column.heading)), column.most)

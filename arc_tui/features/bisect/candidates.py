@@ -20,6 +20,7 @@ from arc_tui.features.bisect.versions import BadVersions, Source, of_files, of_g
 from arc_tui.features.bisect.view import BisectView
 from arc_tui.places import fixtures
 from arc_tui.ui import format
+from arc_tui.views.columns import run_name
 from replay import messages
 from replay.bisection.hunks import hunks
 from replay.edit.changes import Edit
@@ -28,7 +29,7 @@ from replay.errors import BadEdit
 from replay.models.choose import default_name
 from replay.store import edits, read
 from replay.store.handle import Store
-from replay.store.rows import TraceRow, trace_row
+from replay.store.rows import trace_row
 from replay.trace import Trace
 from taxonomy.detectors import detector_at
 from taxonomy.expectations import GoldEnding, NothingExpected
@@ -84,7 +85,7 @@ def build_options(
     step = _step(store, trace, at, exactly=exactly)
     by, why = _found(store, trace, step)
     return BisectOptions(
-        run=_run_name(row),
+        run=run_name(row),
         step=step,
         steps=len(trace.steps),
         by=by,
@@ -93,12 +94,6 @@ def build_options(
         model=default_name(trace),
         ways=tuple(_ways(store, trace, step or 0, edit)),
     )
-
-
-def _run_name(row: TraceRow) -> str:
-    if row.task:
-        return " · ".join(filter(None, map(format.one_line, (row.task, row.trial))))
-    return format.one_line(row.title or row.source_id) or row.trace[:8]
 
 
 def _step(store: Store, trace: Trace, at: int, *, exactly: bool) -> int | None:

@@ -14,9 +14,10 @@ from msgspec import Struct
 
 from arc_tui.features.calibration.drift import DriftView, Unchecked, build_drift, unchecked
 from arc_tui.views import raters
+from arc_tui.views.columns import run_name
 from arc_tui.views.raters import RatersView, build_raters
 from replay.store.handle import Store
-from replay.store.rows import TraceRow, trace_rows
+from replay.store.rows import trace_rows
 from taxonomy.calibration.disagreement import (
     Disagreement,
     Scatter,
@@ -288,7 +289,7 @@ def build_state(store: Store, labels: Path | None, now_ns: int) -> CalibrationSt
     """
     source, given, broken = labels_of(store, labels)
     view = compared(store, source, given, broken, now_ns)
-    names = {row.trace: called(row) for row in trace_rows(store, every=True)}
+    names = {row.trace: run_name(row, " ") for row in trace_rows(store, every=True)}
     return CalibrationState(
         view=view,
         parts=tuple(_drawn(store, part, names, now_ns) for part in view.parts),
@@ -327,9 +328,3 @@ def _scorer(store: Store, part: Part, by: str, source: Source, now_ns: int) -> S
         items=tuple(each for each in part.items if each.by == by),
         item_gates=tuple(each for each in part.item_gates if each.by == by),
     )
-
-
-def called(row: TraceRow) -> str:
-    """What a run is called: its task and trial, else its title, else the source's id."""
-    task = f"{row.task} {row.trial}" if row.task and row.trial else row.task
-    return task or row.title or row.source_id

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from arc_tui.ui import format
+from arc_tui.views.columns import run_name
 from arc_tui.views.runs import run_row
 from arc_tui.views.trace import build_tags
 from replay import action, digests, kept, messages
@@ -95,12 +96,6 @@ class Side(Struct, frozen=True, eq=False, kw_only=True):
     known: Known = {}
 
 
-def run_name(row: RunRow) -> str:
-    """What a run is called, with its trial."""
-    named = format.one_line(row.task or row.title or row.source_id)
-    return f"{named}/{format.one_line(row.trial)}" if row.task and row.trial else named
-
-
 def did(trace: Trace, step: Step) -> Doing:
     """What a recorded step did."""
     return Doing(
@@ -166,7 +161,7 @@ def _who(store: Store, row: RunRow) -> Who:
     return Who(
         kind="run",
         trace=row.trace,
-        name=run_name(row),
+        name=run_name(row, "/"),
         task=row.task,
         trial=row.trial,
         variant=row.variant,
@@ -263,7 +258,7 @@ def _side(
             kind=kept.kind,
             trace=kept.trace,
             digest=kept.digest,
-            name=f"{kept.kind} replay of {run_name(row)}",
+            name=f"{kept.kind} replay of {run_name(row, '/')}",
             task=row.task,
             edit=_edit_name(store, kept),
             model=model,
@@ -380,7 +375,9 @@ def build_siblings(store: Store, name: str) -> Siblings:
         )
         for kept in of_trace(store, row.trace)
     ]
-    return Siblings(trace=row.trace, called=run_name(row), choices=tuple([*trials, *again][:MOST]))
+    return Siblings(
+        trace=row.trace, called=run_name(row, "/"), choices=tuple([*trials, *again][:MOST])
+    )
 
 
 def _trial(row: RunRow) -> Sibling:
@@ -395,6 +392,6 @@ def _trial(row: RunRow) -> Sibling:
     ]
     return Sibling(
         name=row.trace,
-        called=f"{mark} {run_name(row)}",
+        called=f"{mark} {run_name(row, '/')}",
         about=" · ".join(each for each in facts if each),
     )

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from arc_tui.features.edit_test.request import EditTestRequest
-from arc_tui.ui import format
+from arc_tui.views.columns import run_name
 from replay.locked.tally import BreakTest, Counts, Reply, StepResult
 from replay.statistics import ALPHA, Clustered, Table, clustered, stratified
 from taxonomy.edit_test import Effect, LeftOut, Ruling, held, judged
-from taxonomy.query.listing import RunRow
 
 if TYPE_CHECKING:
     from arc_tui.features.edit_test.request import Case, Control, EditTestPlan
@@ -157,13 +156,6 @@ def table(row: TriedRun | TriedStep) -> Table | None:
     if row.control is None or row.edited is None or not row.control.n or not row.edited.n:
         return None
     return Table(row.edited.hits, row.edited.n, row.control.hits, row.control.n)
-
-
-def run_name(row: RunRow) -> str:
-    """What a run is called: its task and trial, else its title, else where it is from."""
-    if row.task:
-        return " · ".join(filter(None, map(format.one_line, (row.task, row.trial))))
-    return format.one_line(row.title or row.source_id) or row.trace[:8]
 
 
 def _unjudged(result: StepResult, test: BreakTest | None) -> int:
