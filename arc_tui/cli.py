@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from getpass import getpass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
@@ -28,16 +28,15 @@ from arc_tui.ui.tables import Table
 from arc_tui.views.runs import held_out_text
 from replay.budget import Limits
 from replay.errors import ArcError, CannotTell, ModelRefused, OfflineMiss, StoreUnusable
-from replay.locked.estimate import Estimate
-from replay.models import protocol
-from replay.models.cached import lacking
-from replay.models.wire import require_key
 from replay.store import encryption
 from replay.store.backup import copied
 from replay.store.handle import Store, mask_with
 from taxonomy.held_out import HeldOutNote
 from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.judgements.schema import open_ledger
+
+if TYPE_CHECKING:
+    from replay.locked.estimate import Estimate
 
 E = TypeVar("E")
 Fn = TypeVar("Fn", bound=Callable[..., Any])
@@ -96,6 +95,10 @@ def show_estimate(
 def refuse_keyless(look: Callable[[], object]) -> None:
     """Raises ModelRefused where there is no key, and `look`, which asks nobody, lacks an answer of
     a server: what is stored needs none."""
+    from replay.models import protocol  # only who asks a model loads what asks it
+    from replay.models.cached import lacking
+    from replay.models.wire import require_key
+
     try:
         require_key(protocol.server_url())
     except ModelRefused:

@@ -233,7 +233,7 @@ def _drop_output() -> None:
 
 def _report_bug() -> None:
     from arc_tui.ui.format import plain
-    from replay.redact import Redactor
+    from replay.redact.redactor import Redactor
 
     click.echo(plain(Redactor(b"").text(traceback.format_exc())), nl=False, err=True)
 

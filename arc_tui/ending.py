@@ -67,7 +67,9 @@ def keep(error: Exception, doing: str) -> str:
 
 def bug_report(error: BaseException) -> str:
     """What is printed of a bug after the app has left the screen."""
-    from replay.redact import Redactor  # compiles its rules: only where there is something to mask
+    from replay.redact.redactor import (
+        Redactor,  # compiles its rules: only where there is something to mask
+    )
 
     masked = Redactor(token_bytes(32)).text("".join(traceback.format_exception(error)))
     lines = masked.splitlines()

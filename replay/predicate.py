@@ -21,12 +21,13 @@ from typing import Literal, Protocol, TypeAlias, cast
 import msgspec
 from msgspec import Struct
 
-from replay import digests, redact
+from replay import digests
 from replay.action import Act, Action
 from replay.compare import rules
 from replay.edit.changes import meant
 from replay.errors import ArcError
 from replay.patterns import Pattern, TooLong, Unusable
+from replay.redact.placeholders import masked_count
 from replay.trace import Json
 
 
@@ -183,7 +184,7 @@ class Condition(Struct, frozen=True, kw_only=True):
         return self._of(calls)
 
     def _of(self, found: Json) -> bool | None:
-        if redact.masked_count(digests.canonical(found)):
+        if masked_count(digests.canonical(found)):
             return None
         if self.how == "~":
             return _matches(self.value, _text(found))

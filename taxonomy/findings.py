@@ -35,6 +35,11 @@ class Evidence(Struct, frozen=True, kw_only=True):
     place: str = ""
 
 
+SURE = 0.5
+"""A finding less sure than this is a hint: shown beside its step, counted nowhere, and it decides
+nothing."""
+
+
 class Finding(Struct, frozen=True, kw_only=True):
     """A failure seen at a step. `why` is one phrase for a list; `confidence` 0..1, None unknown.
 
@@ -51,6 +56,11 @@ class Finding(Struct, frozen=True, kw_only=True):
     fault: Attribution | None = None
     confidence: float | None = None
     evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def is_hint(self) -> bool:
+        """Is it too unsure to be counted?"""
+        return self.confidence is not None and self.confidence < SURE
 
 
 class Item(Struct, frozen=True, kw_only=True, gc=False):

@@ -72,9 +72,6 @@ NAMED = {
 """The item that a finding of each rule denies: a step that the rule names does not hold it. The
 other rules speak of how the run ended, or of what no item asks."""
 
-SURE = 0.5
-"""A finding less sure than this is a hint, and decides no item."""
-
 
 def rule_scores(case: RuleContext, found: Sequence[Finding]) -> tuple[StepScore, ...]:
     """A score for each step. `found` are the findings of the rules on the same case.
@@ -117,7 +114,7 @@ def _named(found: Sequence[Finding]) -> dict[int, dict[str, str]]:
     """By step, the items that findings deny, each with what the first of them says."""
     named: dict[int, dict[str, str]] = {}
     for each in found:
-        if each.rule in NAMED and (each.confidence is None or each.confidence >= SURE):
+        if each.rule in NAMED and not each.is_hint:
             named.setdefault(each.step, {}).setdefault(NAMED[each.rule], each.why)
     return named
 

@@ -10,13 +10,15 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 from rich.text import Text
 
-from replay.locked.estimate import Estimate
-from replay.statistics import Rate
-from taxonomy.waste import Resent
+if TYPE_CHECKING:
+    from replay.locked.estimate import Estimate
+    from replay.statistics import Rate
+    from taxonomy.waste.resent import Resent
 
 UNKNOWN = "–"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -19,8 +20,10 @@ from replay.store.handle import Store
 from taxonomy.calibration.item_approval import Trust, trust
 from taxonomy.findings import TRUST, Item, Source, StepScore
 from taxonomy.goals import GoalScore, Weighted
-from taxonomy.judge.rubrics import Mode
-from taxonomy.judge.run import Judged
+
+if TYPE_CHECKING:
+    from taxonomy.judge.rubrics import Mode
+    from taxonomy.judge.run import Judged
 
 
 class ScoreRow(Struct, frozen=True, kw_only=True):

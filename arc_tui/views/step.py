@@ -28,9 +28,6 @@ from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.scores import all_scores
 
-SURE = 0.5
-"""A finding less sure than this is a hint: shown beside its step, counted nowhere."""
-
 
 class CallView(Struct, frozen=True, kw_only=True):
     """A tool call: `arguments` as JSON text, `parsed` False where it is what could not be read."""
@@ -270,11 +267,6 @@ def _signals(said: Diagnosis | None, index: int) -> tuple[Signal, ...]:
     return ()
 
 
-def is_hint(finding: Finding) -> bool:
-    """Is a finding too unsure to be counted?"""
-    return finding.confidence is not None and finding.confidence < SURE
-
-
 def say(message: Message) -> MessageView:
     """A message as a reader sees it; a line stands for each picture in it."""
     message = described(message)
@@ -334,7 +326,7 @@ def step_markdown(view: StepView) -> str:
         f"{format.one_line(row.model) or 'model unknown'}, fidelity {view.fidelity.value}",
     ]
     for finding in view.findings:
-        unsure = " (a hint)" if is_hint(finding) else ""
+        unsure = " (a hint)" if finding.is_hint else ""
         parts.append(f"**{finding.failure.value}?** {format.one_line(finding.why)}{unsure}")
         parts += [
             f"- {format.one_line(each.role)}: {format.one_line(each.text)}"

@@ -12,11 +12,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from replay import digests, redact
+from replay import digests
 from replay.action import Act, Action, defaults, shown
 from replay.compare import likeness
 from replay.compare.likeness import Counted
 from replay.compare.rules import ANYWHERE, PLAIN, PathRule, Place, Rules, arguments_of
+from replay.redact.placeholders import masked_count
 from replay.trace import Json, Tool
 
 __all__ = [
@@ -161,7 +162,7 @@ def _is_masked(call: Act, rules: Rules) -> bool:
     place = arguments_of(call.tool, rules)
     if place.ignored:
         return False
-    return redact.masked_count(f"{likeness.counted(call.arguments, place).text}{call.raw}") > 0
+    return masked_count(f"{likeness.counted(call.arguments, place).text}{call.raw}") > 0
 
 
 def _compare_texts(first: Action, second: Action) -> Difference:

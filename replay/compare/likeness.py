@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from replay import digests, redact
+from replay import digests
 from replay.compare.rules import PathRule, Place, dated, matched, normal_path, trimmed, within
+from replay.redact.placeholders import masked_count
 from replay.trace import Json
 
 
@@ -105,7 +106,7 @@ def _applied(value: Json, rules: Iterable[PathRule]) -> tuple[Json, PathRule | N
     """The value after the rules that can be applied to it, and the rule that settled it."""
     for rule in rules:
         if isinstance(value, str):
-            if redact.masked_count(value):
+            if masked_count(value):
                 break
             found, settles = _read(value, rule)
             if settles:
@@ -154,7 +155,7 @@ def _number(value: Json) -> Fraction | None:
 
 
 def _is_masked(value: Json) -> bool:
-    return redact.masked_count(digests.canonical(value)) > 0
+    return masked_count(digests.canonical(value)) > 0
 
 
 MAX_PAIRS = 2500

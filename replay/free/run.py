@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from replay import action, digests, messages, redact
+from replay import action, digests, messages
 from replay.action import Act, Action
 from replay.compare import actions
 from replay.compare.actions import Difference
@@ -31,6 +31,7 @@ from replay.free.recorded_results import (
 from replay.free.result import FreeRun, FreeStep, Status, Stop, Unanswered
 from replay.models.cached import Answered, Ask, Cached
 from replay.plan import Plan, plans
+from replay.redact.placeholders import masked_count
 from replay.trace import Context, Message, Tool, Trace
 
 
@@ -405,4 +406,4 @@ def _speaks(message: Message) -> bool:
 
 
 def _masked(call: Act) -> bool:
-    return redact.masked_count(f"{digests.canonical(call.arguments)}{call.raw or ''}") > 0
+    return masked_count(f"{digests.canonical(call.arguments)}{call.raw or ''}") > 0

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from replay import digests, redact
-from replay.redact import Redactor
+from replay import digests
+from replay.redact.placeholders import masked_count
+from replay.redact.redactor import Redactor
 from replay.store import text_index
 from replay.store.connection import Row
 from replay.trace import Context, Json, Message, Tool
@@ -118,7 +119,7 @@ class Content:
             body = digests.encode(message.body)
             digest = digests.message_digest(message, body)
         text = body.decode()
-        masked = redact.masked_count(text)
+        masked = masked_count(text)
         row = {
             "digest": digest,
             "dialect": message.dialect,

@@ -32,7 +32,7 @@ from replay.store.schema import migrations
 from replay.store.trouble import StoreTooOld, describe, opening, unusable
 
 if TYPE_CHECKING:
-    from replay.redact import Redactor
+    from replay.redact.redactor import Redactor
     from replay.redact.rules import Policy
 
 
@@ -262,7 +262,7 @@ def masked_by(policy: Policy | None) -> Iterator[None]:
 
 def redactor(key: bytes) -> Redactor:
     """One under a database's key."""
-    from replay.redact import Redactor
+    from replay.redact.redactor import Redactor
     from replay.redact.rules import Policy
 
     policy = _said.get()

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from replay import digests, prices, tool_errors
 from replay.messages import text
-from replay.redact import masked_count
+from replay.redact.placeholders import masked_count
 from replay.steps import kind_of
 from replay.store.connection import Row
 from replay.store.content import Content, Pending, Stored

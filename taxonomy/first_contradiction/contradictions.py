@@ -88,9 +88,6 @@ AGAINST = frozenset(
 )
 """The rules that hold a step against what it had been shown; a loop does at each of its steps."""
 
-SURE = 0.5
-"""A finding less sure than this is a hint, and no contradiction."""
-
 _SAYS = ("says", "asked", "repeats")
 _SOURCES = ("observed", "told", "error")
 _QUOTE = 160
@@ -193,8 +190,7 @@ def _unknown(case: RuleContext) -> Iterator[int]:
 
 def _read(case: RuleContext, finding: Finding) -> Contradiction | None:
     """A finding as a contradiction, None where it is none."""
-    unsure = finding.confidence is not None and finding.confidence < SURE
-    if finding.rule not in AGAINST or unsure:
+    if finding.rule not in AGAINST or finding.is_hint:
         return None
     says = [each for each in finding.evidence if each.role in _SAYS and each.step == finding.step]
     against = tuple(_against(case, finding))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -17,7 +17,9 @@ from taxonomy.failures import NO_VALUE, UNTAGGED, failure_label, iso_week
 from taxonomy.metrics.change import Change, Sides, changes, dated, start_of, untested
 from taxonomy.query.failures import NONE, first_words, run_heads
 from taxonomy.query.filter import ALL, Filter
-from taxonomy.stats.runs import Run
+
+if TYPE_CHECKING:
+    from taxonomy.stats.runs import Run
 
 FAILED = "failed"
 

@@ -21,7 +21,9 @@ from replay.care.scrub.run import Scrubbed, scrub
 from replay.edit.changes import Edit, SetSystem
 from replay.errors import BadEdit, NotFound, OfflineMiss, StoreUnusable
 from replay.models.cached import Cached
-from replay.redact import PLACEHOLDER, Redactor, rules
+from replay.redact import rules
+from replay.redact.placeholders import PLACEHOLDER
+from replay.redact.redactor import Redactor
 from replay.redact.rules import Policy
 from replay.store import encryption, read
 from replay.store.handle import Store

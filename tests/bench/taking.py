@@ -25,7 +25,7 @@ from sqlite_utils.db import Table
 from arc_tui import importing
 from replay import formats
 from replay.formats.source import Source, Tally
-from replay.redact import Redactor
+from replay.redact.redactor import Redactor
 from replay.store.handle import Store
 from replay.store.write import Writer, together
 from taxonomy.judgements.schema import open_ledger

@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 
 from arc_tui import importing
 from replay.formats import arc
-from replay.redact import Redactor
 from replay.redact.personal import PERSONAL
+from replay.redact.redactor import Redactor
 from replay.redact.rules import NONE, Policy
 from replay.store import read
 from replay.store.handle import Store

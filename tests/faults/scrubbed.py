@@ -34,7 +34,7 @@ from replay.locked.row import Models, Sampling
 from replay.locked.run import Core
 from replay.locked.run import core as core_of
 from replay.models.cached import Cached
-from replay.redact import Redactor
+from replay.redact.redactor import Redactor
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_rows

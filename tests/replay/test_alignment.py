@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay import redact
 from replay.action import Act, Action
 from replay.alignment import (
     BARE,
@@ -29,6 +28,7 @@ from replay.alignment import (
 )
 from replay.compare.actions import compare
 from replay.compare.rules import rules_from
+from replay.redact.placeholders import masked_count
 from replay.trace import Tool
 
 
@@ -250,7 +250,7 @@ def test_a_tool_declared_in_two_ways_gives_no_default() -> None:
 
 def test_a_masked_value_is_no_difference() -> None:
     masked = "[[SECRET:assigned:0123abcd]]"
-    assert redact.masked_count(masked)
+    assert masked_count(masked)
     found = beside([calls("log_in", key=masked)], [calls("log_in", key="other")])
     assert [row.standing for row in found] == ["open"]
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.redact import PLACEHOLDER, Redactor, masked_count
 from replay.redact.personal import PERSONAL
+from replay.redact.placeholders import PLACEHOLDER, masked_count
+from replay.redact.redactor import Redactor
 from replay.redact.rules import DENIED_KEYS, Policy
 
 REDACT = Redactor(b"test key")

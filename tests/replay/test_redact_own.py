@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replay.redact import Redactor, masked_count
+from replay.redact.placeholders import masked_count
+from replay.redact.redactor import Redactor
 from replay.redact.rules import BadPattern, Policy, rule, rules
 from replay.store import handle
 from replay.store.handle import Store

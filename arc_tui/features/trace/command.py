@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import structs
@@ -12,10 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import console, db_option, json_option, open_judged, print_json, with_database
-from arc_tui.features.trace.pages import why_page
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
-from arc_tui.views.step import MessageView, Seen, StepView, build_step, is_hint
 from arc_tui.views.trace import TraceView, build_break, build_trace
 from arc_tui.views.tree import TreeRow, indent, levelled, visible
 from replay.errors import no_step
@@ -24,6 +23,9 @@ from replay.trace import NO_TOOLS
 from taxonomy.classes import BY_CLASS, FailureClass, class_label
 from taxonomy.findings import Candidate, Diagnosis
 from taxonomy.query.listing import RunRow
+
+if TYPE_CHECKING:
+    from arc_tui.views.step import MessageView, Seen, StepView
 
 
 @click.command()
@@ -44,13 +46,14 @@ def show(trace: str, step: int | None, as_json: bool, db: Path | None) -> None:
 
 def step_in_full(store: Store, view: TraceView, step: int) -> StepView:
     """A step with what only the whole run tells of it. Raises NotFound where there is none."""
+    from arc_tui.features.probes.offers import build_why_probes  # a run's own page needs none
+    from arc_tui.views.step import build_step
+    from arc_tui.views.value_origins import RunOrigins
+
     try:
         detail = build_step(store, view.run.trace, step)
     except IndexError as error:
         raise no_step(step, view.run.steps) from error
-    from arc_tui.features.probes.offers import build_why_probes
-    from arc_tui.views.value_origins import RunOrigins
-
     return structs.replace(
         detail,
         earlier=tuple(detail.earlier),
@@ -153,6 +156,8 @@ def _tree_line(row: TreeRow, view: TraceView) -> Text:
 
 def print_step(out: Console, trace: TraceView, view: StepView) -> None:
     """Why, what was new in the request, what was said, what came back."""
+    from arc_tui.features.trace.pages import why_page
+
     row = view.row
     out.print(
         f"step {row.step} · {row.model or 'model unknown'} · {format.duration(row.latency_ns)} · "
@@ -276,7 +281,7 @@ def _candidate(candidate: Candidate, said: Diagnosis) -> list[str]:
     lines = [f"- step {candidate.step}: {_phrase(candidate.why)} ({candidate.accuracy})"]
     for finding in said.findings:
         if finding.step == candidate.step:
-            unsure = " (a hint)" if is_hint(finding) else ""
+            unsure = " (a hint)" if finding.is_hint else ""
             name = f"{class_label(finding.failure, finding.sub)}{unsure}"
             lines.append(f"  {name}: {_phrase(finding.why)}")
             lines += [

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Fold, HintBlock, Item, StepLink, hiding
 from arc_tui.views.probe_offers import WhyProbes, between, last_basis, last_words, price
-from arc_tui.views.step import Scored, StepView, is_hint
+from arc_tui.views.step import Scored, StepView
 from arc_tui.views.step_pages import observations_page, raw_page, request_page, response_page
 from arc_tui.views.trace import TraceView
 from arc_tui.views.value_origins import Served, StepOrigins, ValueRow
@@ -27,8 +27,8 @@ BLIND = "a blind pass: what others and the rules say is hidden until you have sa
 
 def why_page(trace: TraceView, step: StepView) -> Document:
     """Everything said of the step, what speaks against it first."""
-    hints = [finding for finding in step.findings if is_hint(finding)]
-    findings = [finding for finding in step.findings if not is_hint(finding)]
+    hints = [finding for finding in step.findings if finding.is_hint]
+    findings = [finding for finding in step.findings if not finding.is_hint]
     against = [
         tuple(_tags(trace, step)),
         tuple(_probed(step)),
@@ -94,7 +94,7 @@ def _tags(trace: TraceView, step: StepView) -> Iterator[Item]:
 
 
 def _finding(finding: Finding, step: StepView) -> Iterator[Item]:
-    hint = is_hint(finding)
+    hint = finding.is_hint
     how = "a hint, counted nowhere, by" if hint else "suggested by"
     yield Block(
         text=f"{class_name(finding.failure, finding.sub)}?",

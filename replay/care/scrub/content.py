@@ -16,8 +16,9 @@ from typing import cast
 import msgspec
 from msgspec import Struct, field
 
-from replay import digests, redact
-from replay.redact import PLACEHOLDER, Redactor
+from replay import digests
+from replay.redact.placeholders import PLACEHOLDER, masked_count
+from replay.redact.redactor import Redactor
 from replay.redact.text import REFERENCE, refers, restored
 from replay.store.content import SHORT
 from replay.store.trouble import StoreDamaged
@@ -55,7 +56,7 @@ def _find_messages(db: sqlite3.Connection, masks: Masks) -> None:
         if _message(dialect, body)[0] != was:
             raise damaged(f"message row {row}")
         now, role = _message(dialect, masked)
-        values = (row, was, now, role, masked, redact.masked_count(masked))
+        values = (row, was, now, role, masked, masked_count(masked))
         db.execute(
             f"INSERT INTO moved_message VALUES (?, ?, ?, ?, ?, ?, {_SURVIVOR.format('message')})",
             (*values, now, now, row),
