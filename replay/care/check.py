@@ -53,10 +53,11 @@ def content(store: Store) -> Iterator[Finding]:
 def _rows(db: sqlite3.Connection, sql: str) -> Iterator[tuple[Any, ...]]:
     """All rows of a table. Raises StoreDamaged where it has more than the file has room for, as
     when its pages are listed many times over."""
-    (pages,) = db.execute("PRAGMA page_count").fetchone()
-    (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
+    # The driver of encrypted databases gives numbers as text.
+    size = int(db.execute("PRAGMA page_count").fetchone()[0])
+    size *= int(db.execute("PRAGMA page_size").fetchone()[0])
     for number, row in enumerate(db.execute(sql)):
-        if number * _LEAST_ROW_BYTES > pages * page_bytes:
+        if number * _LEAST_ROW_BYTES > size:
             raise StoreDamaged(
                 f"{_path(db)}: is damaged: a table has more rows than the file has room for",
                 "`arc db recover` saves what is left",
