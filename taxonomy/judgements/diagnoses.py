@@ -10,10 +10,8 @@ from msgspec import Struct, structs
 from replay.store.handle import Store, now_ns
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Diagnosis, Source, StepScore
+from taxonomy.judgements import engine
 from taxonomy.judgements.scores import keep_scores
-
-ENGINE = "arc rules 6"
-"""Version of what writes diagnoses; another one makes them be written again."""
 
 
 def keep(
@@ -55,7 +53,7 @@ def keep(
             " warnings, body, until_ns)"
             " SELECT key, content, ?, ?, ?, ?, ?, ?, ? FROM trace WHERE key = ? AND complete",
             (
-                ENGINE,
+                engine.version(),
                 diagnosis.shape.value if diagnosis.shape else None,
                 first.why if first else None,
                 first.step if first else None,
@@ -92,7 +90,7 @@ def undiagnosed(store: Store, at_ns: int | None = None) -> list[str]:
         " WHERE t.complete AND coalesce(t.live_until_ns, 0) <= ?"
         " AND (d.content IS NOT t.content OR d.engine IS NOT ? OR d.until_ns <= ?)"
         " ORDER BY t.id",
-        (now, ENGINE, now),
+        (now, engine.version(), now),
     )
     return [row[0] for row in found]
 

@@ -32,7 +32,6 @@ from replay.store import edits
 from replay.store.edits import edit_named
 from taxonomy import held_out
 from taxonomy.classes import Attribution, FailureClass
-from taxonomy.judgements.diagnoses import ENGINE
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.language import BadQuery
 from tests.arc_tui import try_case
@@ -507,4 +506,3 @@ def test_numbers_read_as_a_person_writes_them() -> None:
 def test_a_command_without_an_edit_in_its_wish_tries_nothing(db: Path) -> None:
     with open_ledger(db) as store, pytest.raises(ArcError, match="there is no edit to try"):
         next(views_of(run_edit_test, store, EditTestRequest(edit=None, query=CLASS)))
-    assert ENGINE
