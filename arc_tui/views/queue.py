@@ -26,7 +26,7 @@ class Visit(Struct, frozen=True, eq=False, kw_only=True):
 
     queue: Queue
     place: int = 0
-    said: tuple[HumanMark, ...] = ()
+    marks: tuple[HumanMark, ...] = ()
     seen: frozenset[str] = frozenset()
 
     @property
@@ -46,7 +46,7 @@ class Visit(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def ended(self) -> str:
         """What is said after the last run."""
-        done, runs = len({each.trace for each in self.said}), len(self.queue.waiting)
+        done, runs = len({each.trace for each in self.marks}), len(self.queue.waiting)
         skipped = f", {runs - done} skipped" if done < runs else ""
         return f"the queue is through: {format.count(done, 'run')} done{skipped}"
 

@@ -64,9 +64,7 @@ from taxonomy.calibration.judge_approval import (
     LEAST_R,
     JudgeApproval,
 )
-from taxonomy.calibration.labels import (
-    Unusable,
-)
+from taxonomy.calibration.labels import Unusable
 from taxonomy.calibration.noise import Cell, noise_table
 from taxonomy.calibration.report import Calibration
 

@@ -9,11 +9,7 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from arc_tui.cli import (
-    db_option,
-    diagnose_new,
-    open_store,
-)
+from arc_tui.cli import db_option, diagnose_new, open_store
 from arc_tui.importing import diagnose_one
 from arc_tui.places import author
 from arc_tui.ui import format

@@ -27,12 +27,7 @@ from arc_tui.features.calibration.score_pages import scores_page
 from arc_tui.features.calibration.tables import Line
 from arc_tui.features.calibration.text import ALL_AGREE, basis, sentence
 from arc_tui.features.calibration.view import EMPTY as NO_FIGURES
-from arc_tui.features.calibration.view import (
-    EMPTY_STATE,
-    KEPT,
-    CalibrationState,
-    PartDrawn,
-)
+from arc_tui.features.calibration.view import EMPTY_STATE, KEPT, CalibrationState, PartDrawn
 from arc_tui.features.calibration.widgets import (
     BREAK,
     CLASSES,

@@ -103,7 +103,7 @@ def pareto(
     with open_judged(db) as store:
         held = held_out_note(store, shown=with_held_out)
         print_held_out(held)
-        of = _Of(without=held.hidden, chosen=chosen(store, request.query))
+        of = _CountedRuns(without=held.hidden, chosen=chosen(store, request.query))
         if since is not None:
             return _since(store, since, of, as_json)
         if agreement:
@@ -115,7 +115,7 @@ def pareto(
         return _bars(store, request, of, as_json)
 
 
-class _Of(NamedTuple):
+class _CountedRuns(NamedTuple):
     """The runs that are counted."""
 
     without: frozenset[str]
@@ -139,7 +139,7 @@ def _one_question(
         raise click.UsageError("--by week counts each run once; leave --every out")
 
 
-def _bars(store: Store, request: FailuresRequest, of: _Of, as_json: bool) -> int:
+def _bars(store: Store, request: FailuresRequest, of: _CountedRuns, as_json: bool) -> int:
     counted = count_failures(
         store,
         by=request.by,
@@ -191,19 +191,19 @@ def _runs(store: Store, request: FailuresRequest, name: str, as_json: bool) -> i
     return 0 if rows else 1
 
 
-def _weeks(store: Store, of: _Of, as_json: bool) -> int:
+def _weeks(store: Store, of: _CountedRuns, as_json: bool) -> int:
     found = trend(store, without=of.without, chosen=of.chosen)
     print_view(found, as_json, print_trend)
     return 0 if found.classes else 1
 
 
-def _since(store: Store, since: datetime, of: _Of, as_json: bool) -> int:
+def _since(store: Store, since: datetime, of: _CountedRuns, as_json: bool) -> int:
     found = before_after(store, since.date(), without=of.without, chosen=of.chosen)
     print_view(found, as_json, print_before_after)
     return 0 if found.before and found.after else 1
 
 
-def _agreement(store: Store, of: _Of, as_json: bool) -> int:
+def _agreement(store: Store, of: _CountedRuns, as_json: bool) -> int:
     found = agreements(store, of.without, of.chosen)
     print_view(found, as_json, print_agreement)
     return 0 if any(pair.same.n for pair in found) else 1

@@ -142,7 +142,7 @@ class FailuresScreen(ArcScreen):
         how = ", ".join(filter(None, [chosen_bar(view), held]))
         head.left = Text.assemble((f" failures {how}", "bold"), f"  {sentence(view)}")
         head.right = Text(f"{format.one_line(view.database)} ")
-        self.query_one("#agreement", FailureCard).said = agreement(view.agreement)
+        self.query_one("#agreement", FailureCard).labelled = agreement(view.agreement)
         back, queue = self.key_of("failures.back"), self.key_of("runs.queue", "T")
         self.bars.nothing = "" if view is EMPTY else NO_FAILURES
         self.runs.nothing = (
@@ -161,7 +161,9 @@ class FailuresScreen(ArcScreen):
         self.set_class(bar is None, "-no-bar")
         label = format.one_line(bar.label) if bar is not None else ""
         self.query_one("#card").border_title = Text(label)
-        self.query_one("#card", FailureCard).said = card(self.view, bar) if bar is not None else ()
+        self.query_one("#card", FailureCard).labelled = (
+            card(self.view, bar) if bar is not None else ()
+        )
         count = format.count(bar.count, "run") if bar is not None else ""
         self.runs.border_title = f"{count} behind it" if bar is not None else ""
 

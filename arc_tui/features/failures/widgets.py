@@ -132,7 +132,7 @@ class FailureCard(StyledWidget):
     ALLOW_SELECT = False
     STYLES = {"label": "$quiet"}
 
-    said: reactive[tuple[Labelled, ...]] = reactive((), layout=True)
+    labelled: reactive[tuple[Labelled, ...]] = reactive((), layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         del container, viewport
@@ -142,9 +142,9 @@ class FailureCard(StyledWidget):
         return Text("\n").join(self._lines(self.content_size.width))
 
     def _lines(self, width: int) -> Iterator[Text]:
-        column = max([len(label) for label, _ in self.said] + [CARD_LEAST]) + 2
+        column = max([len(label) for label, _ in self.labelled] + [CARD_LEAST]) + 2
         quiet = self.style_of("label")
-        for label, words in self.said:
+        for label, words in self.labelled:
             text = format.plain(words)
             for place, (start, end) in enumerate(wrap(text, width - column)):
                 head = fit("" if place else label, column)

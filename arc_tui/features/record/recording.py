@@ -20,12 +20,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from arc_tui.features.record.live import (
-    Commits,
-    LiveWriter,
-    Written,
-    write_until,
-)
+from arc_tui.features.record.live import Commits, LiveWriter, Written, write_until
 from replay.errors import ArcError
 from replay.models.protocol import OFFICIAL
 from replay.recorder.exchange import RecordedExchange

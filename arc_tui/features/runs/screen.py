@@ -203,13 +203,13 @@ class RunsScreen(Watching):
             self._read()
 
     def _read(self) -> Worker[None]:
-        """Read the runs that are wanted now."""
+        """Read the runs as they are arranged now."""
         self._reading.begin()
-        wanted, shown, near = self.arrangement, self._with_held_out, self.table.at
+        arrangement, shown, near = self.arrangement, self._with_held_out, self.table.at
 
         def read(store: Store) -> RunsView | BadQuery:
             try:
-                return build_runs(store, wanted, with_held_out=shown, near=near)
+                return build_runs(store, arrangement, with_held_out=shown, near=near)
             except BadQuery as refused:
                 return refused
 

@@ -102,7 +102,9 @@ def build_stats(store: Store, request: StatsRequest) -> StatsView:
     visible, held_rows = holding_of.parted(matching, holding.tasks)
     split = _split(store, request, held_rows)
     shown = matching if request.every else visible
-    known = _Known(store, request, shown, () if request.every else held_rows, production, split)
+    known = _RunFigures(
+        store, request, shown, () if request.every else held_rows, production, split
+    )
     by_group = stats.grouped(shown, request.by)
     return StatsView(
         groups=tuple(known.group(key, own) for key, own in by_group.items()),
@@ -125,7 +127,7 @@ def _hidden(held_rows: Sequence[RunRow], holding: HeldOutSet, *, shown: bool) ->
     return Hidden(tasks=tasks, runs=len(held_rows), since=str(holding.since), shown=shown)
 
 
-class _Known:
+class _RunFigures:
     """The numbers of all runs asked for, read once for every group of them."""
 
     def __init__(

@@ -101,7 +101,7 @@ class ReviewQueue:
 
     def _take(self, given: Sequence[HumanMark]) -> None:
         if self.visit is not None:
-            self.visit = structs.replace(self.visit, said=tuple(given))
+            self.visit = structs.replace(self.visit, marks=tuple(given))
 
     def marks_kept(self) -> None:
         """What was marked is written: go on from there."""

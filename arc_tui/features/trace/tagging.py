@@ -59,7 +59,7 @@ class Tagging:
         self._screen = screen
         self._trace = trace
         self._queue = queue
-        self._given: list[HumanMark] = list(queue.visit.said) if queue.visit else []
+        self._given: list[HumanMark] = list(queue.visit.marks) if queue.visit else []
         self._last: Choice | None = None
         self._changes: deque[tuple[Callable[[Store], object], str]] = deque()
         self._writing = Lock()
