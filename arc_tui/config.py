@@ -130,14 +130,14 @@ def read_redaction(file: Path | None = None) -> Policy:
 
     Raises BadConfig, also where a pattern is none or may take for ever.
     """
-    from replay.redact import rules as own
+    from replay.redact import rules as redact_rules
     from replay.redact.personal import PERSONAL
     from replay.redact.rules import BadPattern, Policy
 
     file = file or config_file()
     said = read_config(file).redact
     try:
-        rules = own.rules(said.patterns)
+        rules = redact_rules.rules(said.patterns)
     except BadPattern as error:
         raise BadConfig(f"{file}: [redact] patterns: {error.message}", error.hint) from error
     for name in said.keys:

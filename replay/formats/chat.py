@@ -23,8 +23,7 @@ from replay.errors import BadTrace
 from replay.formats.common import derived_id, word
 from replay.formats.dialogue import Thread, Turn
 from replay.formats.source import Head, Source, Tally, decode
-from replay.messages import calls
-from replay.messages import text as shown
+from replay.messages import calls, text
 from replay.trace import (
     NO_SYSTEM,
     NO_TOOLS,
@@ -216,7 +215,7 @@ def user_label(messages: list[Json]) -> str | None:
     """A title for a chat without one: the first line its user wrote."""
     for body in messages:
         if isinstance(body, dict) and str(body.get("role")) in _PEOPLE:
-            lines = shown(Message(dialect=dialect_of(body), body=body)).strip().splitlines()
+            lines = text(Message(dialect=dialect_of(body), body=body)).strip().splitlines()
             return cut(lines[0]) if lines else None
     return None
 

@@ -32,10 +32,9 @@ from replay.models.protocol import (
     TakesBatches,
     Unanswered,
     flaw,
+    with_cache_marker,
 )
-from replay.models.protocol import with_cache_marker as with_marker
 from replay.store import answers, claims
-from replay.store import answers as batches
 from replay.store.answers import Answer, Batch, fetched, forget, intend, pending
 from replay.store.handle import Store
 from replay.trace import Cost
@@ -115,17 +114,17 @@ class Batched:
                 if found is None:
                     forget(self._store, self._server, batch)
                 else:
-                    yield batches.sent(self._store, self._server, batch, found)
+                    yield answers.sent(self._store, self._server, batch, found)
 
     def _send(self, chunk: dict[str, tuple[str, int, Body]]) -> Batch:
         asks = {name: (key, sample) for name, (key, sample, _) in chunk.items()}
         intent = intend(self._store, self._server, self._name, asks)
         bodies = {name: body for name, (_, _, body) in chunk.items()}
         given = self._model.send_batch(bodies, self._sending(intent))
-        return batches.sent(self._store, self._server, intent, given)
+        return answers.sent(self._store, self._server, intent, given)
 
     def _sending(self, batch: Batch) -> Sending:
-        known = batches.known(self._store, self._server)
+        known = answers.known(self._store, self._server)
         return Sending(len(batch.asks), batch.sent_ns, known)
 
     def _fetch(self, batch: Batch) -> Iterator[tuple[str, Body | RequestRefused | Unanswered]]:
@@ -156,7 +155,7 @@ def _chunks(
     chunk: dict[str, tuple[str, int, Body]] = {}
     size = 0
     for key, (sent, sample) in asks.items():
-        body = with_marker(sent.body()) if marked else sent.body()
+        body = with_cache_marker(sent.body()) if marked else sent.body()
         weight = len(digests.pack(body))
         if chunk and (len(chunk) == MOST_REQUESTS or size + weight > MOST_BYTES):
             yield chunk

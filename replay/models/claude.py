@@ -21,8 +21,7 @@ from replay.errors import RequestRefused, Stopped
 from replay.models import line, protocol
 from replay.models.batches import Batches
 from replay.models.line import ATTEMPTS, Arrival, Body, Call, Flight, Line, Loop, SharedClient
-from replay.models.protocol import POLL_S, Result, Sending, killed
-from replay.models.protocol import with_cache_marker as with_marker
+from replay.models.protocol import POLL_S, Result, Sending, killed, with_cache_marker
 from replay.models.wire import MESSAGES, Reply
 from replay.trace import Cost
 
@@ -99,7 +98,7 @@ class Claude:
         Raises ModelRefused as `complete`, after what is in flight then has come.
         """
         flight = Flight(
-            map(with_marker, bodies) if marked else bodies,
+            map(with_cache_marker, bodies) if marked else bodies,
             ready=lambda body: Call(self._line, body),
             keep=keep,
             most=self._most_at_once,

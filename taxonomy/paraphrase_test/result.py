@@ -31,8 +31,7 @@ from replay.prices import price
 from replay.statistics import ALPHA
 from replay.store import answers
 from replay.store.handle import Store, now_ns
-from replay.trace import Message, Trace, Usage, extend
-from replay.trace import Request as Recorded
+from replay.trace import Message, Request, Trace, Usage, extend
 from taxonomy.judge.exhibit import Piece, fenced
 from taxonomy.judge.run import CHARACTERS_PER_TOKEN
 from taxonomy.metrics.grounding import Surface, by_chance, surface_variation
@@ -67,7 +66,7 @@ def inquiry(original: str, count: int, model: str) -> Sent:
     """The request for `count` paraphrases, as it is sent to the model of that name."""
     words = f"{fenced([Piece('the request', original)])}\n\nGive {count} texts."
     said = Message(dialect="anthropic", body={"role": "user", "content": words})
-    recorded = Recorded(
+    recorded = Request(
         system=Message(dialect="anthropic", body={"role": "system", "content": _SYSTEM}),
         params={
             "max_tokens": _MAX_TOKENS,

@@ -21,8 +21,7 @@ from replay.messages import content_text
 from replay.models.cached import Cached
 from replay.plan import plans
 from replay.tool_errors import is_error
-from replay.trace import Json, Message, Step, ToolCall, Trace, extend
-from replay.trace import Request as Recorded
+from replay.trace import Json, Message, Request, Step, ToolCall, Trace, extend
 from taxonomy.evidence.reading import leaves
 from taxonomy.evidence.results import cut
 from taxonomy.first_contradiction.contradictions import contradictions
@@ -276,7 +275,7 @@ def inquiry(trace: Trace, step: int, model: str) -> Sent:
         Piece(f"message {at}, {named(each.role)}", _whole(each)) for at, each in enumerate(said)
     ]
     words = f"{fenced(pieces)}\n\nWrite the summary, at most 400 words."
-    recorded = Recorded(
+    recorded = Request(
         system=Message(dialect="anthropic", body={"role": "system", "content": _SYSTEM}),
         params={"max_tokens": _MAX_TOKENS},
         context=extend(

@@ -22,7 +22,7 @@ from taxonomy.metrics.calls import Share, share
 from taxonomy.metrics.cost import Money
 from taxonomy.metrics.reliability import WARNINGS, Basis, Decay, Persistence, passing_sizes
 from taxonomy.paraphrase_test.result import Varied
-from taxonomy.stats import gold as against_gold
+from taxonomy.stats import gold
 from taxonomy.stats.gold import CallFigures, GoalFigures, call_figures, plan_verdict
 from taxonomy.stats.recovery import Recovery
 from taxonomy.stats.runs import NOTHING_KEPT, Proxies, Run
@@ -155,7 +155,7 @@ def figures(
         agents=tuple(sorted({run.agent for run in runs if run.agent})),
         calls=call_figures(runs, rules),
         plans=_counted(plan_verdict(run, rules) for run in runs),
-        look_at=_counted(against_gold.look_at(run, rules) for run in runs if run.passed is False),
+        look_at=_counted(gold.look_at(run, rules) for run in runs if run.passed is False),
         decay=reliability.decay(sizes, [run.passed for run in runs], edges),
         decay_basis=basis,
         decay_warning=WARNINGS.get(basis),

@@ -49,7 +49,7 @@ from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.scores import HumanScore, give
 from taxonomy.judgements.tags import Tag, put_tag
 from taxonomy.metrics.agreement import confusion
-from taxonomy.metrics.agreement import reliability as confidence
+from taxonomy.metrics.agreement import reliability as bins
 from tests.screen import matches_golden, rows, settle
 from tests.screen import text as drawn
 
@@ -363,7 +363,7 @@ def test_the_scatter_has_people_across_and_the_other_up() -> None:
 )  # fmt: skip
 def test_a_confidence_is_told_as_what_it_is(stated: float, right: int, n: int, said: str) -> None:
     claims = [(stated, place < right) for place in range(n)]
-    _, _, line, _ = reliability("candidate", confidence(claims))
+    _, _, line, _ = reliability("candidate", bins(claims))
     assert text(line).endswith(said)
     assert f"{right}/{n}" in text(line)
 

@@ -24,7 +24,7 @@ from arc_tui.features.imports.command import (
     unknown_fields,
 )
 from arc_tui.importing import FileReport
-from replay import formats as importers
+from replay import formats
 from replay.errors import BadTrace
 from replay.formats import Format
 from replay.formats.source import Source, Tally
@@ -38,7 +38,7 @@ MOST_BYTES = 2_000_000
 
 def test_every_format_says_what_it_reads_and_how_well_it_can_be_replayed() -> None:
     rows = build_formats()
-    assert [row.name for row in rows] == [each.NAME for each in importers.formats()]
+    assert [row.name for row in rows] == [each.NAME for each in formats.formats()]
     for row in rows:
         assert all(row.cells), row.name
         assert list(row.fidelity) == sorted(set(row.fidelity), key=lambda level: level.rank)
@@ -47,7 +47,7 @@ def test_every_format_says_what_it_reads_and_how_well_it_can_be_replayed() -> No
 
 
 def modules(importer: Format) -> list[Path]:
-    path = Path(str(importers.__file__)).parent / importer.__name__.rpartition(".")[2]  # type: ignore[attr-defined]
+    path = Path(str(formats.__file__)).parent / importer.__name__.rpartition(".")[2]  # type: ignore[attr-defined]
     return [path.with_suffix(".py")] if not path.is_dir() else [*path.rglob("*.py")]
 
 
@@ -63,7 +63,7 @@ def given_in(path: Path) -> Iterator[Level]:
                 yield Level[node.attr]
 
 
-@pytest.mark.parametrize("importer", importers.formats(), ids=lambda importer: importer.NAME)
+@pytest.mark.parametrize("importer", formats.formats(), ids=lambda importer: importer.NAME)
 def test_no_level_that_an_importer_gives_is_missing_from_its_row(importer: Format) -> None:
     given = {level for path in modules(importer) for level in given_in(path)}
     if importer.NAME == "tau-bench":  # its calls are told by the importer of chats
@@ -83,11 +83,11 @@ def test_real_files_are_known_as_well_as_their_row_says() -> None:
             continue
         source = Source(path)
         try:
-            importer = importers.sniff(source)
+            importer = formats.sniff(source)
             if importer is None or files.get(importer.NAME, 0) == MOST_FILES:
                 continue
             files[importer.NAME] = files.get(importer.NAME, 0) + 1
-            for batch in importers.load(source, Tally(), format=importer):
+            for batch in formats.load(source, Tally(), format=importer):
                 levels = {span.fidelity.level for span in batch.spans if type(span) is ModelCall}
                 assert levels <= set(importer.FIDELITY), path
                 seen.setdefault(importer.NAME, set()).update(levels)
@@ -95,7 +95,7 @@ def test_real_files_are_known_as_well_as_their_row_says() -> None:
             continue
     assert len(seen) > 8
     for name in ("inspect", "otlp", "anthropic", "claude-code", "atif", "mini-swe-agent"):
-        assert importers.named(name).FIDELITY[0] in seen[name], name
+        assert formats.named(name).FIDELITY[0] in seen[name], name
 
 
 def test_arc_formats_prints_the_table_and_as_json_the_same() -> None:

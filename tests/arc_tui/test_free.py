@@ -21,8 +21,7 @@ from arc_tui.features.free.text import UNCHECKED
 from arc_tui.features.free.view import FreeView, got_words
 from arc_tui.features.free.widgets import row_page
 from arc_tui.ui.document import document_text
-from replay import bundle
-from replay import kept as replays
+from replay import bundle, kept
 from replay.budget import Limits
 from replay.edit.changes import Edit, RemoveTool, SetModel
 from replay.errors import BadEdit, ModelRefused, NotFound, OfflineMiss
@@ -267,10 +266,10 @@ def test_a_run_is_kept_and_found_as_what_it_is(db: Path) -> None:
     view = last(db, edit=V4)
     assert view.digest is not None
     with open_ledger(db) as store:
-        core = replays.find(store, view.digest, FreeCore)
+        core = kept.find(store, view.digest, FreeCore)
         assert (core.status, core.digest) == ("miss", view.digest)
         with pytest.raises(NotFound, match="no replay"):
-            replays.find(store, view.digest)
+            kept.find(store, view.digest)
         assert [kept.kind for kept in of_trace(store, view.trace)] == ["free"]
         with pytest.raises(NotFound, match="no free replay"):
             kept_run(store, "sha256:none")

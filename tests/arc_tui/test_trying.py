@@ -232,9 +232,9 @@ def test_failures_of_others_and_held_out_tasks_are_left_out_and_said(db: Path) -
 
 
 def holding_of(store: Any, task: str) -> None:
-    from replay.store import answers as notes
+    from replay.store import answers
 
-    notes.keep(store, "held out", held_out.HeldOutSet(strata={task: ""}, since_ns={task: 1}))
+    answers.keep(store, "held out", held_out.HeldOutSet(strata={task: ""}, since_ns={task: 1}))
     assert held_out.hidden(store) == {task}
 
 

@@ -17,7 +17,7 @@ from replay.models.demo import Demo
 from replay.store import edits
 from replay.store.rows import trace_rows
 from taxonomy.judgements.schema import open_ledger
-from taxonomy.paraphrase_test import result as varied
+from taxonomy.paraphrase_test import result as paraphrase_result
 from tests.arc_tui import nameless
 from tests.judge_policy import Judge, prompt
 from tests.messages_api import Body, MessagesApi, message, text
@@ -118,7 +118,7 @@ def test_a_wording_is_scored_at_the_step_that_broke(db: Path) -> None:
 def test_what_it_came_to_and_its_edits_are_kept(db: Path) -> None:
     view = as_json(run(db, "--model", "demo", "--json"))
     with open_ledger(db) as store:
-        (kept,) = varied.kept(store)
+        (kept,) = paraphrase_result.kept(store)
         names = {each.name for each in edits.listed(store)}
     assert [each.value for each in kept.wordings] == [row["score"] for row in view["rows"]]
     assert names == {f"{TASK} in other words {letter}" for letter in "ABC"}
@@ -148,7 +148,7 @@ def test_a_file_without_the_task_compares_nothing(db: Path, tmp_path: Path) -> N
     assert result.return_value == 1
     assert "words.toml has no paraphrases for this task" in result.stdout
     with open_ledger(db) as store:
-        assert varied.kept(store) == []
+        assert paraphrase_result.kept(store) == []
 
 
 def test_of_an_unknown_model_the_wordings_are_listed_and_nobody_is_asked(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_judgement_that_is_not_stored_is_missing_and_nothing_is_kept(
     with pytest.raises(OfflineMiss, match="answers of judge-x not stored"):
         run(db, "--model", MODEL, "--judge", "judge-x")
     with open_ledger(db) as store:
-        assert [each.judge for each in varied.kept(store)] == ["demo, rule-based"]
+        assert [each.judge for each in paraphrase_result.kept(store)] == ["demo, rule-based"]
 
 
 def test_a_judge_of_the_agent_s_own_family_is_warned_about(api: MessagesApi, db: Path) -> None:

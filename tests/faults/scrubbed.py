@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from arc_tui import importing
-from replay import kept as replays
+from replay import kept
 from replay.care.scrub.run import Scrubbed, scrub
 from replay.compare.rules import PLAIN
 from replay.edit.changes import Edit
@@ -106,7 +106,7 @@ def _run_free(store: Store, key: str) -> None:
     model = Cached(store, "tiny", Fixed(asked), server="http://127.0.0.1:1")
     known = Terms(stubs=stubs_of_trace(store, key), effects={"look_up": "read"})
     *_, last = free.run(read.load(store, key), None, model, known, sample=1, max_steps=4)
-    replays.keep(store, last.core())
+    kept.keep(store, last.core())
 
 
 def _forms(text: str) -> set[str]:

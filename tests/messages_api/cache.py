@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-from replay import digests as canon
+from replay import digests
 from tests.messages_api import prefix
 from tests.messages_api.content import Body
 from tests.messages_api.prefix import Block
@@ -122,7 +122,7 @@ class PrefixCache:
 
 def _digests(model: str, blocks: list[Block]) -> Iterator[str]:
     """The identity of every prefix, each from the one before."""
-    found = canon.digest("model", model)
+    found = digests.digest("model", model)
     for block in blocks:
-        found = canon.digest(found, block.identity)
+        found = digests.digest(found, block.identity)
         yield found

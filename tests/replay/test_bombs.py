@@ -14,8 +14,7 @@ import pytest
 from backports import zstd
 
 from replay.errors import BadTrace
-from replay.formats import inspect, load
-from replay.formats import source as intake
+from replay.formats import inspect, load, source
 from replay.formats.otlp import protobuf
 from replay.formats.otlp.protobuf import Broken
 from replay.formats.source import Source, Tally, most_unpacked
@@ -28,7 +27,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "zst": zstd
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is always allowed is a megabyte here, so that a bomb need not be a large one."""
-    monkeypatch.setattr(intake, "_ALWAYS_UNPACKED", 1 << 20)
+    monkeypatch.setattr(source, "_ALWAYS_UNPACKED", 1 << 20)
 
 
 def counted(source: Source) -> tuple[int, str]:

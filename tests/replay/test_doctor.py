@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from replay.budget import Budget, Limits
-from replay.doctor import checks as database
+from replay.doctor import checks
 from replay.doctor.checks import Check, database_checks, machine_checks, model_checks
 from replay.doctor.checkup import (
     ASSUMPTIONS,
@@ -335,9 +335,9 @@ def test_a_page_that_was_overwritten_fails(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_before_it_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "SCARCE_BYTES", 10**20)
+    monkeypatch.setattr(checks, "SCARCE_BYTES", 10**20)
     assert by_name(database_checks(tmp_path / "arc.db", Store.open))["disk"].status == "warn"
-    monkeypatch.setattr(database, "NEXT_TO_NONE_BYTES", 10**20)
+    monkeypatch.setattr(checks, "NEXT_TO_NONE_BYTES", 10**20)
     assert by_name(database_checks(tmp_path / "arc.db", Store.open))["disk"].status == "fail"
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from msgspec import structs
 
 from arc_tui.features.edit_test.edits_command import edits as command
-from replay import kept as replays
+from replay import kept
 from replay.edit.changes import Edit, RenameTool, SetSystem
 from replay.edit.files import from_toml
 from replay.errors import ArcError, BadEdit, NotFound
@@ -34,7 +34,7 @@ def test_edits_are_listed_with_what_they_change_and_how_often_they_were_tried(
 ) -> None:
     edits.save(store, TWO)
     for trace in ("one", "two"):
-        replays.keep(store, Core(trace=trace, edit=TWO.digest, model="tiny", rows=()))
+        kept.keep(store, Core(trace=trace, edit=TWO.digest, model="tiny", rows=()))
     edits.save(store, ONE)
     listed = edits.listed(store)
     assert [(each.name, each.changes, each.replays) for each in listed] == [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from replay.errors import BadTrace
 from replay.formats import common, inspect
 from replay.formats.inspect import archive
-from replay.formats.inspect import sample as samples
+from replay.formats.inspect import sample as inspect_sample
 from replay.formats.source import MAX_DOCUMENT_BYTES, Source, Tally
 from replay.steps import build
 from replay.trace import Batch, Json, Level, OtherSpan
@@ -286,7 +286,7 @@ def test_an_answer_is_known_by_the_id_the_provider_gave_it(tmp_path: Path) -> No
 def test_a_large_sample_comes_in_batches_with_every_answer_in_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(samples, "SPANS", 7)
+    monkeypatch.setattr(inspect_sample, "SPANS", 7)
     pool, events = [USER], []
     for n in range(20):
         pool += [asks(f"c{n}"), answers(f"c{n}", f"r{n}")]

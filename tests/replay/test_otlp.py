@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from replay.messages import calls, observed, thinking
-from replay.messages import text as shown
+from replay.messages import text as text_of
 from replay.steps import build
 from replay.trace import (
     NO_SYSTEM,
@@ -66,7 +66,7 @@ def test_a_model_span_holds_what_was_asked_answered_and_used(tmp_path: Path) -> 
     (batch,) = written(tmp_path / "x.jsonl", spans(RUN, FIRST, LAST, AGENT))
     ask, last = models(batch)
     assert ask.request.system is not None
-    assert shown(ask.request.system) == "Be brief."
+    assert text_of(ask.request.system) == "Be brief."
     assert seen(ask) == [("user", "Where is order 7?")]
     assert (ask.request.model, ask.request.params) == ("m-1", {"max_tokens": 9})
     assert [tool.name for tool in ask.request.tools or ()] == ["get_order"]
@@ -151,7 +151,7 @@ def test_a_leading_system_message_is_the_system_prompt(tmp_path: Path) -> None:
     del given["gen_ai.system_instructions"]
     found = call(tmp_path, given)
     assert found.request.system is not None
-    assert shown(found.request.system) == "Be kind."
+    assert text_of(found.request.system) == "Be kind."
     assert seen(found) == [("user", "Where is order 7?")]
     assert found.fidelity.level is Level.EXACT
 
@@ -419,7 +419,7 @@ def test_messages_may_be_events_of_the_span(tmp_path: Path) -> None:
     assert found.request.context is not None
     assert found.request.context.message.body["tool_call_id"] == "a"
     assert found.response.message is not None
-    assert (shown(found.response.message), found.response.stop) == ("Shipped.", "end")
+    assert (text_of(found.response.message), found.response.stop) == ("Shipped.", "end")
     assert found.usage == Usage(input_tokens=5)
 
 
@@ -433,7 +433,7 @@ def test_messages_may_be_one_event_of_prompt_and_one_of_completion(tmp_path: Pat
     found = call(tmp_path, {}, events=events)
     assert (found.request.system is not None, seen(found)) == (True, [("user", "Hi")])
     assert found.response.message is not None
-    assert shown(found.response.message) == "Hello"
+    assert text_of(found.response.message) == "Hello"
 
 
 TRACELOOP = {
@@ -501,7 +501,7 @@ def test_openinference_attributes_are_read_in_otlp_too(tmp_path: Path) -> None:
     found = call(tmp_path, given)
     assert seen(found) == [("user", "Where?")]
     assert found.response.message is not None
-    assert shown(found.response.message) == "Shipped."
+    assert text_of(found.response.message) == "Shipped."
     assert found.request.params == {"max_tokens": 5}
     assert found.cost == Cost(usd=0.25, source="recorded")
     assert found.fidelity.level is Level.EXACT

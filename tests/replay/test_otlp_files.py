@@ -23,10 +23,10 @@ from replay.errors import BadTrace
 from replay.formats import otlp
 from replay.formats.genai import records
 from replay.formats.otlp import exports
-from replay.formats.otlp import json as document
+from replay.formats.otlp import json as otlp_json
 from replay.formats.otlp.exports import Ends
 from replay.formats.source import Head, Source, Tally
-from replay.messages import text as shown
+from replay.messages import text
 from replay.store.handle import Store
 from replay.store.write import Writer
 from replay.trace import Batch, Level
@@ -65,7 +65,7 @@ def told(batches: list[Batch]) -> Any:
         ]
         + [
             (seen(ask), ask.usage, ask.cost, ask.request.params, ask.request.tools, ask.fidelity,
-             ask.response.message and shown(ask.response.message))
+             ask.response.message and text(ask.response.message))
             for ask in models(batch)
         ]
         for batch in batches
@@ -206,7 +206,7 @@ def test_a_document_is_read_piece_by_piece_however_it_is_cut(
     path.write_text(json.dumps(request, indent=2, ensure_ascii=False), encoding="utf-8")
     whole = told(written(tmp_path / "lines.jsonl", request))
     for size in (7, 64, 1000):
-        monkeypatch.setattr(document, "CHUNK_BYTES", size)
+        monkeypatch.setattr(otlp_json, "CHUNK_BYTES", size)
         found, tally = read(path)
         assert told(found) == whole
         assert found[0].header.labels["service"] == "größer 🦉 ]}{"

@@ -21,7 +21,7 @@ from replay.errors import ArcError, BadTrace
 from replay.formats.sidecars import _from_path
 from replay.patterns import STEPS, Pattern, TooLong, Unusable
 from replay.predicate import BadPredicate, Condition, rows
-from taxonomy.query.values import pattern as asked_for
+from taxonomy.query.values import pattern
 
 ENDLESS = (
     "(a+)+$", "(a|aa)*b", "(?:a*)*b", "x(?:(?:ab?){2}c)*", "(a{1,9}){1,9}b", "((a|b)c?)+x",
@@ -107,7 +107,7 @@ def test_an_expectation_that_might_take_too_long_for_a_text_cannot_tell() -> Non
 )
 def test_a_star_of_a_query_stands_for_any_characters(pieces: list[str], text: str) -> None:
     asked = "".join(pieces)
-    found = asked_for(asked)
+    found = pattern(asked)
     expected = re.compile(".*".join(map(re.escape, asked.split("*"))), re.IGNORECASE | re.DOTALL)
     fits = expected.fullmatch(text) if "*" in asked else expected.search(text)
     assert found.fits(text) is (fits is not None)
@@ -115,7 +115,7 @@ def test_a_star_of_a_query_stands_for_any_characters(pieces: list[str], text: st
 
 def test_many_stars_of_a_query_are_no_work() -> None:
     began = time.monotonic()
-    assert not asked_for("*a" * 40 + "*b").fits("a" * 100_000)
+    assert not pattern("*a" * 40 + "*b").fits("a" * 100_000)
     assert time.monotonic() - began < 2
 
 

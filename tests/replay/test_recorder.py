@@ -22,7 +22,7 @@ from replay.errors import StoreUnusable
 from replay.formats import load
 from replay.formats.source import Source, Tally
 from replay.recorder import record
-from replay.redact import rules as own
+from replay.redact import rules as redact_rules
 from replay.redact.rules import Policy
 from replay.store import read
 from replay.store.handle import Store
@@ -203,7 +203,7 @@ def test_no_key_is_written_wherever_it_stood(api: MessagesApi, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["arc.db", "run.jsonl"])
 def test_what_one_calls_a_secret_is_masked_too(name: str, api: MessagesApi, tmp_path: Path) -> None:
-    rules = own.rules({"badge": r"E-\d{1,6}"})
+    rules = redact_rules.rules({"badge": r"E-\d{1,6}"})
     with record(tmp_path / name, title="for E-4711", redact=Policy(rules=rules)):
         anthropic.Anthropic().messages.create(**ASKED, messages=said("weather? I am E-4711"))
     written = b"".join(each.read_bytes() for each in tmp_path.glob(f"{name}*"))

@@ -21,8 +21,7 @@ from replay.recorder.exchange import (
     events,
     unpacked,
 )
-from replay.recorder.openai import assembled_chat as chat_assembled
-from replay.recorder.openai import assembled_response as response_assembled
+from replay.recorder.openai import assembled_chat, assembled_response
 from replay.recorder.recording import About, Log
 from replay.store.handle import Store
 from replay.store.write import Writer
@@ -102,7 +101,7 @@ def test_a_stream_of_chat_chunks_is_the_completion_it_stands_for(words: str, cal
         message["tool_calls"] = [{"id": "c1", "type": "function", "function": function}]
     outer = {"id": "chatcmpl-1", "model": "m"}
     data = b"".join(openai_api.chunks(outer, message, "stop"))
-    whole, error, is_whole = chat_assembled(events(data))
+    whole, error, is_whole = assembled_chat(events(data))
     assert (error, is_whole) == (None, True)
     assert whole is not None
     assert whole["choices"] == [{"message": message, "finish_reason": "stop"}]
@@ -120,7 +119,7 @@ def test_a_line_of_an_answer_may_hold_what_unicode_calls_its_end() -> None:
 def test_a_response_that_breaks_off_has_what_came(kept: int) -> None:
     whole = json.loads(b"".join(openai_api.response({"input": "hi there"}).pieces))
     pieces = openai_api.events(whole)
-    found, error, is_whole = response_assembled(events(b"".join(pieces[:kept])))
+    found, error, is_whole = assembled_response(events(b"".join(pieces[:kept])))
     assert found is not None
     text = "".join(item["content"][0]["text"] for item in found["output"])
     assert (error, is_whole) == (None, kept == len(pieces))

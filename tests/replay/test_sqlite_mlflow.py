@@ -12,7 +12,7 @@ from replay.formats import load, sqlite
 from replay.formats.mlflow import raw
 from replay.formats.source import Source, Tally
 from replay.messages import calls, text
-from replay.messages import observed as shown
+from replay.messages import observed as observed_text
 from replay.steps import build
 from replay.trace import Batch, Cost, Level, ModelCall, OtherSpan, SourceScore, Usage
 from tests.replay.kinds import agents, models, seen, tools
@@ -86,7 +86,7 @@ def test_a_trace_is_its_spans_in_the_words_of_opentelemetry(tmp_path: Path) -> N
     (ran,) = tools(batch)
     assert (ran.asked_by, ran.arguments) == (hexed("ask"), {"id": 7})
     assert ran.observation is not None
-    assert shown(ran.observation).text == "shipped"
+    assert observed_text(ran.observation).text == "shipped"
     assert [each.name for each in agents(batch)] == ["agent"]
     steps, loose, plan = build(batch.spans)
     assert (len(steps), loose, plan.orphans) == (2, (), ())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay import kept as stubs
+from replay import kept as kept_replays
 from replay.action import Act, Action
 from replay.compare.actions import compare
 from replay.compare.rules import PathRule, Rules
@@ -585,9 +585,9 @@ def test_stubs_are_kept_by_trace_replaced_by_equal_calls_and_removed() -> None:
     one = Stub(tool="a", arguments={"x": 1, "y": None}, result="1")
     two = Stub(tool="a", arguments={"y": None, "x": 1.0}, result="2", is_error=True)
     with Store.open(":memory:") as store:
-        stubs.put(store, "t", one, source="s.toml")
-        stubs.put(store, "other", one, source="s.toml")
-        stubs.put(store, "t", two, source="s.toml")
+        kept_replays.put(store, "t", one, source="s.toml")
+        kept_replays.put(store, "other", one, source="s.toml")
+        kept_replays.put(store, "t", two, source="s.toml")
         assert stubs_of_trace(store, "t") == (two,)
         assert remove(store, "t", "a", {"y": None, "x": 1})
         assert not remove(store, "t", "a", {"y": None, "x": 1})
@@ -599,7 +599,7 @@ def test_a_stub_is_masked_before_it_is_written_and_found_by_its_masked_call() ->
     key = "sk-ant-" + "a1" * 20
     stub = Stub(tool="a", arguments={"note": key}, result=f"Use {key}.")
     with Store.open(":memory:") as store:
-        kept = stubs.put(store, "t", stub, source="s.toml")
+        kept = kept_replays.put(store, "t", stub, source="s.toml")
         assert key not in str(kept)
         assert stubs_of_trace(store, "t") == (kept,)
         assert remove(store, "t", "a", {"note": key})

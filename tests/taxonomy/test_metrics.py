@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from replay.action import Act
 from replay.compare.likeness import Counted
 from replay.compare.rules import rules_from
-from taxonomy.metrics import calls as pairing
+from taxonomy.metrics import calls
 from taxonomy.metrics.calls import (
     Order,
     Overlap,
@@ -115,19 +115,19 @@ def test_of_calls_that_depend_on_each_other_in_a_circle_one_counts() -> None:
 
 @given(plans, plans)
 def test_a_graph_without_dependencies_is_any_order(made: list[str], gold: list[str]) -> None:
-    free = pairing.pairs(counted(made), counted(gold), "graph")
-    assert len(free) == len(pairing.pairs(counted(made), counted(gold), "any"))
+    free = calls.pairs(counted(made), counted(gold), "graph")
+    assert len(free) == len(calls.pairs(counted(made), counted(gold), "any"))
 
 
 @given(plans, plans)
 def test_a_graph_that_is_a_chain_is_a_sequence(made: list[str], gold: list[str]) -> None:
-    chained = pairing.pairs(counted(made), counted(gold), "graph", chain(len(gold)))
-    assert len(chained) == len(pairing.pairs(counted(made), counted(gold), "sequence"))
+    chained = calls.pairs(counted(made), counted(gold), "graph", chain(len(gold)))
+    assert len(chained) == len(calls.pairs(counted(made), counted(gold), "sequence"))
 
 
 @given(plans, plans)
 def test_a_sequence_is_a_longest_common_subsequence(made: list[str], gold: list[str]) -> None:
-    found = pairing.pairs(counted(made), counted(gold), "sequence")
+    found = calls.pairs(counted(made), counted(gold), "sequence")
     assert [made[row] for row, _ in found] == [gold[column] for _, column in found]
     assert len(found) == max(
         size
@@ -141,7 +141,7 @@ def test_a_sequence_is_a_longest_common_subsequence(made: list[str], gold: list[
 def test_a_graph_finds_the_largest_pairing_that_keeps_the_dependencies(
     made: list[str], gold: list[str], after: list[tuple[int, int]]
 ) -> None:
-    found = pairing.pairs(counted(made), counted(gold), "graph", after)
+    found = calls.pairs(counted(made), counted(gold), "graph", after)
     assert keeps(found, closed(after, len(gold)))
     assert len(found) == max(
         size
@@ -172,14 +172,14 @@ def keeps(pairs: list[tuple[int, int]], dependencies: set[tuple[int, int]]) -> b
 def test_no_entry_is_paired_twice(
     made: list[str], gold: list[str], order: Order, after: list[tuple[int, int]]
 ) -> None:
-    found = pairing.pairs(counted(made), counted(gold), order, after)
+    found = calls.pairs(counted(made), counted(gold), order, after)
     assert len({row for row, _ in found}) == len({column for _, column in found}) == len(found)
     assert all(made[row] == gold[column] for row, column in found)
 
 
 def test_twenty_free_calls_in_reverse_are_paired_at_once() -> None:
     words = [f"call {at}" for at in range(20)]
-    found = pairing.pairs(counted(words[::-1]), counted(words), "graph", [(0, 1)])
+    found = calls.pairs(counted(words[::-1]), counted(words), "graph", [(0, 1)])
     assert len(found) == 19
 
 

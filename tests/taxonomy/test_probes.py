@@ -18,8 +18,7 @@ from replay.trace import Trace
 from taxonomy.classes import FailureClass, Shape
 from taxonomy.diagnosis import diagnose
 from taxonomy.findings import Diagnosis, Finding, StepScore
-from taxonomy.probes import presets
-from taxonomy.probes import result as log
+from taxonomy.probes import presets, result
 from taxonomy.probes.presets import Given, Preset, Unfit, midpoint, preset
 from taxonomy.probes.result import COLUMNS, LogLine, decided, meaning
 from taxonomy.probes.symptoms import BY_NAME, PROBES, ProbeEntry, Symptom, symptom, symptoms, unfit
@@ -371,11 +370,11 @@ def test_a_line_has_the_seven_columns_of_the_article() -> None:
 def test_the_same_replay_keeps_its_line_and_its_date_and_another_probe_gets_its_own(
     store: Store,
 ) -> None:
-    first = log.keep(store, structs.replace(LINE, at_ns=0))
-    assert log.keep(store, structs.replace(LINE, at_ns=0)) == first
-    log.keep(store, structs.replace(LINE, probe="midpoint"))
-    log.keep(store, structs.replace(LINE, digest="sha256:def"))
-    kept = log.kept(store)
+    first = result.keep(store, structs.replace(LINE, at_ns=0))
+    assert result.keep(store, structs.replace(LINE, at_ns=0)) == first
+    result.keep(store, structs.replace(LINE, probe="midpoint"))
+    result.keep(store, structs.replace(LINE, digest="sha256:def"))
+    kept = result.kept(store)
     assert [each.probe for each in kept] == ["summary", "midpoint", "summary"]
     assert first.at_ns > 0
 

@@ -33,7 +33,7 @@ from arc_tui.views.scores import ScoreRow, ScoresView
 from replay.errors import ArcError
 from replay.statistics import Rate
 from replay.written import called
-from taxonomy import goals as goal_files
+from taxonomy import goals
 from taxonomy.judge.rubrics import Mode
 
 WIDTH = 90
@@ -80,7 +80,7 @@ def score(
             model=options["model"],
             mode=mode,
             samples=samples,
-            goals=goal_files.read(goals_file) if goals_file else None,
+            goals=goals.read(goals_file) if goals_file else None,
             goals_name=called(goals_file.name) if goals_file else "",
             live=options["live"],
             limits=limits(options),

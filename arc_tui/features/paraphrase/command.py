@@ -31,7 +31,7 @@ from arc_tui.features.paraphrase.view import VaryView, WordingRow
 from arc_tui.ui import format
 from replay.errors import ArcError
 from replay.written import called
-from taxonomy import goals as goal_files
+from taxonomy import goals
 from taxonomy.paraphrase_test import paraphrases
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -95,7 +95,7 @@ def vary(
             message=message,
             step=step,
             whole=whole,
-            goals=goal_files.read(goals_file) if goals_file is not None else None,
+            goals=goals.read(goals_file) if goals_file is not None else None,
             live=options["live"],
             limits=limits(options),
         )

@@ -21,8 +21,7 @@ from taxonomy.goals import Goals
 from taxonomy.judge.requests import JudgeRequest, judge_requests
 from taxonomy.judge.rubrics import RUBRICS
 from taxonomy.judge.run import estimate_cost
-from taxonomy.paraphrase_test import paraphrases as framed
-from taxonomy.paraphrase_test import result
+from taxonomy.paraphrase_test import paraphrases, result
 from taxonomy.paraphrase_test.paraphrases import Paraphrase, Paraphrases, request_of, tried
 from taxonomy.paraphrase_test.result import steps_to_ask
 from taxonomy.query.failures import break_and_notice
@@ -131,7 +130,7 @@ class Plan(Task):
         if given is not None:
             return given
         if self.who.writer is None:
-            return tried(text, framed.framed(text, count), framed.NAME)
+            return tried(text, paraphrases.framed(text, count), paraphrases.NAME)
         return result.paraphrases(text, count, self.who.writer)
 
     def edit(self, name: str, text: str) -> Edit:
@@ -148,7 +147,9 @@ class Plan(Task):
         writer, model, judge = self.who.writer, self.who.model, self.who.judge
         if writer is not None:
             yield result.of_writing(self.user_request.text, self.request.count, writer)
-            texts = framed.framed(self.user_request.text, self.request.count)  # of about their size
+            texts = paraphrases.framed(
+                self.user_request.text, self.request.count
+            )  # of about their size
         else:
             texts = tuple(each.text for each in self.paraphrases() if each.refusal is None)
         wordings = [self.edit(str(at), text) for at, text in enumerate(texts)]

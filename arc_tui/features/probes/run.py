@@ -34,14 +34,14 @@ from replay.locked.estimate import Estimate
 from replay.locked.row import Models
 from replay.locked.run import core
 from replay.locked.tally import StepResult
-from replay.locked.verdict import summary as summed
+from replay.locked.verdict import summary
 from replay.models.cached import Cached
 from replay.models.choose import default_name, label
 from replay.store import edits
 from replay.store.handle import Store
 from replay.store.rows import step_rows
 from taxonomy.detectors import detector_at
-from taxonomy.probes import result as log
+from taxonomy.probes import result as probe_result
 from taxonomy.probes.presets import Preset, Unfit, cut_of
 from taxonomy.probes.result import Decided, LogLine, meaning, outcome
 from taxonomy.probes.symptoms import ProbeEntry, unfit
@@ -186,7 +186,7 @@ class _Work:
             rules=PLAIN,
         )
         digest = replays.keep(self._store, kept)
-        yield self._view(line=log.keep(self._store, self._line(digest)))
+        yield self._view(line=probe_result.keep(self._store, self._line(digest)))
 
     def _found(self) -> Decided:
         row = self._results.get(self._made.step)
@@ -221,7 +221,7 @@ class _Work:
     def _view(self, *, line: LogLine | None = None, ended: str | None = None) -> ProbeView:
         made, probe = self._made, self._made.probe
         results = list(self._results.values())
-        verdict = summed(results, made.step, notice=self._case.notice, masked=self._masked)
+        verdict = summary(results, made.step, notice=self._case.notice, masked=self._masked)
         found = self._found()
         done = line is not None
         return ProbeView(

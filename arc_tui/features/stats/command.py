@@ -53,8 +53,7 @@ from arc_tui.views.runs import run_rows
 from replay.compare.rules import rules_from
 from replay.store.handle import Store
 from replay.written import called
-from taxonomy import goals as goal_files
-from taxonomy import held_out as holding
+from taxonomy import goals, held_out
 from taxonomy.held_out import hold, strata
 from taxonomy.stats import recovery
 
@@ -145,7 +144,7 @@ def stats(
         every=with_held_out,
         since=since.date() if since is not None else None,
         injections=recovery.read(injected) if injected is not None else (),
-        goals=goal_files.read(goals_file) if goals_file is not None else None,
+        goals=goals.read(goals_file) if goals_file is not None else None,
         goals_name=called(goals_file.name) if goals_file is not None else "",
     )
     with open_judged(db) as store:
@@ -170,7 +169,7 @@ def _nothing(view: StatsView, request: StatsRequest) -> str:
 def _hold(store: Store, request: StatsRequest, *, release: bool, as_json: bool) -> int:
     """Choose the tasks to hold out, or hold out none, and say which."""
     if release:
-        holding.release(store)
+        held_out.release(store)
         click.echo("no task is held out any more", err=True)
         return 0
     rows = run_rows(store, request.query)

@@ -14,7 +14,7 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-from replay import digests as canon
+from replay import digests
 from replay.care import prune
 from replay.care.scrub import content, spans
 from replay.care.scrub.content import (
@@ -100,7 +100,7 @@ def supplements(db: sqlite3.Connection, masks: Masks) -> None:
     """Mask every supplement; of two that become the same one stays."""
     for row, changed in _changing_supplements(db, masks):
         after = {**row, **changed}
-        now = canon.digest("supplement", after["system"] or "", after["tools"] or "")
+        now = digests.digest("supplement", after["system"] or "", after["tools"] or "")
         move(db, row["digest"], now)
         of = (now, row["digest"])
         db.execute("UPDATE trace_supplement SET supplement = ? WHERE supplement = ?", of)

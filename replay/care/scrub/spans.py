@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from replay import digests as canon
+from replay import digests
 from replay.care.scrub.content import TAPE, Masks, Texts, damaged, ids, move
 from replay.convert import Sent
 from replay.edit.changes import Edit
@@ -202,7 +202,7 @@ def _traces(db: sqlite3.Connection, masks: Masks) -> None:
 
 def _content(db: sqlite3.Connection, row: int) -> str:
     found = db.execute("SELECT digest FROM span WHERE trace = ? ORDER BY span_id", (row,))
-    return canon.digest("trace", *(each[0] for each in found))
+    return digests.digest("trace", *(each[0] for each in found))
 
 
 def sum_masked(db: sqlite3.Connection) -> None:

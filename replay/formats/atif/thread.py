@@ -43,7 +43,7 @@ from replay.formats.atif.steps import (
 from replay.formats.chat import tool
 from replay.formats.common import derived_id, known, listed, obj, word
 from replay.formats.dialogue import Thread
-from replay.formats.dialogue import Turn as Told
+from replay.formats.dialogue import Turn as DialogueTurn
 from replay.formats.source import Source, Tally
 from replay.trace import (
     NO_SYSTEM,
@@ -386,13 +386,13 @@ class SpanBuilder:
             params={**self._shared.params, **effort},
         )
 
-    def _turn(self, turn: Turn) -> Told:
+    def _turn(self, turn: Turn) -> DialogueTurn:
         head, start, end = turn[0], self._before_ns, turn[-1].at_ns
         self._named += 1
         name = derived_id(self._agent, self._named)
         self._asked_in[name] = [entry for entry in turn for _ in entry.calls]
         several = (head.model_calls or 0) > 1
-        return Told(
+        return DialogueTurn(
             id=name,
             response=response(turn),
             usage=usage(head.metrics),

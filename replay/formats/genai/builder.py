@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from replay.depth import TOO_DEEP
 from replay.formats.common import derived_id, known, listed, obj, word
-from replay.formats.genai import calls as figures
+from replay.formats.genai import calls as model_calls
 from replay.formats.genai.attributes import (
     AGENT,
     ARGUMENTS,
@@ -180,7 +180,7 @@ class Builder:
         self._same = repeated(found)
         self._spans: list[AnySpan] = []
         self._conversations = Conversations()
-        self._toolsets = figures.Toolsets()
+        self._toolsets = model_calls.Toolsets()
         self._pairs = Pairs()
         self._beside: dict[str | None, ModelCall] = {}
         self._answered: dict[str, ModelCall] = {}
@@ -226,21 +226,21 @@ class Builder:
         if tools is None and shown.opening is not None:
             tools = shown.opening.request.tools
         request = structs.replace(
-            figures.request(span, tools), system=shown.system, context=shown.context
+            model_calls.request(span, tools), system=shown.system, context=shown.context
         )
         call = ModelCall(
             **_fields(span),
             request=request,
-            response=figures.response(span, said.answer, said.why),
-            usage=figures.usage(span),
-            cost=figures.cost(span),
-            fidelity=figures.fidelity(
+            response=model_calls.response(span, said.answer, said.why),
+            usage=model_calls.usage(span),
+            cost=model_calls.cost(span),
+            fidelity=model_calls.fidelity(
                 request,
                 joined=shown.opening is not None,
                 cut=shown.cut,
                 dropped=raw.cut and said.spread,
             ),
-            extra=figures.rest(span),
+            extra=model_calls.rest(span),
         )
         self._spans.append(call)
         self._beside[raw.parent] = call
@@ -266,7 +266,7 @@ class Builder:
             arguments=arguments,
             arguments_raw=written,
             observation=_observed(span, call_id, name),
-            extra=figures.rest(span),
+            extra=model_calls.rest(span),
         )
         self._spans.append(made)
 
@@ -329,7 +329,7 @@ def _error(raw: RawSpan) -> str:
 def _extra(span: Known) -> dict[str, Json]:
     """What an agent or another span was given and gave, and what no field of ours holds."""
     given, gave = span.of(GIVEN), span.of(GAVE)
-    return known(input=given, output=gave, **figures.rest(span))
+    return known(input=given, output=gave, **model_calls.rest(span))
 
 
 def _other(span: Known, **more: Json) -> OtherSpan:
@@ -344,7 +344,7 @@ def _retrieval(span: Known) -> Retrieval:
     if documents is None:
         found = {n: v for n, v in given.items() if n.startswith("retrieval.documents")}
         documents = obj(grown(found).get("retrieval")).get("documents")
-    extra = figures.rest(span)
+    extra = model_calls.rest(span)
     return Retrieval(**_fields(span), query=parsed(query), documents=documents, extra=extra)
 
 

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from replay.errors import BadTrace
 from replay.formats.common import obj
-from replay.formats.inspect import archive as record
+from replay.formats.inspect import archive
 from replay.formats.inspect.archive import (
     ZIP,
     Archive,
@@ -173,7 +173,7 @@ class _Chunks:
         """(place, entry) of a sequence in order."""
         for start, name in sorted(self._starts.get(sequence, {}).items()):
             try:
-                found = record.entries(self._read(name))
+                found = archive.entries(self._read(name))
             except BadTrace as error:
                 self._tally.problem(error.where, error.why)
                 continue
@@ -223,6 +223,6 @@ def _listed(source: Source, _: Tally) -> Iterator[_Found]:
         name: plain(getattr(document, name), source.display, name)
         for name in ("version", "status", "eval", "error")
     }
-    for index, raw in enumerate(record.entries(document.samples)):
+    for index, raw in enumerate(archive.entries(document.samples)):
         where = f"samples[{index}]"
         yield log, where, partial(whole, raw, source.display, where)
