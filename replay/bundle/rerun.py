@@ -15,9 +15,8 @@ from replay.errors import RequestRefused
 from replay.free import run as free
 from replay.free.recorded_results import Terms
 from replay.free.result import FreeCore
-from replay.locked import run
-from replay.locked.row import Models, Sampling
-from replay.locked.run import Core, core
+from replay.locked.row import Models
+from replay.locked.run import Core, run_again
 from replay.models.cached import Cached
 from replay.plan import plans
 from replay.store import answers, edits, read
@@ -125,15 +124,7 @@ def _replayed(
     control = edited = _model(store, kept, declining)
     if kept.edited_model is not None:
         edited = Cached(store, kept.edited_model, declining, server=kept.edited_server)
-    models = Models(control, edited)
-    counts = {row.step: max(len(row.control), len(row.edited), 1) for row in kept.rows}
-    sampling = Sampling(levels=kept.levels, range=kept.range, counts=counts)
-    rules = Rules(kept.paths)
-    going = run.replay(trace, edit, models, sampling=sampling, steps=kept.steps, rules=rules)
-    found = {result.step: result for result in going}
-    return core(
-        trace, edit, models, found.values(), sampling=sampling, steps=kept.steps, rules=rules
-    )
+    return run_again(kept, trace, edit, Models(control, edited), least=1)
 
 
 def _run(kept: FreeCore, trace: Trace, edit: Edit | None, added: Added, model: Cached) -> FreeCore:

@@ -68,7 +68,7 @@ def from_toml(text: str, where: str, name: str) -> Edit:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadEdit(f"{where}: is not TOML: {error}") from error
-    _refuse_unknown(document, ("name", "thread", "change"), where)
+    refuse_unknown(document, ("name", "thread", "change"), where)
     tables = document.get("change")
     if not isinstance(tables, list) or not tables:
         raise BadEdit(f"{where}: holds no [[change]] table")
@@ -88,7 +88,7 @@ def _change(table: Json, where: str) -> Change:
         said = "kind: is missing" if given is None else f"kind: no kind {given!r}"
         raise BadEdit(f"{where}: {said}", meant(str(given), KINDS))
     fields = [each.encode_name for each in structs.fields(kind)]
-    _refuse_unknown(table, ("kind", *fields), where)
+    refuse_unknown(table, ("kind", *fields), where)
     try:
         change = msgspec.json.decode(digests.encode(_with_schema(table)), type=kind)
     except ValueError as error:
@@ -105,7 +105,8 @@ def _with_schema(table: dict[str, Json]) -> dict[str, Json]:
     return {**table, "schema": written.from_json(schema)} if isinstance(schema, str) else table
 
 
-def _refuse_unknown(table: dict[str, Json], known: Iterable[str], where: str) -> None:
+def refuse_unknown(table: dict[str, Json], known: Iterable[str], where: str) -> None:
+    """Raises BadEdit for a key that a table of a file may not have."""
     for key in table:
         if key not in known:
             raise BadEdit(f"{where}: no key {key!r}", meant(key, known))

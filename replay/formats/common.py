@@ -371,3 +371,10 @@ def returned(item: dict[str, Any]) -> Message:
     content = given if isinstance(given, str) else content_text(given)
     body = {"role": "tool", "tool_call_id": item.get("call_id"), "content": content}
     return Message(dialect="openai", body=body)
+
+
+def reasoning(entry: dict[str, Any]) -> str | None:
+    """What the model thought, where a step or an entry keeps it."""
+    blocks = map(obj, listed(entry.get("thinking_blocks")))
+    told = word(entry.get("reasoning_content"))
+    return told or "\n".join(text for b in blocks if (text := word(b.get("thinking")))) or None

@@ -82,7 +82,7 @@ class Database:
         if table not in self.tables:
             return frozenset()
         if table not in self._columns:
-            found = self._query(f"PRAGMA table_info({_quoted(table)})")
+            found = self._query(f"PRAGMA table_info({quoted(table)})")
             self._columns[table] = frozenset(str(row["name"]) for row in found)
         return self._columns[table]
 
@@ -105,19 +105,19 @@ class Database:
         chosen = [name for name in columns if name in there]
         if not chosen:
             return
-        sql = f"SELECT {', '.join(map(_quoted, chosen))} FROM {_quoted(table)}"
+        sql = f"SELECT {', '.join(map(quoted, chosen))} FROM {quoted(table)}"
         if where:
-            sql += " WHERE " + " AND ".join(f"{_quoted(name)} = ?" for name in where)
+            sql += " WHERE " + " AND ".join(f"{quoted(name)} = ?" for name in where)
         place = f"table {table}"
         if order:
             self._look_over(table, chosen, place)
-            sql += f" ORDER BY {', '.join(map(_quoted, order))}"
+            sql += f" ORDER BY {', '.join(map(quoted, order))}"
         yield from self._query(sql, tuple(where.values()), where=place)
 
     def _look_over(self, table: str, columns: Sequence[str], place: str) -> None:
         """Raise BadTrace where a table has too much: to sort it would take as much on disk."""
         if (table, *columns) not in self._looked_over:
-            sql = f"SELECT {', '.join(map(_quoted, columns))} FROM {_quoted(table)}"
+            sql = f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(table)}"
             for _ in self._query(sql, where=place):
                 pass
             self._looked_over.add((table, *columns))
@@ -218,7 +218,8 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as SQL takes it."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from replay.depth import from_text
 from replay.errors import BadTrace
@@ -24,7 +25,7 @@ from replay.formats.database import Database, Row
 from replay.formats.genai import attributes
 from replay.formats.genai.attributes import Known, known_of
 from replay.formats.genai.builder import Builder
-from replay.formats.genai.functions import chat_answer, chat_request
+from replay.formats.genai.functions import chat_answer, chat_request, present, under_names
 from replay.formats.genai.messages import several
 from replay.formats.genai.records import Event, RawSpan, ended
 from replay.formats.genai.services import (
@@ -384,8 +385,8 @@ def _decoded(value: Json) -> Json:
 
 def _figures(given: dict[str, Json]) -> dict[str, Json]:
     usage = obj(given.get("mlflow.chat.tokenUsage"))
-    return _present(
-        {
+    return present(
+        **{
             "gen_ai.request.model": word(given.get("mlflow.llm.model")),
             "gen_ai.provider.name": word(given.get("mlflow.llm.provider")),
             "gen_ai.usage.input_tokens": usage.get("input_tokens"),
@@ -401,24 +402,6 @@ def _spans_named(given: dict[str, Json]) -> dict[str, Json]:
     """What was asked and answered, under the names of the conventions; what is not understood
     stays under MLflow's own."""
     request, response = chat_request(given.get(INPUTS)), chat_answer(given.get(OUTPUTS))
-    found: dict[str, Json] = {}
-    if request is not None:
-        found |= known(**{attributes.SYSTEM: request.system}) | {attributes.INPUT: request.messages}
-        found |= known(**{"llm.invocation_parameters": request.params})
-        found |= _present({"gen_ai.request.model": request.model})
-        if request.tools is not None and "mlflow.chat.tools" not in given:
-            found["gen_ai.tool.definitions"] = request.tools
-    if response is not None:
-        found[attributes.OUTPUT] = [response.message]
-        found |= _present(
-            {
-                "gen_ai.response.model": response.model,
-                "gen_ai.response.id": response.id,
-                "gen_ai.response.finish_reasons": [response.why] if response.why else None,
-            }
-        )
-    return found
-
-
-def _present(values: dict[str, Json]) -> dict[str, Json]:
-    return {name: value for name, value in values.items() if value is not None}
+    if request is not None and "mlflow.chat.tools" in given:
+        request = structs.replace(request, tools=None)
+    return under_names(request, response)

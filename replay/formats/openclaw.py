@@ -34,7 +34,7 @@ from replay.formats import common
 from replay.formats.chat import cut
 from replay.formats.common import count, derived_id, known, listed, ns, obj, recorded, usd, word
 from replay.formats.dialogue import Thread, Turn
-from replay.formats.source import HEAD_BYTES, Head, Source, Tally, decode
+from replay.formats.source import HEAD_BYTES, Head, Source, Tally, decoded
 from replay.messages import text
 from replay.trace import (
     NO_SYSTEM,
@@ -69,7 +69,7 @@ _LONG_LINE = (rb'"type"\s*:\s*"message"', rb'"parentId"\s*:', rb'"message"\s*:\s
 
 def sniff(head: Head) -> bool:
     """Noise may stand before the first line, and a line may be longer than the head."""
-    if any(is_entry(_decoded(line)) for line in head.lines()[:50]):
+    if any(is_entry(decoded(line)) for line in head.lines()[:50]):
         return True
     return len(head.data) >= HEAD_BYTES and head.starts(b"{") and head.has(*_LONG_LINE)
 
@@ -167,7 +167,7 @@ def _about(source: Source, found: list[Entry]) -> dict[str, Any]:
     if own is not None:
         return own
     first = _HEADER.search(source.head.data)
-    return obj(_decoded(first[0])) if first is not None else {}
+    return obj(decoded(first[0])) if first is not None else {}
 
 
 def _title(found: list[Entry], main: list[Entry], after: dict[int, Seen]) -> str | None:
@@ -186,13 +186,6 @@ def _title(found: list[Entry], main: list[Entry], after: dict[int, Seen]) -> str
 def _labels(about: dict[str, Any]) -> dict[str, str]:
     found = {"cwd": word(about.get("cwd")), "forked_from": word(about.get("parentSession"))}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _decoded(line: bytes) -> Json:
-    try:
-        return decode(line, "", "")
-    except BadTrace:
-        return None
 
 
 MESSAGE, COMPACTION = "message", "compaction"

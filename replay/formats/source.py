@@ -369,3 +369,11 @@ def _chunks(source: Source) -> Iterator[bytes]:
                 yield chunk
     except (OSError, EOFError, ValueError) as error:
         raise BadTrace(source.display, "", f"ends before its end: {error}") from error
+
+
+def decoded(line: bytes) -> Json:
+    """The JSON value of a line, None where it is none."""
+    try:
+        return decode(line, "", "")
+    except BadTrace:
+        return None

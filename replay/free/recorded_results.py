@@ -29,7 +29,7 @@ from replay.action import Act, Action
 from replay.compare.actions import Difference, compare
 from replay.compare.rules import PLAIN, Rules
 from replay.convert import Sent
-from replay.edit.changes import meant
+from replay.edit.files import refuse_unknown
 from replay.effects import ToolEffect
 from replay.errors import BadEdit
 from replay.free.recorded import (
@@ -85,7 +85,7 @@ def stubs_from_toml(text: str, where: str) -> tuple[Stub, ...]:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadEdit(f"{where}: is not TOML: {error}") from error
-    _refuse_unknown(document, ("stub",), where)
+    refuse_unknown(document, ("stub",), where)
     tables = document.get("stub")
     if not isinstance(tables, list) or not tables:
         raise BadEdit(f"{where}: holds no [[stub]] table")
@@ -111,7 +111,7 @@ def stubs_to_toml(stubs: Iterable[Stub]) -> str:
 def _stub(table: Json, where: str) -> Stub:
     if not isinstance(table, dict):
         raise BadEdit(f"{where}: is not a table")
-    _refuse_unknown(table, _KEYS, where)
+    refuse_unknown(table, _KEYS, where)
     for key in ("tool", "result"):
         if key not in table:
             raise BadEdit(f"{where}: {key}: is missing")
@@ -128,12 +128,6 @@ def _parsed(table: dict[str, Json]) -> dict[str, Json]:
     """Arguments may be given as JSON text: TOML has no null."""
     given = table.get("arguments")
     return {**table, "arguments": written.from_json(given)} if isinstance(given, str) else table
-
-
-def _refuse_unknown(table: dict[str, Json], known: Iterable[str], where: str) -> None:
-    for key in table:
-        if key not in known:
-            raise BadEdit(f"{where}: no key {key!r}", meant(key, known))
 
 
 def _table(stub: Stub) -> str:

@@ -177,6 +177,21 @@ def replay(
                 yield row.result()
 
 
+def run_again(
+    kept: Core, trace: Trace, edit: Edit | None, models: Models, *, least: int = 0
+) -> Core:
+    """The replay that a result tells of, under its terms: of each step as many samples as it has,
+    and at the least so many. Raises OfflineMiss where one cannot be had."""
+    counts = {row.step: max(len(row.control), len(row.edited), least) for row in kept.rows}
+    sampling = Sampling(levels=kept.levels, range=kept.range, counts=counts)
+    rules = Rules(kept.paths)
+    going = replay(trace, edit, models, sampling=sampling, steps=kept.steps, rules=rules)
+    found = {result.step: result for result in going}
+    return core(
+        trace, edit, models, found.values(), sampling=sampling, steps=kept.steps, rules=rules
+    )
+
+
 def _in_turn(rows: Sequence[Row], sampling: Sampling) -> Iterator[StepResult]:
     """Step after step through all its levels. The first sample of an arm goes ahead and leaves its
     request in the provider's cache; the other samples, and the next step, read it there."""

@@ -38,9 +38,8 @@ from replay.free.recorded_results import Terms
 from replay.free.result import FreeCore
 from replay.free.run import FreeRunner
 from replay.kept import stubs_of_trace
-from replay.locked import run
-from replay.locked.row import Models, Sampling
-from replay.locked.run import Core, core
+from replay.locked.row import Models
+from replay.locked.run import Core, run_again
 from replay.models.cached import Answered, Cached
 from replay.store import answers as answers_store
 from replay.store import read, text_index
@@ -258,14 +257,7 @@ def _locked(store: Store, kept: Core) -> Core:
     control = edited = Cached(store, kept.model, server=kept.server)
     if kept.edited_model is not None:
         edited = Cached(store, kept.edited_model, server=kept.edited_server)
-    counts = {row.step: max(len(row.control), len(row.edited)) for row in kept.rows}
-    sampling = Sampling(levels=kept.levels, range=kept.range, counts=counts)
-    models, rules = Models(control, edited), Rules(kept.paths)
-    going = run.replay(trace, edit, models, sampling=sampling, steps=kept.steps, rules=rules)
-    found = {result.step: result for result in going}
-    return core(
-        trace, edit, models, found.values(), sampling=sampling, steps=kept.steps, rules=rules
-    )
+    return run_again(kept, trace, edit, Models(control, edited))
 
 
 def _free(store: Store, kept: FreeCore) -> FreeCore:

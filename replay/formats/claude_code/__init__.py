@@ -28,11 +28,11 @@ from replay.errors import BadTrace
 from replay.formats.chat import cut
 from replay.formats.claude_code import order
 from replay.formats.claude_code import session as agent_files
-from replay.formats.claude_code.lines import Line, decoded, first_text, is_line, is_noise, lines
+from replay.formats.claude_code.lines import Line, first_text, is_line, is_noise, lines
 from replay.formats.claude_code.order import Session, apart
 from replay.formats.claude_code.session import Agent, Times, session
 from replay.formats.common import derived_id, listed, obj, usd
-from replay.formats.source import HEAD_BYTES, Head, Source, Tally
+from replay.formats.source import HEAD_BYTES, Head, Source, Tally, decoded
 from replay.trace import AgentSpan, Batch, Header, Json, Level, Place, Status
 
 NAME = "claude-code"

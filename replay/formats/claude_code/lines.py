@@ -22,9 +22,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay.errors import BadTrace
 from replay.formats.common import ns, obj, seconds_ns, word
-from replay.formats.source import Tally, decode
+from replay.formats.source import Tally
 from replay.messages import Result, content_text, results
 from replay.trace import Json, Message, Place
 
@@ -58,14 +57,6 @@ _MESSAGE_READ = ("id", "model", "stop_reason", "usage")
 _BULKY = {"attachment", "data", "hookInfos", "message", "snapshot", "toolUseResult"}
 """What is read of no other line."""
 _RESULT_KEYS = ("agentId", "exitCode", "interrupted")
-
-
-def decoded(line: bytes) -> Json:
-    """The JSON value of a line, None where it is none."""
-    try:
-        return decode(line, "", "")
-    except BadTrace:
-        return None
 
 
 def is_line(record: Json) -> bool:

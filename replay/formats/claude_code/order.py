@@ -13,9 +13,9 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from replay.errors import BadTrace
-from replay.formats.claude_code.lines import Line, decoded, first_text, is_line, lines
+from replay.formats.claude_code.lines import Line, first_text, is_line, lines
 from replay.formats.common import listed, obj
-from replay.formats.source import Source, Tally
+from replay.formats.source import Source, Tally, decoded
 from replay.trace import Json, Message
 
 

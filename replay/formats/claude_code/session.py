@@ -22,12 +22,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from replay.errors import BadTrace
-from replay.formats.claude_code.lines import Line, decoded, first_text, is_line, lines
+from replay.formats.claude_code.lines import Line, first_text, is_line, lines
 from replay.formats.claude_code.order import as_shown, strands, without_repeats
 from replay.formats.claude_code.thread import Ids, Seen, ThreadSpans, signal, thread_spans
 from replay.formats.common import derived_id
 from replay.formats.sidecars import FileTally
-from replay.formats.source import Source, Tally
+from replay.formats.source import Source, Tally, decoded
 from replay.trace import AgentSpan, AnySpan, Json, TimeQuality, ToolCall
 
 BRANCH = "abandoned branch"

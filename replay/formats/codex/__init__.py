@@ -30,7 +30,6 @@ from replay.formats.codex.lines import (
     ITEM,
     META,
     Line,
-    decoded,
     is_document,
     is_line,
     is_one_document,
@@ -39,7 +38,7 @@ from replay.formats.codex.lines import (
 from replay.formats.codex.thread import ThreadSpans, thread_spans
 from replay.formats.common import derived_id, known, ns, obj, word
 from replay.formats.sidecars import FileTally
-from replay.formats.source import Head, Source, Tally
+from replay.formats.source import Head, Source, Tally, decoded
 from replay.messages import observed
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, Message, Place, ToolCall
 

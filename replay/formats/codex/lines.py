@@ -18,7 +18,7 @@ from replay.depth import from_text
 from replay.errors import BadTrace
 from replay.formats.common import count, listed, ns, obj, total_usage, word
 from replay.formats.dialogue import Turn
-from replay.formats.source import Head, Source, Tally, decode
+from replay.formats.source import Head, Source, Tally
 from replay.messages import content_text
 from replay.trace import Fidelity, Json, Level, Message, Place, Response, Usage
 
@@ -106,14 +106,6 @@ def is_document(record: Json) -> bool:
 def is_one_document(head: Head) -> bool:
     """Does it begin as the first Codex wrote it, mostly over many lines?"""
     return head.starts(b"{") and head.has(rb'\A\W*"session"\s*:\s*\{')
-
-
-def decoded(line: bytes) -> Json:
-    """The JSON value of a line, None where it is none."""
-    try:
-        return decode(line, "", "")
-    except BadTrace:
-        return None
 
 
 def read_lines(source: Source, tally: Tally) -> Iterator[Line]:

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from replay.errors import BadTrace
 from replay.formats.common import count, derived_id, listed, ns, obj, total_usage, word
 from replay.formats.dialogue import Thread, Turn
-from replay.formats.source import Head, Source, Tally, decode
+from replay.formats.source import Head, Source, Tally, decoded
 from replay.messages import results as found_results
 from replay.messages import text
 from replay.trace import (
@@ -222,14 +222,6 @@ def is_lines(head: Head) -> bool:
     lines = head.lines()
     first = obj(decoded(lines[0])) if lines else {}
     return "sessionId" in first and "projectHash" in first and "messages" not in first
-
-
-def decoded(line: bytes) -> Json:
-    """The JSON value of a line, None where it is none."""
-    try:
-        return decode(line, "", "")
-    except BadTrace:
-        return None
 
 
 def _as_message(content: Json) -> dict[str, Json]:

@@ -124,6 +124,17 @@ class Pairs:
         found[0].slot = slot
         return found[0]
 
+    def settle(self, spans: list[AnySpan]) -> None:
+        """Give each call its answer; one that no span ran becomes a span at the end."""
+        for wanted in self.wanted:
+            if wanted.slot is None:
+                spans.append(told_of(wanted))
+            elif wanted.observation is not None:
+                span = spans[wanted.slot]
+                assert isinstance(span, ToolCall)
+                spans[wanted.slot] = structs.replace(span, observation=wanted.observation)
+        self.wanted.clear()
+
     def _want(self, thread: str, asker: ModelCall, call: Call) -> None:
         wanted = PendingCall(asker=asker, call=call)
         self.wanted.append(wanted)
@@ -192,9 +203,7 @@ class Builder:
 
     def spans(self) -> tuple[AnySpan, ...]:
         """The spans in time order; a call that was only told of stands after those of the tree."""
-        for wanted in self._pairs.wanted:
-            self._settle(wanted)
-        self._pairs.wanted.clear()
+        self._pairs.settle(self._spans)
         return tuple(self._spans)
 
     def _put(self, span: Known) -> None:
@@ -281,16 +290,6 @@ class Builder:
         if message is None:
             return beside if beside.response.stop == "tool" else None
         return None if calls(message) else beside
-
-    def _settle(self, wanted: PendingCall) -> None:
-        """Give a call its answer; one that no span ran becomes a span here."""
-        if wanted.slot is None:
-            self._spans.append(told_of(wanted))
-            return
-        span = self._spans[wanted.slot]
-        assert isinstance(span, ToolCall)
-        if wanted.observation is not None:
-            self._spans[wanted.slot] = structs.replace(span, observation=wanted.observation)
 
 
 def _in_time(span: Known) -> tuple[int, int]:

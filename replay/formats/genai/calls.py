@@ -73,7 +73,7 @@ class Toolsets:
         if key not in self._known:
             declared = parsed(given)
             listed_ = declared if isinstance(declared, list) else None
-            self._known[key] = None if listed_ is None else tuple(map(_tool, listed_))
+            self._known[key] = None if listed_ is None else tuple(map(tool_of, listed_))
         return self._known[key]
 
 
@@ -92,7 +92,8 @@ def _counted(attributes: dict[str, Json]) -> list[Json] | None:
     return [*functions, *tools]
 
 
-def _tool(declared: Json) -> Tool:
+def tool_of(declared: Json) -> Tool:
+    """A tool as its definition declares it, or by its name alone."""
     body: Any = parsed(declared)
     if isinstance(body, dict) and "inputSchema" in body:
         body = {**body, "input_schema": body["inputSchema"]}

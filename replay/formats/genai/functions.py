@@ -180,7 +180,12 @@ _INSIDE = ("message", "output", "outputs", "response", "completion", "result")
 
 def has_text(inputs: Json, outputs: Json) -> dict[str, Json]:
     """Both sides under the names of the GenAI conventions, {} for what is not recognised."""
-    request, response = request_of(inputs), response_of(outputs)
+    found = under_names(request_of(inputs), response_of(outputs))
+    return found | _responses(obj(outputs), found)
+
+
+def under_names(request: Request | None, response: Response | None) -> dict[str, Json]:
+    """A request and its answer under the names of the conventions, those parts that are known."""
     found: dict[str, Json] = {}
     if request is not None:
         found |= {attributes.INPUT: request.messages}
@@ -198,7 +203,7 @@ def has_text(inputs: Json, outputs: Json) -> dict[str, Json]:
                 "gen_ai.response.finish_reasons": [response.why] if response.why else None,
             }
         )
-    return found | _responses(obj(outputs), found)
+    return found
 
 
 def tool(name: str | None, inputs: Json, outputs: Json) -> dict[str, Json]:

@@ -208,14 +208,17 @@ def _annotations(known: Known, span: str | None) -> Iterator[SourceScore]:
     tree = grown(known.given.scores)
     for several, one in _COUNTED:
         for entry in listed(tree.get(several)):
-            yield _annotation(obj(obj(entry).get(one)), one, span)
+            yield annotation(obj(obj(entry).get(one)), span, one)
         for entry in listed(obj(tree.get("trace")).get(several)):
-            yield _annotation(obj(obj(entry).get(one)), one, None)
+            yield annotation(obj(obj(entry).get(one)), None, one)
 
 
-def _annotation(said: dict[str, Any], one: str, span: str | None) -> SourceScore:
+def annotation(
+    said: dict[str, Json], span: str | None, otherwise: str = "annotation"
+) -> SourceScore:
+    """What somebody said of a span, or of the run where it is None."""
     return SourceScore(
-        name=word(said.get("name")) or one,
+        name=word(said.get("name")) or otherwise,
         by=word(said.get("annotator_kind")) or "source",
         span=span,
         value=number(said.get("score")),

@@ -249,7 +249,9 @@ def answered(raw: Raw) -> Body | None:
     text = given.get("ai.response.text", given.get("ai.response.object"))
     made = parsed(given.get("ai.response.toolCalls"))
     if text is not None or made is not None:
-        calls = [_call(c.get("toolCallId"), c.get("toolName"), _input(c)) for c in _objects(made)]
+        calls = [
+            call_part(c.get("toolCallId"), c.get("toolName"), _input(c)) for c in _objects(made)
+        ]
         return {"role": "assistant", "content": text, **known(tool_calls=calls)}
     value = parsed(given.get("output.value"))
     if isinstance(value, dict) and word(value.get("role")):
@@ -264,14 +266,6 @@ def _each(entries: list[Json], read: Any) -> Iterator[Body]:
 
 def _objects(value: Json) -> list[dict[str, Any]]:
     return [each for each in listed(value) if isinstance(each, dict)]
-
-
-def _call(id: Json, name: Json, arguments: Json) -> Body:
-    """A call as OpenAI writes it: arguments as JSON text."""
-    if not isinstance(arguments, str):
-        arguments = msgspec.json.encode({} if arguments is None else arguments).decode()
-    function = {"name": word(name) or "", "arguments": arguments}
-    return {"id": word(id), "type": "function", "function": function}
 
 
 # --- GenAI: {"role", "parts": [{"type", …}]}
@@ -292,7 +286,7 @@ def _from_parts(entry: dict[str, Any]) -> Iterator[Body]:
     for part in _objects(entry.get("parts")):
         kind = part.get("type")
         if kind == "tool_call":
-            calls.append(_call(part.get("id"), part.get("name"), part.get("arguments")))
+            calls.append(call_part(part.get("id"), part.get("name"), part.get("arguments")))
         elif kind == "tool_call_response":
             shown = part.get("response", part.get("result"))
             yield {"role": "tool", "tool_call_id": part.get("id"), "content": _words(shown)}
@@ -304,7 +298,7 @@ def _from_parts(entry: dict[str, Any]) -> Iterator[Body]:
             content.append(part)
     if content or calls:
         role = word(entry.get("role")) or ""
-        yield {"role": role, "content": _simple(content), **known(tool_calls=calls)}
+        yield {"role": role, "content": simple(content), **known(tool_calls=calls)}
 
 
 def _words(value: Json) -> Json:
@@ -315,15 +309,6 @@ def _words(value: Json) -> Json:
     return msgspec.json.encode(value).decode()
 
 
-def _simple(content: list[Json]) -> Json:
-    """The text alone, where a text is all there is."""
-    if not content:
-        return None
-    only = obj(content[0])
-    alone = len(content) == 1 and only.get("type") == "text" and "text" in only
-    return only["text"] if alone else content
-
-
 # --- OpenInference: llm.input_messages.N.message.…
 
 
@@ -332,19 +317,19 @@ def _from_counted(entry: Json, role: str = "") -> Body | None:
     if not said:
         return None
     calls = [
-        _call(call.get("id"), function.get("name"), function.get("arguments"))
+        call_part(call.get("id"), function.get("name"), function.get("arguments"))
         for each in listed(said.get("tool_calls"))
         for call in (obj(obj(each).get("tool_call")),)
         for function in (obj(call.get("function")),)
     ]
     if said.get("function_call_name"):
         given = said.get("function_call_arguments_json")
-        calls.append(_call(None, said["function_call_name"], given))
+        calls.append(call_part(None, said["function_call_name"], given))
     answers = said.get("tool_call_id")
     content = said.get("content")
     if content is None:
         blocks = (obj(obj(each).get("message_content")) for each in listed(said.get("contents")))
-        content = _simple([_block(block) for block in blocks if block])
+        content = simple([_block(block) for block in blocks if block])
     return {
         "role": "tool" if answers else word(said.get("role")) or role,
         "content": content,
@@ -366,7 +351,7 @@ def _block(block: dict[str, Any]) -> Body:
 
 def _from_older(said: dict[str, Any], role: str) -> Body:
     calls = [
-        _call(each.get("id"), each.get("name"), each.get("arguments"))
+        call_part(each.get("id"), each.get("name"), each.get("arguments"))
         for each in _objects(said.get("tool_calls"))
     ]
     answers, content = word(said.get("tool_call_id")), said.get("content")
@@ -398,13 +383,13 @@ def _from_sdk(entry: dict[str, Any]) -> Iterator[Body]:
                 "content": _words(said),
             }
     calls = [
-        _call(part.get("toolCallId"), part.get("toolName"), _input(part))
+        call_part(part.get("toolCallId"), part.get("toolName"), _input(part))
         for part in parts
         if part.get("type") == "tool-call"
     ]
     rest: list[Json] = [p for p in parts if p.get("type") not in ("tool-call", "tool-result")]
     if rest or calls:
-        yield {"role": role, "content": _simple(rest), **known(tool_calls=calls)}
+        yield {"role": role, "content": simple(rest), **known(tool_calls=calls)}
 
 
 def _input(call: dict[str, Any]) -> Json:

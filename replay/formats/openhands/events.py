@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from replay.formats import common
 from replay.formats.chat import tool
-from replay.formats.common import known, listed, obj, word
+from replay.formats.common import known, listed, obj, reasoning, word
 from replay.messages import content_text
 from replay.trace import Json, Message, Tool
 
@@ -370,10 +370,7 @@ def _sdk_user(content: Json) -> Message:
 
 
 def _reasoned(raw: dict[str, Any]) -> dict[str, Json]:
-    blocks = map(obj, listed(raw.get("thinking_blocks")))
-    told = word(raw.get("reasoning_content"))
-    thought = told or "\n".join(text for b in blocks if (text := word(b.get("thinking"))))
-    return known(reasoning_content=thought, thinking_blocks=raw.get("thinking_blocks"))
+    return known(reasoning_content=reasoning(raw), thinking_blocks=raw.get("thinking_blocks"))
 
 
 def _sdk_acted(raw: dict[str, Any]) -> Acted:

@@ -25,7 +25,8 @@ from msgspec import structs
 from replay.errors import BadTrace
 from replay.files import private_folder
 from replay.formats.common import known, ns, obj, word
-from replay.formats.database import Database, Row
+from replay.formats.database import Database, Row, quoted
+from replay.formats.genai.logs import annotation
 from replay.formats.genai.records import Raw
 from replay.formats.genai.values import flat
 from replay.formats.openinference import tree
@@ -128,7 +129,7 @@ def _rows(connection: Any, path: Path, source: Source, tally: Tally) -> Iterator
         why = f"is no table of spans: it has no columns {_TRACE} and {_SPAN}"
         raise BadTrace(source.display, "", why)
     columns = [*_columns(table, tally)]
-    order = [_quoted(name) for name in (_TRACE, "start_time") if name in table.columns]
+    order = [quoted(name) for name in (_TRACE, "start_time") if name in table.columns]
     asked = table.project(", ".join(each.expression for each in columns)).order(", ".join(order))
     result = connection.execute(asked.sql_query())
     while rows := result.fetchmany(_AT_ONCE):
@@ -179,7 +180,7 @@ def _columns(table: Any, tally: Tally) -> Iterator[_Column]:
             if not name.startswith(_INDEX):
                 tally.unknown[f"column {name}"] += 1
             continue
-        column = _quoted(name)
+        column = quoted(name)
         nested = kind.endswith("]") or kind.startswith(("STRUCT", "MAP", "UNION"))
         if kind.startswith("TIMESTAMP"):
             made = f"epoch_ns({column})"
@@ -188,10 +189,6 @@ def _columns(table: Any, tally: Tally) -> Iterator[_Column]:
         else:
             made = column
         yield _Column(name, f"{made} AS {column}", nested)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _raw(row: dict[str, Json], path: str) -> Raw | None:
@@ -304,7 +301,7 @@ def _cost(database: Database, trace: int) -> float | None:
 
 def _scores(trace: int, rows: dict[str, int], database: Database) -> Iterator[SourceScore]:
     for said in database.rows("trace_annotations", _SAID, order=["id"], trace_rowid=trace):
-        yield tree.score(said, None)
+        yield annotation(said, None)
     for span, key in rows.items():
         for said in database.rows("span_annotations", _SAID, order=["id"], span_rowid=key):
-            yield tree.score(said, span)
+            yield annotation(said, span)

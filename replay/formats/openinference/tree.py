@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from replay.formats.chat import tool, user_label
+from replay.formats.chat import user_label
 from replay.formats.common import (
     count,
     known,
     listed,
-    number,
     obj,
     recorded,
     stop,
@@ -27,7 +26,9 @@ from replay.formats.common import (
     usd,
     word,
 )
-from replay.formats.genai.builder import Pairs, PendingCall, told_of
+from replay.formats.genai.builder import Pairs
+from replay.formats.genai.calls import tool_of
+from replay.formats.genai.logs import annotation
 from replay.formats.genai.messages import Body, answered, input_messages
 from replay.formats.genai.records import Raw
 from replay.formats.genai.values import parsed
@@ -175,23 +176,15 @@ def _tools(raw: Raw) -> tuple[Tool, ...] | None:
     """The tools offered, None where the span does not say."""
     counted = listed(obj(raw.tree.get("llm")).get("tools"))
     if counted:
-        return tuple(_tool(obj(obj(each).get("tool")).get("json_schema")) for each in counted)
+        return tuple(tool_of(obj(obj(each).get("tool")).get("json_schema")) for each in counted)
     older = listed(obj(obj(raw.tree.get("llm")).get("request")).get("functions"))
     if older:
         return tuple(
-            _tool({**obj(each), "parameters": parsed(obj(each).get("parameters"))})
+            tool_of({**obj(each), "parameters": parsed(obj(each).get("parameters"))})
             for each in older
         )
     declared = parsed(first(raw, "gen_ai.tool.definitions", "ai.prompt.tools"))
-    return tuple(map(_tool, declared)) if isinstance(declared, list) else None
-
-
-def _tool(declared: Json) -> Tool:
-    body: Any = parsed(declared)
-    if isinstance(body, dict) and "inputSchema" in body:
-        body = {**body, "input_schema": body["inputSchema"]}
-        del body["inputSchema"]
-    return tool(body if isinstance(body, dict) else {"name": word(body) or ""})
+    return tuple(map(tool_of, declared)) if isinstance(declared, list) else None
 
 
 _SYSTEM = {"system", "developer"}
@@ -287,9 +280,7 @@ class Builder:
 
     def spans(self) -> tuple[AnySpan, ...]:
         """The spans in time order; a call that was only told of stands after those of the tree."""
-        for wanted in self._pairs.wanted:
-            self._settle(wanted)
-        self._pairs.wanted.clear()
+        self._pairs.settle(self._spans)
         return tuple(self._spans)
 
     def _count(self, raw: Raw) -> None:
@@ -364,16 +355,6 @@ class Builder:
         beside = self._beside.get(raw.parent)
         message = beside.response.message if beside is not None else None
         return beside if message is not None and not calls(message) else None
-
-    def _settle(self, wanted: PendingCall) -> None:
-        """Give a call its answer; one that no span ran becomes a span here."""
-        if wanted.slot is None:
-            self._spans.append(told_of(wanted))
-            return
-        span = self._spans[wanted.slot]
-        assert isinstance(span, ToolCall)
-        if wanted.observation is not None:
-            self._spans[wanted.slot] = structs.replace(span, observation=wanted.observation)
 
 
 def kind_of(raw: Raw) -> str:
@@ -506,18 +487,6 @@ def _scores(found: list[Raw]) -> Iterator[SourceScore]:
     for raw in found:
         for several, one in (("annotations", "annotation"), ("evaluations", "evaluation")):
             for entry in listed(raw.tree.get(several)):
-                yield score(obj(obj(entry).get(one)), raw.id, one)
+                yield annotation(obj(obj(entry).get(one)), raw.id, one)
         for given in raw.annotations:
-            yield score({**given, **obj(given.get("result"))}, raw.id)
-
-
-def score(said: dict[str, Json], span: str | None, otherwise: str = "annotation") -> SourceScore:
-    """What somebody said of a span, or of the run where it is None."""
-    return SourceScore(
-        name=word(said.get("name")) or otherwise,
-        by=word(said.get("annotator_kind")) or "source",
-        span=span,
-        value=number(said.get("score")),
-        label=word(said.get("label")),
-        explanation=word(said.get("explanation")),
-    )
+            yield annotation({**given, **obj(given.get("result"))}, raw.id)

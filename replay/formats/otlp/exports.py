@@ -29,7 +29,7 @@ from replay.formats.otlp.json import (
     taken,
     untyped,
 )
-from replay.formats.otlp.protobuf import LIST, Broken, fields, in_resource
+from replay.formats.otlp.protobuf import LIST, Broken, fields, in_resource, written_varint
 from replay.formats.source import Source, Tally
 from replay.trace import Json
 
@@ -240,8 +240,8 @@ def said_in_protobuf(rejected: int, why: str) -> bytes:
     """The same in protobuf; spans and log records are counted in the same place."""
     if not rejected:
         return b""
-    partial = b"\x08" + _varint(rejected) + _text(0x12, why)
-    return b"\x0a" + _varint(len(partial)) + partial
+    partial = b"\x08" + written_varint(rejected) + _text(0x12, why)
+    return b"\x0a" + written_varint(len(partial)) + partial
 
 
 def refused_in_json(why: str) -> bytes:
@@ -250,7 +250,7 @@ def refused_in_json(why: str) -> bytes:
 
 def refused_in_protobuf(why: str) -> bytes:
     """A `google.rpc.Status`: a code, and a sentence."""
-    return b"\x08" + _varint(_INVALID) + _text(0x12, why)
+    return b"\x08" + written_varint(_INVALID) + _text(0x12, why)
 
 
 _INVALID = 3
@@ -259,16 +259,7 @@ _INVALID = 3
 
 def _text(tag: int, text: str) -> bytes:
     data = text.encode("utf-8", "replace")
-    return bytes([tag]) + _varint(len(data)) + data
-
-
-def _varint(number: int) -> bytes:
-    data = bytearray()
-    while number >= 0x80:
-        data.append(number & 0x7F | 0x80)
-        number >>= 7
-    data.append(number)
-    return bytes(data)
+    return bytes([tag]) + written_varint(len(data)) + data
 
 
 _LOGS = re.compile(r"(?<![a-zA-Z])(?:logs?|events?)(?![a-zA-Z])")

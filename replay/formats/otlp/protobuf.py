@@ -167,10 +167,10 @@ def _unframed(stream: IO[bytes]) -> Iterator[bytes]:
         length = _delimited(stream)
         if tag[0] != LIST or length is None:
             raise Broken("what follows is no resource")
-        yield tag + _written(length) + _exactly(stream, length)
+        yield tag + written_varint(length) + _exactly(stream, length)
 
 
-def _written(number: int) -> bytes:
+def written_varint(number: int) -> bytes:
     """A number as protobuf writes it."""
     data = bytearray()
     while number >= 0x80:

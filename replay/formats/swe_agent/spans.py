@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from replay.depth import from_text
 from replay.errors import BadTrace
-from replay.formats.common import count, derived_id, known, listed, number, obj, word
+from replay.formats.common import count, derived_id, known, listed, number, obj, reasoning, word
 from replay.formats.source import Source, Tally
 from replay.messages import Call, calls, content_text
 from replay.trace import (
@@ -380,13 +380,6 @@ def message(entry: dict[str, Any]) -> Message:
     if thoughts := reasoning(entry):
         body["reasoning_content"] = thoughts
     return Message(dialect="openai", body=body)
-
-
-def reasoning(entry: dict[str, Any]) -> str | None:
-    """What the model thought, where a step or an entry keeps it."""
-    blocks = map(obj, listed(entry.get("thinking_blocks")))
-    told = word(entry.get("reasoning_content"))
-    return told or "\n".join(text for b in blocks if (text := word(b.get("thinking")))) or None
 
 
 def _processors(agent: dict[str, Any]) -> list[dict[str, Any]] | None:
