@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 from replay.errors import BadTrace
 from replay.formats.common import derived_id, word
 from replay.formats.dialogue import Thread, Turn
-from replay.formats.source import Head, Source, Tally, decode
+from replay.formats.source import Head, Source, Tally, decoded
 from replay.messages import calls, text
 from replay.trace import (
     NO_SYSTEM,
@@ -127,11 +127,12 @@ def _chats(source: Source, tally: Tally) -> Iterator[Json]:
     try:
         document = source.document()
     except BadTrace:
-        first = _first_line(source)
+        lines = source.head.lines()
+        first = decoded(lines[0]) if len(lines) > 1 else None
         if _is_message(first):
-            yield [*_by_line(source, tally)]
+            yield [*source.values(tally)]
         elif _messages(first) is not None:
-            yield from _by_line(source, tally)
+            yield from source.values(tally)
         else:
             raise
         return
@@ -153,23 +154,6 @@ def _named(document: dict[str, Json]) -> list[Json]:
         {**about, **value} if isinstance(value, dict) else {**about, "messages": value}
         for value in named.values()
     ]
-
-
-def _first_line(source: Source) -> Json:
-    """What the first of several lines holds, None where that is no JSON."""
-    lines = source.head.lines()
-    try:
-        return decode(lines[0], source.display, "line 1") if len(lines) > 1 else None
-    except BadTrace:
-        return None
-
-
-def _by_line(source: Source, tally: Tally) -> Iterator[Json]:
-    for number, line in source.lines():
-        try:
-            yield decode(line, source.display, f"line {number}")
-        except BadTrace as error:
-            tally.problem(error.where, error.why)
 
 
 def _messages(chat: Json) -> list[Json] | None:

@@ -21,7 +21,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from replay.errors import BadTrace
 from replay.formats.chat import cut, tool, user_label
 from replay.formats.common import (
     anthropic_usage,
@@ -37,7 +36,7 @@ from replay.formats.common import (
 from replay.formats.database import Database, Row
 from replay.formats.dialogue import Thread, Turn
 from replay.formats.genai.messages import call_part
-from replay.formats.source import Tally, decode
+from replay.formats.source import Tally, decoded_text
 from replay.trace import (
     AgentSpan,
     AnySpan,
@@ -147,13 +146,7 @@ class Pieces:
 
     def value(self, text: Json, where: str) -> Json:
         """The value of a JSON text; None for none, and for a broken one, which is a problem."""
-        if not isinstance(text, str) or not text:
-            return None
-        try:
-            return decode(text.encode("utf-8", "replace"), self._path, where)
-        except BadTrace as error:
-            self._tally.problem(error.where, error.why)
-            return None
+        return decoded_text(text or None, self._path, where, self._tally)
 
     def tool(self, key: Json) -> Tool | None:
         if type(key) is not int:

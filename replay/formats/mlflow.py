@@ -38,7 +38,7 @@ from replay.formats.genai.services import (
     values,
 )
 from replay.formats.genai.values import hexadecimal, nanos, readable, usd
-from replay.formats.source import Head, Source, Tally, decode
+from replay.formats.source import Head, Source, Tally, decoded_text
 from replay.trace import (
     AgentSpan,
     AnySpan,
@@ -182,24 +182,13 @@ def _spans(database: Database, trace: str, path: str, tally: Tally) -> list[Know
     found: dict[str, Known] = {}
     for row in database.rows("spans", ["content", "span_id"], trace_id=trace):
         where = f"span {row.get('span_id')} of {trace}"
-        made = raw(obj(_stored_value(row.get("content"), path, where, tally)), trace)
+        made = raw(obj(decoded_text(row.get("content"), path, where, tally)), trace)
         if made is None:
             tally.problem(where, "is no span with an id")
         else:
             found[made.id] = known_of(made)
     tally.counts["spans"] += len(found)
     return [*found.values()]
-
-
-def _stored_value(text: Json, path: str, where: str, tally: Tally) -> Json:
-    """The value of a JSON text, None for none; a broken one is a problem."""
-    if not isinstance(text, str):
-        return None
-    try:
-        return decode(text.encode("utf-8", "replace"), path, where)
-    except BadTrace as error:
-        tally.problem(error.where, error.why)
-        return None
 
 
 def _pairs(database: Database, table: str, trace: str) -> dict[str, str]:
@@ -223,7 +212,7 @@ def _stored_batch(
     tally.counts["model_calls"] += sum(isinstance(span, ModelCall) for span in spans)
     metadata = _pairs(database, "trace_request_metadata", name)
     said = [
-        {**row, "value": _stored_value(row.get("value"), path, f"assessment of {name}", tally)}
+        {**row, "value": decoded_text(row.get("value"), path, f"assessment of {name}", tally)}
         for row in database.rows("assessments", _SAID, trace_id=name)
         if row.get("valid") != 0
     ]

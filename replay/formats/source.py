@@ -230,6 +230,14 @@ class Source:
         if broken and not good:
             raise broken[0]
 
+    def values(self, tally: Tally) -> Iterator[Json]:
+        """The value of each line; a broken line is a problem."""
+        for number, line in self.lines():
+            try:
+                yield decode(line, self.display, f"line {number}")
+            except BadTrace as error:
+                tally.problem(error.where, error.why)
+
 
 class BytesSource(Source):
     """A source that is no file; `display` is what errors call it."""
@@ -376,4 +384,16 @@ def decoded(line: bytes) -> Json:
     try:
         return decode(line, "", "")
     except BadTrace:
+        return None
+
+
+def decoded_text(text: Json, path: str, where: str, tally: Tally) -> Json:
+    """The value of a JSON text that stands in a column; None for none, and for a broken one, which
+    is a problem."""
+    if not isinstance(text, str):
+        return None
+    try:
+        return decode(text.encode("utf-8", "replace"), path, where)
+    except BadTrace as error:
+        tally.problem(error.where, error.why)
         return None

@@ -15,7 +15,7 @@ from replay.formats.genai.records import Raw
 from replay.formats.openinference import tables
 from replay.formats.openinference.exports import raws
 from replay.formats.openinference.tree import FORMAT, trace
-from replay.formats.source import Head, Source, Tally, decode
+from replay.formats.source import Head, Source, Tally, decoded
 from replay.trace import Batch, Json, Level
 
 NAME = FORMAT
@@ -66,16 +66,7 @@ def _documents(source: Source, tally: Tally) -> Iterator[Json]:
     """The document; or, where the first line is one, the document of each line: pages of a
     listing, or spans, written one below another."""
     lines = source.head.lines()
-    first = lines[0] if len(lines) > 1 else b""
-    try:
-        by_line = isinstance(decode(first, source.display, "line 1"), (dict, list))
-    except BadTrace:
-        by_line = False
-    if not by_line:
+    if len(lines) > 1 and isinstance(decoded(lines[0]), (dict, list)):
+        yield from source.values(tally)
+    else:
         yield source.document()
-        return
-    for at, line in source.lines():
-        try:
-            yield decode(line, source.display, f"line {at}")
-        except BadTrace as error:
-            tally.problem(error.where, error.why)

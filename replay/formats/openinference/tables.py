@@ -31,7 +31,15 @@ from replay.formats.genai.records import Raw
 from replay.formats.genai.values import flat
 from replay.formats.openinference import tree
 from replay.formats.openinference.exports import phoenix_span
-from replay.formats.source import Head, Source, Tally, decode, most_unpacked, plain_file
+from replay.formats.source import (
+    Head,
+    Source,
+    Tally,
+    decode,
+    decoded_text,
+    most_unpacked,
+    plain_file,
+)
 from replay.trace import Batch, Json, SourceScore
 
 MAGIC = b"PAR1"
@@ -252,22 +260,13 @@ def _phoenix_raw(trace: str, row: Row, rows: dict[str, int], path: str, tally: T
         return None
     if type(row.get("id")) is int:
         rows[name] = row["id"]
-    attributes = flat(obj(_json(row, "attributes", path, tally)))
-    return phoenix_span(
-        row, trace=trace, name=name, attributes=attributes, events=_json(row, "events", path, tally)
-    )
 
+    def column(title: str) -> Json:
+        where = f"span {row.get('span_id')} {title}"
+        return decoded_text(row.get(title), path, where, tally)
 
-def _json(row: Row, column: str, path: str, tally: Tally) -> Json:
-    """The value of a JSON text; a broken one is a problem of its span."""
-    text = row.get(column)
-    if not isinstance(text, str):
-        return None
-    try:
-        return decode(text.encode("utf-8", "replace"), path, f"span {row.get('span_id')} {column}")
-    except BadTrace as error:
-        tally.problem(error.where, error.why)
-        return None
+    attributes = flat(obj(column("attributes")))
+    return phoenix_span(row, trace=trace, name=name, attributes=attributes, events=column("events"))
 
 
 def _with(batch: Batch, key: int, about: Row, rows: dict[str, int], database: Database) -> Batch:
