@@ -87,11 +87,14 @@ def test_a_row_is_a_span_and_its_columns_are_attributes(tmp_path: Path) -> None:
     assert seen(ask) == [("user", "Hi"), ("user", "there")]
     assert ask.usage == Usage(input_tokens=100)
     assert (ask.request.model, ask.parent, ask.duration_ns) == ("m-1", "agent", 10**9)
-    assert ask.extra["attributes"] == {"shop.price": "12.5"}
+    assert ask.extra["attributes"] == {"shop.price": "12.5", "gen_ai.request.n": 7.0}
     assert ask.extra["events"][0]["attributes"] == {"exception.message": "late"}
     assert ask.fidelity.level is Level.PARTIAL
     assert [span.name for span in batch.spans] == ["agent", "ask"]
-    assert (tally.counts["spans"], dict(tally.unknown)) == (2, {"column unrelated": 1})
+    assert (tally.counts["spans"], dict(tally.unknown)) == (
+        2,
+        {"column unrelated": 1, "attribute gen_ai.request.n": 1},
+    )
 
 
 @needs_duckdb

@@ -85,8 +85,8 @@ def _counted(attributes: dict[str, Json]) -> list[Json] | None:
         return None
     tree = obj(grown(found).get("llm"))
     functions = [
-        {**obj(each), **known(parameters=parsed(obj(each).get("parameters")))}
-        for each in listed(obj(tree.get("request")).get("functions"))
+        {**each, **({"parameters": parsed(each["parameters"])} if "parameters" in each else {})}
+        for each in map(obj, listed(obj(tree.get("request")).get("functions")))
     ]
     tools = [obj(obj(each).get("tool")).get("json_schema") for each in listed(tree.get("tools"))]
     return [*functions, *tools]
