@@ -20,14 +20,10 @@ from arc_tui.features.compare.pair import (
     part,
     prompts_pair,
 )
+from arc_tui.features.compare.run import build_compare
 from arc_tui.features.compare.sides import build_siblings
-from arc_tui.features.compare.view import (
-    CompareRow,
-    CompareView,
-    build_compare,
-    figures,
-    prompts_line,
-)
+from arc_tui.features.compare.text import figures, prompts_line
+from arc_tui.features.compare.view import CompareRow, CompareView
 from replay.errors import NotFound
 from replay.kept import begun
 from replay.store.handle import Store

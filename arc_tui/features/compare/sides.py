@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
+from arc_tui.features.compare.view import (
+    Prompt,
+    Who,
+)
 from arc_tui.ui import format
 from arc_tui.views.columns import run_name
 from arc_tui.views.runs import run_row
@@ -23,67 +27,12 @@ from replay.store import answers, edits, read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Step, Tool, Trace
-from taxonomy.classes import Shape, class_label
+from taxonomy.classes import class_label
 from taxonomy.query.failures import verdict
 from taxonomy.query.listing import RunRow, siblings
 
-Kind: TypeAlias = Literal["run", "locked", "free"]
-
 Known: TypeAlias = Mapping[int, tuple[str, ...]]
 """By step, what its calls brought; a step is left out where that of one is not known."""
-
-
-class Who(Struct, frozen=True, kw_only=True):
-    """Who is compared: a run, or a `locked` or `free` replay of it, which has a `digest`.
-
-    Figures are None where they are not known; those of a replay are of the steps that were asked.
-    `edit` is the name of a replay's edit, `start` the step a free one began at: what is before it
-    is the recording. `tags` name the step each is on.
-    """
-
-    kind: Kind
-    trace: str
-    name: str
-    digest: str | None = None
-    task: str | None = None
-    trial: str | None = None
-    variant: str | None = None
-    edit: str | None = None
-    model: str | None = None
-    outcome: str = "unknown"
-    outcome_value: str | None = None
-    warned: bool = False
-    steps: int = 0
-    calls: int = 0
-    errors: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    tokens_complete: bool = False
-    cost_usd: float | None = None
-    cost_complete: bool = False
-    duration_ns: int | None = None
-    shape: Shape | None = None
-    tags: tuple[str, ...] = ()
-    lacks: tuple[str, ...] = ()
-    start: int = 0
-
-    @property
-    def key(self) -> str:
-        """What it is found again by."""
-        return self.digest or self.trace
-
-    def whole(self, figure: str) -> bool:
-        """Is a figure that is known known for all steps?"""
-        if figure == "cost_usd":
-            return self.cost_complete
-        return self.tokens_complete if figure.endswith("tokens") else True
-
-
-class Prompt(Struct, frozen=True, kw_only=True):
-    """What a run was told before anything else; None where the source does not say."""
-
-    system: str | None = None
-    tools: tuple[Tool, ...] | None = None
 
 
 class Side(Struct, frozen=True, eq=False, kw_only=True):
@@ -96,7 +45,7 @@ class Side(Struct, frozen=True, eq=False, kw_only=True):
     known: Known = {}
 
 
-def did(trace: Trace, step: Step) -> Doing:
+def doing_of(trace: Trace, step: Step) -> Doing:
     """What a recorded step did."""
     return Doing(
         step=step.index,
@@ -146,7 +95,7 @@ def _run(store: Store, name: str) -> Side:
     trace = read.load(store, row.trace)
     return Side(
         who=_who(store, row),
-        doings=tuple(did(trace, step) for step in trace.steps),
+        doings=tuple(doing_of(trace, step) for step in trace.steps),
         tools=offered(trace),
         prompt=prompt_of(trace.steps[0]) if trace.steps else Prompt(),
         known={
@@ -223,7 +172,7 @@ def _locked(store: Store, trace: Trace, kept: Kept, core: Core) -> Side:
 def _free(store: Store, trace: Trace, kept: Kept, core: FreeCore) -> Side:
     first = trace.steps[0].thread if trace.steps else ""
     before = [
-        did(trace, step)
+        doing_of(trace, step)
         for step in trace.steps
         if step.thread == core.thread and step.index < core.start
     ]
@@ -332,6 +281,7 @@ def _spent(store: Store, keys: Sequence[str], server: str) -> _Spent:
 NONE = """no other run of this task, and no kept replay of this one
 
 mark another run in the list of runs with {mark}, then come back; or name one here"""
+
 
 MOST = 200
 """Choices; whoever has more names one."""

@@ -1,31 +1,82 @@
-"""Two runs side by side: who they are, what each step of one answers to in the other, where they
-diverge, and all of that in sentences.
+"""Two runs side by side, as values: who they are, what each step of one answers to in the
+other, how their figures and prompts differ.
 
 A difference, never a verdict on which of them is better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from arc_tui.features.compare.sides import Known, Prompt, Side, Who, build_side
-from arc_tui.ui import format
-from arc_tui.ui.diff import word_counts
-from replay.alignment import Doing, Row, agreed_tools, parting, rows, rows_of_pairs
 from replay.compare.actions import DifferenceKind
-from replay.compare.rules import PLAIN, Rules
-from replay.store.handle import Store
 from replay.trace import Tool
-
-if TYPE_CHECKING:
-    from replay.action import Action
-    from replay.compare.actions import Difference
-
+from taxonomy.classes import Shape
 
 NOTE = "a difference, not a quality verdict"
+
+
+Kind: TypeAlias = Literal["run", "locked", "free"]
+
+
+class Who(Struct, frozen=True, kw_only=True):
+    """Who is compared: a run, or a `locked` or `free` replay of it, which has a `digest`.
+
+    Figures are None where they are not known; those of a replay are of the steps that were asked.
+    `edit` is the name of a replay's edit, `start` the step a free one began at: what is before it
+    is the recording. `tags` name the step each is on.
+    """
+
+    kind: Kind
+    trace: str
+    name: str
+    digest: str | None = None
+    task: str | None = None
+    trial: str | None = None
+    variant: str | None = None
+    edit: str | None = None
+    model: str | None = None
+    outcome: str = "unknown"
+    outcome_value: str | None = None
+    warned: bool = False
+    steps: int = 0
+    calls: int = 0
+    errors: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    tokens_complete: bool = False
+    cost_usd: float | None = None
+    cost_complete: bool = False
+    duration_ns: int | None = None
+    shape: Shape | None = None
+    tags: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    start: int = 0
+
+    @property
+    def key(self) -> str:
+        """What it is found again by."""
+        return self.digest or self.trace
+
+    def whole(self, figure: str) -> bool:
+        """Is a figure that is known known for all steps?"""
+        if figure == "cost_usd":
+            return self.cost_complete
+        return self.tokens_complete if figure.endswith("tokens") else True
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """What a run was told before anything else; None where the source does not say."""
+
+    system: str | None = None
+    tools: tuple[Tool, ...] | None = None
+
+
+Mark: TypeAlias = Literal["same", "regrouped", "differs", "unclear", "only_a", "only_b"]
+"""How a row stands: `regrouped` where the same calls fell into other steps; `unclear` where nobody
+can tell by comparing, most often other words."""
+
 
 MARKS: dict[Mark, str] = {
     "same": "=",
@@ -36,252 +87,6 @@ MARKS: dict[Mark, str] = {
     "only_b": "+",
 }
 """How a row stands, in one sign."""
-
-LEGEND = (
-    "= the same  ≡ the same calls in other steps  ≠ differs  ≈ nobody can tell"
-    "  − only A  + only B  ◆ they part"
-)
-
-SAID = 200
-"""Characters of what a step says that stand in a row."""
-
-OTHER_RESULT = "the same call brought something else"
-
-
-def did(action: Action) -> str:
-    """What a step did, on one line."""
-    if action.calls:
-        return format.one_line(action.phrase)
-    if action.text:
-        return f"says: {format.cut(format.one_line(action.text), SAID)}"
-    return format.one_line(action.cut or "nothing")
-
-
-def what(mark: Mark, found: Difference | None, results: bool | None) -> str:
-    """How the two of a row differ, in a few words; "" where they do not."""
-    if mark == "regrouped":
-        return "the same calls, in other steps"
-    if found is None:
-        return ""
-    if found.same is None:
-        return format.one_line(found.unclear or "")
-    if found.departs:
-        return format.one_line(found.brief)
-    if results is False:
-        return OTHER_RESULT
-    return "in another order" if "order" in found.kinds else ""
-
-
-# --- the whole
-
-
-def with_sentence(view: CompareView) -> CompareView:
-    """The view with its sentence, and whether anything differs at all."""
-    same = view.first is None and not view.prompts.differs and view.a.outcome == view.b.outcome
-    if view.b.kind != "run" or view.a.kind != "run":  # nobody said how a replay ended
-        same = view.first is None and not view.prompts.differs
-    return structs.replace(view, sentence=_sentence(view), same=same)
-
-
-def _sentence(view: CompareView) -> str:
-    if not view.rows:
-        return "There is no step to compare."
-    if view.asked_again:
-        return _asked_again(view)
-    if view.first is None:
-        sentence = f"Both did the same at {_all(len(view.rows), 'step')}{_reservations(view)}."
-    elif view.lasting is None:
-        differing = sum(row.differs for row in view.rows)
-        sentence = (
-            f"They differ in {differing} of {format.count(len(view.rows), 'row')},"
-            f" first at {place(view.rows[view.first])}, and are together again in the end."
-        )
-    else:
-        sentence = _parted(view, view.lasting)
-    return sentence
-
-
-def _parted(view: CompareView, lasting: int) -> str:
-    row = view.rows[lasting]
-    after = view.rows[lasting:]
-    never = "for long" if any(each.mark in ("same", "regrouped") for each in after) else ""
-    sentence = f"They part at {place(row)} and are never together again {never}".rstrip()
-    sentence += f": {both(row)}."
-    if view.first is not None and view.first != lasting:
-        times = "once" if view.again == 1 else f"{view.again} times"
-        first = place(view.rows[view.first])
-        sentence += f" Before that they differed first at {first} and came together again {times}."
-    return sentence
-
-
-def _asked_again(view: CompareView) -> str:
-    """Every step of a locked replay was asked with the recorded history."""
-    number = format.count(len(view.rows), "step")
-    if view.first is None:
-        return f"Asked again at {number}, it did the same at each{_reservations(view)}."
-    differing = sum(row.differs for row in view.rows)
-    row = view.rows[view.first]
-    return (
-        f"Asked again at {number}, each with the recorded history, it did something else at"
-        f" {differing}, first at {place(row)}: {both(row)}."
-    )
-
-
-def _reservations(view: CompareView) -> str:
-    """What is to be known though nothing was done otherwise."""
-    parts = []
-    unclear = sum(row.mark == "unclear" for row in view.rows)
-    if unclear:
-        parts.append(f"{unclear} of them in other words, or where nobody can tell")
-    other = sum(row.results is False for row in view.rows)
-    if other:
-        parts.append(f"{other} of the calls brought something else")
-    if view.a.kind == view.b.kind == "run" and view.a.outcome != view.b.outcome:
-        parts.append(f"yet A {ended(view.a)} and B {ended(view.b)}")
-    return "".join(f", {part}" for part in parts)
-
-
-def _all(number: int, noun: str) -> str:
-    return f"the one {noun}" if number == 1 else f"all {format.count(number, noun)}"
-
-
-def place(row: CompareRow) -> str:
-    """The steps of a row."""
-    if row.a is None:
-        return f"step {row.b} of B"
-    if row.b is None:
-        return f"step {row.a} of A"
-    if row.a == row.b:
-        return f"step {row.a}"
-    return f"step {row.a} of A, {row.b} of B"
-
-
-BRIEF = 60
-
-
-def both(row: CompareRow) -> str:
-    """What the two of a row did, one against the other."""
-    a, b = format.cut(row.did_a, BRIEF), format.cut(row.did_b, BRIEF)
-    if row.a is None:
-        return f"only in B: {b}"
-    if row.b is None:
-        return f"only in A: {a}"
-    return f"A: {a}; B: {b}"
-
-
-# --- who they are
-
-
-def ended(who: Who) -> str:
-    """How a run ended, in a word, with the value behind it."""
-    if who.kind != "run":
-        return "not checked"
-    shown = "unknown" if who.outcome == "unknown" else who.outcome
-    if who.warned and who.outcome == "passed":
-        shown += " with warnings"
-    value = format.one_line(who.outcome_value)
-    return f"{shown} ({value})" if value and value != who.outcome else shown
-
-
-def facts(who: Who) -> Iterator[str]:
-    """What stands beside the name of one of them."""
-    yield ended(who)
-    yield format.count(who.steps, "step")
-    if who.model:
-        yield format.one_line(who.model)
-    if who.variant:
-        yield f"variant {format.one_line(who.variant)}"
-    if who.edit is not None:
-        yield f"edit {format.one_line(who.edit)}"
-
-
-def figures(view: CompareView) -> Iterator[str]:
-    """The figures of both and how they differ; those that neither has are left out."""
-    for delta in view.deltas:
-        if delta.a is not None or delta.b is not None:
-            yield figure(delta, view)
-    shapes = [each.shape.value if each.shape else format.UNKNOWN for each in (view.a, view.b)]
-    if shapes != [format.UNKNOWN] * 2:
-        yield f"shape {_pair(*shapes)}"
-    tags = ["; ".join(map(format.one_line, each.tags)) or "none" for each in (view.a, view.b)]
-    if tags != ["none", "none"]:
-        yield f"tags {_pair(*tags)}"
-
-
-_NAMES = {
-    "input_tokens": "tokens in",
-    "output_tokens": "tokens out",
-    "cost_usd": "cost",
-    "duration_ns": "time",
-}
-
-
-def figure(delta: Delta, view: CompareView) -> str:
-    """A figure of both, and the change from A to B where both are known whole."""
-    name = _NAMES.get(delta.name, delta.name)
-    a = _amount(delta.name, delta.a, whole=view.a.whole(delta.name))
-    b = _amount(delta.name, delta.b, whole=view.b.whole(delta.name))
-    if not delta.change:
-        return f"{name} {_pair(a, b)}"
-    sign = "+" if delta.change > 0 else "−"
-    return f"{name} {a} → {b} ({sign}{_amount(delta.name, abs(delta.change))})"
-
-
-def _pair(a: str, b: str) -> str:
-    return a if a == b else f"{a} → {b}"
-
-
-def _amount(name: str, value: float | int | None, *, whole: bool = True) -> str:
-    if name == "cost_usd":
-        return format.usd(value, complete=whole)
-    if value is None:
-        return format.UNKNOWN
-    if name == "duration_ns":
-        return format.duration(int(value))
-    if name.endswith("tokens"):
-        return ("" if whole else "≥ ") + format.tokens(int(value))
-    return format.number(int(value))
-
-
-def prompts_line(prompts: PromptDiff) -> str:
-    """How what they were told differs, "" where it does not or is not known."""
-    parts = []
-    if prompts.system:
-        parts.append(
-            f"system prompts differ: +{prompts.words_added} −{prompts.words_removed} words"
-        )
-    for difference, names in (
-        ("only A has", prompts.tools_removed),
-        ("only B has", prompts.tools_added),
-        ("declared otherwise:", prompts.tools_changed),
-    ):
-        if names:
-            parts.append(f"tools {difference} {', '.join(map(format.one_line, names))}")
-    return "; ".join(parts)
-
-
-def unknown_prompts(prompts: PromptDiff) -> tuple[str, ...]:
-    """What of the prompts cannot be compared, a sentence each."""
-    kinds = (
-        ("the system prompt", prompts.a.system, prompts.b.system),
-        ("tool definitions", prompts.a.tools, prompts.b.tools),
-    )
-    return tuple(
-        f"not recorded in {_lacking(a, b)}: {name}"
-        for name, a, b in kinds
-        if a is None or b is None
-    )
-
-
-def _lacking(a: object, b: object) -> str:
-    if a is None and b is None:
-        return "either"
-    return "A" if a is None else "B"
-
-
-Mark: TypeAlias = Literal["same", "regrouped", "differs", "unclear", "only_a", "only_b"]
-"""How a row stands: `regrouped` where the same calls fell into other steps; `unclear` where nobody
-can tell by comparing, most often other words."""
 
 
 class Delta(Struct, frozen=True, kw_only=True):
@@ -369,132 +174,3 @@ class CompareView(Struct, frozen=True, eq=False, kw_only=True):
     def departure(self) -> int | None:
         """The row to look at first: the lasting departure, else the first difference."""
         return self.first if self.lasting is None else self.lasting
-
-
-def build_compare(store: Store, a: str, b: str, rules: Rules = PLAIN) -> CompareView:
-    """Two runs, or a run and a kept replay, by the names of `build_side`. `rules` say what of the
-    arguments counts.
-
-    Raises NotFound, and ArcError where a name means several.
-    """
-    return compared(build_side(store, a), build_side(store, b), rules)
-
-
-def compared(first: Side, second: Side, rules: Rules = PLAIN) -> CompareView:
-    """The view of two sides."""
-    asked_again = second.who.kind == "locked" and first.who.key == second.who.trace
-    lacks = (*first.who.lacks, *second.who.lacks)
-    mine, other = first.doings, second.doings
-    followed = {each.main for side in (first, second) for each in _followed(side)}
-    if followed and {each.main for each in (*mine, *other)} != followed:
-        mine, other = (tuple(d for d in each if d.main in followed) for each in (mine, other))
-        lacks = (*lacks, "a free replay follows one thread: the steps of others are left out")
-    tools = agreed_tools(first.tools, second.tools)
-    laid = _by_step if asked_again else rows
-    made = laid(mine, other, tools, rules)
-    shown = tuple(_row(row, first.known, second.known) for row in made)
-    parts = parting(row.standing for row in made)
-    prompts = _prompts(first.prompt, second.prompt)
-    view = CompareView(
-        a=first.who,
-        b=second.who,
-        sentence="",
-        same=False,
-        rows=shown,
-        deltas=_deltas(first.who, second.who),
-        prompts=prompts,
-        first=parts.first,
-        lasting=None if asked_again else parts.lasting,
-        again=parts.again,
-        asked_again=asked_again,
-        rules=rules.lines,
-        lacks=(*lacks, *unknown_prompts(prompts)),
-    )
-    return with_sentence(view)
-
-
-def _followed(side: Side) -> tuple[Doing, ...]:
-    """The steps of a free replay, () of anything else."""
-    return side.doings if side.who.kind == "free" else ()
-
-
-def _by_step(
-    mine: Sequence[Doing], other: Sequence[Doing], tools: Sequence[Tool], rules: Rules
-) -> list[Row]:
-    """The steps that were asked again, each beside itself."""
-    by_step = {each.step: each for each in other}
-    return [
-        rows_of_pairs(each, by_step[each.step], tools, rules)
-        for each in mine
-        if each.step in by_step
-    ]
-
-
-def _row(row: Row, first: Known, second: Known) -> CompareRow:
-    a = row.first.step if row.first is not None else None
-    b = row.second.step if row.second is not None else None
-    found, mark = row.difference, _mark(row)
-    results = None
-    if mark == "same" and a is not None and b is not None:
-        results = _alike(first.get(a), second.get(b))
-    doing = row.first or row.second
-    return CompareRow(
-        a=a,
-        b=b,
-        mark=mark,
-        did_a=did(row.first.action) if row.first is not None else "",
-        did_b=did(row.second.action) if row.second is not None else "",
-        what=what(mark, found, results),
-        kinds=found.kinds if found is not None else (),
-        results=results,
-        main=doing is None or doing.main,
-    )
-
-
-def _mark(row: Row) -> Mark:
-    if row.regrouped:
-        return "regrouped"
-    if row.difference is None:
-        return "only_b" if row.first is None else "only_a"
-    if row.difference.same is None:
-        return "unclear"
-    return "same" if row.difference.same else "differs"
-
-
-def _alike(mine: Sequence[str] | None, other: Sequence[str] | None) -> bool | None:
-    """Did the same calls bring the same? None where that of one is not known, or none was made."""
-    if not mine or not other:
-        return None
-    return sorted(mine) == sorted(other)
-
-
-FIGURES = ("steps", "calls", "errors", "input_tokens", "output_tokens", "cost_usd", "duration_ns")
-
-
-def _deltas(a: Who, b: Who) -> tuple[Delta, ...]:
-    return tuple(_delta(name, a, b) for name in FIGURES)
-
-
-def _delta(name: str, a: Who, b: Who) -> Delta:
-    mine, other = getattr(a, name), getattr(b, name)
-    whole = mine is not None and other is not None and a.whole(name) and b.whole(name)
-    return Delta(name=name, a=mine, b=other, change=other - mine if whole else None)
-
-
-def _prompts(a: Prompt, b: Prompt) -> PromptDiff:
-    system = None if a.system is None or b.system is None else a.system != b.system
-    added, removed = word_counts(a.system or "", b.system or "") if system else (0, 0)
-    if a.tools is None or b.tools is None:
-        return PromptDiff(a=a, b=b, system=system, words_added=added, words_removed=removed)
-    mine, other = ({tool.name: tool for tool in each} for each in (a.tools, b.tools))
-    return PromptDiff(
-        a=a,
-        b=b,
-        system=system,
-        tools=mine != other,
-        words_added=added,
-        words_removed=removed,
-        tools_added=tuple(name for name in other if name not in mine),
-        tools_removed=tuple(name for name in mine if name not in other),
-        tools_changed=tuple(n for n in mine if n in other and mine[n] != other[n]),
-    )
