@@ -48,19 +48,7 @@ OLD_MODULES = frozenset(
     "together told trusting tryout wish wishing".split()
 )
 
-EXPERIMENTS = frozenset(
-    "BisectChoosing Choosing Foreseen Prospect StepsWishing TrialForeseen TrialProspect Wish "
-    "Wishing _asked _beside _mostly _road _said asked mostly said spoken together wish "
-    "wished".split()
-)
 TO_GO = {
-    "arc_tui/experiments/": EXPERIMENTS,
-    "arc_tui/features/bisect/": EXPERIMENTS,
-    "arc_tui/features/bisect_steps/": EXPERIMENTS,
-    "arc_tui/features/edit_test/": EXPERIMENTS,
-    "arc_tui/features/free/": EXPERIMENTS,
-    "arc_tui/features/probes/": EXPERIMENTS,
-    "arc_tui/features/replay/": EXPERIMENTS,
     "replay/": frozenset({"CannotAsk", "_together", "mostly", "together"}),
     "taxonomy/": frozenset(
         {"_belief", "_inquiry", "_together", "_worked_out", "inquiry", "mostly"}

@@ -273,7 +273,7 @@ class EditPane(Vertical):
         changed = [each for each in self.draft.targets if self._text_of(each) != each.text]
         self.targets.edited = frozenset(target.label for target in changed)
         self.border_title = "edit"
-        self.border_subtitle = Text(_said(changed, len(self.draft.also)))
+        self.border_subtitle = Text(_summary(changed, len(self.draft.also)))
         if self.diffed:
             self._draw_diff()
 
@@ -285,7 +285,7 @@ class EditPane(Vertical):
             self.page.document = trouble_page(error)
 
 
-def _said(changed: Iterable[Target], others: int) -> str:
+def _summary(changed: Iterable[Target], others: int) -> str:
     """What is changed, in a few words."""
     parts = [format.one_line(target.label) for target in changed]
     if others:

@@ -47,7 +47,7 @@ class ArmRow(Struct, frozen=True, kw_only=True):
     counts: Counts
 
     @property
-    def mostly(self) -> Given:
+    def usual(self) -> Given:
         return self.answers[0]
 
 
@@ -240,11 +240,11 @@ def phrase(arm: ArmRow | None) -> str:
     """What an arm mostly does, `same` where that is what was recorded."""
     if arm is None:
         return format.UNKNOWN
-    if arm.mostly.same:
+    if arm.usual.same:
         return "same"
-    if arm.mostly.same is None and arm.counts.reworded:
+    if arm.usual.same is None and arm.counts.reworded:
         return "other words"
-    return format.one_line(arm.mostly.phrase) or format.UNKNOWN
+    return format.one_line(arm.usual.phrase) or format.UNKNOWN
 
 
 def tally(arm: ArmRow | None) -> str:
@@ -252,7 +252,7 @@ def tally(arm: ArmRow | None) -> str:
     that depart: `7/8 +1`. "" of one sample, and where none can be compared."""
     if arm is None or arm.counts.total <= 1 or not arm.counts.decided:
         return ""
-    found, departing = arm.counts, arm.mostly.same is False
+    found, departing = arm.counts, arm.usual.same is False
     times = found.departs if departing else found.decided - found.departs
     others = len(arm.answers) - 1 if departing else 0
     return f"{times}/{found.decided}{f' +{others}' if others else ''}"

@@ -24,6 +24,7 @@ from arc_tui.cli import (
     refuse_unfinished,
     show_estimate,
 )
+from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import views_of
 from arc_tui.features.bisect.plan import BisectEstimate, BisectRequest, estimate_cost
 from arc_tui.features.bisect.run import run_bisection
@@ -128,7 +129,7 @@ def bisect_versions(
     views: list[BisectView] = []
     try:
         with closing(views_of(run_bisection, store, request)) as going:
-            _drain(going, views)
+            views.extend(with_status(going, _line, console(err=True)))
     except ArcError:  # what was judged until then is worth its place on the screen
         if views and views[-1].samples:
             _show(views[-1], as_json=as_json)
@@ -228,14 +229,9 @@ def _estimate_words(found: BisectEstimate) -> str:
     return f"{many}, at most {found.most}; {found.stored} there already{judge}; {size}, {price}"
 
 
-def _drain(work: Iterator[BisectView], views: list[BisectView]) -> None:
-    """Run to the end with a status line where stderr is a terminal."""
-    out = console(err=True)
-    with out.status("asking") as status:
-        for view in work:
-            views[:] = [view]
-            usd = format.usd(view.spent_usd, complete=view.spent_complete)
-            status.update(f"{view.samples} in, {format.one_line(view.sentence)} · spent {usd}")
+def _line(view: BisectView) -> str:
+    usd = format.usd(view.spent_usd, complete=view.spent_complete)
+    return f"{view.samples} in, {format.one_line(view.sentence)} · spent {usd}"
 
 
 def _show(view: BisectView, *, as_json: bool) -> None:

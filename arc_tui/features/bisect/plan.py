@@ -110,7 +110,7 @@ class Plan:
         )
         self.step = self._first_step()
         self._judge = expectation.judge_of(models, request.expect, request.judge, self._model.name)
-        self.asked = self._asked()
+        self.asked = self._make_trials()
         self._fill()
         self.question: Json = [
             self.trace.id,
@@ -168,7 +168,7 @@ class Plan:
             return expectation.step_of(self._store, self.trace, request.at)
         return None
 
-    def _asked(self) -> Trials | Rollouts:
+    def _make_trials(self) -> Trials | Rollouts:
         request = self._request
         if not self.free:
             assert self.step is not None
@@ -240,7 +240,7 @@ def _one_model(edit: Edit | None) -> Edit | None:
 class BisectEstimate(Struct, frozen=True, kw_only=True):
     """What a bisection may come to.
 
-    `stored` samples are there already; about `samples` in all are request where a version fails in
+    `stored` samples are there already; about `samples` in all are wanted where a version fails in
     1 of 10 answers before the change and in 8 of 10 after it, and never more than `most`. A sample
     is one call, or for whole runs up to `calls_each`. `input_tokens` and `usd` are those of one
     sample, as its recorded steps were; None where that is not known. `settled`: the search comes to

@@ -21,7 +21,7 @@ def sentence(found: Found, labels: Sequence[Label], kind: Kind, refused: str | N
         case "found" if kind == "prefix":
             return _lost(found, names)
         case "found":
-            return _broke(found, [label.spoken for label in labels])
+            return _broke(found, [label.full_name for label in labels])
         case "no change":
             return _unchanged(found, names, kind)
         case "reversed":

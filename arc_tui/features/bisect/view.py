@@ -121,7 +121,7 @@ class Label(Struct, frozen=True):
     subject: str = ""
 
     @property
-    def spoken(self) -> str:
+    def full_name(self) -> str:
         """How a sentence calls it."""
         return f"{self.name} “{cut(self.subject, 60)}”" if self.subject else self.name
 

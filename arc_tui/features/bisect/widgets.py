@@ -122,7 +122,7 @@ class BisectList(RowList):
         self._append_likely(line, row.likely, width)
         if row.next:
             line.append(f"next ×{row.next}  ", self.style_of("next"))
-        line.append(" · ".join(_beside(row)), self._quiet)
+        line.append(" · ".join(_notes(row)), self._quiet)
         line.truncate(width, overflow="ellipsis")
         return line
 
@@ -166,7 +166,7 @@ def _mark(row: VersionRow) -> str:
     return "▸" if row.among else "?" if row.misfit else ""
 
 
-def _beside(row: VersionRow) -> list[str]:
+def _notes(row: VersionRow) -> list[str]:
     said = [f"{row.censored} not judged"] if row.censored else []
     return [*said, format.one_line(row.note)] if row.note else said
 

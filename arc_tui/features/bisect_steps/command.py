@@ -30,6 +30,7 @@ from arc_tui.cli import (
     show_estimate,
     with_database,
 )
+from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import views_of
 from arc_tui.features.bisect_steps.plan import (
     SAMPLES,
@@ -161,7 +162,10 @@ def bisect_steps(
         return 0
     views: list[StepsView] = []
     try:
-        _drain(views_of(run_step_bisection, store, request), views)
+        for view in with_status(
+            views_of(run_step_bisection, store, request), _line, console(err=True)
+        ):
+            views[:] = [view]
     except ArcError:  # the answers until then are worth their place on the screen
         if views and any(row.asked for row in views[-1].rows):
             _show(views[-1], as_json=as_json)
@@ -173,15 +177,10 @@ def bisect_steps(
     return 0 if view.named else 1
 
 
-def _drain(work: Iterator[StepsView], views: list[StepsView]) -> None:
-    """Run to the end with a status line where stderr is a terminal."""
-    out = console(err=True)
-    with out.status("asking") as status:
-        for view in work:
-            views[:] = [view]
-            done = sum(row.asked for row in view.rows)
-            usd = format.usd(view.spent_usd, complete=view.spent_complete)
-            status.update(f"{done} of {format.count(len(view.rows), 'step')}, spent {usd}")
+def _line(view: StepsView) -> str:
+    done = sum(row.asked for row in view.rows)
+    usd = format.usd(view.spent_usd, complete=view.spent_complete)
+    return f"{done} of {format.count(len(view.rows), 'step')}, spent {usd}"
 
 
 def _estimate_words(found: BisectStepsEstimate) -> Iterator[str]:

@@ -303,7 +303,7 @@ def _of_runs(plan: StepPlan, oracle: RecoverableDetector) -> BisectStepsEstimate
     road = free.recorded_actions(plan.trace, request.fix, name, None)
     limit = free.limit_of(road, None)
     of, runs = len(oracle.steps), request.samples
-    steps = min(of, _asked(of) if request.most is None else request.most)
+    steps = min(of, _mean_steps_asked(of) if request.most is None else request.most)
     return BisectStepsEstimate(
         estimate=structs.replace(
             _half(_one_run(plan, name, {each.step.index for each in road}), steps * runs, name),
@@ -315,7 +315,7 @@ def _of_runs(plan: StepPlan, oracle: RecoverableDetector) -> BisectStepsEstimate
     )
 
 
-def _asked(steps: int) -> int:
+def _mean_steps_asked(steps: int) -> int:
     """How many steps a search by halves asks, the mean over the places of the boundary."""
     counts = []
     for boundary in range(steps + 1):

@@ -6,14 +6,12 @@ A tried edit as `arc try` prints it: the rates, what they mean, a row a run, a r
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
 from rich.text import Text
 
 from arc_tui.cli import (
@@ -32,6 +30,7 @@ from arc_tui.cli import (
     with_database,
 )
 from arc_tui.cli import estimate_line as words
+from arc_tui.experiments.progress import with_bar
 from arc_tui.experiments.request import views_of
 from arc_tui.features.edit_test.plan import estimate_cost
 from arc_tui.features.edit_test.request import CONTROLS, SAMPLES, EditTestRequest
@@ -41,10 +40,10 @@ from arc_tui.features.edit_test.text import (
     arms,
     basis,
     counted_at_breaks,
+    effect_words,
     headline,
     mark,
     notices,
-    said,
     sentence,
     spent,
     whom,
@@ -155,7 +154,9 @@ def try_(
             return 0
         views: list[TryView] = []
         try:
-            _drain(views_of(run_edit_test, store, request), views)
+            work = views_of(run_edit_test, store, request)
+            for view in with_bar(work, _line, console(err=True)):
+                views[:] = [view]
         except ArcError:  # what came of it until then is worth its place on the screen
             _show(views, rows=rows, as_json=as_json)
             raise
@@ -174,24 +175,10 @@ def _edit(store: Store, word: str | None, system: Path | None) -> Edit:
     return edit
 
 
-def _drain(work: Iterator[TryView], views: list[TryView]) -> None:
-    """Run to the end with a progress line on stderr where that is a terminal; keeps the last
-    view."""
-    out = console(err=True)
-    columns = (
-        TextColumn("asking"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[said]}"),
-    )
-    with Bar(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-        task = bar.add_task("", total=None, said="")
-        for view in work:
-            views[:] = [view]
-            usd = format.usd(view.spent.usd, complete=view.spent.complete)
-            said = f"fixed {_counted(view.fixed)}, broke {_counted(view.broke)}"
-            said = f"{said} · {view.spent.asked} asked, {usd}"
-            bar.update(task, completed=view.done, total=view.total, said=said)
+def _line(view: TryView) -> str:
+    usd = format.usd(view.spent.usd, complete=view.spent.complete)
+    rates = f"fixed {_counted(view.fixed)}, broke {_counted(view.broke)}"
+    return f"{rates} · {view.spent.asked} asked, {usd}"
 
 
 def _counted(share: Clustered) -> str:
@@ -257,7 +244,7 @@ def _print_rows(out: Console, what: str, rows: Sequence[TriedRun | TriedStep]) -
 
 def _cells(row: TriedRun | TriedStep, *, narrow: bool) -> list[Text | str]:
     control, edited = arms(row)
-    did = format.cut(said(row), _PHRASE) or format.UNKNOWN
+    did = format.cut(effect_words(row), _PHRASE) or format.UNKNOWN
     recorded = format.cut(format.one_line(row.recorded), _PHRASE) or format.UNKNOWN
     return [
         mark(row)[0] if narrow else mark(row),

@@ -75,16 +75,16 @@ def meant(plan: EditTestPlan) -> tuple[str, ...]:
 
 def fresh_range(store: Store, plan: EditTestPlan, models: ModelPool) -> int:
     """A range of samples that nothing finished has used of these runs."""
-    return max(kept.next_range(store, *each) for each in _asked(plan, models))
+    return max(kept.next_range(store, *each) for each in _traces_and_models(plan, models))
 
 
 def take_range(store: Store, plan: EditTestPlan, models: ModelPool, range: int) -> None:
     """Remember that a finished try used that range: nobody's fresh samples are of it."""
-    for trace, model in _asked(plan, models):
+    for trace, model in _traces_and_models(plan, models):
         kept.take_range(store, trace, model, range)
 
 
-def _asked(plan: EditTestPlan, models: ModelPool) -> Iterator[tuple[str, str]]:
+def _traces_and_models(plan: EditTestPlan, models: ModelPool) -> Iterator[tuple[str, str]]:
     """The traces a plan asks at, each with every model it asks."""
     breaks = {case.broke.trace for case in plan.cases}
     for trace in sorted(breaks | {control.spot.trace for control in plan.controls}):

@@ -63,7 +63,7 @@ class _Work:
     def views(self) -> Iterator[TryView]:
         shown = time.monotonic()
         try:
-            for key, result in self._asked():
+            for key, result in self._replay():
                 self._results[key, result.step] = result
                 if time.monotonic() - shown >= BETWEEN_VIEWS_S:
                     yield self.view()
@@ -95,7 +95,7 @@ class _Work:
     def _digest(self, spent: Spent) -> str:
         return digest_of(self._request, spent, self._range, self._results)
 
-    def _asked(self) -> Iterator[tuple[str, StepResult]]:
+    def _replay(self) -> Iterator[tuple[str, StepResult]]:
         """The breaks, then the healthy steps: what a limit cuts short tells of the breaks."""
         batch = self._request.schedule == "batch"
         breaks, controls = self._breaks(), self._controls()

@@ -172,7 +172,7 @@ def _notices(view: TryView) -> Iterator[str]:
     lacks = [why for why in lacking if why is not None]
     if lacks:
         steps = format.count(len(lacks), "step")
-        yield f"{steps} with fewer answers than request: {format.one_line(lacks[0])}"
+        yield f"{steps} with fewer answers than wanted: {format.one_line(lacks[0])}"
     unjudged = sum(row.unjudged for row in view.runs if row.like is None)
     if unjudged:
         yield (
@@ -233,7 +233,7 @@ def mark(row: TriedRun | TriedStep) -> str:
     return EFFECTS[row.effect] if row.effect is not None else WAITING
 
 
-def said(row: TriedRun | TriedStep) -> str:
+def effect_words(row: TriedRun | TriedStep) -> str:
     """What the edited arm does there, or why nothing can be said."""
     return format.one_line(row.why or row.did)
 

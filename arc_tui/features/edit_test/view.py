@@ -38,7 +38,7 @@ class TriedRun(Struct, frozen=True, kw_only=True):
     `unjudged` ones are in neither count.
 
     `by` says why this is its break. `ruling` None: not asked yet; `why`, where nothing can be
-    said, says why, and `lacks` why there are fewer answers than were request. `p` is of the run's
+    said, says why, and `lacks` why there are fewer answers than were wanted. `p` is of the run's
     own test, `by_chance` how likely it would be called fixed by chance alone. `did` is what the
     edited arm mostly does there. `like` is another run that asks the very same: together they are
     one question.
@@ -112,7 +112,7 @@ def run_row(case: Case, result: StepResult | None, like: str | None) -> TriedRun
         by_chance=found.own.by_chance if found.own is not None else None,
         unjudged=_unjudged(result, test),
         recorded=result.recorded.phrase,
-        did=_mostly(result.edited),
+        did=_most_frequent(result.edited),
         why=found.why,
         lacks=result.lacks,
         like=like,
@@ -145,7 +145,7 @@ def step_row(control: Control, result: StepResult | None) -> TriedStep:
         by_chance=found.own.by_chance if found.own is not None else None,
         flawed=found.flawed,
         recorded=result.recorded.phrase,
-        did=_mostly(result.edited),
+        did=_most_frequent(result.edited),
         why=found.why,
         lacks=result.lacks,
     )
@@ -168,7 +168,7 @@ def _departs(counts: Counts) -> Share:
     return Share(hits=counts.departs, n=counts.decided)
 
 
-def _mostly(replies: Sequence[Reply]) -> str:
+def _most_frequent(replies: Sequence[Reply]) -> str:
     """What most answers do, the first of equals."""
     did = Counter(reply.action.phrase for reply in replies)
     return did.most_common(1)[0][0] if did else ""

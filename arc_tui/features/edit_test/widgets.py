@@ -23,8 +23,8 @@ from arc_tui.features.edit_test.text import (
     COUNTED_AT_STEPS,
     arms,
     counted_at_breaks,
+    effect_words,
     mark,
-    said,
     spent,
     whom,
 )
@@ -151,7 +151,7 @@ def _style_name(row: Row) -> str:
 
 def _did(row: Row, room: int, *, wide: bool) -> str:
     """What the edit does there, after what was recorded where that is something else."""
-    told = said(row) or _whence(row)
+    told = effect_words(row) or _whence(row)
     recorded = format.one_line(row.recorded)
     if not wide or row.why or not row.did or recorded == told:
         return fit(told, room)

@@ -24,6 +24,7 @@ from arc_tui.cli import (
     refuse_unanswered,
     show_estimate,
 )
+from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import views_of
 from arc_tui.features.error_injection.run import (
     ErrorInjectionRequest,
@@ -111,7 +112,9 @@ def inject(
             return 0
         views = [EMPTY]
         try:
-            _drain(views_of(run_error_injection, store, request), views)
+            work = views_of(run_error_injection, store, request)
+            for view in with_status(work, _line, console(err=True)):
+                views[0] = view
         except ArcError:  # what is known until then is worth its place on the screen
             if views[0].rows:
                 _show(views[0], as_json=as_json)
@@ -125,15 +128,10 @@ def inject(
     return 0 if view.recovery.n else 1
 
 
-def _drain(work: Iterator[InjectView], views: list[InjectView]) -> None:
-    """Run to the end, the last view in `views`, with a status line where stderr is a terminal."""
-    out = console(err=True)
-    with out.status("asking") as status:
-        for view in work:
-            views[0] = view
-            done = len(view.rows) + len(view.left_out)
-            usd = format.usd(view.spent_usd, complete=view.spent_complete)
-            status.update(f"run {done} of {view.total}, {view.asked} asked, {usd}")
+def _line(view: InjectView) -> str:
+    done = len(view.rows) + len(view.left_out)
+    usd = format.usd(view.spent_usd, complete=view.spent_complete)
+    return f"run {done} of {view.total}, {view.asked} asked, {usd}"
 
 
 def _export(view: InjectView, file: Path) -> None:

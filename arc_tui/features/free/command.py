@@ -7,7 +7,7 @@ to go on, what it rests on.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from arc_tui.cli import (
     refuse_unfinished,
     with_database,
 )
+from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import FreeRunRequest, ReplayRequest, views_of
 from arc_tui.features.free.run import free_runs, kept_run, run_free_replays
 from arc_tui.features.free.text import UNCHECKED
@@ -151,16 +152,15 @@ def run_free(
     return 0 if all(run.status == "finished" for run in found.runs) else 1
 
 
-def drained(going: Iterator[FreeView], samples: int) -> FreeRuns:
+def drained(views: Iterable[FreeView], samples: int) -> FreeRuns:
     """The runs to their ends, with a line on stderr where that is a terminal."""
-    runs: dict[int, FreeView] = {}
-    out = console(err=True)
-    with out.status("asking") as said:
-        for view in going:
-            runs[view.sample] = view
-            of = f"run {view.sample + 1} of {samples}, " if samples > 1 else ""
-            said.update(f"{of}answer {len(view.rows)} of at most {view.limit}")
-    return free_runs(runs.values())
+
+    def line(view: FreeView) -> str:
+        of = f"run {view.sample + 1} of {samples}, " if samples > 1 else ""
+        return f"{of}answer {len(view.rows)} of at most {view.limit}"
+
+    shown = with_status(views, line, console(err=True))
+    return free_runs({view.sample: view for view in shown}.values())
 
 
 def bundled(store: Store, found: FreeRuns, file: Path) -> None:

@@ -90,13 +90,13 @@ def estimate_cost(store: Store, request: FreeRunRequest) -> FreeRunEstimate:
     """
     trace = read.load(store, trace_row(store, request.trace).trace)
     name = ModelPool(store).named(_actor(request, trace)).name
-    road = free.recorded_actions(trace, request.edit, name, request.start)
-    steps = {plan.step.index for plan in road}
+    path = free.recorded_actions(trace, request.edit, name, request.start)
+    steps = {plan.step.index for plan in path}
     with Store.open(":memory:") as empty:
         model = Cached(empty, name)
         found = estimate(trace, None, Models(model, model), sampling=LOOK, steps=steps)
     return FreeRunEstimate(
-        models=(name,), most=free.limit_of(road, request.max_steps), as_recorded=found
+        models=(name,), most=free.limit_of(path, request.max_steps), as_recorded=found
     )
 
 
@@ -164,7 +164,7 @@ def free_runs(views: Iterable[FreeView]) -> FreeRuns:
     """The runs together: of one, its own sentence, and that one run is a look."""
     runs = tuple(views)
     alone = len(runs) == 1
-    said = f"{runs[0].sentence} {free_words.LOOK}" if alone else free_words.together(runs)
+    said = f"{runs[0].sentence} {free_words.LOOK}" if alone else free_words.runs_sentence(runs)
     return FreeRuns(sentence=said, runs=runs)
 
 

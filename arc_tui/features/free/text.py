@@ -61,10 +61,10 @@ _STOPPED: dict[Status, str] = {
 
 def sentence(made: FreeRun) -> str:
     """What the run came to, or came to so far."""
-    road = _road(made)
+    path = _path_sentence(made)
     if made.stop is None:
-        return f"So far: {road[:1].lower()}{road[1:]}" if road else "Asking the first answer."
-    return " ".join(filter(None, (road, made.stop.sentence, _guessed(made))))
+        return f"So far: {path[:1].lower()}{path[1:]}" if path else "Asking the first answer."
+    return " ".join(filter(None, (path, made.stop.sentence, _guessed(made))))
 
 
 def _guessed(made: FreeRun) -> str:
@@ -77,7 +77,7 @@ def _guessed(made: FreeRun) -> str:
     return f"{results} {verb} guessed (read-only by name alone: {tools})."
 
 
-def _road(made: FreeRun) -> str:
+def _path_sentence(made: FreeRun) -> str:
     """How long it did what was recorded, and how far it went beyond; "" where it did nothing."""
     answered = [each for each in made.steps if each.action is not None]
     left = next((e for e in answered if e.against is not None and not e.against.same), None)
@@ -133,7 +133,7 @@ def _stubs(number: int) -> str:
     return "a stub" if number == 1 else "stubs"
 
 
-def together(runs: Sequence[FreeView]) -> str:
+def runs_sentence(runs: Sequence[FreeView]) -> str:
     """How several runs ended, and where they left the road: `3 of 5 finished, 2 stopped at a miss
     at step 6`."""
     if not runs:

@@ -24,6 +24,7 @@ from arc_tui.cli import (
     refuse_unanswered,
     show_estimate,
 )
+from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import views_of
 from arc_tui.features.paraphrase.plan import ParaphraseRequest
 from arc_tui.features.paraphrase.run import estimate_cost, run_paraphrase_test
@@ -109,7 +110,9 @@ def vary(
             return 0
         views: dict[str, VaryView] = {}
         try:
-            _drain(views_of(run_paraphrase_test, store, request), views)
+            work = views_of(run_paraphrase_test, store, request)
+            for view in with_status(work, _line, console(err=True)):
+                views[view.trace] = view
         except ArcError:  # what was judged until then is worth its place on the screen
             print_views(views.values(), as_json, _print)
             raise
@@ -122,18 +125,10 @@ def vary(
     return 0 if any(view.surface is not None for view in views.values()) else 1
 
 
-def _drain(work: Iterator[VaryView], views: dict[str, VaryView]) -> None:
-    """Run to the end with a status line where stderr is a terminal; the last view of each."""
-    out = console(err=True)
-    if not out.is_terminal:
-        views.update((view.trace, view) for view in work)
-        return
-    with out.status("asking") as status:
-        for view in work:
-            views[view.trace] = view
-            usd = format.usd(view.spent_usd, complete=view.spent_complete)
-            wordings = f"{len(view.rows)} of {format.count(view.total, 'wording')}"
-            status.update(f"{view.trace[:8]} {wordings}, {view.asked} asked, {usd}")
+def _line(view: VaryView) -> str:
+    usd = format.usd(view.spent_usd, complete=view.spent_complete)
+    wordings = f"{len(view.rows)} of {format.count(view.total, 'wording')}"
+    return f"{view.trace[:8]} {wordings}, {view.asked} asked, {usd}"
 
 
 def _print(out: Console, view: VaryView) -> None:

@@ -30,6 +30,7 @@ from arc_tui.cli import (
     with_database,
 )
 from arc_tui.experiments.locked_view import ReplayRow
+from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import views_of
 from arc_tui.features.probes.plan import SAMPLES, ProbeRequest
 from arc_tui.features.probes.run import estimate_cost, offered, run_probe
@@ -131,7 +132,8 @@ def probe(
             as_json=as_json,
         ):
             return 0
-        view = _drained(views_of(run_probe, store, request))
+        views = views_of(run_probe, store, request)
+        *_, view = with_status(views, _line, console(err=True))
     if as_json:
         print_json(view)
     else:
@@ -159,17 +161,9 @@ def _written(given: str | None) -> str | None:
     return written.from_file(Path(given))
 
 
-def _drained(work: Iterator[ProbeView]) -> ProbeView:
-    """The probe to its end, with a status line where stderr is a terminal."""
-    out = console(err=True)
-    last: ProbeView | None = None
-    with out.status("asking") as status:
-        for view in work:
-            last = view
-            usd = format.usd(view.spent_usd, complete=view.spent_complete)
-            status.update(f"{view.probe} at step {view.step}, {view.asked} asked, {usd}")
-    assert last is not None
-    return last
+def _line(view: ProbeView) -> str:
+    usd = format.usd(view.spent_usd, complete=view.spent_complete)
+    return f"{view.probe} at step {view.step}, {view.asked} asked, {usd}"
 
 
 # --- the log
@@ -316,7 +310,7 @@ def print_probe(out: Console, view: ProbeView) -> None:
 
 def _step(row: ReplayRow) -> list[Text | str]:
     style = "dim" if row.dimmed else ""
-    control = row.control.mostly.phrase if row.control else row.refused or format.UNKNOWN
-    edited = row.edited.mostly.phrase if row.edited else row.edited_refused or format.UNKNOWN
+    control = row.control.usual.phrase if row.control else row.refused or format.UNKNOWN
+    edited = row.edited.usual.phrase if row.edited else row.edited_refused or format.UNKNOWN
     cells = [str(row.step), "◆" if row.at_break else "", control, edited]
     return [Text(format.cut(format.one_line(cell), _WIDTH), style) for cell in cells]

@@ -5,14 +5,12 @@ A replay as `arc replay` prints it: the sentence, a row a step, what it rests on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
 from rich.text import Text
 
 from arc_tui.cli import (
@@ -26,13 +24,13 @@ from arc_tui.cli import (
     show_estimate,
 )
 from arc_tui.experiments.locked_view import (
-    EMPTY,
     WIDTH,
     ReplayRow,
     ReplayView,
     arm_cell,
     mark_words,
 )
+from arc_tui.experiments.progress import with_bar
 from arc_tui.experiments.request import ReplayRequest, views_of
 from arc_tui.features.replay.plan import estimate_cost
 from arc_tui.features.replay.run import run_replay
@@ -176,19 +174,15 @@ def bundled(store: Store, view: ReplayView, file: Path) -> None:
     click.echo(f"wrote {file}; `arc verify --bundle {file}` runs it again", err=True)
 
 
-def drained(work: Iterator[ReplayView]) -> ReplayView:
-    """Run a replay to its end with a progress line on stderr where that is a terminal."""
-    view = EMPTY
-    out = console(err=True)
-    spent = TextColumn("{task.fields[spent]}")
-    columns = (TextColumn("asking"), BarColumn(), MofNCompleteColumn(), spent)
-    with Bar(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-        task = bar.add_task("", total=None, spent="")
-        for view in work:
-            usd = format.usd(view.spent_usd, complete=view.spent_complete)
-            said = f"{view.asked} asked, {usd}"
-            bar.update(task, completed=view.done, total=view.total, spent=said)
+def drained(views: Iterable[ReplayView]) -> ReplayView:
+    """The last view of a replay, with a progress line on stderr where that is a terminal."""
+    *_, view = with_bar(views, _spent_by_now, console(err=True))
     return view
+
+
+def _spent_by_now(view: ReplayView) -> str:
+    usd = format.usd(view.spent_usd, complete=view.spent_complete)
+    return f"{view.asked} asked, {usd}"
 
 
 def print_replay(out: Console, view: ReplayView, *, rules: bool = False) -> None:

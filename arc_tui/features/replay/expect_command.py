@@ -23,6 +23,7 @@ from arc_tui.cli import (
 )
 from arc_tui.experiments.expectation import JUDGE
 from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.progress import with_status
 from arc_tui.features.replay.expectation import (
     AnswerRow,
     ExpectView,
@@ -116,13 +117,13 @@ class _Codes:
             case Stopped() | Exit() | click.Abort():
                 return
             case CannotTell():
-                raise Exit(_said(error.message, error.hint, CANNOT_TELL))
+                raise Exit(_report(error.message, error.hint, CANNOT_TELL))
             case ArcError():
-                raise Exit(_said(error.message, error.hint, USER_ERROR))
+                raise Exit(_report(error.message, error.hint, USER_ERROR))
             case click.BadParameter(param=click.Parameter(type=click.Path())):
-                raise Exit(_said(error.format_message(), "", CANNOT_TELL))
+                raise Exit(_report(error.format_message(), "", CANNOT_TELL))
             case click.ClickException():
-                raise Exit(_said(error.format_message(), "", USER_ERROR))
+                raise Exit(_report(error.format_message(), "", USER_ERROR))
             case Exception():
                 traceback.print_exception(error)
                 raise Exit(BUG)
@@ -130,7 +131,7 @@ class _Codes:
                 return
 
 
-def _said(message: str, hint: str, code: int) -> int:
+def _report(message: str, hint: str, code: int) -> int:
     click.echo(f"arc: {format.one_line(message)}", err=True)
     if hint:
         click.echo(f"     {format.one_line(hint)}", err=True)
@@ -161,7 +162,7 @@ def run_expect(store: Store, question: Question, *, as_json: bool, only_estimate
     ):
         return MET
     with question.request.model_pool(store) as models:
-        view = _drained(evaluate_expectation(store, question, models))
+        view = _last(evaluate_expectation(store, question, models))
     if as_json:
         print_json(view)
     else:
@@ -169,10 +170,8 @@ def run_expect(store: Store, question: Question, *, as_json: bool, only_estimate
     return {True: MET, False: NOT_MET, None: CANNOT_TELL}[view.met]
 
 
-def _drained(work: Iterator[ExpectView]) -> ExpectView:
-    with console(err=True).status("asking") as status:
-        for view in work:
-            status.update(f"{view.sentence}, going on")
+def _last(views: Iterator[ExpectView]) -> ExpectView:
+    *_, view = with_status(views, lambda view: f"{view.sentence}, going on", console(err=True))
     return view
 
 

@@ -36,7 +36,7 @@ def _step(row: ReplayRow, broken: BreakTest | None) -> Iterator[Item]:
     if found:
         yield BLANK
     yield Block(text="recorded", style="role")
-    yield from _said("recorded", row.recorded_calls, row.recorded_text, row.recorded)
+    yield from _response("recorded", row.recorded_calls, row.recorded_text, row.recorded)
     if row.refused is not None:
         yield BLANK
         yield from _not_asked("not asked", row.refused)
@@ -54,7 +54,7 @@ def _step(row: ReplayRow, broken: BreakTest | None) -> Iterator[Item]:
 def _found(row: ReplayRow, broken: BreakTest | None) -> Iterator[Item]:
     """The mark with what the edit does instead, and the tests behind it."""
     if row.mark is not None and (row.mark != "same" or row.p is not None):
-        why = row.edited.mostly.why if row.edited is not None else ""
+        why = row.edited.usual.why if row.edited is not None else ""
         style = _MARK_STYLES.get(row.mark, "role")
         yield Block(text=mark_words(row), style=style, aside=format.one_line(why))
     if row.p is None:
@@ -84,19 +84,17 @@ def _arm(name: str, arm: ArmRow, row: ReplayRow) -> Iterator[Item]:
     """Every different answer of an arm, its words that were not recorded marked; of several
     samples, how often it departs."""
     one = arm.counts.total <= 1
-    style = "candidate" if arm.mostly.same is False else "role"
-    yield Block(
-        text=f"{name:<7}", style=style, aside=_sets_apart(arm.mostly) if one else _rate(arm)
-    )
+    style = "candidate" if arm.usual.same is False else "role"
+    yield Block(text=f"{name:<7}", style=style, aside=_sets_apart(arm.usual) if one else _rate(arm))
     for place, given in enumerate(arm.answers):
         if not one:
             times = f"{format.number(given.times)} ×"
             yield Block(text=times, style="head", indent=INDENT, aside=_sets_apart(given))
         if not given.same:
             key = f"{name} {place}"
-            said = _said(key, given.calls, given.text, given.phrase, 1 if one else 2)
-            beside = tuple(_said(key, row.recorded_calls, row.recorded_text, row.recorded))
-            yield from (_beside(item, beside) for item in said)
+            said = _response(key, given.calls, given.text, given.phrase, 1 if one else 2)
+            beside = tuple(_response(key, row.recorded_calls, row.recorded_text, row.recorded))
+            yield from (_with_recorded(item, beside) for item in said)
 
 
 def _rate(arm: ArmRow) -> str:
@@ -117,7 +115,9 @@ def _sets_apart(given: Given) -> str:
     return "; ".join(filter(None, ("as recorded", why))) if given.same else why
 
 
-def _said(key: str, calls: Sequence[Act], text: str, phrase: str, depth: int = 1) -> Iterator[Item]:
+def _response(
+    key: str, calls: Sequence[Act], text: str, phrase: str, depth: int = 1
+) -> Iterator[Item]:
     """An answer in full: its words, then its calls with their arguments."""
     indent = depth * INDENT
     if text:
@@ -130,7 +130,7 @@ def _said(key: str, calls: Sequence[Act], text: str, phrase: str, depth: int = 1
         yield Block(text=format.plain(phrase), style="quiet", indent=indent)
 
 
-def _beside(item: Item, recorded: Sequence[Item]) -> Item:
+def _with_recorded(item: Item, recorded: Sequence[Item]) -> Item:
     """A text with the words marked in which it differs from what was recorded in its place."""
     if not isinstance(item, Block) or not item.key:
         return item
