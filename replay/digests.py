@@ -188,3 +188,8 @@ def trace_id(format: str, source_id: str, item: str | None) -> str:
 def run_id(source_id: str, item: str | None) -> str:
     """Identity of the run behind its recordings, in whatever format they came. 16 hex digits."""
     return digest("run", source_id, item or "").partition(":")[2][:16]
+
+
+def bare_text(value: Json) -> str:
+    """A value as a sentence shows it: a text without its quotes, anything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -187,7 +187,7 @@ class Condition(Struct, frozen=True, kw_only=True):
         if masked_count(digests.canonical(found)):
             return None
         if self.how == "~":
-            return _matches(self.value, _text(found))
+            return _matches(self.value, digests.bare_text(found))
         if self.how == "=":
             return found == self.value or any(digests.same(found, each) for each in self._read())
         given = found if isinstance(found, int | float) and not isinstance(found, bool) else None
@@ -227,10 +227,6 @@ def _values(value: Json, rest: rules.Steps) -> Iterator[Json]:
         further = [to_go for way in ways for to_go in rules.after(way, step)]
         for to_go in dict.fromkeys(further):
             yield from _values(each, to_go)
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 Row: TypeAlias = tuple[Condition, ...]

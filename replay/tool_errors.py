@@ -221,7 +221,6 @@ def _object_fails(text: str) -> bool:
 
 _EXIT_NAMES = ("exit_code", "exitCode", "exit_status", "exitStatus", "returncode", "return_code")
 _STATUS_NAMES = ("statusCode", "status_code", "status")
-_NO_ERROR = {"", "none", "null", "ok", "no error", "false", "success"}
 _WHY = ("message", "msg", "error", "reason", "detail")
 
 

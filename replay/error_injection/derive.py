@@ -9,6 +9,7 @@ from datetime import date
 from typing import NamedTuple
 
 from replay import messages
+from replay.digests import bare_text
 from replay.error_injection import values
 from replay.error_injection.values import (
     MONTHS,
@@ -20,7 +21,6 @@ from replay.error_injection.values import (
     about,
     decoded,
     forms,
-    shown,
     sort_of,
 )
 from replay.tool_errors import is_error
@@ -123,7 +123,7 @@ def _rewritten(text: str, whole: Json, value: Json, false: Json) -> str:
         if other is not None:
             made = values.with_leaf(made, path, other)
     if not isinstance(whole, (dict, list)):
-        return shown(made)
+        return bare_text(made)
     wide = '": ' in text
     return json.dumps(
         made,
@@ -184,7 +184,7 @@ def wrong_step(trace: Trace, step: Step, reads: Callable[[ToolCall], bool]) -> W
                 if known.fresh(false, sort):
                     made = values.with_leaf(call.arguments, path, false)
                     name = values.shown_path(path)
-                    refusal = f"Error: {name} {shown(false)} was not found."
+                    refusal = f"Error: {name} {bare_text(false)} was not found."
                     return _wrong_call(step, call, path, made, refusal, True)
     return None
 
@@ -271,7 +271,7 @@ def _tells(leaf: Json) -> bool:
 
 def _words(value: Json) -> list[str]:
     """The numbers and ids of a text: words that can be known again."""
-    texts = [leaf if isinstance(leaf, str) else shown(leaf) for _, leaf in values.leaves(value)]
+    texts = [leaf if isinstance(leaf, str) else bare_text(leaf) for _, leaf in values.leaves(value)]
     words = [word.strip(".,:;!?()\"'$€£") for text in texts for word in text.split()]
     return list(dict.fromkeys(w for w in words if len(w) > 1 and any(map(str.isdigit, w))))
 

@@ -29,13 +29,14 @@ from msgspec import Struct, structs
 from replay import digests, messages
 from replay.action import Act, Action
 from replay.compare.rules import PLAIN, Rules
+from replay.digests import bare_text
 from replay.edit.changes import Edit, SetObservation
 from replay.edit.editor import Editor
 from replay.edit.places import goes_on_from
 from replay.effects import Effects
 from replay.error_injection import values
 from replay.error_injection.derive import replaced, tool_error, wrong_observation, wrong_step
-from replay.error_injection.values import Kind, Wrong, shares, shown
+from replay.error_injection.values import Kind, Wrong, shares
 from replay.errors import BadEdit, no_step
 from replay.free import run as free
 from replay.free.recorded import effect_of, effects_of
@@ -151,9 +152,9 @@ class _Judge:
                 yield f"looks at it again by {found.call.tool}"
         for true in self._wrong.true:
             if any(values.held_by(true, call.arguments) for call in given.calls):
-                yield f"goes by {shown(true)}"
+                yield f"goes by {bare_text(true)}"
             elif values.stands_in(true, given.text):
-                yield f"says {shown(true)}"
+                yield f"says {bare_text(true)}"
 
     def looks_in_vain(self, step: FreeStep) -> str | None:
         """Does it look again, and the tape does not answer?"""
@@ -192,7 +193,7 @@ class _Judge:
 
     @property
     def _false(self) -> str:
-        return shown(self._wrong.false[0]) if self._wrong.false else "it"
+        return bare_text(self._wrong.false[0]) if self._wrong.false else "it"
 
 
 def _identity(tool: str, arguments: object) -> str:

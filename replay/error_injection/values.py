@@ -16,6 +16,7 @@ from msgspec import Struct
 from replay import digests, messages
 from replay.action import Act, Action, action
 from replay.depth import from_text
+from replay.digests import bare_text
 from replay.effects import words_of
 from replay.trace import Json, Step, Trace
 
@@ -343,12 +344,7 @@ class Wrong(Struct, frozen=True, kw_only=True):
             return f"{where}: another result"
         path = self.path or "text"
         where = f"{self.tool}({path})" if self.kind == "step" else f"{self.tool} → {path}"
-        return f"{where} {shown(self.true[0])} → {shown(self.false[0])}"
-
-
-def shown(value: Json) -> str:
-    """A value as it is written in a sentence: a text bare, anything else as JSON."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        return f"{where} {bare_text(self.true[0])} → {bare_text(self.false[0])}"
 
 
 def decoded(text: str) -> Json:

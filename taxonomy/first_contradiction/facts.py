@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
+from replay.digests import bare_text
 from replay.effects import words_of
 from replay.errors import NotFound
 from replay.tool_errors import decoded
@@ -49,7 +49,7 @@ class Fact(Struct, frozen=True, kw_only=True):
         act = shown.act
         return Evidence(
             role="observed",
-            text=f"{self.about}: {written(shown.value)}",
+            text=f"{self.about}: {bare_text(shown.value)}",
             step=act.step if act is not None else None,
             span=act.span.id if act is not None else None,
             place=act.name if act is not None else "you say so",
@@ -91,7 +91,7 @@ def fact_named(case: RuleContext, question: str, world: str) -> Fact:
 
 def agrees(said: str, value: Json) -> bool:
     """Is what the model says the world's value: the same number, moment, state or words?"""
-    shown = written(value)
+    shown = bare_text(value)
     if fold(said).strip(" .#\"'") == fold(shown):
         return True
     mine, worlds = next(moments(said), None), next(moments(shown), None)
@@ -145,11 +145,6 @@ def sort_of(path: str, value: Json) -> Sort | None:
     return "date" if dated else None
 
 
-def written(value: Json) -> str:
-    """A value as it stands in a result, a text without its quotes."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
 class DependentValues:
     """What the steps of a run use and change, so that a field can be weighed by it."""
 
@@ -161,7 +156,7 @@ class DependentValues:
             passed = [(p, leaf) for act in turn.acts for p, leaf in leaves(act.span.arguments)]
             words = {word.strip(".,:;!?$€£\"'()") for word in turn.said.split()}
             said = {word for word in words if len(word) >= _SHORTEST} | day_keys(turn.said)
-            for value in {written(leaf) for _, leaf in passed} | said:
+            for value in {bare_text(leaf) for _, leaf in passed} | said:
                 self._used[value].append(turn.index)
             for act in turn.acts:
                 if mutates(act.span) is not False:
@@ -175,7 +170,7 @@ class DependentValues:
         """How much hangs on a field of a thing; 0 where nothing does."""
         first = next(each for each in history if each.value is not None)
         spans = {each.act.span.id for each in history if each.act is not None}
-        name, value = field.rpartition(".")[2], written(first.value)
+        name, value = field.rpartition(".")[2], bare_text(first.value)
         if any(e.span in spans and name in e.text and value in e.text for e in self._cited):
             return NAMED
         sort = sort_of(field, first.value)

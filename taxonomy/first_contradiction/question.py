@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 
 from replay import action, digests
 from replay.convert import Converter, Sent
+from replay.digests import bare_text
 from replay.edit.changes import Edit
 from replay.errors import ModelRefused, OfflineMiss, RequestRefused
 from replay.locked.estimate import Estimate
@@ -28,7 +29,7 @@ from replay.prices import price
 from replay.trace import Json, Level, Message, Request, Trace, Usage, extend
 from taxonomy.findings import Evidence
 from taxonomy.first_contradiction.contradictions import Answer
-from taxonomy.first_contradiction.facts import Fact, agrees, written
+from taxonomy.first_contradiction.facts import Fact, agrees
 from taxonomy.first_contradiction.recoverable import Arm, arm
 
 OPENING = "A check of what you know by now. It is not part of the conversation."
@@ -263,7 +264,7 @@ def shown_words(facts: Sequence[Fact]) -> tuple[str, ...]:
     return tuple(
         f"{fact.about}: "
         + ", then ".join(
-            f"{written(each.value)} from step {each.visible}"
+            f"{bare_text(each.value)} from step {each.visible}"
             if each.value is not None
             else f"changed before step {each.visible}, not looked at"
             for each in fact.history

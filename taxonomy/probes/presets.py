@@ -15,6 +15,7 @@ from msgspec import Struct
 from replay import digests, messages
 from replay.action import shown
 from replay.convert import Converter, Sent
+from replay.digests import bare_text
 from replay.edit.changes import Edit, InjectConstraint, RenameTool, SummariseBefore
 from replay.errors import BadEdit, ModelRefused
 from replay.messages import content_text
@@ -247,12 +248,8 @@ def _flat(text: str) -> str:
         return " ".join(text.split())
     if not isinstance(value, (dict, list)):
         return " ".join(text.split())
-    facts = (f"{path} {_plain(leaf)}" for path, leaf in leaves(value))
+    facts = (f"{path} {bare_text(leaf)}" for path, leaf in leaves(value))
     return "; ".join(facts)
-
-
-def _plain(leaf: Json) -> str:
-    return leaf if isinstance(leaf, str) else msgspec.json.encode(leaf).decode()
 
 
 def _shortened(lines: list[str], room: int) -> Iterator[str]:
