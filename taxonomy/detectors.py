@@ -17,33 +17,9 @@ from replay.action import Act, Action, action
 from replay.predicate import Detector
 from replay.trace import Message, Response, Step, ToolCall, Trace
 from taxonomy.findings import Finding
-from taxonomy.rules import (
-    RULES,
-    arithmetic,
-    contradiction,
-    gave_up,
-    hallucinated_state,
-    limits,
-    loop,
-    malformed,
-    swapped_values,
-    wrong_tool,
-)
+from taxonomy.rules import EVERY_RULE, rule_of
 from taxonomy.rules.context import RuleContext
-
-FROM_THE_ANSWER = frozenset(
-    rule.NAME
-    for rule in (
-        hallucinated_state,
-        contradiction,
-        wrong_tool,
-        malformed,
-        limits,
-        arithmetic,
-        swapped_values,
-    )
-)
-"""Rules that see the failure in the answer itself, whatever comes back."""
+from taxonomy.rules.rule import Shown
 
 
 class RuleDetector:
@@ -71,12 +47,12 @@ class RuleDetector:
     def _judged(self, given: Action) -> bool | None:
         if given.cut is not None:
             return None
-        rule = self._finding.rule
-        if rule in FROM_THE_ANSWER:
+        shown = _shown(self._finding)
+        if shown == "answer":
             return self._found(given)
-        if rule == loop.NAME:
+        if shown == "repeated calls":
             return None if not given.calls else self._repeats(given)
-        if rule == gave_up.NAME and not self._recorded_acted:
+        if shown == "no calls" and not self._recorded_acted:
             return False if given.calls else True if self._found(given) else None
         return True if self._found(given) else None
 
@@ -85,8 +61,8 @@ class RuleDetector:
         case = RuleContext(supposed(self._trace, self._at, given))
         return any(
             found.step == self.step and found.rule == self._finding.rule
-            for rule in (*RULES, swapped_values.find)
-            for found in rule(case)
+            for rule in EVERY_RULE
+            for found in rule.find(case)
         )
 
     def _repeats(self, given: Action) -> bool:
@@ -99,10 +75,15 @@ class RuleDetector:
         return all(_call(call) in before for call in given.calls)
 
 
+def _shown(finding: Finding) -> Shown:
+    rule = rule_of(finding)
+    return "later" if rule is None else rule.shown
+
+
 def detector_at(trace: Trace, findings: Iterable[Finding], step: int | None) -> Detector | None:
     """The oracle of what was found at a step, None where no rule found anything there."""
     here = [found for found in findings if found.step == step]
-    direct = [found for found in here if found.rule in FROM_THE_ANSWER]
+    direct = [found for found in here if _shown(found) == "answer"]
     for found in (*direct, *here):
         return RuleDetector(trace, found)
     return None

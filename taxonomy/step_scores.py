@@ -14,19 +14,7 @@ from replay.trace import SourceScore
 from taxonomy.evidence.endings import Ending, closes, ending, hands_over, works
 from taxonomy.evidence.reading import Act, Turn, mutates
 from taxonomy.findings import Finding, Item, StepScore
-from taxonomy.rules import (
-    arithmetic,
-    bad_args,
-    cap_hit,
-    contradiction,
-    false_success,
-    findings,
-    hallucinated_state,
-    limits,
-    loop,
-    malformed,
-    wrong_tool,
-)
+from taxonomy.rules import findings, loop, malformed, rule_of
 from taxonomy.rules.bad_args import refusal
 from taxonomy.rules.context import RuleContext, brought_again, repeats
 from taxonomy.rules.wrong_tool import absent
@@ -57,20 +45,8 @@ _LESS_IS_BETTER = re.compile(
 where nothing is wrong, its name does not tell."""
 
 
-NAMED = {
-    malformed.NAME: FITS,
-    wrong_tool.NAME: FITS,
-    bad_args.NAME: FITS,
-    hallucinated_state.NAME: GROUNDED,
-    contradiction.NAME: READ,
-    false_success.NAME: READ,
-    limits.NAME: READ,
-    arithmetic.NAME: READ,
-    loop.NAME: FRESH,
-    cap_hit.NAME: ENDED,
-}
-"""The item that a finding of each rule denies: a step that the rule names does not hold it. The
-other rules speak of how the run ended, or of what no item asks."""
+_ITEMS = {"fits": FITS, "grounded": GROUNDED, "read": READ, "fresh": FRESH, "ended": ENDED}
+"""The item that a finding of a rule denies: a step that the rule names does not hold it."""
 
 
 def rule_scores(case: RuleContext, found: Sequence[Finding]) -> tuple[StepScore, ...]:
@@ -114,8 +90,9 @@ def _named(found: Sequence[Finding]) -> dict[int, dict[str, str]]:
     """By step, the items that findings deny, each with what the first of them says."""
     named: dict[int, dict[str, str]] = {}
     for each in found:
-        if each.rule in NAMED and not each.is_hint:
-            named.setdefault(each.step, {}).setdefault(NAMED[each.rule], each.why)
+        rule = rule_of(each)
+        if rule is not None and rule.denies is not None and not each.is_hint:
+            named.setdefault(each.step, {}).setdefault(_ITEMS[rule.denies], each.why)
     return named
 
 

@@ -25,18 +25,9 @@ from taxonomy.evidence.context_index import Source
 from taxonomy.evidence.reading import answered, called, leaves
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules import (
-    arithmetic,
-    contradiction,
-    false_success,
-    findings,
-    hallucinated_state,
-    limits,
-    loop,
-    swapped_values,
-    wrong_tool,
-)
+from taxonomy.rules import findings, loop, rule_of, swapped_values
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Against
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -73,20 +64,6 @@ class StepDetector(Protocol):
         """Raises OfflineMiss, ModelRefused and Stopped where it asks a model."""
         ...
 
-
-AGAINST = frozenset(
-    rule.NAME
-    for rule in (
-        contradiction,
-        false_success,
-        hallucinated_state,
-        limits,
-        arithmetic,
-        wrong_tool,
-        swapped_values,
-    )
-)
-"""The rules that hold a step against what it had been shown; a loop does at each of its steps."""
 
 _SAYS = ("says", "asked", "repeats")
 _SOURCES = ("observed", "told", "error")
@@ -190,10 +167,11 @@ def _unknown(case: RuleContext) -> Iterator[int]:
 
 def _read(case: RuleContext, finding: Finding) -> Contradiction | None:
     """A finding as a contradiction, None where it is none."""
-    if finding.rule not in AGAINST or finding.is_hint:
+    rule = rule_of(finding)
+    if rule is None or rule.against is None or finding.is_hint:
         return None
     says = [each for each in finding.evidence if each.role in _SAYS and each.step == finding.step]
-    against = tuple(_against(case, finding))
+    against = tuple(_against(case, finding, rule.against))
     if not says or not against:
         return None
     return Contradiction(
@@ -201,19 +179,19 @@ def _read(case: RuleContext, finding: Finding) -> Contradiction | None:
     )
 
 
-def _against(case: RuleContext, finding: Finding) -> Iterator[Evidence]:
+def _against(case: RuleContext, finding: Finding, against: Against) -> Iterator[Evidence]:
     """The sources that a finding's step contradicts."""
-    match finding.rule:
-        case hallucinated_state.NAME:
+    match against:
+        case "context":
             yield _looked_through(case, finding.step)
-        case wrong_tool.NAME:
+        case "tools":
             offered = case.reading.turns[finding.step].ask.request.tools
             if offered and "not" in finding.why:
                 names = ", ".join(tool.name for tool in offered)
                 yield Evidence(role="told", text=cut(names, _QUOTE), place="tool definitions")
-        case arithmetic.NAME:
+        case "numbers":
             yield Evidence(role="worked out", text=finding.why, place="its own numbers")
-        case _:
+        case "sources":
             for each in finding.evidence:
                 if each.role in _SOURCES and (each.step is None or each.step < finding.step):
                     yield _sharpened(case, each)

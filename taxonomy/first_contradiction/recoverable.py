@@ -21,7 +21,7 @@ from replay.statistics import ALPHA, effect_probability, fisher
 from replay.trace import Trace
 from taxonomy.findings import Evidence, Finding
 from taxonomy.first_contradiction.contradictions import Answer, Contradiction
-from taxonomy.rules import hallucinated_state, limits, loop, wrong_tool
+from taxonomy.rules import rule_of
 
 
 class RecoverableDetector:
@@ -176,17 +176,11 @@ def telling(sources: Iterable[Evidence]) -> str:
 
 
 def _words(found: Contradiction) -> str:
-    match found.finding.rule:
-        case hallucinated_state.NAME:
-            return _grounded(found.finding)
-        case loop.NAME:
-            return f"{telling(found.against)} Do not repeat that call; make a different one."
-        case wrong_tool.NAME:
-            return f"{telling(found.against)} Call only tools that are offered."
-        case limits.NAME:
-            return f"{telling(found.against)} Keep to it."
-        case _:
-            return f"{telling(found.against)} {_AGREE}"
+    rule = rule_of(found.finding)
+    if rule is not None and rule.against == "context":
+        return _grounded(found.finding)
+    advice = rule.advice if rule is not None else None
+    return f"{telling(found.against)} {advice or _AGREE}"
 
 
 def _grounded(finding: Finding) -> str:

@@ -44,7 +44,7 @@ from taxonomy.localiser.features import (
     own_time_ns,
     spree,
 )
-from taxonomy.rules import cap_hit, contradiction, malformed
+from taxonomy.rules import rule_of
 from taxonomy.rules.context import RuleContext, statements
 from taxonomy.step_scores import FRESH, GROUNDED
 
@@ -59,11 +59,6 @@ _OF_CLASS = {
     FailureClass.LOOP: REPEATS,
     FailureClass.GAVE_UP: BAD_END,
     FailureClass.OTHER: OTHER,
-}
-_OF_RULE = {
-    malformed.NAME: (BAD_CALL, 1.0),
-    contradiction.NAME: (UNFOUNDED, 1.0),
-    cap_hit.NAME: (BAD_END, 0.4),
 }
 _WEAK = 0.25
 _LATER = 0.2
@@ -137,7 +132,9 @@ def _findings(found: Sequence[Finding]) -> Iterator[StepSignal]:
     """Each finding, as strong as it is sure; findings come earliest first."""
     first = True
     for finding in found:
-        feature, share = _OF_RULE.get(finding.rule, (_OF_CLASS[finding.failure], 1.0))
+        rule = rule_of(finding)
+        feature = _OF_CLASS[(rule and rule.counts_as) or finding.failure]
+        share = 1.0 if rule is None else rule.share
         strength = share * (1.0 if finding.confidence is None else finding.confidence)
         yield StepSignal(finding.step, feature, finding.why, strength)
         if first and feature != BAD_END and strength >= 0.5:

@@ -7,7 +7,7 @@ confidence below a half is a hint: worth a look beside others, no evidence by it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
@@ -26,37 +26,47 @@ from taxonomy.rules import (
     limits,
     loop,
     malformed,
+    swapped_values,
     unverified,
     user_off_task,
     wrong_tool,
 )
 from taxonomy.rules.context import RuleContext
-
-Rule = Callable[[RuleContext], Iterator[Finding]]
+from taxonomy.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
-    malformed.find,
-    wrong_tool.find,
-    hallucinated_state.find,
-    contradiction.find,
-    false_success.find,
-    limits.find,
-    arithmetic.find,
-    bad_args.find,
-    loop.find,
-    gave_up.find,
-    cap_hit.find,
-    user_off_task.find,
-    check.find,
-    unverified.find,
-    better_tool.find,
+    malformed.RULE,
+    wrong_tool.RULE,
+    hallucinated_state.RULE,
+    contradiction.RULE,
+    false_success.RULE,
+    limits.RULE,
+    arithmetic.RULE,
+    bad_args.RULE,
+    loop.RULE,
+    gave_up.RULE,
+    cap_hit.RULE,
+    user_off_task.RULE,
+    check.RULE,
+    unverified.RULE,
+    better_tool.RULE,
 )
 """In the order of findings at one step: what explains the others comes first."""
+
+EVERY_RULE = (*RULES, swapped_values.RULE)
+"""With the one that tells of contradictions alone, and is in no diagnosis."""
+
+_BY_NAME = {rule.name: rule for rule in EVERY_RULE}
+
+
+def rule_of(finding: Finding) -> Rule | None:
+    """The rule that a finding is of, None where a judge or a person has it."""
+    return _BY_NAME.get(finding.rule)
 
 
 def findings(case: RuleContext) -> tuple[Finding, ...]:
     """What all rules found, the earliest step first, each with its fault where that is known."""
-    found = [finding for rule in RULES for finding in rule(case)]
+    found = [finding for rule in RULES for finding in rule.find(case)]
     return tuple(sorted(_with_faults(found), key=lambda finding: finding.step))
 
 

@@ -16,6 +16,7 @@ from taxonomy.evidence.claims import sentences
 from taxonomy.evidence.reading import quote_turn
 from taxonomy.findings import Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "arithmetic"
 
@@ -86,3 +87,6 @@ def _value(tokens: list[str]) -> Fraction | None:
 
 def _plain(number: str) -> str:
     return number.strip("$€£").replace(",", "")
+
+
+RULE = Rule(name=NAME, find=find, shown="answer", against="numbers", denies="read")

@@ -17,6 +17,7 @@ from taxonomy.evidence.reading import WRITTEN, Act, Turn, answered, called, leav
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "bad args"
 
@@ -112,3 +113,6 @@ def _finding(refused: Sequence[tuple[Act, str]]) -> Finding:
 def _unparsed(act: Act) -> Evidence:
     raw = act.span.arguments_raw or ""
     return Evidence(role="asked", text=cut(raw, 240), step=act.step, span=act.span.id)
+
+
+RULE = Rule(name=NAME, find=find, denies="fits")

@@ -22,6 +22,7 @@ from taxonomy.evidence.reading import Act, Turn, called, mutates
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "better tool"
 CONFIDENCE = 0.3
@@ -151,3 +152,6 @@ def _finding(act: Act, tool: Tool, words: AbstractSet[str]) -> Finding:
             ),
         ),
     )
+
+
+RULE = Rule(name=NAME, find=find)

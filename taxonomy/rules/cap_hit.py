@@ -17,6 +17,7 @@ from taxonomy.evidence.reading import Turn, leaves
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "cap hit"
 
@@ -144,3 +145,6 @@ def _words(value: Json) -> str:
 
 def _evidence_of(words: str, span: str | None, place: str) -> Evidence:
     return Evidence(role="told", text=words, span=span, place=place)
+
+
+RULE = Rule(name=NAME, find=find, denies="ended", counts_as=FailureClass.GAVE_UP, share=0.4)

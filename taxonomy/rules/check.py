@@ -21,6 +21,7 @@ from taxonomy.evidence.endings import ending
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "check at fault"
 NEVER_RAN = "check never ran"
@@ -183,3 +184,6 @@ def _finding(
             for line in lines
         ),
     )
+
+
+RULE = Rule(name=NAME, find=find)

@@ -22,6 +22,7 @@ from taxonomy.evidence.reading import Turn, leaves, quote_turn
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import RuleContext, statements
+from taxonomy.rules.rule import Rule
 
 NAME = "belief against world"
 
@@ -193,3 +194,13 @@ def _finding(turn: Turn, window: Window, event: Event, now: Event) -> Finding:
 
 def _day(moment: Moment) -> str:
     return f"{moment.at.day} {moment.at:%b}"
+
+
+RULE = Rule(
+    name=NAME,
+    find=find,
+    shown="answer",
+    against="sources",
+    denies="read",
+    counts_as=FailureClass.HALLUCINATED_STATE,
+)

@@ -18,6 +18,7 @@ from taxonomy.evidence.claims import STATUS_GROUPS, sentences, statuses, success
 from taxonomy.evidence.reading import Act, Turn, answered, mutates, quote_turn
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "belief against world"
 
@@ -115,3 +116,13 @@ def _status_seen(status: str, act: Act) -> Evidence:
     return Evidence(
         role="observed", text=f"status {status}", step=act.step, span=act.span.id, place=act.name
     )
+
+
+RULE = Rule(
+    name=NAME,
+    find=find,
+    shown="answer",
+    against="sources",
+    denies="read",
+    counts_as=FailureClass.HALLUCINATED_STATE,
+)

@@ -19,6 +19,7 @@ from taxonomy.evidence.results import Kind, cut
 from taxonomy.evidence.value_origins import Value
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "hallucinated state"
 
@@ -139,3 +140,6 @@ def _derived(case: RuleContext, act: Act) -> Iterator[Evidence]:
                 span=value.origin.span,
                 place=value.origin.place,
             )
+
+
+RULE = Rule(name=NAME, find=find, shown="answer", against="context", denies="grounded")

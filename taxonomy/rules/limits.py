@@ -23,6 +23,7 @@ from taxonomy.evidence.reading import Act, called, leaves, mutates
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "policy violation"
 
@@ -179,3 +180,13 @@ def _finding(limit: Limit, act: Act, over: str) -> Finding:
         rule=NAME,
         evidence=(called(act), Evidence(role="told", text=limit.words, place=limit.place)),
     )
+
+
+RULE = Rule(
+    name=NAME,
+    find=find,
+    shown="answer",
+    against="sources",
+    denies="read",
+    advice="Keep to it.",
+)

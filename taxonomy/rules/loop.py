@@ -29,6 +29,7 @@ from taxonomy.rules.context import (
     same_call,
     speeches,
 )
+from taxonomy.rules.rule import Rule
 
 __all__ = ["NAME", "Loop", "find", "finding", "loops", "repeated"]
 
@@ -338,3 +339,12 @@ def _stuck(run: Sequence[tuple[int, Act]]) -> Iterator[list[Act]]:
 def _error(act: Act) -> str:
     """What an error says, without its class and its numbers."""
     return _DIGITS.sub("#", _ERROR_CLASS.sub("", act.reply.gist.lower()))
+
+
+RULE = Rule(
+    name=NAME,
+    find=find,
+    shown="repeated calls",
+    denies="fresh",
+    advice="Do not repeat that call; make a different one.",
+)

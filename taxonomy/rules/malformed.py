@@ -17,6 +17,7 @@ from taxonomy.evidence.reading import Act, Turn, called, leaves
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "malformed calls"
 
@@ -130,3 +131,6 @@ def _leaks(turns: Sequence[Turn]) -> Iterator[Finding]:
                 ),
             )
             return
+
+
+RULE = Rule(name=NAME, find=find, shown="answer", denies="fits", counts_as=FailureClass.BAD_ARGS)

@@ -17,6 +17,7 @@ from taxonomy.evidence.reading import Act, called, leaves, mutates
 from taxonomy.evidence.value_origins import SMALLEST_AMOUNT, Record, Records, Thing
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "another's value"
 
@@ -101,3 +102,6 @@ def _shown(record: Record, field: str, value: object) -> Evidence:
         span=record.act.span.id,
         place=record.act.name,
     )
+
+
+RULE = Rule(name=NAME, find=find, shown="answer", against="sources")

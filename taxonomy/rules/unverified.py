@@ -15,6 +15,7 @@ from taxonomy.evidence.endings import closes, hands_over, works
 from taxonomy.evidence.reading import Act, called, mutates, quote_turn
 from taxonomy.findings import Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "verified nothing"
 CONFIDENCE = 0.4
@@ -62,3 +63,6 @@ def _changes(act: Act) -> bool:
 def _shows(act: Act) -> bool:
     """Does the reply show the changed thing itself?"""
     return act.reply.text.lstrip()[:1] in {"{", "["} or len(act.reply.text) > _SHOWN
+
+
+RULE = Rule(name=NAME, find=find)

@@ -19,6 +19,7 @@ from taxonomy.evidence.reading import Turn, VisibleMessage
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "user left its task"
 
@@ -122,3 +123,6 @@ def _finding(turn: Turn, heard: VisibleMessage, told: str, why: str) -> Finding:
             Evidence(role="told", text=cut(told, 240), place="the user's instruction"),
         ),
     )
+
+
+RULE = Rule(name=NAME, find=find)

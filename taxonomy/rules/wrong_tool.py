@@ -15,6 +15,7 @@ from taxonomy.evidence.reading import Act, Turn, answered, called, leaves, mutat
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Finding
 from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import Rule
 
 NAME = "wrong tool"
 
@@ -102,3 +103,13 @@ def _finding(act: Act, why: str) -> Finding:
         rule=NAME,
         evidence=(called(act), answered(act)),
     )
+
+
+RULE = Rule(
+    name=NAME,
+    find=find,
+    shown="answer",
+    against="tools",
+    denies="fits",
+    advice="Call only tools that are offered.",
+)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import pytest
+from msgspec import structs
 
 from replay.store import read
 from replay.store.handle import Store
@@ -41,6 +42,7 @@ from taxonomy.rules import (
     user_off_task,
     wrong_tool,
 )
+from taxonomy.rules.context import RuleContext
 from taxonomy.step_scores import ENDED, FITS, FRESH, GROUNDED, READ, VERIFIED
 from taxonomy.waste import Waste, waste
 from tests.build import Gives, Part, call, error, step, trace
@@ -86,13 +88,23 @@ ITEMS = (FITS, GROUNDED, READ, VERIFIED, FRESH, ENDED)
 def test_every_rule_sign_and_item_has_its_place_here() -> None:
     from taxonomy import rules
 
-    names = {__import__(each.__module__, fromlist=["NAME"]).NAME for each in rules.RULES}
-    assert names == RULES.keys()
+    assert {each.name for each in rules.RULES} == RULES.keys()
     others = {each.name for each in features.FEATURES} - SIGNS.keys() - SAYS_SO
     assert [name for name in others if not OF_PLACE & set(name.split())] == []
     assert {item for item in (*RULES.values(), *SIGNS.values()) if item} == set(ITEMS)
     ((score, *_),) = [diagnose(trace([step(call("look"))])).scores]
     assert {item.name for item in score.items} == set(ITEMS)
+
+
+def test_rules_of_one_name_are_alike_to_those_who_use_their_findings() -> None:
+    from taxonomy.rules import EVERY_RULE
+
+    alike = [structs.replace(rule, find=no_findings) for rule in EVERY_RULE]
+    assert len({rule.name for rule in alike}) == len(set(alike))
+
+
+def no_findings(case: RuleContext) -> Iterator[Finding]:
+    yield from ()
 
 
 def clashes(said: Diagnosis, run: Trace, errors: dict[int, int]) -> Iterator[str]:
