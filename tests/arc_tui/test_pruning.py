@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from msgspec import structs
 
 from arc_tui.commands import cli
-from arc_tui.features.database.prune import PruneRequest, carry_out, foresee
+from arc_tui.features.database.retention import PruneRequest, preview, remove_runs
 from replay import digests
 from replay import kept as replays
 from replay.care import prune
@@ -101,9 +101,9 @@ def test_what_is_foreseen_is_what_is_removed_and_foreseeing_changes_nothing(
     store: Store, path: Path
 ) -> None:
     before = contents(path)
-    foreseen = foresee(store, PruneRequest(before_ns=START_NS + 2 * DAY_NS))
+    foreseen = preview(store, PruneRequest(before_ns=START_NS + 2 * DAY_NS))
     assert contents(path) == before
-    done = carry_out(store, PruneRequest(before_ns=START_NS + 2 * DAY_NS))
+    done = remove_runs(store, PruneRequest(before_ns=START_NS + 2 * DAY_NS))
     assert (done.weight, done.going, done.said) == (
         foreseen.weight,
         foreseen.going,
@@ -129,19 +129,19 @@ def test_what_is_foreseen_is_what_is_removed_and_foreseeing_changes_nothing(
 def test_what_is_to_be_kept_is_said_in_words_or_in_the_query_language(
     store: Store, keep: tuple[str, ...], stays: list[str]
 ) -> None:
-    view = foresee(store, PruneRequest(before_ns=EVERYTHING.before_ns, keep=keep))
+    view = preview(store, PruneRequest(before_ns=EVERYTHING.before_ns, keep=keep))
     assert view.runs == RUNS - len(stays)
     assert sum(each.runs for each in view.staying) == len(stays)
 
 
 def test_a_query_alone_says_which_runs_go(store: Store) -> None:
-    carry_out(store, PruneRequest(query="outcome:failed"))
+    remove_runs(store, PruneRequest(query="outcome:failed"))
     assert ids(store) == ["run-1", "run-2", "run-4", "run-5"]
 
 
 def test_a_query_that_cannot_be_read_removes_nothing(store: Store) -> None:
     with pytest.raises(BadQuery):
-        carry_out(store, PruneRequest(query="outcome:failed", keep=("stepz>3",)))
+        remove_runs(store, PruneRequest(query="outcome:failed", keep=("stepz>3",)))
     assert len(ids(store)) == RUNS
 
 
@@ -149,14 +149,14 @@ def test_the_sample_is_the_same_one_the_next_time_and_grows_with_its_share(empty
     for number in range(60):
         put(empty, f"run-{number}")
     third = PruneRequest(before_ns=EVERYTHING.before_ns, sample=30)
-    carry_out(empty, third)
+    remove_runs(empty, third)
     left = ids(empty)
     assert 5 < len(left) < 35
-    assert carry_out(empty, third).runs == 0
+    assert remove_runs(empty, third).runs == 0
     tenth = PruneRequest(before_ns=EVERYTHING.before_ns, sample=10)
-    carry_out(empty, tenth)
+    remove_runs(empty, tenth)
     assert set(ids(empty)) <= set(left)
-    assert foresee(empty, PruneRequest(before_ns=EVERYTHING.before_ns, sample=100)).runs == 0
+    assert preview(empty, PruneRequest(before_ns=EVERYTHING.before_ns, sample=100)).runs == 0
 
 
 def test_a_live_run_and_one_held_out_stay(empty: Store) -> None:
@@ -166,14 +166,14 @@ def test_a_live_run_and_one_held_out_stay(empty: Store) -> None:
         put(empty, f"task-{number}", task=f"task-{number}", trial="0")
     held_out.hold(empty, [row for row in trace_rows(empty) if row.task])
     (held,) = held_out.hidden(empty)
-    view = carry_out(empty, EVERYTHING)
+    view = remove_runs(empty, EVERYTHING)
     assert ids(empty) == ["live", held]
     assert {each.why: each.runs for each in view.staying} == {
         "live: more of it is expected": 1,
         "held out for a test": 1,
     }
     meant = PruneRequest(before_ns=EVERYTHING.before_ns, with_held_out=True)
-    carry_out(empty, meant)
+    remove_runs(empty, meant)
     assert ids(empty) == ["live"]
 
 
@@ -181,7 +181,7 @@ def test_the_recordings_of_a_run_go_together_or_stay_together(empty: Store) -> N
     for name, days in (("old", 0), ("young", 5)):
         put(empty, f"{name}-a", format="a", run=name)
         put(empty, f"{name}-b", format="b", run=name, at_ns=START_NS + days * DAY_NS)
-    view = carry_out(empty, PruneRequest(before_ns=START_NS + DAY_NS))
+    view = remove_runs(empty, PruneRequest(before_ns=START_NS + DAY_NS))
     assert (view.runs, view.weight.traces) == (1, 2)
     assert ids(empty) == ["young-a", "young-b"]
     (preferred,) = trace_rows(empty)
@@ -192,8 +192,8 @@ def test_a_run_of_unknown_start_is_as_old_as_its_import(empty: Store) -> None:
     put(empty, "dateless", at_ns=None)
     put(empty, "no clock", at_ns=0)
     imported = min(row.imported_ns for row in trace_rows(empty))
-    assert foresee(empty, PruneRequest(before_ns=imported)).runs == 0
-    view = foresee(empty, PruneRequest(before_ns=imported + 10**12))
+    assert preview(empty, PruneRequest(before_ns=imported)).runs == 0
+    view = preview(empty, PruneRequest(before_ns=imported + 10**12))
     assert (view.runs, view.by_import) == (2, 2)
 
 
@@ -201,9 +201,9 @@ def test_a_run_of_unknown_start_is_as_old_as_its_import(empty: Store) -> None:
 
 
 def test_a_message_goes_with_the_last_run_that_says_it(store: Store) -> None:
-    carry_out(store, PruneRequest(before_ns=START_NS + 5 * DAY_NS))
+    remove_runs(store, PruneRequest(before_ns=START_NS + 5 * DAY_NS))
     assert len(traces_saying(store, COMMON)) == 1
-    carry_out(store, EVERYTHING)
+    remove_runs(store, EVERYTHING)
     for table in ("trace", "span", "context", "message", "toolset", "answer", "replay", "edit",
                   "stub", "supplement", "source_score", "message_step", "step", "latency",
                   "suggestion", "diagnosis"):  # fmt: skip
@@ -214,7 +214,7 @@ def test_what_people_said_stays_and_is_there_again_with_the_run(
     store: Store, made: tuple[Path, list[dict[str, str]]]
 ) -> None:
     key = trace_rows(store)[0].trace
-    view = carry_out(store, EVERYTHING)
+    view = remove_runs(store, EVERYTHING)
     assert view.said.people == RUNS
     tags = {tag.trace: tag for tag in human_tags(store)}
     assert len(tags) == RUNS
@@ -229,7 +229,7 @@ def test_what_people_said_stays_and_is_there_again_with_the_run(
 def test_what_people_said_goes_where_that_is_asked_for(store: Store, path: Path) -> None:
     key = trace_rows(store)[0].trace
     give(store, HumanScore(trace=key, span="step-0", step=0, by="bob", value=0.5))
-    carry_out(store, PruneRequest(before_ns=EVERYTHING.before_ns, even_people=True))
+    remove_runs(store, PruneRequest(before_ns=EVERYTHING.before_ns, even_people=True))
     assert not human_tags(store)
     assert not opinions(store)
 
@@ -241,7 +241,7 @@ def test_an_answer_and_an_edit_stay_while_a_kept_replay_rests_on_them(empty: Sto
         replays.keep(empty, core_of(each, None, run_replay(each, None, model)))
     kept = empty.db.execute("SELECT count(*) FROM answer").fetchone()
     assert kept[0] > 0
-    carry_out(empty, PruneRequest(query=f"id:{first.id}"))
+    remove_runs(empty, PruneRequest(query=f"id:{first.id}"))
     assert [row.trace for row in trace_rows(empty)] == [second.id]
     assert empty.db.execute("SELECT count(*) FROM answer").fetchone() == kept
     asked = Fixed(message(text("Hello."), model="tiny"))
@@ -251,9 +251,9 @@ def test_an_answer_and_an_edit_stay_while_a_kept_replay_rests_on_them(empty: Sto
 
 def test_answers_that_no_replay_rests_on_go_only_where_that_is_asked_for(store: Store) -> None:
     answers.put(store, "key", model="judge", sample=0, body={"text": "a verdict"}, source="live")
-    assert carry_out(store, PruneRequest(query="outcome:failed")).weight.other_answers == 1
+    assert remove_runs(store, PruneRequest(query="outcome:failed")).weight.other_answers == 1
     assert answers.get(store, "key") is not None
-    carry_out(store, PruneRequest(query="outcome:failed", answers=True))
+    remove_runs(store, PruneRequest(query="outcome:failed", answers=True))
     assert answers.get(store, "key") is None
     assert of_trace(store, trace_rows(store)[0].trace)
     assert edits.listed(store)
@@ -263,9 +263,9 @@ def test_an_import_that_never_ended_goes_when_it_is_old_enough(empty: Store) -> 
     begun = trace([step("I was cut short.")], task="What?")
     header = Header(format="built", source_id="cut")
     Writer(empty).write(Batch(header=header, spans=begun.spans, last=False))
-    assert foresee(empty, PruneRequest(query="outcome:failed")).weight.unfinished == 0
-    assert foresee(empty, PruneRequest(before_ns=1)).weight.unfinished == 0
-    done = carry_out(empty, PruneRequest(before_ns=2**62))
+    assert preview(empty, PruneRequest(query="outcome:failed")).weight.unfinished == 0
+    assert preview(empty, PruneRequest(before_ns=1)).weight.unfinished == 0
+    done = remove_runs(empty, PruneRequest(before_ns=2**62))
     assert (done.weight.unfinished, done.runs) == (1, 0)
     assert empty.db.execute("SELECT count(*) FROM message").fetchone() == (0,)
 
@@ -282,7 +282,7 @@ def test_a_reader_in_the_way_is_said_and_the_next_pruning_erases(
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM message").fetchone()
         with pytest.raises(StoreBusy, match="another process"):
-            carry_out(store, PruneRequest(before_ns=START_NS + DAY_NS))
+            remove_runs(store, PruneRequest(before_ns=START_NS + DAY_NS))
         assert len(ids(store)) == RUNS - 1
         assert prune.unerased(store)
     result = run(path, "--yes")
@@ -298,7 +298,7 @@ def test_files_beside_the_database_that_may_hold_what_goes_are_named(
     copy = Path(shutil.copy(path, f"{path}.0005.bak"))
     (path.parent / "arc-2026-11-22.db").write_bytes(b"")
     (path.parent / "archive.txt").write_bytes(b"")
-    named = [Path(each).name for each in foresee(store, EVERYTHING).copies]
+    named = [Path(each).name for each in preview(store, EVERYTHING).copies]
     assert named == ["arc-2026-11-22.db", copy.name]
 
 

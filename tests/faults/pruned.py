@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from arc_tui import importing
-from arc_tui.features.database.prune import PruneRequest, carry_out
+from arc_tui.features.database.retention import PruneRequest, remove_runs
 from replay.care import check
 from replay.care.prune import unerased
 from replay.store.rows import trace_rows
@@ -69,7 +69,7 @@ def _once(file: Path, runs: int, gone: list[str], stays: list[str]) -> Iterator[
     before = found_in(file, gone)
     assert len(before) == len(gone), "planted, and not in the file"
     with open_ledger(file) as store:
-        carry_out(store, wanted(runs))
+        remove_runs(store, wanted(runs))
         known = indexed(store, gone)
         left = found_in(file, gone)
     yield Row(
@@ -106,7 +106,7 @@ def _killed(
         all_there = len(found_in(file, stays)) == len(stays)
         valid = _whole(file, runs - runs // 2) or _whole(file, runs)
         with open_ledger(file) as store:
-            carry_out(store, wanted(runs))
+            remove_runs(store, wanted(runs))
             finished = not unerased(store)
         kept += all(
             (all_there, valid, finished, not found_in(file, gone), _whole(file, runs - runs // 2))
@@ -159,7 +159,7 @@ def _main(file: str, runs: str, at: str | None = None) -> None:
 
     with open_ledger(Path(file)) as store:
         store.db.set_progress_handler(count, _PIECE)
-        carry_out(store, wanted(int(runs)))
+        remove_runs(store, wanted(int(runs)))
         store.db.set_progress_handler(None, 0)
     print(done)
 
