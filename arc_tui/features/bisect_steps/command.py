@@ -41,13 +41,13 @@ from arc_tui.features.bisect_steps.plan import (
     estimate_search,
 )
 from arc_tui.features.bisect_steps.run import run_step_bisection
-from arc_tui.features.bisect_steps.text import not_judged
 from arc_tui.features.bisect_steps.view import (
     EMPTY,
     SourceRow,
     StepRow,
     StepsView,
     TrialView,
+    not_judged,
     p_words,
 )
 from arc_tui.ui import format

@@ -16,7 +16,7 @@ from arc_tui.features.bisect_steps.plan import (
     StepPlan,
     estimate_plan,
 )
-from arc_tui.features.bisect_steps.view import StepsView, build_steps
+from arc_tui.features.bisect_steps.view import StepsView, build_steps, not_judged
 from arc_tui.ui import format
 from arc_tui.ui.format import cost
 from replay.bisection.scan import Located
@@ -178,12 +178,6 @@ def elsewhere(request: BisectStepsRequest) -> str:
     if request.oracle == "savable" and not request.allow_stale:
         return f"‹steps.stale› lets what was read at another moment answer; {other}"
     return other
-
-
-def not_judged(lost: int, why: str | None) -> str:
-    """How many answers of an arm could not be judged, and why the first could not; "" for none."""
-    reason = f": {format.one_line(why)}" if why else ""
-    return f", {lost} censored{reason}" if lost else ""
 
 
 def rate_words(given: Rate, lost: int, why: str | None) -> str:

@@ -439,3 +439,9 @@ def _why_open(trial: Trial) -> str:
 def _share(given: Arm) -> str:
     lost = f" and {given.lost} censored" if given.lost else ""
     return f"{given.bad}/{given.n}{lost}"
+
+
+def not_judged(lost: int, why: str | None) -> str:
+    """How many answers of an arm could not be judged, and why the first could not; "" for none."""
+    reason = f": {format.one_line(why)}" if why else ""
+    return f", {lost} censored{reason}" if lost else ""

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from msgspec import structs
 
 from arc_tui.experiments.edits import Draft, edit_of
-from arc_tui.experiments.estimate import CostEstimate, at_most
+from arc_tui.experiments.estimate import CostEstimate
 from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.request import ReplayRequest, asked_models
-from arc_tui.ui import format
-from arc_tui.ui.format import cost
 from replay.edit.changes import Edit
 from replay.kept import next_range
 from replay.locked.estimate import Estimate, estimate
 from replay.locked.row import AUTO, Models, Sampling
 from replay.models import protocol
-from replay.models.choose import default_name, label
-from replay.models.wire import KEY_HINT, NO_KEY, is_keyless
+from replay.models.choose import default_name
+from replay.models.wire import is_keyless
 from replay.plan import Plan, plans
 from replay.store import read
 from replay.store.handle import Store
@@ -47,35 +45,6 @@ class ReplayEstimate(CostEstimate, frozen=True, eq=False, kw_only=True):
     sampling: Sampling = AUTO
     resample: bool = False
     keyless: bool = False
-
-    @property
-    def sentence(self) -> str:
-        """All of it in one line."""
-        if self.calls is None:
-            return "Which model answered was not recorded: ‹replay.model› chooses one to ask."
-        return f"{self._extent}: {'; '.join(_clauses(self, self.calls))}"
-
-    @property
-    def _extent(self) -> str:
-        """What is multiplied: steps, arms, samples."""
-        left = self.steps - sum(count for _, count in self.refused)
-        steps = format.count(self.steps, "step")
-        if left < self.steps:
-            steps = f"{format.number(left)} of {steps}"
-        arms = f"{self.arms} arms" if self.arms > 1 else "control alone"
-        samples = format.count(self.sampling.levels[0], "sample")
-        return f"{steps} × {arms} × {samples}{', asked afresh' if self.resample else ''}"
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """That there is no key, and why the steps that drop out cannot be asked."""
-        calls = self.calls is not None and self.calls.calls > 0
-        keyless = (f"{NO_KEY}: {KEY_HINT}",) if self.keyless and calls and not self.is_free else ()
-        return keyless + tuple(
-            f"{format.count(count, 'step')} cannot be asked{whom}: {format.one_line(why)}"
-            for whom, reasons in (("", self.refused), (" with the edit", self.edit_refused))
-            for why, count in reasons
-        )
 
 
 def estimate_draft(store: Store, draft: Draft, request: ReplayRequest) -> ReplayEstimate:
@@ -114,27 +83,6 @@ def _planned(draft: Draft, edit: Edit | None, models: tuple[str, ...]) -> list[P
 
 def _reasons(refusals: Iterable[str | None]) -> Reasons:
     return tuple(Counter(why for why in refusals if why is not None).most_common())
-
-
-def _clauses(found: ReplayEstimate, estimate: Estimate) -> Iterator[str]:
-    yield f"{_at_first(found, estimate)}{at_most(estimate)}"
-    if found.sampling.schedule == "batch":
-        yield "as a batch, within a day"
-    if found.is_free or not estimate.most_calls:
-        yield "free"
-    else:
-        yield f"{cost(estimate)}, within a limit asked for first"
-
-
-def _at_first(found: ReplayEstimate, estimate: Estimate) -> str:
-    """The calls that are sure to come, and of whom."""
-    if not estimate.calls:
-        return "all answered already" if estimate.stored else "nothing to ask"
-    whom = ", the edit to ".join(format.one_line(label(name)) for name in found.models)
-    said = f"{format.count(estimate.calls, 'call')} to {whom}"
-    if estimate.stored:
-        said += f", {format.number(estimate.stored)} more answered already"
-    return said
 
 
 def estimate_cost(store: Store, request: ReplayRequest) -> Estimate:

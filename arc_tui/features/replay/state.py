@@ -7,6 +7,7 @@ from arc_tui.experiments import locked_view as replays
 from arc_tui.experiments.edits import Draft
 from arc_tui.experiments.locked_view import ReplayRow, ReplayView
 from arc_tui.experiments.state import ExperimentState, as_sentence
+from arc_tui.features.replay import text
 from arc_tui.features.replay.plan import ReplayEstimate
 from arc_tui.ui.format import count
 from replay.budget import Limits
@@ -50,7 +51,7 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
             case "done":
                 return verdict
             case _:
-                return self.estimate.sentence if self.estimate is not None else ""
+                return text.sentence(self.estimate) if self.estimate is not None else ""
 
     @property
     def basis(self) -> tuple[str, ...]:
@@ -76,7 +77,7 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
         """What stands against it: a refusal, a failure no prompt can answer, what is missing."""
         said = list(self.view.verdict.notices)
         if self.phase == "idle" and self.estimate is not None:
-            said = list(self.estimate.notices)
+            said = list(text.notices(self.estimate))
         if self.changed and self.view.done and self.phase != "idle":
             said.insert(0, CHANGED)
         if self.draft.notice is not None and self.draft.notice not in said:
