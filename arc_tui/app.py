@@ -21,7 +21,7 @@ from arc_tui.settings import BY_DEFAULT, Settings
 from arc_tui.tour import GuidedTour
 from arc_tui.ui.keymap import KeyCommands
 from arc_tui.ui.textual_private import KeyQueue, Sheets
-from arc_tui.ui.themes import DARK, LIGHT, OURS, chosen, roles
+from arc_tui.ui.themes import DARK, LIGHT, OURS, choose_theme, roles
 
 if TYPE_CHECKING:
     from arc_tui.features.settings.screen import SettingsScreen
@@ -121,7 +121,7 @@ class ArcApp(KeyQueue, Sheets, GuidedTour):
     def home_theme(self) -> str:
         """The theme that was set, as far as this terminal can show it."""
         few = self.no_color or self.console.color_system in FEW_COLOURS
-        return chosen(self.settings.theme, few_colours=few)
+        return choose_theme(self.settings.theme, few_colours=few)
 
     def pick_theme(self, name: str) -> None:
         """Use a theme until the app is left."""
@@ -132,7 +132,7 @@ class ArcApp(KeyQueue, Sheets, GuidedTour):
 
     def get_default_screen(self) -> Screen[None]:
         if self._trace is None:
-            return self.dressed(self.runs())
+            return self.apply_sheets(self.runs())
         from arc_tui.features.trace.screen import TraceScreen
 
         return BackTarget(TraceScreen(self.path, self._trace), self.runs)

@@ -23,7 +23,7 @@ from rich.text import Text
 from arc_tui.config import read_redaction
 from arc_tui.places import database
 from arc_tui.ui import format
-from arc_tui.ui.format import count, escaped, one_line, plain
+from arc_tui.ui.format import count, escape_controls, one_line, plain
 from arc_tui.ui.tables import Table
 from arc_tui.views.runs import held_out_text
 from replay.budget import Limits
@@ -229,14 +229,14 @@ def open_store(db: Path | None, *, before: bool = False) -> Store:
 @contextmanager
 def copies_told() -> Iterator[None]:
     """Say where an older database is copied to before it is changed."""
-    telling = copied.set(_copied)
+    telling = copied.set(_report_copy)
     try:
         yield
     finally:
         copied.reset(telling)
 
 
-def _copied(path: Path) -> None:
+def _report_copy(path: Path) -> None:
     click.echo(f"an older database: copied to {path} before it was changed", err=True)
 
 
@@ -273,14 +273,14 @@ def diagnose_new(store: Store) -> None:
     """Let the rules look at what they have not seen, and say where they failed."""
     from arc_tui import importing
 
-    for error in importing.drained(importing.diagnose_new(store)):
+    for error in importing.run_to_end(importing.diagnose_new(store)):
         click.echo(f"arc: {one_line(error)}", err=True)
 
 
 def print_json(value: Any) -> None:
     """A value as indented JSON on stdout."""
     said = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    sys.stdout.buffer.write(escaped(said).encode() + b"\n")
+    sys.stdout.buffer.write(escape_controls(said).encode() + b"\n")
     sys.stdout.buffer.flush()
 
 
@@ -340,7 +340,7 @@ def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Te
             line = _GAP.join(map(set_cell_size, text, widths)).rstrip()
             out.file.write(plain(line) + "\n")
         return
-    widths = fitted(widths, out.width - len(_GAP) * (len(widths) - 1))
+    widths = fit_widths(widths, out.width - len(_GAP) * (len(widths) - 1))
     for row in [[Text(name, "dim") for name in columns], *rows]:
         shown_line = Text()
         for cell, width in zip(row, widths, strict=True):
@@ -362,7 +362,7 @@ def print_tables(out: Console, found: Iterable[Table]) -> None:
             out.print(Text(format.one_line(note), "dim"), soft_wrap=True)
 
 
-def fitted(widths: Sequence[int], room: int) -> list[int]:
+def fit_widths(widths: Sequence[int], room: int) -> list[int]:
     """The widths, the widest made smaller until all fit the room (none under four)."""
     cut = list(widths)
     while sum(cut) > room and max(cut) > _LEAST:

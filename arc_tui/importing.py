@@ -148,7 +148,7 @@ def take_in(
         if report.bug:  # what it remembers to have written may have been taken back
             writer = Writer(store, replace=replace, live_until_ns=live_until_ns)
         traces += len(report.traces)
-        reports.append(_masked(store, report))
+        reports.append(_mask(store, report))
     return ImportReport(files=tuple(reports), skipped=tuple(skipped))
 
 
@@ -217,7 +217,7 @@ def _boundary(doing: str, said: list[str]) -> Iterator[None]:
 T = TypeVar("T")
 
 
-def drained(work: Generator[Progress, None, T]) -> T:
+def run_to_end(work: Generator[Progress, None, T]) -> T:
     """What the work comes to, for who shows no progress."""
     while True:
         try:
@@ -227,7 +227,7 @@ def drained(work: Generator[Progress, None, T]) -> T:
             return found
 
 
-def _masked(store: Store, report: FileReport) -> FileReport:
+def _mask(store: Store, report: FileReport) -> FileReport:
     """What is said of a file quotes what stands in it: no secret of it either."""
     mask = store.redactor.text
     return structs.replace(

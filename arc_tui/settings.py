@@ -47,10 +47,10 @@ def read_settings(file: Path | None = None) -> Settings:
     _one_of(file, "columns", found.app.columns, SETS)
     keymap = found.keymap
     if keymap:
-        from arc_tui.ui.keymap import BadKeys, checked
+        from arc_tui.ui.keymap import BadKeys, check_keymap
 
         try:
-            keymap = checked(keymap)
+            keymap = check_keymap(keymap)
         except BadKeys as error:
             raise BadConfig(f"{file}: [keys] {error.message}", error.hint) from error
     return Settings(

@@ -109,7 +109,7 @@ class GuidedTour(Navigation):
     """The screen that has the line."""
 
     def on_mount(self) -> None:
-        self.screen_change_signal.subscribe(self, lambda _: self.call_later(self._come))
+        self.screen_change_signal.subscribe(self, lambda _: self.call_later(self._follow_screen))
 
     @override
     def begin_tour(self) -> None:
@@ -197,15 +197,15 @@ class GuidedTour(Navigation):
         if self._strip is None:
             self._strip, self._under = TourStrip(), screen
             screen.mount(self._strip, before=_last(screen))
-            screen.bindings_updated_signal.subscribe(self, self._changed)
+            screen.bindings_updated_signal.subscribe(self, self._bindings_updated)
         self._say(self._strip)
 
-    def _changed(self, screen: Screen[object]) -> None:
+    def _bindings_updated(self, screen: Screen[object]) -> None:
         """Keys do something now that did nothing, or the other way."""
         if self._at is not None and screen is self._under:
             self._show_next()
 
-    def _come(self) -> None:
+    def _follow_screen(self) -> None:
         """Another screen is in front: who left in the middle of a stop is told again what led on
         from here."""
         earlier = self._earlier
@@ -240,7 +240,7 @@ class GuidedTour(Navigation):
         strip.stop = f"tour {MOVES[self._at][0]}/{len(STOPS)}"
         strip.end = self._end
         if move.place != self.screen.HELP:
-            strip.key, strip.words = self._key_back, f"goes back to {_named(move.place)}"
+            strip.key, strip.words = self._key_back, f"goes back to {_place_name(move.place)}"
         elif not (key := self.key_of(move.key)) and move.otherwise:
             strip.key, strip.words = "", move.otherwise
         else:
@@ -269,7 +269,7 @@ class GuidedTour(Navigation):
         return ""
 
 
-def _named(place: str) -> str:
+def _place_name(place: str) -> str:
     return "the run" if place.startswith("a ") else f"the {place}"
 
 

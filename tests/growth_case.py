@@ -142,7 +142,7 @@ def put(path: Path, shape: str, size: int) -> Path:
 
 
 def _import(store: Store, path: Path) -> None:
-    (file,) = importing.drained(importing.take_in(store, [path])).files
+    (file,) = importing.run_to_end(importing.take_in(store, [path])).files
     assert file.traces, file.error
 
 

@@ -25,7 +25,7 @@ from arc_tui.experiments.request import (
 )
 from arc_tui.importing import attach_to, supplement
 from arc_tui.ui import format
-from arc_tui.ui.dialogs import Choices, Option, answered
+from arc_tui.ui.dialogs import Choices, Option, ask_until_read
 from arc_tui.ui.key_names import key_of
 from replay.budget import Limits
 from replay.edit.changes import describe
@@ -228,7 +228,7 @@ async def allowed(app: App[None], price: str) -> Limits | None:
     """
     await asyncio.to_thread(lambda: require_key(protocol.server_url()))
     hint = "USD, as 0.50, or 20 calls; ‹ask.leave› asks nobody"
-    return await answered(app, "what may it cost?", limits_of, price, hint=hint)
+    return await ask_until_read(app, "what may it cost?", limits_of, price, hint=hint)
 
 
 def edit_option(kept: KeptEdit, note: str = "") -> Option:

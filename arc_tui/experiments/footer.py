@@ -14,15 +14,15 @@ from typing_extensions import override
 from arc_tui.experiments.state import ExperimentState
 from arc_tui.ui import format
 from arc_tui.ui.format import spread
-from arc_tui.ui.key_names import keyed, stops
+from arc_tui.ui.key_names import stops, write_keys
 from arc_tui.ui.styles import (
     BAR,
     MOST,
     TALL,
     StyledWidget,
     SummaryLines,
-    folded,
-    noticed,
+    fold_sentence,
+    notice_lines,
     progress_bar,
 )
 from replay.budget import Limits
@@ -60,19 +60,19 @@ class ExperimentHead(SummaryLines, Generic[S]):
     def sentences(self, width: int) -> Iterator[tuple[str, list[str]]]:
         """The title, the first sentence, and those after it."""
         if self.state.title:
-            yield "title", folded(self.state.title, width)[: self.TITLE_LINES]
+            yield "title", fold_sentence(self.state.title, width)[: self.TITLE_LINES]
         first, *more = map(self.with_keys, self.state.lines)
-        yield "first" if self.state.trouble is None else "trouble", folded(first, width)
+        yield "first" if self.state.trouble is None else "trouble", fold_sentence(first, width)
         for each in more:
-            yield "", folded(each, width)
+            yield "", fold_sentence(each, width)
 
     def warnings(self, width: int) -> tuple[str, list[str]]:
         """What stands against it."""
-        return "notice", noticed(map(self.with_keys, self.state.notices), width)
+        return "notice", notice_lines(map(self.with_keys, self.state.notices), width)
 
     def with_keys(self, words: str) -> str:
         """Words with the keys that they name."""
-        return keyed(self.screen, words, typing=self.TYPING)
+        return write_keys(self.screen, words, typing=self.TYPING)
 
     @property
     def is_tall(self) -> bool:

@@ -150,7 +150,7 @@ def served_at(path: Path) -> Served:
 
 def application(gate: BrowserAccess, served: Served, tell: Tell) -> web.Application:
     """The server's routes."""
-    app = web.Application(middlewares=[_guarded])
+    app = web.Application(middlewares=[_guard])
     app[_GATE], app[_SERVED], app[_TABS], app[_TELL] = gate, served, set(), tell
     app.router.add_get("/", _page, allow_head=False)
     app.router.add_get("/socket", _socket, allow_head=False)
@@ -172,20 +172,20 @@ def files() -> dict[str, bytes]:
 
 
 @web.middleware
-async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Only for this machine, and only for the browser that was let in, or is now."""
     gate = request.app[_GATE]
     if not gate.is_here(request.host):
-        return _refused("This is served for this machine, under 127.0.0.1 or localhost.\n")
+        return _refuse("This is served for this machine, under 127.0.0.1 or localhost.\n")
     token = request.query.get("token")
     if request.path == "/" and request.method == "GET" and token is not None:
-        return _entered(request, token)
+        return _enter(request, token)
     if not gate.knows(dict(request.cookies)):
-        return _refused(USED)
+        return _refuse(USED)
     return await handler(request)
 
 
-def _entered(request: web.Request, token: str) -> web.Response:
+def _enter(request: web.Request, token: str) -> web.Response:
     """Change the token for the cookie, and go on to the page.
 
     A page of our own goes on: a cookie of this kind is not sent on the way from elsewhere.
@@ -194,7 +194,7 @@ def _entered(request: web.Request, token: str) -> web.Response:
     cookie = gate.admit(token)
     if cookie is None and not gate.knows(dict(request.cookies)):
         request.app[_TELL]("a browser was refused: the address is good for one use")
-        return _refused(USED)
+        return _refuse(USED)
     answer = web.Response(
         text='<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>arc</title>'
         '<link rel="icon" href="data:,">',
@@ -215,7 +215,7 @@ async def _page(request: web.Request) -> web.Response:
 async def _socket(request: web.Request) -> web.StreamResponse:
     gate, tabs = request.app[_GATE], request.app[_TABS]
     if not gate.is_own_page(request.headers.get("Origin"), request.host):
-        return _refused("A socket is opened by the page that is served here.\n")
+        return _refuse("A socket is opened by the page that is served here.\n")
     size = _size(request)
     if len(tabs) >= MOST_TABS:
         request.app[_TELL](f"a tab was refused: {MOST_TABS} are open")
@@ -246,7 +246,7 @@ def _file(data: bytes, kind: str) -> Handler:
     return give
 
 
-def _refused(why: str) -> web.Response:
+def _refuse(why: str) -> web.Response:
     return web.Response(status=403, text=why)
 
 

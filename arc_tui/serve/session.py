@@ -77,14 +77,14 @@ async def _listen(socket: web.WebSocketResponse, process: Process) -> None:
             await socket.send_json(["pong", said.at])
         elif said is not None:
             _give(process, for_app(said))
-            await _taken(process)
+            await _wait_for_room(process)
 
 
 async def _show(process: Process, socket: web.WebSocketResponse) -> None:
     """Until the app has ended; an app that nobody looks at any more is still heard out, because one
     that cannot write cannot end."""
     assert process.stdout is not None
-    async for payload in shown(process.stdout):
+    async for payload in read_frames(process.stdout):
         if not socket.closed:
             try:
                 await socket.send_bytes(payload)
@@ -111,7 +111,7 @@ def _give(process: Process, data: bytes) -> None:
         process.stdin.write(data)
 
 
-async def _taken(process: Process) -> None:
+async def _wait_for_room(process: Process) -> None:
     """Until the app has room for more."""
     assert process.stdin is not None
     try:
@@ -182,7 +182,7 @@ def packet(letter: bytes, payload: bytes) -> bytes:
     return letter + len(payload).to_bytes(4, "big") + payload
 
 
-async def shown(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+async def read_frames(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
     """What an app wants shown, until it has ended."""
     if await stream.readline() != BEGUN:
         return

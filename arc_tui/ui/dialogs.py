@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from arc_tui.ui import format
-from arc_tui.ui.key_names import key_of, keyed
+from arc_tui.ui.key_names import key_of, write_keys
 from arc_tui.ui.list import RowList
 from replay.errors import ArcError
 
@@ -113,7 +113,7 @@ class AskBox(ModalScreen[str | None]):
                 yield Static(Text(format.plain(self._words)), id="words")
             typed = bool(self._hint) or not self._choices
             if typed:
-                hint = keyed(self, self._hint)
+                hint = write_keys(self, self._hint)
                 yield Input(self._answer, placeholder=hint, compact=True)
             yield Static(Text("   ".join(self._keys(typed))), id="keys")
 
@@ -228,7 +228,7 @@ class PromptLine(Horizontal):
 T = TypeVar("T")
 
 
-async def answered(
+async def ask_until_read(
     app: App[None],
     title: str,
     read: Callable[[str], T],

@@ -56,8 +56,8 @@ def diff_lines(lines: Sequence[str]) -> list[DiffLine]:
             made.append(other)
             continue
         taken, put = changed_words("\n".join(gone), "\n".join(new)) if gone and new else ((), ())
-        made += _marked("gone", "-", gone, taken)
-        made += _marked("new", "+", new, put)
+        made += _mark_words("gone", "-", gone, taken)
+        made += _mark_words("new", "+", new, put)
     return made
 
 
@@ -93,7 +93,7 @@ def _kinds(lines: Sequence[str]) -> Iterator[tuple[Kind, str]]:
         yield "name" if named else _KINDS.get(line[:1], "same"), line
 
 
-def _marked(
+def _mark_words(
     kind: Kind, sign: str, lines: Sequence[str], words: Sequence[Span]
 ) -> Iterator[DiffLine]:
     """Lines with their sign, and with their part of what is marked in all of them together."""

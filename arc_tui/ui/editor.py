@@ -19,33 +19,33 @@ from replay.files import new, private_folder
 EDITOR, PAGER = ("editor", "EDITOR"), ("pager", "PAGER")
 
 
-def edited(app: App[None], text: str) -> str:
+def edit_in_terminal(app: App[None], text: str) -> str:
     """The text after `$VISUAL`, `$EDITOR` or vi has had the terminal. Raises ArcError."""
-    with _lent(app):
+    with _lend_terminal(app):
         return edit(text, editor())
 
 
 def edit_file(app: App[None], file: Path) -> None:
     """A file of the person's own in the same editor. Raises ArcError."""
-    with _lent(app):
+    with _lend_terminal(app):
         start(editor(), file)
 
 
-def viewed(app: App[None], text: str, suffix: str) -> None:
+def view_in_terminal(app: App[None], text: str, suffix: str) -> None:
     """A text in the same editor, to be read: nothing that is done to it is kept. Raises
     ArcError."""
-    with _lent(app):
+    with _lend_terminal(app):
         read(text, suffix, editor())
 
 
-def paged(app: App[None], text: str, suffix: str) -> None:
+def page_in_terminal(app: App[None], text: str, suffix: str) -> None:
     """A text in `$PAGER` or less. Raises ArcError."""
-    with _lent(app):
+    with _lend_terminal(app):
         read(text, suffix, pager(), PAGER)
 
 
 @contextmanager
-def _lent(app: App[None]) -> Iterator[None]:
+def _lend_terminal(app: App[None]) -> Iterator[None]:
     """The terminal is another program's for a while."""
     try:
         with app.suspend():

@@ -56,14 +56,14 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and len(text.encode().translate(None, _CONTROLS)) == len(text)
 
 
-def pasted(text: str) -> tuple[str, int]:
+def drop_controls(text: str) -> tuple[str, int]:
     """(text to be put somewhere by a terminal, how many characters were left out of it): of what
     is not shown but obeyed nothing stays but line breaks and tabs."""
     text = text.replace("\r\n", "\n")
     return ("", 0) if not text else _HOSTILE.subn("", text)
 
 
-def escaped(json: str) -> str:
+def escape_controls(json: str) -> str:
     """JSON that says the same and holds nothing a terminal would obey.
 
     Line breaks that lay it out stay; inside of a text JSON has none.
@@ -293,7 +293,7 @@ def amount(value: float | None, *, complete: bool = True) -> str:
     return usd(value, complete=complete)
 
 
-def marked(value: float, *, at_least: bool, at_most: bool) -> str:
+def usd_bound(value: float, *, at_least: bool, at_most: bool) -> str:
     """Money with what is not known of it: `≥`, `≤`, or `≈` where it may be more and less."""
     if 0 < value < LEAST_USD:
         return f"≥ ${value:.{_LONG}f}" if at_least else amount(value)
@@ -303,16 +303,18 @@ def marked(value: float, *, at_least: bool, at_most: bool) -> str:
 
 def sends_usd(each: Resent) -> str:
     """What sending an observation again cost, with what is not known of it."""
-    return bounded(each.cost_usd, priced=each.priced, sends=each.resends, at_most=each.at_most)
+    return cost_of_sends(
+        each.cost_usd, priced=each.priced, sends=each.resends, at_most=each.at_most
+    )
 
 
-def bounded(cost_usd: float | None, *, priced: int, sends: int, at_most: bool) -> str:
+def cost_of_sends(cost_usd: float | None, *, priced: int, sends: int, at_most: bool) -> str:
     """The cost of some sends, of which `priced` have one."""
     if cost_usd is None:
         return "cost unknown"
     if at_most and priced < sends:
         return f"≤ {usd(cost_usd)} for {priced} of {sends} sends"
-    return marked(cost_usd, at_least=priced < sends, at_most=at_most)
+    return usd_bound(cost_usd, at_least=priced < sends, at_most=at_most)
 
 
 def size(each: Resent) -> str:
@@ -357,7 +359,7 @@ def steps_named(steps: Iterable[int]) -> str:
 BETWEEN = " · "
 
 
-def packed(parts: Iterable[str], width: int) -> list[str]:
+def pack_lines(parts: Iterable[str], width: int) -> list[str]:
     """Parts on as few lines as they need."""
     lines: list[str] = []
     for part in parts:

@@ -42,9 +42,9 @@ class KeyBar(StyledWidget):
     STYLES = {"key": "bold $primary", "words": "$quiet"}
 
     def on_mount(self) -> None:
-        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+        self.screen.bindings_updated_signal.subscribe(self, self._redraw)
 
-    def _changed(self, screen: Screen[object]) -> None:
+    def _redraw(self, screen: Screen[object]) -> None:
         if self.is_attached and screen is self.screen:
             self.refresh()
 
@@ -52,17 +52,17 @@ class KeyBar(StyledWidget):
         key = self.style_of("key")
         words = self.style_of("words")
         line = Text()
-        for hint, at in self._placed():
+        for hint, at in self._place_hints():
             line.append(" " * (at - len(line)))
             line.append_text(_hint(hint, key, words))
         return line
 
     def on_click(self, event: events.Click) -> None:
-        for hint, at in self._placed():
+        for hint, at in self._place_hints():
             if at <= event.x - self.gutter.left < at + hint.width:
                 self.app.simulate_key(hint.key)
 
-    def _placed(self) -> Iterator[tuple[Hint, int]]:
+    def _place_hints(self) -> Iterator[tuple[Hint, int]]:
         """The hints with their columns: what fits from the left, help at the right end."""
         width = self.content_size.width
         active = list(self.screen.active_bindings.values())

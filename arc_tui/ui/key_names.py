@@ -16,7 +16,7 @@ NO_LETTER = re.compile(r"f\d+|\w+\+\w+|escape")
 """A key that does the same while letters are typed."""
 
 
-def keyed(screen: Screen[Any], words: str, *, typing: bool = False) -> str:
+def write_keys(screen: Screen[Any], words: str, *, typing: bool = False) -> str:
     """Words with the keys that they name by ids; `typing`: those that work in an editor too."""
 
     def key(found: re.Match[str]) -> str:
@@ -70,9 +70,9 @@ def with_keys(screen: Screen[Any], document: Document) -> Document:
     return tuple(
         structs.replace(
             item,
-            text=keyed(screen, item.text),
-            label=keyed(screen, item.label),
-            aside=keyed(screen, item.aside),
+            text=write_keys(screen, item.text),
+            label=write_keys(screen, item.label),
+            aside=write_keys(screen, item.aside),
         )
         if isinstance(item, HintBlock)
         else item

@@ -118,7 +118,7 @@ def bound() -> Mapping[str, Bound]:
             where = "everywhere" if place.is_app else owner.HELP or place.cls.HELP or ""
             made = Bound(
                 id=binding.id,
-                keys=named(binding.key),
+                keys=parse_keys(binding.key),
                 where=where,
                 does=binding.tooltip or binding.description,
             )
@@ -142,7 +142,7 @@ def _owner(cls: type[DOMNode], binding: Binding) -> type[DOMNode]:
     return cls
 
 
-def named(keys: str) -> tuple[str, ...]:
+def parse_keys(keys: str) -> tuple[str, ...]:
     """The keys of a list with commas between them, each by its whole name: `?` is
     `question_mark`. Raises BadKeys."""
     try:
@@ -165,7 +165,7 @@ def _is_letter(key: str) -> bool:
     return len(key) == 1 and key.isprintable()
 
 
-def checked(keymap: Mapping[str, str]) -> dict[str, str]:
+def check_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
     """The keys that were set, if the app can use them. Raises BadKeys: an id that is none, a key
     that is none, or one that does something else where this works."""
     known = bound()
@@ -176,7 +176,7 @@ def checked(keymap: Mapping[str, str]) -> dict[str, str]:
             meant = f", did you mean {near[0]!r}?" if near else ""
             raise BadKeys(f"{name!r} is no id of a key{meant}", "`arc config keys` lists the ids")
         try:
-            wanted[name] = named(keys)
+            wanted[name] = parse_keys(keys)
         except BadKeys as error:
             raise BadKeys(f"{name}: {error.message}", error.hint) from error
     for name, other, key in _clashes(wanted):
@@ -191,7 +191,7 @@ def _clashes(wanted: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, st
     """An id that was given a key, another id that has it where the two may meet, and the key."""
     known = bound()
     for one, two in combinations_with_replacement(places(), 2):
-        if not (_touched(one, wanted) or _touched(two, wanted)) or not _meet(one, two):
+        if not (_has_any(one, wanted) or _has_any(two, wanted)) or not _meet(one, two):
             continue
         for first, second in product(_ids(one, two), _ids(two, one)):
             if first == second or not (first in wanted or second in wanted):
@@ -204,7 +204,7 @@ def _clashes(wanted: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, st
                 yield (first, second, key) if first in wanted else (second, first, key)
 
 
-def _touched(place: Place, wanted: Mapping[str, object]) -> bool:
+def _has_any(place: Place, wanted: Mapping[str, object]) -> bool:
     return any(binding.id in wanted for binding in place.bindings)
 
 

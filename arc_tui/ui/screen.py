@@ -147,9 +147,9 @@ class ArcScreen(Screen[None], inherit_bindings=False):
         self._questions.clear()
         self.reading = False
         self.miss()
-        self.stopped()
+        self.after_stop()
 
-    def stopped(self) -> None:
+    def after_stop(self) -> None:
         """Nobody waits any more. A screen that was not told anything yet is left."""
         if not self._answered and len(self.app.screen_stack) > 1:
             self.dismiss()
@@ -232,11 +232,11 @@ class Watching(ArcScreen):
     ) -> Worker[None]:
         begun = self._begun
 
-        def watched(store: Store) -> Value:
+        def wait_for_watch(store: Store) -> Value:
             begun.wait()
             return question(store)
 
-        return super().ask(watched, answer, group=group)
+        return super().ask(wait_for_watch, answer, group=group)
 
     def _watch(self, begun: Event, over: Event) -> None:
         try:

@@ -124,7 +124,7 @@ class SummaryLines(StyledWidget):
         return [Text(line, self.style_of(name)) for name, lines in parts for line in lines]
 
 
-def folded(sentence: str, width: int) -> list[str]:
+def fold_sentence(sentence: str, width: int) -> list[str]:
     """A sentence in at most MOST lines, `…` at the end of the last where it says more."""
     text = format.one_line(sentence)
     lines = [text[start:end] for start, end in wrap(text, width)]
@@ -133,9 +133,9 @@ def folded(sentence: str, width: int) -> list[str]:
     return lines[:MOST]
 
 
-def noticed(notices: Iterable[str], width: int) -> list[str]:
+def notice_lines(notices: Iterable[str], width: int) -> list[str]:
     """Notices, each marked, in at most MOST lines."""
-    return [line for notice in notices for line in folded(f"! {notice}", width)][:MOST]
+    return [line for notice in notices for line in fold_sentence(f"! {notice}", width)][:MOST]
 
 
 BAR = 20

@@ -114,7 +114,7 @@ class KeyQueue(App[None]):
                         await self._wait_for_screen(self.screen)
                         rounds = 0
                     elif busy := self._busy():
-                        await handled(busy)
+                        await drain_messages(busy)
                         rounds += 1
                     else:
                         return
@@ -214,7 +214,7 @@ def is_idle(pump: MessagePump) -> bool:
     return pump._closing or bool(queue.ready_event._waiters and not queue.values)
 
 
-async def handled(pumps: Sequence[MessagePump]) -> None:
+async def drain_messages(pumps: Sequence[MessagePump]) -> None:
     """Wait until each has handled what it has to handle now."""
     marks = []
     for pump in pumps:
@@ -225,7 +225,7 @@ async def handled(pumps: Sequence[MessagePump]) -> None:
         await passed.wait()
 
 
-Dressed = TypeVar("Dressed", bound=Screen[Any])
+SheetedScreen = TypeVar("SheetedScreen", bound=Screen[Any])
 
 
 class Sheets(App[None]):
@@ -247,9 +247,9 @@ class Sheets(App[None]):
 
     @override
     def _load_screen_css(self, screen: Screen[Any]) -> None:
-        self.stylesheet.apply(self.dressed(screen))
+        self.stylesheet.apply(self.apply_sheets(screen))
 
-    def dressed(self, screen: Dressed) -> Dressed:
+    def apply_sheets(self, screen: SheetedScreen) -> SheetedScreen:
         """A screen that is not composed yet, with its sheets and with the class of its width."""
         paths = [Path(path).resolve() for path in screen.css_path]
         new = [path for path in paths if not self.stylesheet.has_source(str(path))]

@@ -106,7 +106,7 @@ NAMES = (AUTO, *OURS, *BUILTIN_THEMES)
 """What may be asked for."""
 
 
-def chosen(name: str, *, few_colours: bool) -> str:
+def choose_theme(name: str, *, few_colours: bool) -> str:
     """The theme that a name means on a terminal."""
     if name != AUTO:
         return name

@@ -191,8 +191,8 @@ def build_step(
     if index not in loaded:  # a live run was read differently since
         raise no_step(index, len(rows))
     step, earlier = loaded[index], loaded.get(before if before is not None else -1)
-    shown = _compared(store, _view(trace, row, step, earlier, said))
-    return shown if blind else _scored(store, shown)
+    shown = _with_standings(store, _view(trace, row, step, earlier, said))
+    return shown if blind else _with_scores(store, shown)
 
 
 def _view(
@@ -227,7 +227,7 @@ def _view(
     )
 
 
-def _compared(store: Store, view: StepView) -> StepView:
+def _with_standings(store: Store, view: StepView) -> StepView:
     """The view with how long its calls took beside those of all runs."""
     return structs.replace(
         view,
@@ -244,7 +244,7 @@ def _standing(store: Store, seen: Seen) -> LatencyRank | None:
     return found if found.spans >= COMPARED else None
 
 
-def _scored(store: Store, view: StepView) -> StepView:
+def _with_scores(store: Store, view: StepView) -> StepView:
     """The view with everyone's scores of the step."""
     now, step = now_ns(), view.row.step
     trusted = trusted_scores(store, view.trace, now, step)

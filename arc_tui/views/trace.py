@@ -100,7 +100,7 @@ def build_trace(store: Store, name: str, *, drawn: bool = False) -> TraceView:
 
     `drawn`: without the scores of the diagnosis, which no screen draws from there.
     """
-    return _scored(store, _read(store, _without_steps(store, name, drawn=drawn)))
+    return _with_scores(store, _read(store, _without_steps(store, name, drawn=drawn)))
 
 
 def build_beginning(store: Store, name: str, at: int | None = None) -> TraceView:
@@ -112,7 +112,7 @@ def build_beginning(store: Store, name: str, at: int | None = None) -> TraceView
     view = _without_steps(store, name, drawn=True)
     first = (view.opens_at if at is None else at) + AHEAD
     if view.run.steps <= 2 * first:
-        return _scored(store, _read(store, view))
+        return _with_scores(store, _read(store, view))
     return _read(store, view, first)
 
 
@@ -146,7 +146,7 @@ def _read(store: Store, view: TraceView, first: int | None = None) -> TraceView:
     )
 
 
-def _scored(store: Store, view: TraceView) -> TraceView:
+def _with_scores(store: Store, view: TraceView) -> TraceView:
     """The view with everyone's scores of its steps."""
     trace, now = view.run.trace, now_ns()
     trusted = trusted_scores(store, trace, now, items=False)
@@ -161,7 +161,7 @@ def _scored(store: Store, view: TraceView) -> TraceView:
     )
 
 
-def blinded(view: TraceView) -> TraceView:
+def hide_judgements(view: TraceView) -> TraceView:
     """The view as someone sees it who is to judge for themselves: without what was said of it."""
     return structs.replace(
         view,

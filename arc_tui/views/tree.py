@@ -106,7 +106,7 @@ class _Builder:
         if not spans:
             return ()
         made = (self._made[span.span_id] for span in spans)
-        return tuple(_folded(sorted(made, key=self._first_step)))
+        return tuple(_fold_repeats(sorted(made, key=self._first_step)))
 
     def branch(self, span: SpanRow) -> Branch:
         below = self.under(span)
@@ -194,7 +194,7 @@ def _names(acts: Sequence[SpanRow]) -> str:
     return ", ".join(dict.fromkeys(act.name for act in acts))
 
 
-def _folded(rows: Sequence[Branch]) -> Iterator[Branch]:
+def _fold_repeats(rows: Sequence[Branch]) -> Iterator[Branch]:
     """Neighbouring steps that made the same call become one row with the steps below it."""
     same: list[Branch] = []
     for row in rows:
@@ -250,7 +250,7 @@ def visible(
     return found
 
 
-def levelled(top: tuple[Branch, ...], opened: Collection[str]) -> tuple[Branch, ...]:
+def limit_depth(top: tuple[Branch, ...], opened: Collection[str]) -> tuple[Branch, ...]:
     """The tree for JSON: what nests deeper hangs from the last branch above that, row after row.
     `opened` holds every branch."""
     rows = visible(top, opened, ())

@@ -32,7 +32,7 @@ class Bare(App[None]):
 def begun_at(screen: ArcScreen) -> ArcApp:
     """An app with that screen at its bottom."""
     app = ArcApp(screen.path)
-    app.get_default_screen = lambda: app.dressed(screen)  # type: ignore[method-assign]
+    app.get_default_screen = lambda: app.apply_sheets(screen)  # type: ignore[method-assign]
     return app
 
 

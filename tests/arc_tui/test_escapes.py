@@ -58,8 +58,8 @@ def test_what_is_shown_holds_nothing_that_is_obeyed_and_keeps_what_is_read() -> 
 def test_json_says_the_same_and_holds_nothing_that_is_obeyed() -> None:
     said = json.dumps({hostile.WHOLE: [hostile.WHOLE]}, ensure_ascii=False, indent=2)
     assert hostile.obeyed(said)
-    assert not hostile.obeyed(format.escaped(said))
-    assert json.loads(format.escaped(said)) == {hostile.WHOLE: [hostile.WHOLE]}
+    assert not hostile.obeyed(format.escape_controls(said))
+    assert json.loads(format.escape_controls(said)) == {hostile.WHOLE: [hostile.WHOLE]}
 
 
 def test_a_bug_that_quotes_a_run_is_told_as_text(

@@ -163,10 +163,10 @@ async def by_mouse(pilot: Pilot[None], name: str) -> None:
         await pilot.press(request.key)
     else:
         bar = pilot.app.screen.query_one(KeyBar)
-        placed = {hint.key: at for hint, at in bar._placed()}
+        placed = {hint.key: at for hint, at in bar._place_hints()}
         found = placed.get(request.key)
         if found is None:
-            more = next(at for hint, at in bar._placed() if hint.shown == MORE)
+            more = next(at for hint, at in bar._place_hints() if hint.shown == MORE)
             await pilot.click(bar, offset=(more + bar.gutter.left, 0))
             await settle(pilot)
             assert isinstance(pilot.app.screen, CommandPalette), name

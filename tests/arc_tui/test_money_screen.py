@@ -13,7 +13,7 @@ from arc_tui.app import ArcApp
 from arc_tui.features.cost.screen import CostScreen
 from arc_tui.features.cost.text import CostRow, CostRows, build_cost_rows, sentence
 from arc_tui.features.trace.screen import TraceScreen
-from arc_tui.ui.format import bounded
+from arc_tui.ui.format import cost_of_sends
 from arc_tui.ui.list import RowList
 from replay.store.rows import trace_row
 from taxonomy.judgements.schema import open_ledger
@@ -30,7 +30,7 @@ class MoneyApp(ArcApp):
 
     def get_default_screen(self) -> TraceScreen:
         with closing(open_ledger(self.path)) as store:
-            return self.dressed(TraceScreen(self.path, trace_row(store, "last").trace))
+            return self.apply_sheets(TraceScreen(self.path, trace_row(store, "last").trace))
 
 
 @asynccontextmanager
@@ -196,7 +196,7 @@ async def test_a_run_of_which_nothing_is_known_says_so(tmp_path: Path) -> None:
 
 
 def test_a_lower_bound_too_small_to_show_is_not_shown_as_nothing() -> None:
-    assert bounded(0.00003, priced=1, sends=2, at_most=False) == "≥ $0.000030"
-    assert bounded(0.00003, priced=2, sends=2, at_most=False) == "< $0.0001"
-    assert bounded(None, priced=0, sends=2, at_most=False) == "cost unknown"
-    assert bounded(0.5, priced=2, sends=2, at_most=True) == "≤ $0.50"
+    assert cost_of_sends(0.00003, priced=1, sends=2, at_most=False) == "≥ $0.000030"
+    assert cost_of_sends(0.00003, priced=2, sends=2, at_most=False) == "< $0.0001"
+    assert cost_of_sends(None, priced=0, sends=2, at_most=False) == "cost unknown"
+    assert cost_of_sends(0.5, priced=2, sends=2, at_most=True) == "≤ $0.50"

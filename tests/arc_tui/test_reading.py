@@ -242,10 +242,10 @@ async def test_a_step_goes_to_the_pager_and_what_is_under_the_cursor_to_the_edit
     """A terminal of a test cannot be lent; what would be shown is."""
     shown: list[tuple[str, str]] = []
     monkeypatch.setattr(
-        "arc_tui.ui.editor.paged", lambda _, text, suffix: shown.append((text, suffix))
+        "arc_tui.ui.editor.page_in_terminal", lambda _, text, suffix: shown.append((text, suffix))
     )
     monkeypatch.setattr(
-        "arc_tui.ui.editor.viewed", lambda _, text, suffix: shown.append((text, suffix))
+        "arc_tui.ui.editor.view_in_terminal", lambda _, text, suffix: shown.append((text, suffix))
     )
     async with opened(db, key, at=2) as (pilot, _):
         await press(pilot, "O", "enter", "E", "4", "enter", "j", "E")

@@ -24,7 +24,7 @@ from arc_tui.features.replay.widgets import StepDiff
 from arc_tui.navigation import OpenFreeReplay
 from arc_tui.places import fixtures
 from arc_tui.ui.editor import edit
-from arc_tui.ui.key_names import keyed
+from arc_tui.ui.key_names import write_keys
 from replay.budget import Limits
 from replay.edit.changes import (
     Edit,
@@ -685,7 +685,7 @@ async def test_a_hostile_trace_is_shown_and_never_obeyed(tmp_path: Path) -> None
         assert "and more" in drawn(pilot.app)
         assert not obeyed(pilot)
         assert screen.state.estimate is not None
-        sentence = keyed(screen, sentence_of(screen.state.estimate), typing=True)
+        sentence = write_keys(screen, sentence_of(screen.state.estimate), typing=True)
         assert sentence == rows(pilot.app)[0].strip()
         await choose(pilot, "demo")
         await pilot.press("f5")

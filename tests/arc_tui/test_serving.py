@@ -210,7 +210,7 @@ async def test_of_an_app_only_what_it_shows_is_passed_on() -> None:
     ):
         stream.feed_data(data)
     stream.feed_eof()
-    assert [payload async for payload in session.shown(stream)] == [b"one", b"two"]
+    assert [payload async for payload in session.read_frames(stream)] == [b"one", b"two"]
 
 
 # --- a tab
@@ -240,7 +240,7 @@ async def test_an_app_ends_when_whoever_served_it_is_gone(bundled: Path) -> None
     process = await session._start(session.Served(bundled, None), Size(width=80, height=24))
     assert process.stdin is not None
     assert process.stdout is not None
-    drawn = session.shown(process.stdout)
+    drawn = session.read_frames(process.stdout)
     await anext(drawn)
     process.stdin.close()
     async for _ in drawn:

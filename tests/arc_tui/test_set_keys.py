@@ -18,7 +18,7 @@ import arc_tui
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.settings import Settings
 from arc_tui.ui.document import NAMED
-from arc_tui.ui.keymap import bound, checked, named
+from arc_tui.ui.keymap import bound, check_keymap, parse_keys
 from tests.arc_tui.test_every_screen import (
     LARGE,
     TABLE,
@@ -63,8 +63,8 @@ def sources() -> Iterator[Path]:
 def other_keys() -> dict[str, str]:
     """For everything that can be bound another key, which no line that is typed in takes."""
     letters = (char for char in map(chr, range(0x100, 0x600)) if char.isalpha())
-    narrow = (char for char in letters if cell_len(char) == 1 and named(char) == (char,))
-    return checked({name: f"alt+{next(narrow)}" for name in bound()})
+    narrow = (char for char in letters if cell_len(char) == 1 and parse_keys(char) == (char,))
+    return check_keymap({name: f"alt+{next(narrow)}" for name in bound()})
 
 
 async def leave(pilot: Pilot[None], to: Screen[object]) -> None:

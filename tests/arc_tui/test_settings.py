@@ -70,13 +70,13 @@ def test_what_the_app_cannot_use_is_one_sentence(text: str, says: str, tmp_path:
     ],
 )
 def test_keys_that_never_meet_or_change_places_are_free(wanted: dict[str, str]) -> None:
-    assert keymap.checked(wanted).keys() == wanted.keys()
+    assert keymap.check_keymap(wanted).keys() == wanted.keys()
 
 
 def test_the_keys_there_are_by_default_do_not_clash() -> None:
     """Each id given the keys it has is nothing new to any other."""
     for name, entry in keymap.bound().items():
-        assert keymap.checked({name: ",".join(entry.keys)}) == {name: ",".join(entry.keys)}
+        assert keymap.check_keymap({name: ",".join(entry.keys)}) == {name: ",".join(entry.keys)}
 
 
 def test_everything_bound_is_listed_with_what_it_does() -> None:

@@ -11,7 +11,17 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 from arc_tui.app import ArcApp
 from arc_tui.settings import Settings
-from arc_tui.ui.themes import AUTO, DARK, LIGHT, OURS, PLAIN, READABLE, chosen, contrast, roles
+from arc_tui.ui.themes import (
+    AUTO,
+    DARK,
+    LIGHT,
+    OURS,
+    PLAIN,
+    READABLE,
+    choose_theme,
+    contrast,
+    roles,
+)
 from tests.arc_tui import sample
 from tests.screen import press, settle
 
@@ -69,9 +79,9 @@ def test_the_plain_theme_leaves_text_and_ground_to_the_terminal() -> None:
 
 
 def test_auto_is_plain_where_a_terminal_knows_few_colours() -> None:
-    assert chosen(AUTO, few_colours=True) == PLAIN.name
-    assert chosen(AUTO, few_colours=False) == DARK.name
-    assert chosen("nord", few_colours=True) == "nord", "who asks for it gets it"
+    assert choose_theme(AUTO, few_colours=True) == PLAIN.name
+    assert choose_theme(AUTO, few_colours=False) == DARK.name
+    assert choose_theme("nord", few_colours=True) == "nord", "who asks for it gets it"
 
 
 @pytest.mark.parametrize("theme", [AUTO, "arc-dark", "nord"])

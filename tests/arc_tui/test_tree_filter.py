@@ -185,7 +185,7 @@ def test_a_call_whose_arguments_are_no_json_keeps_them_as_a_text() -> None:
 
 @given(st.text(max_size=60))
 def test_what_is_copied_holds_nothing_that_is_obeyed_and_all_that_is_shown(text: str) -> None:
-    kept, left_out = format.pasted(text)
+    kept, left_out = format.drop_controls(text)
     assert format.plain(kept) == kept.replace("\t", "    ")
     assert len(kept) + left_out == len(text.replace("\r\n", "\n"))
 

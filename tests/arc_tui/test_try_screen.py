@@ -183,7 +183,7 @@ async def test_the_newest_prompt_is_edited_in_the_editor_of_the_person(
         seen.append(text)
         return V4.read_text()
 
-    monkeypatch.setattr("arc_tui.features.edit_test.screen.edited", write)
+    monkeypatch.setattr("arc_tui.features.edit_test.screen.edit_in_terminal", write)
     async with opened(db, edit=None) as (pilot, screen):
         await press(pilot, "E")
         assert "there is no need to" in seen[0]

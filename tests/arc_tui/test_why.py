@@ -11,7 +11,7 @@ from msgspec import structs
 from arc_tui.features.trace.pages import why_page
 from arc_tui.ui.document import Block, Fold, Item, StepLink
 from arc_tui.views.step import StepView, build_step, step_markdown
-from arc_tui.views.trace import Lane, TraceView, blinded, build_trace
+from arc_tui.views.trace import Lane, TraceView, build_trace, hide_judgements
 from arc_tui.views.value_origins import RunOrigins
 from replay.store.handle import Store, now_ns
 from taxonomy import goals
@@ -353,7 +353,7 @@ def test_goals_that_cover_a_step_are_named_with_their_weight(store: Store) -> No
 
 def test_a_blind_view_holds_nothing_that_was_said_of_the_run(store: Store) -> None:
     person(store, 3, 0.5)
-    view = blinded(build_trace(store, "last"))
+    view = hide_judgements(build_trace(store, "last"))
     detail = build_step(store, view.run.trace, 3, rows=view.steps, said=None, blind=True)
     said = lines(why_page(view, detail))
     assert said == [

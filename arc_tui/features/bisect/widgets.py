@@ -26,9 +26,9 @@ from arc_tui.features.bisect.state import EMPTY, BisectState
 from arc_tui.features.bisect.view import BisectView, RoundLine, VersionRow
 from arc_tui.ui import format
 from arc_tui.ui.document import Block, Document, HintBlock, Item
-from arc_tui.ui.format import fit, packed
+from arc_tui.ui.format import fit, pack_lines
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import BAR, folded
+from arc_tui.ui.styles import BAR, fold_sentence
 
 MARK, BAD, RATE, LIKELY = 2, 6, 8, 4
 MOST_NAME = 26
@@ -182,7 +182,7 @@ class BisectHead(ExperimentHead[BisectState]):
     def parts(self, width: int) -> Iterator[tuple[str, list[str]]]:
         yield from self.sentences(width)
         bounds = self.with_keys(" ".join(self.state.bounds))
-        yield "basis", folded(bounds, width) if bounds else []
+        yield "basis", fold_sentence(bounds, width) if bounds else []
         yield self.warnings(width)
         yield "basis", self._bad(width)
 
@@ -191,7 +191,9 @@ class BisectHead(ExperimentHead[BisectState]):
         if not self.state.bad:
             return []
         low = self.state.phase != "idle" and not self.is_tall
-        return [fit(self.state.bad, width).rstrip()] if low else folded(self.state.bad, width)
+        return (
+            [fit(self.state.bad, width).rstrip()] if low else fold_sentence(self.state.bad, width)
+        )
 
 
 FOOT_WIDE = 100
@@ -215,7 +217,9 @@ class BisectFoot(ExperimentFooter[BisectState]):
 
     @override
     def figures(self, width: int) -> Text:
-        return Text("".join(packed(_figures(self.state.view), width)[:1]), self.style_of("figures"))
+        return Text(
+            "".join(pack_lines(_figures(self.state.view), width)[:1]), self.style_of("figures")
+        )
 
 
 def _figures(view: BisectView) -> Iterator[str]:

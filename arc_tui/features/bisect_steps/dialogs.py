@@ -7,7 +7,7 @@ from typing import NamedTuple
 from textual.app import App
 
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest
-from arc_tui.ui.dialogs import AskBox, answered
+from arc_tui.ui.dialogs import AskBox, ask_until_read
 from replay.predicate import predicate
 
 GOLD = "gold"
@@ -41,7 +41,7 @@ async def ask_fact(app: App[None], request: BisectStepsRequest) -> Fact | None:
 
 async def ask_expectation(app: App[None], request: BisectStepsRequest) -> str | None:
     """What a saved run does, as a person says it; None where they leave. From a worker."""
-    return await answered(
+    return await ask_until_read(
         app,
         "what does a saved run do?",
         _expectation,

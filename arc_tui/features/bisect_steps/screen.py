@@ -40,7 +40,7 @@ from arc_tui.features.bisect_steps.text import (
 )
 from arc_tui.features.bisect_steps.widgets import StepsFoot, StepsHead, StepsList, steps_page
 from arc_tui.ui import format
-from arc_tui.ui.dialogs import AskBox, Option, answered
+from arc_tui.ui.dialogs import AskBox, Option, ask_until_read
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.list import RowList
@@ -194,7 +194,7 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
     async def _ask_samples(self) -> None:
         words = f"{format.count(self.request.samples, 'answer')} of each arm of a test now"
         title, hint = "how many samples?", "a number, as 8"
-        samples = await answered(self.app, title, sample_count, words, hint=hint)
+        samples = await ask_until_read(self.app, title, sample_count, words, hint=hint)
         if samples is not None:
             self.change_request(samples=samples)
 

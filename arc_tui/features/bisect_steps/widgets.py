@@ -37,7 +37,7 @@ from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, HintBlock, Item, StepLink
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import folded
+from arc_tui.ui.styles import fold_sentence
 from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView
 from arc_tui.views.step_pages import observations_page, response_page
@@ -163,12 +163,12 @@ class StepsHead(ExperimentHead[BisectStepsState]):
     def parts(self, width: int) -> Iterator[tuple[str, list[str]]]:
         trial = self.state.view.trial
         first, *more = map(self.with_keys, self.state.lines)
-        yield "first" if self.state.trouble is None else "trouble", folded(first, width)
+        yield "first" if self.state.trouble is None else "trouble", fold_sentence(first, width)
         for each in more:
-            yield trial.status if trial is not None else "", folded(each, width)
+            yield trial.status if trial is not None else "", fold_sentence(each, width)
         yield self.warnings(width)
         if self.state.doing:
-            yield "doing", folded(self.with_keys(self.state.doing), width)
+            yield "doing", fold_sentence(self.with_keys(self.state.doing), width)
 
     def _title(self, width: int) -> Text:
         """The run, and the oracles with the one that is asked marked."""

@@ -44,7 +44,7 @@ from arc_tui.features.calibration.widgets import (
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.key_bar import KeyBar
-from arc_tui.ui.key_names import keyed
+from arc_tui.ui.key_names import write_keys
 from arc_tui.ui.list import RowList
 from arc_tui.ui.screen import ArcScreen
 from replay.errors import ArcError
@@ -191,8 +191,8 @@ class CalibrationScreen(ArcScreen):
         if not self.is_mounted or self.state is EMPTY_STATE:
             return
         drawn = self.drawn
-        self.head.sentence = keyed(self, sentence(self.state, drawn))
-        self.head.basis = keyed(self, basis(self.state, drawn))
+        self.head.sentence = write_keys(self, sentence(self.state, drawn))
+        self.head.basis = write_keys(self, basis(self.state, drawn))
         self.tabs.worst = len(drawn.worst) if drawn is not None else 0
         listed = self.tab == WORST and drawn is not None
         self.set_class(listed, "-listed")
@@ -205,7 +205,7 @@ class CalibrationScreen(ArcScreen):
 
     def _drawing(self, width: int, height: int) -> list[Line]:
         """The lines of the page in front."""
-        drawn, with_keys = self.drawn, partial(keyed, self)
+        drawn, with_keys = self.drawn, partial(write_keys, self)
         if drawn is None and self.tab != NOTES:
             return missing_page(self.state, width, with_keys)
         match self.tab:

@@ -18,7 +18,7 @@ from arc_tui.ui import format
 from arc_tui.ui.format import fit
 from arc_tui.ui.key_names import key_of
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import SummaryLines, TabLine, folded
+from arc_tui.ui.styles import SummaryLines, TabLine, fold_sentence
 
 PAGES = ("Break point", "Classes", "Scores", "Disagreements", "What it means")
 BREAK, CLASSES, SCORES, WORST, NOTES = range(len(PAGES))
@@ -36,7 +36,7 @@ class CalibrationHead(SummaryLines):
     def lines(self, width: int) -> list[Text]:
         bold = self.style_of("sentence")
         quiet = self.style_of("basis")
-        lines = [Text(line, bold) for line in folded(self.sentence, width)]
+        lines = [Text(line, bold) for line in fold_sentence(self.sentence, width)]
         if self.basis:
             lines.append(Text(fit(self.basis, width), quiet))
         return lines

@@ -20,9 +20,9 @@ from arc_tui.features.compare.text import facts, figures
 from arc_tui.features.compare.view import MARKS, NOTE, CompareRow, CompareView, Who
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Item, value
-from arc_tui.ui.format import fit, packed
+from arc_tui.ui.format import fit, pack_lines
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import TALL, SummaryLines, folded
+from arc_tui.ui.styles import TALL, SummaryLines, fold_sentence
 
 WIDE = 100
 """Cells from which on both stand side by side."""
@@ -270,9 +270,11 @@ class CompareHead(SummaryLines):
         view = self.view
         if view is None:
             return [Text(self.waiting)]
-        sentence = [Text(line, self.style_of("sentence")) for line in folded(view.sentence, width)]
+        sentence = [
+            Text(line, self.style_of("sentence")) for line in fold_sentence(view.sentence, width)
+        ]
         who = [self._who("A", view.a, width), self._who("B", view.b, width)]
-        counted = packed([NOTE, *figures(view), *map(format.one_line, view.lacks)], width)
+        counted = pack_lines([NOTE, *figures(view), *map(format.one_line, view.lacks)], width)
         most = MOST_FIGURES if self.app.size.height >= TALL else FEWEST_FIGURES
         if len(counted) > most:
             counted[most - 1 :] = [f"{fit(counted[most - 1], width - 2).rstrip()} …"]

@@ -12,7 +12,7 @@ from arc_tui.cli import console, db_option, json_option, open_store, print_json,
 from arc_tui.features.cost.text import route_lines, sentence, spending_tokens, used_words
 from arc_tui.features.cost.view import SHOWN, CostView, Where, build_cost, unused
 from arc_tui.ui import format
-from arc_tui.ui.format import amount, bounded, percent, sends_usd, size, steps_named
+from arc_tui.ui.format import amount, cost_of_sends, percent, sends_usd, size, steps_named
 from taxonomy.metrics.cost import spent
 from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, StepCost
 
@@ -124,7 +124,7 @@ def _resent_sum(found: Sequence[Resent]) -> str:
     """How many, how many tokens, what it cost as far as that is known."""
     tokens = sum(each.resent_tokens or 0 for each in found)
     reckoned = any(each.how != "counted" for each in found)
-    cost = bounded(
+    cost = cost_of_sends(
         spent(each.cost_usd for each in found).cost_usd,
         priced=sum(each.priced for each in found),
         sends=sum(each.resends for each in found),

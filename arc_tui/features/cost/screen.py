@@ -33,12 +33,12 @@ from arc_tui.navigation import ReturnToTrace
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox
 from arc_tui.ui.document import INDENT, Block, Document, Item, StepLink, document_text, value
-from arc_tui.ui.format import fit, packed
+from arc_tui.ui.format import fit, pack_lines
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.screen import ArcScreen
-from arc_tui.ui.styles import SummaryLines, folded
+from arc_tui.ui.styles import SummaryLines, fold_sentence
 from taxonomy.stats.routing import WhatIf
 
 AMOUNT, KIND, STEP = 10, 11, 4
@@ -125,10 +125,10 @@ class CostHead(SummaryLines):
             return [Text("reading the run")]
         bold = self.style_of("sentence")
         quiet = self.style_of("route")
-        lines = [Text(line, bold) for line in folded(sentence(self.found.view), width)]
+        lines = [Text(line, bold) for line in fold_sentence(sentence(self.found.view), width)]
         if self.route is not None:
             what_if = f"at {self.route.model}: {'; '.join(route_lines(self.route))}"
-            lines += [Text(line, quiet) for line in folded(what_if, width)]
+            lines += [Text(line, quiet) for line in fold_sentence(what_if, width)]
         return lines
 
 
@@ -139,7 +139,7 @@ class CostFoot(SummaryLines):
 
     @override
     def lines(self, width: int) -> list[Text]:
-        facts = packed(_facts(self.found), width) if self.found is not None else [""]
+        facts = pack_lines(_facts(self.found), width) if self.found is not None else [""]
         return [Text(line) for line in facts]
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from arc_tui.features.cost.view import SHOWN, CostView, Part, Wasted, cost_of, load_named
 from arc_tui.ui import format
-from arc_tui.ui.format import amount, marked, percent, sends_usd, size, steps_named
+from arc_tui.ui.format import amount, percent, sends_usd, size, steps_named, usd_bound
 from replay.messages import observed
 from replay.store.handle import Store
 from replay.trace import Trace
@@ -49,7 +49,7 @@ def _wasted(found: Wasted) -> str:
         return "nothing of it looks wasted"
     listed = ", ".join(f"{part.what} {_part(part)}" for part in found.parts)
     if found.cost_usd is not None:
-        whole = marked(found.cost_usd, at_least=not found.cost_complete, at_most=found.at_most)
+        whole = usd_bound(found.cost_usd, at_least=not found.cost_complete, at_most=found.at_most)
         return (
             f"likely wasted: {whole} ({listed})"
             if len(found.parts) > 1
@@ -61,7 +61,7 @@ def _wasted(found: Wasted) -> str:
 def _part(part: Part) -> str:
     """The cost of a part, else its tokens, else how often."""
     if part.cost_usd is not None:
-        return marked(part.cost_usd, at_least=not part.cost_complete, at_most=part.at_most)
+        return usd_bound(part.cost_usd, at_least=not part.cost_complete, at_most=part.at_most)
     if part.tokens is not None:
         return f"{'' if part.counted else '≈ '}{format.tokens(part.tokens)} tokens"
     return f"{format.number(part.times)}×, cost unknown"

@@ -34,7 +34,7 @@ from arc_tui.features.edit_test.state import (
 from arc_tui.features.edit_test.widgets import TryFoot, TryHead, TryList
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox
-from arc_tui.ui.editor import edited
+from arc_tui.ui.editor import edit_in_terminal
 from arc_tui.ui.key_bar import KeyBar
 from replay.edit.changes import Edit, SetSystem
 from replay.errors import ArcError
@@ -108,7 +108,7 @@ class TryScreen(ExperimentScreen[EditTestState]):
         if estimate is None:
             return
         try:
-            text = edited(self.app, estimate.prompt)
+            text = edit_in_terminal(self.app, estimate.prompt)
         except ArcError as error:
             self.show_error(error)
             return

@@ -33,7 +33,7 @@ from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.format import fit, spread
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import folded
+from arc_tui.ui.styles import fold_sentence
 
 Row: TypeAlias = TriedRun | TriedStep
 
@@ -175,7 +175,7 @@ class TryHead(ExperimentHead[EditTestState]):
     def parts(self, width: int) -> Iterator[tuple[str, list[str]]]:
         yield from super().parts(width)
         for each in self.state.basis if self.is_tall else ():
-            yield "basis", folded(each, width)
+            yield "basis", fold_sentence(each, width)
 
 
 class TryFoot(ExperimentFooter[EditTestState]):

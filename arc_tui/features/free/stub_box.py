@@ -16,7 +16,7 @@ from arc_tui.experiments.dialogs import Tick
 from arc_tui.experiments.edit_widgets import PromptArea, as_edited
 from arc_tui.ui import format
 from arc_tui.ui.document import laid_out_json
-from arc_tui.ui.key_names import key_of, keyed
+from arc_tui.ui.key_names import key_of, write_keys
 from replay.free.recorded_results import Stub
 
 UNHEARD = "This tool was never answered in the recording: write what it would have said."
@@ -88,7 +88,7 @@ class StubBox(ModalScreen[Stub | None]):
         as_it_is = self.area.text == as_edited(self._stub.result)
         if as_it_is and self._origin and not self._warned:
             self._warned = True
-            again = keyed(self, AGAIN)
+            again = write_keys(self, AGAIN)
             self.whence.update(Text(f"{STILL} {format.one_line(self._origin)}: {again}"))
             return
         result = self._stub.result if as_it_is else self.area.text

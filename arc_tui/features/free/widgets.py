@@ -36,7 +36,7 @@ from arc_tui.features.free.view import (
 )
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, HintBlock, Item, value
-from arc_tui.ui.format import fit, packed, spread
+from arc_tui.ui.format import fit, pack_lines, spread
 from arc_tui.ui.key_names import stops
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import SummaryLines
@@ -193,7 +193,7 @@ class FreeFoot(SummaryLines):
             ends = stops(self.screen, "free.back", stopping=self.state.phase == "stopping")
             lines = [spread(Text(progress(self.state)), Text(ends), width)]
         else:
-            lines = [Text(line, figures) for line in packed(_figures(self.state), width)]
+            lines = [Text(line, figures) for line in pack_lines(_figures(self.state), width)]
         return [*lines, Text(UNCHECKED, unchecked)]
 
 

@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 
 from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.format import wrap
-from arc_tui.ui.key_names import key_of, keyed
+from arc_tui.ui.key_names import key_of, write_keys
 from arc_tui.ui.list import TextRows
 
 MARKS = (
@@ -134,10 +134,10 @@ class HelpScreen(ModalScreen[None]):
                 actions.setdefault(binding.action, []).append(binding)
         for place, actions in by_place.items():
             yield place, list(self._of_place(actions))
-        yield "marks", [Entry(mark, keyed(self, meaning)) for mark, meaning in MARKS]
+        yield "marks", [Entry(mark, write_keys(self, meaning)) for mark, meaning in MARKS]
 
     def _of_place(self, actions: dict[str, list[Binding]]) -> Iterator[Entry]:
-        for subject, of in grouped(list(actions.items())):
+        for subject, of in group_by_subject(list(actions.items())):
             if subject:
                 yield Entry("", subject)
             yield from map(self._entry, of)
@@ -192,7 +192,7 @@ def subject(action: str) -> str:
     return next((words for words, actions in SUBJECTS.items() if name in actions), REST)
 
 
-def grouped(actions: Sequence[tuple[str, T]]) -> list[tuple[str, list[T]]]:
+def group_by_subject(actions: Sequence[tuple[str, T]]) -> list[tuple[str, list[T]]]:
     """What belongs to each action, under the heading of its subject; "" where few need none."""
     if len(actions) <= FEW:
         return [("", [each for _, each in actions])]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from arc_tui import importing
-from arc_tui.importing import FileReport, drained
+from arc_tui.importing import FileReport, run_to_end
 from replay import formats
 from replay.store.handle import Store, now_ns
 from replay.store.latency import keep_live
@@ -96,7 +96,7 @@ class _Following:
     def _read(self, path: Path, stamp: Stamp) -> Iterator[FileReport]:
         until_ns = stamp.changed_ns + LIVE_FOR_NS
         live = until_ns > now_ns()
-        report = drained(
+        report = run_to_end(
             importing.take_in(
                 self._store,
                 [path],
@@ -118,7 +118,7 @@ class _Following:
         keep_live(self._store, over, None)
         for key in over:
             del self._live[key]
-        for error in drained(importing.diagnose_each(self._store, over)):
+        for error in run_to_end(importing.diagnose_each(self._store, over)):
             yield FileReport(path="diagnosis", error=error, bug=True)
 
     def _stamps(self) -> dict[Path, Stamp]:

@@ -26,7 +26,7 @@ from arc_tui.features.probes.run import offered, run_probe
 from arc_tui.features.probes.state import EMPTY_PROBE, ProbeState
 from arc_tui.features.probes.widgets import ProbeHead, ProbeRows, probe_page
 from arc_tui.ui import format
-from arc_tui.ui.dialogs import answered
+from arc_tui.ui.dialogs import ask_until_read
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.key_names import with_keys
 from arc_tui.ui.page import Page
@@ -124,7 +124,7 @@ class ProbeScreen(ExperimentScreen[ProbeState], ModalScreen[None]):
         words = "One sentence that the agent is told before it acts; it is all that changes."
         offer = self.state.offered("constraint")
         own = format.one_line(offer.text) if offer is not None else ""
-        constraint = await answered(
+        constraint = await ask_until_read(
             self.app, title, str, words, answer=self.request.constraint or own
         )
         if constraint is not None:
@@ -140,7 +140,7 @@ class ProbeScreen(ExperimentScreen[ProbeState], ModalScreen[None]):
     async def _ask_samples(self) -> None:
         words = f"{format.count(self.request.samples, 'sample')} now; of few none can be told"
         title, hint = "how many samples of each arm?", "a number, as 8"
-        count = await answered(self.app, title, sample_count, words, hint=hint)
+        count = await ask_until_read(self.app, title, sample_count, words, hint=hint)
         if count is not None:
             self.change_request(samples=count)
 

@@ -37,7 +37,7 @@ from arc_tui.features.replay.widgets import ReplayFoot, ReplayHead, StepDiff
 from arc_tui.navigation import OpenBisect, OpenFreeReplay
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
-from arc_tui.ui.editor import edited
+from arc_tui.ui.editor import edit_in_terminal
 from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
@@ -356,7 +356,7 @@ class ReplayScreen(ExperimentScreen[ReplayState]):
     def action_editor(self) -> None:
         pane = self.edit_pane
         try:
-            pane.put(edited(self.app, pane.text))
+            pane.put(edit_in_terminal(self.app, pane.text))
         except ArcError as error:
             self.show_error(error)
         pane.diffed = False

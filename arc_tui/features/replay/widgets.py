@@ -31,9 +31,9 @@ from arc_tui.experiments.locked_view import (
 )
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.ui import format
-from arc_tui.ui.format import fit, packed
+from arc_tui.ui.format import fit, pack_lines
 from arc_tui.ui.list import RowList
-from arc_tui.ui.styles import folded
+from arc_tui.ui.styles import fold_sentence
 from replay.budget import Limits
 from replay.locked.tally import BreakTest
 
@@ -235,7 +235,7 @@ class ReplayHead(ExperimentHead[ReplayState]):
     def parts(self, width: int) -> Iterator[tuple[str, list[str]]]:
         yield from self.sentences(width)
         if self.state.basis and self.is_tall:
-            yield "basis", folded("; ".join(self.state.basis), width)
+            yield "basis", fold_sentence("; ".join(self.state.basis), width)
         yield self.warnings(width)
 
 
@@ -256,7 +256,7 @@ class ReplayFoot(ExperimentFooter[ReplayState]):
         return Text("\n".join(self._lines(width)), self.style_of("figures"))
 
     def _lines(self, width: int) -> list[str]:
-        return packed(figures(self.state.view, self.state.limits), width)
+        return pack_lines(figures(self.state.view, self.state.limits), width)
 
     @override
     def progress(self, width: int) -> Text:

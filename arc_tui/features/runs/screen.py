@@ -290,11 +290,11 @@ class RunsScreen(Watching):
         self.bar.display = True
 
     @override
-    def stopped(self) -> None:
+    def after_stop(self) -> None:
         self._reading.cancel()
         if self.view is EMPTY:
             self.table.nothing = f"nothing was read; {self.key_of('runs.refresh')} reads the runs"
-        super().stopped()
+        super().after_stop()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What failed is no longer under way; the base says why."""

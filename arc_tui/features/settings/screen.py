@@ -89,16 +89,18 @@ class SettingList(RowList):
         """Of the columns, as far as there is room: the widest but the last gives way."""
         columns = zip(self.head, *self.table, strict=True)
         needed = [max(map(len, column)) for column in columns]
-        while len(needed) > 2 and _left(needed, width, give_way=True) < min(needed[-1], LEAST):
+        while len(needed) > 2 and _last_width(needed, width, give_way=True) < min(
+            needed[-1], LEAST
+        ):
             needed.pop()
         fixed = needed[:-1]
-        short = min(needed[-1], LEAST) - _left(needed, width)
+        short = min(needed[-1], LEAST) - _last_width(needed, width)
         if short > 0:
             fixed[fixed.index(max(fixed))] = max(max(fixed) - short, LEAST)
-        return [*fixed, max(_left([*fixed, 0], width), 0)]
+        return [*fixed, max(_last_width([*fixed, 0], width), 0)]
 
 
-def _left(needed: Sequence[int], width: int, *, give_way: bool = False) -> int:
+def _last_width(needed: Sequence[int], width: int, *, give_way: bool = False) -> int:
     """Cells for the last column beside the others, of which the widest may `give_way`."""
     fixed = needed[:-1]
     spare = max(max(fixed) - LEAST, 0) if give_way else 0

@@ -16,7 +16,7 @@ from arc_tui.cli import console, db_option, json_option, open_judged, print_json
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
 from arc_tui.views.trace import TraceView, build_break, build_trace
-from arc_tui.views.tree import TreeRow, indent, levelled, visible
+from arc_tui.views.tree import TreeRow, indent, limit_depth, visible
 from replay.errors import no_step
 from replay.store.handle import Store
 from replay.trace import NO_TOOLS
@@ -129,7 +129,7 @@ def print_trace(out: Console, view: TraceView) -> None:
 
 def print_trace_json(view: TraceView) -> None:
     """The view, its tree no deeper than readers of JSON can bear."""
-    print_json(structs.replace(view, tree=levelled(view.tree, _All())))
+    print_json(structs.replace(view, tree=limit_depth(view.tree, _All())))
 
 
 class _All(frozenset[str]):

@@ -102,19 +102,19 @@ class StepCopies:
         """The whole step as Markdown to the clipboard."""
         if step is not EMPTY:
             text = step_markdown(step)
-            self._copied(Copy(name=f"step {step.row.step} as Markdown", text=text))
+            self._to_clipboard(Copy(name=f"step {step.row.step} as Markdown", text=text))
 
     def copy_part(self, step: StepView, page: LinkedPage | None) -> None:
         """A part that a person chooses to the clipboard."""
         if step is not EMPTY:
-            self._choose("copy what?", _of(step, page), self._copied)
+            self._choose("copy what?", _of(step, page), self._to_clipboard)
 
     def open_in_pager(self, step: StepView, page: LinkedPage | None) -> None:
         """A step is read from its beginning first, so that stands on top."""
-        from arc_tui.ui.editor import paged
+        from arc_tui.ui.editor import page_in_terminal
 
         def show(copy: Copy) -> None:
-            self._run(paged, copy)
+            self._run(page_in_terminal, copy)
 
         if step is not EMPTY:
             found = sorted(_of(step, page), key=lambda copy: not copy.name.startswith("the step"))
@@ -122,18 +122,18 @@ class StepCopies:
 
     def view_in_editor(self, step: StepView, page: LinkedPage | None) -> None:
         """The text under the cursor, else the step; nothing is kept of what is typed."""
-        from arc_tui.ui.editor import viewed
+        from arc_tui.ui.editor import view_in_terminal
 
         if step is not EMPTY:
             here = _of(step, page)
             own = [copy for copy in here if copy.name == "the text under the cursor"]
             whole = [copy for copy in here if copy.suffix == ".md"]
-            self._run(viewed, (own or whole)[0])
+            self._run(view_in_terminal, (own or whole)[0])
 
     def _choose(self, question: str, found: list[Copy], then: Callable[[Copy], None]) -> None:
         from arc_tui.ui.dialogs import AskBox, Option
 
-        def chosen(answer: str | None) -> None:
+        def take(answer: str | None) -> None:
             if answer is not None:
                 then(found[int(answer)])
 
@@ -141,10 +141,10 @@ class StepCopies:
             Option(str(place), format.cut(format.one_line(copy.text[:200]), 60), copy.name)
             for place, copy in enumerate(found)
         ]
-        self._screen.app.push_screen(AskBox(question, choices=options), chosen)
+        self._screen.app.push_screen(AskBox(question, choices=options), take)
 
-    def _copied(self, copy: Copy) -> None:
-        text, left_out = format.pasted(copy.text)
+    def _to_clipboard(self, copy: Copy) -> None:
+        text, left_out = format.drop_controls(copy.text)
         self._screen.app.copy_to_clipboard(text)
         words = f"{copy.name} copied, {format.count(len(text), 'character')}"
         if left_out:

@@ -368,7 +368,7 @@ def _worth(lane: Lane) -> bool:
     return lane.empty or lane.name == "score"
 
 
-class Timed(Struct, frozen=True, gc=False):
+class StepTime(Struct, frozen=True, gc=False):
     """A step with its time."""
 
     step: int
@@ -376,16 +376,16 @@ class Timed(Struct, frozen=True, gc=False):
     end_ns: int
 
 
-def timed(steps: Iterable[StepRow]) -> Iterator[Timed]:
+def step_times(steps: Iterable[StepRow]) -> Iterator[StepTime]:
     """The steps of which it is known when they began."""
     for row in steps:
         if row.start_ns is not None and row.time_quality != "none":
-            yield Timed(row.step, row.start_ns, max(row.end_ns or 0, row.start_ns))
+            yield StepTime(row.step, row.start_ns, max(row.end_ns or 0, row.start_ns))
 
 
 def has_times(steps: Sequence[StepRow]) -> bool:
     """Are there two moments to draw a line between?"""
-    moments = (at for each in timed(steps) for at in (each.start_ns, each.end_ns))
+    moments = (at for each in step_times(steps) for at in (each.start_ns, each.end_ns))
     first = next(moments, None)
     return any(at != first for at in moments)
 
@@ -429,7 +429,7 @@ class TimeBins(Struct, frozen=True, eq=True, kw_only=True):
 def fit_time(steps: Sequence[StepRow], width: int, *, around: int | None, near: int) -> TimeBins:
     """The time of all steps in `width` columns, or of those within `near` of `around`."""
     shown = steps if around is None else steps[max(around - near, 0) : around + near + 1]
-    known = list(timed(shown))
+    known = list(step_times(shown))
     if not known:
         return TimeBins(first_ns=0, last_ns=0, inside=(), of={})
     first = min(each.start_ns for each in known)
@@ -449,7 +449,7 @@ def fit_time(steps: Sequence[StepRow], width: int, *, around: int | None, near: 
 
 def time_words(steps: Sequence[StepRow], bins: TimeBins) -> str:
     """Which part of the run's time is drawn, and what of it is not known."""
-    known = list(timed(steps))
+    known = list(step_times(steps))
     if not known:
         return ""
     start = min(each.start_ns for each in known)

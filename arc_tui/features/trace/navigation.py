@@ -44,7 +44,7 @@ class Jumps:
 
 def nearest(tree: SpanTree, steps: Collection[int], direction: int) -> int | None:
     """The next of these steps, of those shown as far as there are any, round the end."""
-    return next_of(_shown(tree, steps), tree.step, direction)
+    return next_of(_only_shown(tree, steps), tree.step, direction)
 
 
 def next_step(tree: SpanTree, direction: int) -> int | None:
@@ -56,12 +56,12 @@ def next_step(tree: SpanTree, direction: int) -> int | None:
 
 def next_candidate(tree: SpanTree, direction: int) -> int:
     """In their order, the likeliest first, round the end; from any other step to that one."""
-    marked, here = _shown(tree, tree.view.marked), tree.step
+    marked, here = _only_shown(tree, tree.view.marked), tree.step
     place = marked.index(here) + direction if here in marked else 0
     return marked[place % len(marked)]
 
 
-def _shown(tree: SpanTree, steps: Collection[int]) -> list[int]:
+def _only_shown(tree: SpanTree, steps: Collection[int]) -> list[int]:
     """Those of the steps that are shown, all where none is; their order stays."""
     shown = tree.filtered
     return [step for step in steps if shown is None or step in shown] or [*steps]

@@ -31,10 +31,10 @@ def why_page(trace: TraceView, step: StepView) -> Document:
     findings = [finding for finding in step.findings if not finding.is_hint]
     against = [
         tuple(_tags(trace, step)),
-        tuple(_probed(step)),
+        tuple(_probe_result(step)),
         *(tuple(_finding(finding, step)) for finding in findings),
         tuple(_candidate(trace, step)),
-        tuple(_published(trace.diagnosis, step)),
+        tuple(_published_rule(trace.diagnosis, step)),
     ]
     parts = [
         *against,
@@ -50,7 +50,7 @@ def why_page(trace: TraceView, step: StepView) -> Document:
     return tuple(item for part in parts if part for item in (*part, BLANK))[:-1]
 
 
-def _probed(step: StepView) -> Iterator[Item]:
+def _probe_result(step: StepView) -> Iterator[Item]:
     if step.probes is not None:
         yield from last_blocks(step.probes)
 
@@ -149,7 +149,7 @@ def _candidate(trace: TraceView, step: StepView) -> Iterator[Item]:
         )
 
 
-def _published(said: Diagnosis | None, step: StepView) -> Iterator[Item]:
+def _published_rule(said: Diagnosis | None, step: StepView) -> Iterator[Item]:
     """The votes of the published rule, where they name this step."""
     if said is None or said.published != step.row.step:
         return
@@ -231,11 +231,11 @@ def value_blocks(origins: StepOrigins) -> Iterator[Item]:
     yield Block(text="values in its calls", style="head", aside=count)
     yield from map(_value, lost)
     yield from map(_value, found[:SHOWN])
-    yield from _folded(found[SHOWN:], "more that had been shown", origins.step)
-    yield from _folded(own, "its own to choose", origins.step)
+    yield from _fold_values(found[SHOWN:], "more that had been shown", origins.step)
+    yield from _fold_values(own, "its own to choose", origins.step)
 
 
-def _folded(rows: Sequence[ValueRow], what: str, step: int) -> Iterator[Item]:
+def _fold_values(rows: Sequence[ValueRow], what: str, step: int) -> Iterator[Item]:
     def inside() -> Document:
         return tuple(map(_value, rows))
 
@@ -327,13 +327,13 @@ def _head(scored: Scored, step: StepView) -> Block:
     else:
         facts.append(_counts(scored, step))
     return Block(
-        text=_shown(score),
+        text=_score_text(score),
         style="head" if who.used else "quiet",
         aside=" · ".join(map(format.one_line, filter(None, facts))),
     )
 
 
-def _shown(score: StepScore) -> str:
+def _score_text(score: StepScore) -> str:
     if score.value is not None:
         return f"score {format.score(score.value)}"
     return "no score given" if score.source == "human" else "no score: no item decided"

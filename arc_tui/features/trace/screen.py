@@ -60,7 +60,13 @@ from arc_tui.ui.key_bar import KeyBar
 from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.screen import Watching
 from arc_tui.views.step import EMPTY, StepView, build_step
-from arc_tui.views.trace import EMPTY_TRACE, TraceView, blinded, build_beginning, build_trace
+from arc_tui.views.trace import (
+    EMPTY_TRACE,
+    TraceView,
+    build_beginning,
+    build_trace,
+    hide_judgements,
+)
 from replay.store.handle import Store
 from replay.store.rows import StepRow
 
@@ -199,7 +205,7 @@ class TraceScreen(Watching):
     def _show(self, view: TraceView) -> None:
         """Show as much of the run as may be seen now."""
         self._whole = view
-        self.view = blinded(view) if self.queue.hidden else view
+        self.view = hide_judgements(view) if self.queue.hidden else view
         self.refresh_bindings()
 
     def on_changed(self) -> None:
@@ -344,15 +350,15 @@ class TraceScreen(Watching):
 
     @on(PromptLine.Changed, "#number-line")
     def _check_number(self, event: PromptLine.Changed) -> None:
-        known = self._numbered(event.words) is not None
+        known = self._read_number(event.words) is not None
         event.prompt.refusal = "" if known else number_hint(len(self.view.steps))
 
     @on(PromptLine.Closed, "#number-line")
     def _go_to_number(self, event: PromptLine.Closed) -> None:
         self.spans.focus()
-        self.go_to(self._numbered(event.words) if event.words else None)
+        self.go_to(self._read_number(event.words) if event.words else None)
 
-    def _numbered(self, typed: str) -> int | None:
+    def _read_number(self, typed: str) -> int | None:
         return step_number(typed, self.spans.step, len(self.view.steps))
 
     # --- the filter of the tree

@@ -86,7 +86,7 @@ class Tagging:
         """Let a person choose what kind of failure a step is."""
         from arc_tui.features.trace.tag_picker import NothingWrong, TagPicker
 
-        def chosen(choice: Choice | NothingWrong | None) -> None:
+        def take(choice: Choice | NothingWrong | None) -> None:
             if isinstance(choice, NothingWrong):
                 self.mark_clean(view, choice.note)
             elif choice is not None:
@@ -95,7 +95,7 @@ class Tagging:
         findings = view.diagnosis.findings if view.diagnosis else ()
         suggested = [found for found in findings if found.step == row.step]
         tags = [tag for tag in view.tags if tag.step == row.step]
-        self._screen.app.push_screen(TagPicker(row.step, suggested, tags), chosen)
+        self._screen.app.push_screen(TagPicker(row.step, suggested, tags), take)
 
     def repeat(self, row: StepRow) -> None:
         """Give a step the tag given last."""
@@ -158,12 +158,12 @@ class Tagging:
         def work() -> None:
             said: list[str] = []
             with self._writing:
-                tags = patiently(lambda: self._written(said, hidden=hidden))
+                tags = patiently(lambda: self._write_changes(said, hidden=hidden))
                 self._screen.post_message(self.Tagged(tags, said))
 
         self._screen.run_worker(work, group="tags", thread=True, exit_on_error=False)
 
-    def _written(self, said: list[str], *, hidden: bool) -> tuple[TagRow, ...]:
+    def _write_changes(self, said: list[str], *, hidden: bool) -> tuple[TagRow, ...]:
         """The tags of the run, none where they are hidden, once all changes are written; what was
         written is added to `said`."""
         with open_ledger(self._screen.path) as store:

@@ -117,7 +117,7 @@ def filter_branches(tree: Sequence[Branch], steps: Collection[int]) -> tuple[Bra
     """The branches of these steps with those that they hang from."""
     kept: dict[str, Branch | None] = {}
     for branch in reversed([*_all(tree)]):  # each after all that hangs from it
-        kept[branch.id] = _kept(branch, _there(branch.below, kept), steps)
+        kept[branch.id] = _filter_branch(branch, _there(branch.below, kept), steps)
     return _there(tree, kept)
 
 
@@ -125,7 +125,9 @@ def _there(branches: Sequence[Branch], kept: Mapping[str, Branch | None]) -> tup
     return tuple(found for each in branches if (found := kept[each.id]) is not None)
 
 
-def _kept(branch: Branch, below: tuple[Branch, ...], steps: Collection[int]) -> Branch | None:
+def _filter_branch(
+    branch: Branch, below: tuple[Branch, ...], steps: Collection[int]
+) -> Branch | None:
     if branch.role in ("step", "call"):
         own = branch.step in steps
         return structs.replace(branch, below=below) if own or below else None
