@@ -268,7 +268,7 @@ class BisectEstimate(Struct, frozen=True, kw_only=True):
 
 
 def estimate_cost(store: Store, request: BisectRequest) -> BisectEstimate:
-    """What `run_bisection` with the same wish may ask and cost. Asks nothing.
+    """What `run_bisection` with the same request may ask and cost. Asks nothing.
 
     Raises as `run_bisection` does before it asks.
     """

@@ -273,7 +273,7 @@ class BisectStepsEstimate(Struct, frozen=True, kw_only=True):
 
 
 def estimate_search(store: Store, request: BisectStepsRequest) -> BisectStepsEstimate:
-    """What `run_step_bisection` with the same wish would ask. Asks nothing.
+    """What `run_step_bisection` with the same request would ask. Asks nothing.
 
     Raises as `run_step_bisection` does before it asks.
     """

@@ -96,7 +96,7 @@ def refuse_free_options(options: dict[str, Any]) -> None:
 
 
 def free_request(request: ReplayRequest, options: dict[str, Any]) -> FreeRunRequest:
-    """The wish of a locked replay as one of free runs; `options` are those of `free_options`.
+    """The request of a locked replay as one of free runs; `options` are those of `free_options`.
 
     Raises UsageError for what a free run cannot do, BadEdit for a file of stubs.
     """

@@ -101,7 +101,7 @@ def estimate_cost(store: Store, request: FreeRunRequest) -> FreeRunEstimate:
 
 
 class _FreeRuns:
-    """The runs of one wish, and what their views share."""
+    """The runs of one request, and what their views share."""
 
     def __init__(
         self,

@@ -177,7 +177,7 @@ EMPTY = FreeView(
 
 
 class FreeRuns(Struct, frozen=True, eq=False, kw_only=True):
-    """The runs of one wish, a sample each, and what they came to together."""
+    """The runs of one request, a sample each, and what they came to together."""
 
     sentence: str
     runs: tuple[FreeView, ...]
