@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from replay.models.demo import Demo
+from replay.store import encryption
 from replay.store.edits import save
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui import quick, sample
@@ -22,6 +23,14 @@ def no_sessions(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     """What is offered to be opened is nothing of whoever runs the tests."""
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, str(tmp_path_factory.getbasetemp() / "nowhere"))
+
+
+@pytest.fixture(autouse=True)
+def no_keys_left() -> Iterator[None]:
+    """A key that a test gave opens nothing in the next one of its process."""
+    yield
+    encryption._taken.clear()
+    encryption._known.clear()
 
 
 @pytest.fixture(scope="session")

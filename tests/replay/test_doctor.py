@@ -291,7 +291,7 @@ def test_a_new_database_is_well(tmp_path: Path) -> None:
     Store.open(path).close()
     found = by_name(database_checks(path, Store.open))
     assert {each.status for each in found.values()} == {"ok"}
-    assert "replay/0002_replays" in found["schema"].finding
+    assert "replay/0001_recordings" in found["schema"].finding
     assert "0 runs" in found["content"].finding
 
 
