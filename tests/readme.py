@@ -59,8 +59,8 @@ def keys() -> str:
     from arc_tui.app import ArcApp
     from arc_tui.features.bisect import screen as bisect
     from arc_tui.features.bisect import widgets as bisect_list
-    from arc_tui.features.bisect_steps import screen as steps
     from arc_tui.features.bisect_steps import widgets as steps_list
+    from arc_tui.features.bisect_steps.screen import StepsScreen
     from arc_tui.features.calibration import screen
     from arc_tui.features.compare import widgets as compare_list
     from arc_tui.features.compare.screen import CompareScreen
@@ -69,8 +69,7 @@ def keys() -> str:
     from arc_tui.features.failures import widgets as failure_bars
     from arc_tui.features.failures import widgets as failure_runs
     from arc_tui.features.failures.screen import FailuresScreen
-    from arc_tui.features.free import screen as free
-    from arc_tui.features.free import stub_box
+    from arc_tui.features.free.screen import FreeScreen, StubBox
     from arc_tui.features.help import screen as help_
     from arc_tui.features.probes import screen as probing
     from arc_tui.features.replay import screen as replay
@@ -101,12 +100,12 @@ def keys() -> str:
         ("calibration", screen.CalibrationScreen.BINDINGS),
         ("bisect", bisect.BisectScreen.BINDINGS),
         ("bisect, versions", bisect_list.BisectList.BINDINGS),
-        ("which step", steps.StepsScreen.BINDINGS),
+        ("which step", StepsScreen.BINDINGS),
         ("which step, list", steps_list.StepsList.BINDINGS),
         ("probe", probing.ProbeScreen.BINDINGS),
         ("replay", replay.ReplayScreen.BINDINGS),
-        ("free replay", free.FreeScreen.BINDINGS),
-        ("stub", stub_box.StubBox.BINDINGS),
+        ("free replay", FreeScreen.BINDINGS),
+        ("stub", StubBox.BINDINGS),
         ("settings", settings.SettingsScreen.BINDINGS),
         ("settings, themes", setting_lists.ThemeList.BINDINGS),
         ("help", help_.HelpScreen.BINDINGS),

@@ -16,7 +16,7 @@ from typing import Any
 
 from replay import files
 from replay.store import encryption
-from replay.store.bounds import BoundedConnection
+from replay.store.foreign import BoundedConnection
 from replay.store.trouble import cannot_write, database_errors
 
 Row = dict[str, Any]

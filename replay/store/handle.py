@@ -23,10 +23,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from replay.errors import StoreUnusable
-from replay.store.active import refuse_foreign
 from replay.store.backup import Copied, copy, dated, has_something, keep_older
-from replay.store.bounds import STEPS_BETWEEN_LOOKS, BoundedConnection
 from replay.store.connection import connect
+from replay.store.foreign import STEPS_BETWEEN_LOOKS, BoundedConnection, refuse_foreign
 from replay.store.migrations import Migrations
 from replay.store.schema import migrations
 from replay.store.trouble import StoreTooOld, describe, opening, unusable

@@ -18,9 +18,8 @@ from arc_tui.experiments.models import Spending
 from arc_tui.experiments.request import FreeRunRequest, views_of
 from arc_tui.experiments.runner import JobProgressed
 from arc_tui.features.free.run import run_free_replays
-from arc_tui.features.free.screen import FreeScreen
+from arc_tui.features.free.screen import FreeScreen, StubBox
 from arc_tui.features.free.state import left_of
-from arc_tui.features.free.stub_box import StubBox
 from arc_tui.features.free.text import UNCHECKED
 from arc_tui.features.free.view import FreeView
 from arc_tui.features.replay.screen import ReplayScreen

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from replay.errors import StoreUnusable
-from replay.store import active
+from replay.store import foreign
 from replay.store.migrations import Migrations
 from replay.store.schema import migrations
 from taxonomy.judgements.schema import migrations as ledger
@@ -46,11 +46,13 @@ def test_all_that_any_version_made_is_known_and_nothing_else() -> None:
     names: set[str] = set()
     for sets in _versions():
         for kind, name, sql in _schema(sets):
-            known |= {active.digest(each) for each in active.active(kind, sql)}
+            known |= {foreign.digest(each) for each in foreign.active(kind, sql)}
             if kind in ("table", "view"):
                 names.add(name.lower())
-    assert sorted(active.KNOWN) == sorted(known), "copy the right side into replay/store/active.py"
-    assert sorted(active.NAMES) == sorted(names)
+    assert sorted(foreign.KNOWN) == sorted(known), (
+        "copy the right side into replay/store/foreign.py"
+    )
+    assert sorted(foreign.NAMES) == sorted(names)
 
 
 FOR_EVER = "WITH RECURSIVE e(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM e) SELECT n FROM e"

@@ -12,7 +12,7 @@ from threading import Event, Timer
 
 import pytest
 
-from replay.store import bounds, read
+from replay.store import foreign, read
 from replay.store.handle import Store
 from replay.store.rows import trace_rows
 from replay.store.trouble import StoreDamaged
@@ -47,8 +47,8 @@ def copy(sound: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound is reached in a tenth of a second."""
-    monkeypatch.setattr(bounds, "FREE_STEPS", 1_000_000)
-    monkeypatch.setattr(bounds, "STEPS_A_BYTE", 0)
+    monkeypatch.setattr(foreign, "FREE_STEPS", 1_000_000)
+    monkeypatch.setattr(foreign, "STEPS_A_BYTE", 0)
 
 
 def test_reading_any_table_or_index_of_pages_listed_many_times_ends(
@@ -118,7 +118,7 @@ def test_many_statements_are_no_long_one(tmp_path: Path, soon: None) -> None:
 def test_a_file_that_has_grown_is_worth_more_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "FREE_STEPS", 100_000)
+    monkeypatch.setattr(foreign, "FREE_STEPS", 100_000)
     count = ENDLESS.replace("FROM n)", "FROM n WHERE i < 1000000)")
     with Store.open(tmp_path / "arc.db") as store:
         with pytest.raises(sqlite3.OperationalError):
@@ -131,7 +131,7 @@ def test_a_file_that_has_grown_is_worth_more_work(
 def test_what_nobody_waits_for_ends_before_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "FREE_STEPS", 10**15)
+    monkeypatch.setattr(foreign, "FREE_STEPS", 10**15)
     over = Event()
     with Store.open(tmp_path / "arc.db") as store:
         store.stop_when(over.is_set)

@@ -2,16 +2,17 @@
 a fix there takes the failure away.
 
 It opens with what the rules say, who ask nobody. No model is asked before a person says so, and a
-server only under a limit given for that once.
+server only under a limit given for that once. What the search goes by, the fact and what a saved
+run does, is asked of a person.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from msgspec import structs
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.getters import query_one
 from textual.reactive import reactive
@@ -26,7 +27,6 @@ from arc_tui.experiments.screen import (
     samples_key,
     stop_key,
 )
-from arc_tui.features.bisect_steps.dialogs import ask_expectation, ask_fact
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest, OracleName
 from arc_tui.features.bisect_steps.run import run_step_bisection
 from arc_tui.features.bisect_steps.state import EMPTY, BisectStepsState, build_run
@@ -50,6 +50,7 @@ from arc_tui.views.step import StepView, build_step
 from replay.edit.changes import Edit
 from replay.errors import ArcError
 from replay.models.choose import DEMO
+from replay.predicate import predicate
 
 ORACLE = Binding.Group("oracle", compact=True)
 ASKS_NOBODY = "contradiction"
@@ -333,3 +334,49 @@ class StepsScreen(ExperimentScreen[BisectStepsState]):
             self.rows.focus()
         else:
             self.dismiss()
+
+
+GOLD = "gold"
+
+ENDS = (
+    "Held against each run that goes on with the fix. Such a run comes to it or not; whether it"
+    " would have passed is another question."
+)
+IS = "It is held against what the model says. STEP:PATH takes it from a result of the recording."
+
+
+class Fact(NamedTuple):
+    """What a model is asked about, and its true value."""
+
+    about: str
+    value: str
+
+
+async def ask_fact(app: App[None], request: BisectStepsRequest) -> Fact | None:
+    """The fact a person names, None where they leave. From a worker."""
+    hint = "as total_cents of order_id 1047"
+    box = AskBox("which fact?", hint=hint, answer=request.ask or "")
+    about = await app.push_screen_wait(box)
+    if about is None:
+        return None
+    hint = "as 8150, or 0:total_cents"
+    box = AskBox("what is it really?", IS, hint=hint, answer=request.world or "")
+    value = await app.push_screen_wait(box)
+    return None if value is None else Fact(about, value)
+
+
+async def ask_expectation(app: App[None], request: BisectStepsRequest) -> str | None:
+    """What a saved run does, as a person says it; None where they leave. From a worker."""
+    return await ask_until_read(
+        app,
+        "what does a saved run do?",
+        _expectation,
+        ENDS,
+        hint="as tool=refund_order, args.amount=12900",
+        answer=request.expect or "",
+    )
+
+
+def _expectation(words: str) -> str:
+    """Raises BadPredicate."""
+    return words if words == GOLD else predicate(words).text

@@ -2,7 +2,8 @@
 
 The path at the left, one answer in full at the right. It runs as soon as it is opened, on stored
 answers and local models; a server is asked only under a limit that a person gives, which holds
-for as long as the screen is open. No tool is run: what is not recorded, a person writes.
+for as long as the screen is open. No tool is run: what is not recorded, a person writes in a
+box, as what the call would have got.
 """
 
 from __future__ import annotations
@@ -10,26 +11,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 from msgspec import structs
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Container
+from textual.containers import Container, Vertical, VerticalScroll
 from textual.getters import query_one
 from textual.reactive import reactive
+from textual.screen import ModalScreen
+from textual.widgets import Static
 
+from arc_tui.experiments.dialogs import Tick
+from arc_tui.experiments.edit_widgets import PromptArea, as_edited
 from arc_tui.experiments.request import FreeRunRequest
 from arc_tui.experiments.runner import JobFinished
 from arc_tui.experiments.screen import ExperimentScreen, model_key, run_key, stop_key
 from arc_tui.features.free.run import estimate_cost, run_free_replays
 from arc_tui.features.free.state import EMPTY, FreeState, left_of
-from arc_tui.features.free.stub_box import StubBox
 from arc_tui.features.free.text import FreeRunEstimate
 from arc_tui.features.free.view import FreeRow
 from arc_tui.features.free.widgets import FreeFoot, FreeHead, FreePath, row_page, stop_page
+from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
-from arc_tui.ui.document import document_text
+from arc_tui.ui.document import document_text, laid_out_json
 from arc_tui.ui.key_bar import KeyBar
-from arc_tui.ui.key_names import with_keys
+from arc_tui.ui.key_names import key_of, with_keys, write_keys
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
 from replay import kept
@@ -245,3 +252,82 @@ def _title(row: FreeRow | None, state: FreeState) -> str:
     if row is None:
         return "the end of the run" if state.view.stop is not None else ""
     return f"step {row.step}" if row.step is not None else f"answer {row.index}"
+
+
+UNHEARD = "This tool was never answered in the recording: write what it would have said."
+STILL = "This is still all from"
+AGAIN = "‹stub.take› again takes it as it is."
+
+
+class StubBox(ModalScreen[Stub | None]):
+    """The stub as it is to be kept; None where it is left.
+
+    `origin` names the recorded call whose result stands there to begin with, "" for none; `yours`
+    tells that it is a stub written before.
+    """
+
+    CSS_PATH = "../../ui/dialogs.tcss"
+    HELP = "a stub"
+
+    BINDINGS = [
+        Binding("ctrl+s,f5", "take", "go on with it", id="stub.take", priority=True,
+                tooltip="Keep the stub and let the run go on"),
+        Binding("escape", "leave", "leave", id="stub.leave", show=False,
+                tooltip="Close and keep nothing"),
+    ]  # fmt: skip
+
+    area = query_one(PromptArea)
+    whence = query_one("#whence", Static)
+    tick = query_one(Tick)
+
+    def __init__(self, stub: Stub, origin: str = "", *, yours: bool = False) -> None:
+        super().__init__()
+        self._stub = stub
+        self._origin = origin
+        self._yours = yours
+        self._warned = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="stub"):
+            with VerticalScroll(id="call", can_focus=False):
+                yield Static(Text(self._call))
+            yield Static(Text(self._whence), id="whence")
+            yield PromptArea(id="result")
+            yield Tick("space: it is an error", self._stub.is_error, compact=True)
+            take, leave = key_of(self, "stub.take"), key_of(self, "stub.leave")
+            keys = f"{take} goes on with it   tab next   {leave} leaves"
+            yield Static(Text(keys), id="keys")
+
+    def on_mount(self) -> None:
+        title = f"a stub: what {format.one_line(self._stub.tool)} would have said"
+        self.query_one("#stub").border_title = Text(title)
+        self.area.open("result", self._stub.result)
+        self.area.focus()
+
+    @property
+    def _call(self) -> str:
+        arguments = msgspec.json.encode(self._stub.arguments).decode()
+        return format.plain(f"{self._stub.tool}\n{laid_out_json(arguments) or arguments}")
+
+    @property
+    def _whence(self) -> str:
+        """Where the text in the editor comes from."""
+        if self._yours:
+            return "This is what you wrote."
+        if not self._origin:
+            return UNHEARD
+        return f"The text is from {format.one_line(self._origin)}: make it true of this call."
+
+    def action_take(self) -> None:
+        """Keep it; what another call got, only when that is said twice."""
+        as_it_is = self.area.text == as_edited(self._stub.result)
+        if as_it_is and self._origin and not self._warned:
+            self._warned = True
+            again = write_keys(self, AGAIN)
+            self.whence.update(Text(f"{STILL} {format.one_line(self._origin)}: {again}"))
+            return
+        result = self._stub.result if as_it_is else self.area.text
+        self.dismiss(structs.replace(self._stub, result=result, is_error=self.tick.value))
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
