@@ -171,6 +171,13 @@ def test_where_no_settings_say_how_the_history_was_shortened_that_is_said(tmp_pa
     assert {each.fidelity.reasons for each in models(batch)} == {(MAYBE_SHORTENED,)}
 
 
+def test_a_kind_of_shortening_that_is_no_word_is_an_unknown_one(tmp_path: Path) -> None:
+    agent = {**SETTINGS["agent"], "history_processors": [{"type": [False]}]}
+    config = {**SETTINGS, "agent": agent}
+    batch, _ = read(tmp_path, trajectory=without_queries(STEPS), replay_config=config)
+    assert {each.fidelity.reasons for each in models(batch)} == {(MAYBE_SHORTENED,)}
+
+
 def test_a_function_call_is_the_history_s_with_its_result(tmp_path: Path) -> None:
     look = answered(
         "I look.",

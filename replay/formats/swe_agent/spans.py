@@ -398,7 +398,7 @@ def shortened(
         return history, False
     certain = True
     for settings in processors:
-        kind = settings.get("type")
+        kind = word(settings.get("type"))
         if kind == "last_n_observations" and count(settings.get("n")):
             history = _last_observations(history, settings)
         elif kind not in _FAITHFUL:
