@@ -125,6 +125,7 @@ class BoundedConnection(sqlite3.Connection):
     _file: Path | None = None
     _steps = 0
     _most = 0
+    _ended = False
     _over: Callable[[], bool] | None = None
 
     def bound(self, file: Path) -> None:
@@ -140,8 +141,12 @@ class BoundedConnection(sqlite3.Connection):
 
     @override
     def execute(self, sql: str, parameters: _Values = (), /) -> sqlite3.Cursor:
-        self._steps = 0
-        return super().execute(sql, parameters)
+        self._steps, self._ended = 0, False
+        try:
+            return super().execute(sql, parameters)
+        except sqlite3.OperationalError as error:
+            self.raise_if_pressed(error)
+            raise
 
     @override
     def executemany(self, sql: str, parameters: Iterable[_Values], /) -> sqlite3.Cursor:
@@ -152,8 +157,19 @@ class BoundedConnection(sqlite3.Connection):
             self._steps = 0
             yield each
 
+    def raise_if_pressed(self, error: BaseException | None) -> None:
+        """Raise KeyboardInterrupt where it was ctrl-c that ended a statement: raised in `_look`, it
+        ends the statement, and SQLite says only that something did."""
+        interrupted = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
+        if interrupted and not self._ended:
+            raise KeyboardInterrupt from error
+
     def _look(self) -> bool:
         """True ends the statement."""
+        self._ended = self._is_over()
+        return self._ended
+
+    def _is_over(self) -> bool:
         if self._over is not None and self._over():
             return True
         if self._file is None:

@@ -88,6 +88,8 @@ class Store:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+        if isinstance(self.db, BoundedConnection):
+            self.db.raise_if_pressed(error)
         said = unusable(error, self.path) if isinstance(error, Exception) else None
         if said is not None:
             raise said from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -140,6 +141,18 @@ def test_what_nobody_waits_for_ends_before_its_bound(
         with pytest.raises(sqlite3.OperationalError, match="interrupted"):
             store.db.execute(ENDLESS).fetchone()
         assert over.is_set()
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_ctrl_c_in_a_long_statement_is_ctrl_c(
+    rows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While SQLite works, the signal arrives where it looks at its bound."""
+    monkeypatch.setattr(foreign, "FREE_STEPS", 10**15)
+    endless = ENDLESS.replace("count(1) FROM n", "1 UNION ALL SELECT i FROM n WHERE i < 0")
+    Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt), Store.open(tmp_path / "arc.db") as store:
+        store.db.execute(endless if rows else ENDLESS).fetchall()
 
 
 def _read_all(path: Path) -> None:
