@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # app and each run makes tens of thousands more: with Python's own thresholds a sixth of the time
 # goes into looking through them.
 gc.set_threshold(200_000, 20, 100)
+
+
+# A shell that starts the tests in the background has them ignore ctrl-c, and so would each command
+# that they start: what shows how ctrl-c is heeded would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:

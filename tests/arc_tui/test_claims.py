@@ -119,7 +119,8 @@ def test_who_waits_for_another_can_be_stopped(db: Path, api: MessagesApi) -> Non
     assert api.flights.holds(1)
     second = Process(db)
     time.sleep(2)
-    err = stopped(second)
+    second.running.send_signal(signal.SIGINT)
+    _, err = second.running.communicate(timeout=60)
     assert second.running.returncode == 130
     assert "what was answered is kept" in err
     third = Process(db, "--max-minutes", "0.02")
@@ -128,17 +129,6 @@ def test_who_waits_for_another_can_be_stopped(db: Path, api: MessagesApi) -> Non
     assert "0.02 minutes allowed are over" in err
     api.flights.release()
     first.end()
-
-
-def stopped(process: Process) -> str:
-    """What it says once ctrl-c ended it. It is pressed again as a person would: on a busy machine
-    the first was not heeded, once in some fifty runs."""
-    process.running.send_signal(signal.SIGINT)
-    try:
-        return process.running.communicate(timeout=30)[1]
-    except subprocess.TimeoutExpired:
-        process.running.send_signal(signal.SIGINT)
-        return process.running.communicate(timeout=30)[1]
 
 
 # --- the claims themselves
