@@ -1,5 +1,5 @@
-"""What commands share: the database, its key, printing a view as text or JSON, live calls and
-limits.
+"""What commands share: the database, its key, packages they need, printing a view as text or JSON,
+live calls and limits.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from getpass import getpass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -143,6 +144,17 @@ def estimate_line(estimate: Estimate) -> str:
         return said
     most = "" if estimate.most_usd is None else f", {format.usd(estimate.most_usd)}"
     return f"{said}; at most {format.number(estimate.most_calls)} where samples disagree{most}"
+
+
+def require(command: str, *packages: str) -> None:
+    """Raises ArcError with what to install where a package that a command needs beyond those of
+    `arc` itself is lacking."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise ArcError(
+                f"{command} needs {package.replace('_', '-')}, which is not installed",
+                "Try: pip install 'arc-tui[serve]'",
+            )
 
 
 def ask_for_key(file: Path) -> str:

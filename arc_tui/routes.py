@@ -14,7 +14,7 @@ from textual.app import App
 from textual.screen import Screen
 
 from arc_tui.ui.format import plain
-from arc_tui.ui.key_names import key_of
+from arc_tui.ui.keys import key_of
 from arc_tui.ui.screen import ArcScreen
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from typing_extensions import override
 
 from arc_tui.routes import Navigation
 from arc_tui.ui.format import spread
-from arc_tui.ui.key_bar import KeyBar
-from arc_tui.ui.key_names import key_of
+from arc_tui.ui.keys import KeyBar, key_of
 from arc_tui.ui.styles import StyledWidget
 
 if TYPE_CHECKING:

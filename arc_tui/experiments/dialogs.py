@@ -26,7 +26,7 @@ from arc_tui.experiments.request import (
 from arc_tui.importing import attach_to, supplement
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import Choices, Option, ask_until_read
-from arc_tui.ui.key_names import key_of
+from arc_tui.ui.keys import key_of
 from replay.budget import Limits
 from replay.edit.changes import describe
 from replay.errors import BadEdit

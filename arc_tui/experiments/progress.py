@@ -1,14 +1,52 @@
-"""How far an experiment is: when a view of it is worth making, and what its answers rest on."""
+"""How far an experiment is: the state that its screen draws, the line or bar of a command."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
+from msgspec import Struct
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from arc_tui.ui import format
+from replay.errors import ArcError
+
+Phase: TypeAlias = Literal["estimating", "idle", "running", "stopping", "stopped", "failed", "done"]
+"""`estimating`: what a run would ask is being read; `idle`: it waits for a person; `stopping`: the
+calls in flight are being cancelled; `stopped`, `failed` and `done` tell how a run ended."""
+
+
+class ExperimentState(Struct, frozen=True, eq=False, kw_only=True):
+    """What a screen draws. `trouble` is why it goes no further, None where nothing is wrong."""
+
+    phase: Phase = "estimating"
+    trouble: ArcError | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.phase in ("running", "stopping")
+
+    @property
+    def title(self) -> str:
+        """What is asked, "" where another line says it."""
+        return ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is to be said first, then what it means."""
+        raise NotImplementedError
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What stands against it."""
+        return ()
+
+
+def as_sentence(words: str) -> str:
+    """A message of an error as a sentence."""
+    return f"{words[:1].upper()}{words[1:]}".rstrip(".") + "."
+
 
 BETWEEN_VIEWS_S = 0.1
 """A view costs a look at every step: answers that are all there come faster than anyone reads."""

@@ -1,4 +1,6 @@
-"""What a person wants asked: of whom, how often, and for how much; and the run that asks it."""
+"""What a person wants asked: of whom, how often, and for how much; the run that asks it, and what
+it will cost, said before anything is asked.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,16 @@ from typing import TypeAlias, TypeVar
 from msgspec import Struct, field
 
 from arc_tui.experiments.models import ModelPool
+from arc_tui.ui import format
+from arc_tui.ui.format import cost
 from replay.budget import Limits
 from replay.compare.rules import PLAIN, Rules
 from replay.edit.changes import Edit
 from replay.errors import BadEdit
 from replay.free.recorded_results import Stub
+from replay.locked.estimate import Estimate
 from replay.locked.row import AUTO, LEVELS, Sampling
+from replay.models import protocol
 from replay.models.choose import DEMO
 from replay.store.handle import Store
 from replay.trace import Effect
@@ -130,3 +136,50 @@ def levels_meaning(levels: tuple[int, ...]) -> str:
     if levels == (1,):
         return "one of each request: a look, not a result"
     return f"{levels[0]} of each request, whatever they say"
+
+
+class CostEstimate(Struct, frozen=True, eq=False, kw_only=True):
+    """What a run will ask, before it asks anything. `calls` is None where that is not known."""
+
+    models: tuple[str, ...] = ()
+    calls: Estimate | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Is all of it asked on this machine?"""
+        return is_local(self.models)
+
+    @property
+    def asks(self) -> bool:
+        """Is there anything that is not answered already?"""
+        return self.calls is None or self.calls.calls > 0
+
+    def question(self) -> str:
+        """What a person reads before they say what it may cost. Raises ModelRefused for no
+        server."""
+        assert self.calls is not None
+        return asking_price(self.models, self.calls)
+
+
+def at_most(estimate: Estimate) -> str:
+    """How many calls it may come to where samples disagree, "" where to no more."""
+    if estimate.most_calls <= estimate.calls:
+        return ""
+    return f", at most {format.count(estimate.most_calls, 'call')} where it stays open"
+
+
+def asking_price(models: tuple[str, ...], estimate: Estimate) -> str:
+    """What is to be said before the first live call. Raises ModelRefused for no server."""
+    by_size = (
+        f" ({format.count(estimate.by_size, 'call')} reckoned from the size of their text)"
+        if estimate.by_size
+        else ""
+    )
+    whom = " and ".join(map(format.one_line, models))
+    where = protocol.address(protocol.server_url())
+    return (
+        f"{format.count(estimate.calls, 'call')} to {whom}{at_most(estimate)}:"
+        f" {format.tokens(estimate.input_tokens)} tokens in,"
+        f" {format.tokens(estimate.output_tokens)} out at first, {cost(estimate)}{by_size}.\n"
+        f"They go to {where}. Answers are kept and never paid for twice."
+    )

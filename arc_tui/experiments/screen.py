@@ -1,30 +1,46 @@
 """The screen of an experiment: what a run would ask, the leave to ask it, the run, its end.
 
 A feature's screen says what to estimate and what to run; the dialogs, the actions every experiment
-has and the messages between its worker and the screen are written here.
+has and the messages between its worker and the screen are written here. So are its first and last
+lines: what is known and what stands against it; how far a run is, and what it may cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import structs
+from rich.text import Text
 from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import Worker
+from typing_extensions import override
 
 from arc_tui.experiments.dialogs import allowed, edit_option
-from arc_tui.experiments.estimate import CostEstimate
 from arc_tui.experiments.models import Spending
-from arc_tui.experiments.request import MOST_SAMPLES, ExperimentRequest, Run
+from arc_tui.experiments.progress import ExperimentState
+from arc_tui.experiments.request import MOST_SAMPLES, CostEstimate, ExperimentRequest, Run
 from arc_tui.experiments.runner import BackgroundRun, JobFinished, JobProgressed
-from arc_tui.experiments.state import ExperimentState
+from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
+from arc_tui.ui.format import spread
+from arc_tui.ui.keys import stops, write_keys
 from arc_tui.ui.screen import ArcScreen
+from arc_tui.ui.styles import (
+    BAR,
+    MOST,
+    TALL,
+    StyledWidget,
+    SummaryLines,
+    fold_sentence,
+    notice_lines,
+    progress_bar,
+)
+from replay.budget import Limits
 from replay.edit.changes import Edit
 from replay.errors import ArcError, BadEdit, OfflineMiss
 from replay.models.choose import DEMO
@@ -230,3 +246,91 @@ class ExperimentScreen(ArcScreen, Generic[S]):
 
     def leave(self) -> None:
         self.dismiss()
+
+
+class ExperimentHead(SummaryLines, Generic[S]):
+    """What is asked, the first sentence in bold, what it means, and what stands against it."""
+
+    STYLES = {
+        "title": "$quiet",
+        "first": "bold",
+        "trouble": "bold $bad",
+        "notice": "$warning",
+        "basis": "$quiet",
+    }
+    TYPING: ClassVar[bool] = False
+    """Are letters typed on this screen? Then sentences name keys that are none."""
+
+    TITLE_LINES: ClassVar[int] = MOST
+    """Lines that the title may take."""
+
+    state: reactive[S]
+
+    @override
+    def lines(self, width: int) -> list[Text]:
+        return self.styled_lines(self.parts(width))
+
+    def parts(self, width: int) -> Iterator[tuple[str, list[str]]]:
+        """Lines by the name of their ink, from above."""
+        yield from self.sentences(width)
+        yield self.warnings(width)
+
+    def sentences(self, width: int) -> Iterator[tuple[str, list[str]]]:
+        """The title, the first sentence, and those after it."""
+        if self.state.title:
+            yield "title", fold_sentence(self.state.title, width)[: self.TITLE_LINES]
+        first, *more = map(self.with_keys, self.state.lines)
+        yield "first" if self.state.trouble is None else "trouble", fold_sentence(first, width)
+        for each in more:
+            yield "", fold_sentence(each, width)
+
+    def warnings(self, width: int) -> tuple[str, list[str]]:
+        """What stands against it."""
+        return "notice", notice_lines(map(self.with_keys, self.state.notices), width)
+
+    def with_keys(self, words: str) -> str:
+        """Words with the keys that they name."""
+        return write_keys(self.screen, words, typing=self.TYPING)
+
+    @property
+    def is_tall(self) -> bool:
+        """Is there a place for what the sentences rest on?"""
+        return self.app.size.height >= TALL
+
+
+class ExperimentFooter(StyledWidget, Generic[S]):
+    """How far a run is and the key that stops it; figures while none goes on."""
+
+    ALLOW_SELECT = False
+    STYLES = {"done": "$primary", "left": "$line", "figures": "$quiet"}
+    STOP: ClassVar[str]
+    """The binding that stops the run."""
+
+    state: reactive[S]
+
+    def render(self) -> Text:
+        state, width = self.state, self.content_size.width
+        if not state.running:
+            return self.figures(width)
+        ends = stops(self.screen, self.STOP, stopping=state.phase == "stopping")
+        return spread(self.progress(width), Text(ends), width)
+
+    def progress(self, width: int) -> Text:
+        """How far the run is."""
+        raise NotImplementedError
+
+    def figures(self, width: int) -> Text:
+        """Who was asked and what that cost."""
+        raise NotImplementedError
+
+    def bar(self, done: int, total: int, words: str, cells: int = BAR) -> Text:
+        """A bar, and the words beside it."""
+        drawn = progress_bar(done, total, self.style_of("done"), self.style_of("left"), cells)
+        return drawn.append(f"  {words}")
+
+
+def limit_words(limits: Limits) -> str:
+    """What may be spent in all, after what was: ` of $0.50`; "" without a limit."""
+    if limits.usd is not None:
+        return f" of {format.usd(limits.usd)}"
+    return f" of {format.count(limits.calls, 'call')}" if limits.calls is not None else ""

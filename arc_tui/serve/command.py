@@ -9,9 +9,8 @@ from pathlib import Path
 
 import click
 
-from arc_tui.cli import database_path, db_option, unlock
+from arc_tui.cli import database_path, db_option, require, unlock
 from arc_tui.ending import SIGNALS
-from arc_tui.extras import require
 from arc_tui.features.record.live import LOOPBACK
 from arc_tui.serve import SERVE_PORT
 from replay.errors import ArcError

@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from arc_tui.ui import format
-from arc_tui.ui.key_names import key_of, write_keys
+from arc_tui.ui.keys import key_of, write_keys
 from arc_tui.ui.list import RowList
 from replay.errors import ArcError
 

@@ -32,7 +32,7 @@ from arc_tui.ui.document import (
     hiding,
 )
 from arc_tui.ui.format import fit
-from arc_tui.ui.key_names import key_of
+from arc_tui.ui.keys import key_of
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import FOUND
 from replay.trace import Json

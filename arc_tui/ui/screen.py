@@ -21,7 +21,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 from typing_extensions import override
 
 from arc_tui.ui import format
-from arc_tui.ui.key_names import key_of
+from arc_tui.ui.keys import key_of
 from replay.errors import ArcError, StoreUnusable
 from replay.store.handle import Store, now_ns
 from replay.store.latency import next_end_ns

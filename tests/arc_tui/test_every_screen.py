@@ -24,8 +24,8 @@ from arc_tui.experiments.dialogs import allowed
 from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.settings import Settings
 from arc_tui.ui.dialogs import Choices
-from arc_tui.ui.key_bar import MORE, KeyBar
 from arc_tui.ui.keymap import KeyCommands, places
+from arc_tui.ui.keys import MORE, KeyBar
 from arc_tui.ui.list import RowList
 from replay.trace import NO_SYSTEM, NO_TOOLS, Fidelity, Level, ModelCall, Outcome
 from tests.arc_tui import sample

@@ -24,7 +24,7 @@ from arc_tui.features.replay.widgets import StepDiff
 from arc_tui.navigation import OpenFreeReplay
 from arc_tui.places import fixtures
 from arc_tui.ui.editor import edit
-from arc_tui.ui.key_names import write_keys
+from arc_tui.ui.keys import write_keys
 from replay.budget import Limits
 from replay.edit.changes import (
     Edit,

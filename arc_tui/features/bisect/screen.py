@@ -28,8 +28,7 @@ from arc_tui.features.bisect.versions import merged
 from arc_tui.features.bisect.widgets import BisectFoot, BisectHead, BisectList, bisect_page
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox
-from arc_tui.ui.key_bar import KeyBar
-from arc_tui.ui.key_names import with_keys
+from arc_tui.ui.keys import KeyBar, with_keys
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
 from replay.bisection.rounds import Settings

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from arc_tui.experiments.estimate import CostEstimate
 from arc_tui.experiments.models import ModelPool
-from arc_tui.experiments.state import ExperimentState, as_sentence
+from arc_tui.experiments.progress import ExperimentState, as_sentence
+from arc_tui.experiments.request import CostEstimate
 from arc_tui.features.bisect import view as views
 from arc_tui.features.bisect.candidates import BisectOptions
 from arc_tui.features.bisect.plan import BisectEstimate, BisectRequest, Plan, estimate_cost

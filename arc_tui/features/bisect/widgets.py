@@ -21,7 +21,7 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.experiments.edits import diff_page
-from arc_tui.experiments.footer import ExperimentFooter, ExperimentHead, limit_words
+from arc_tui.experiments.screen import ExperimentFooter, ExperimentHead, limit_words
 from arc_tui.features.bisect.state import EMPTY, BisectState
 from arc_tui.features.bisect.view import BisectView, RoundLine, VersionRow
 from arc_tui.ui import format

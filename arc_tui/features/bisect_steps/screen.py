@@ -41,8 +41,7 @@ from arc_tui.features.bisect_steps.text import (
 from arc_tui.features.bisect_steps.widgets import StepsFoot, StepsHead, StepsList, steps_page
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option, ask_until_read
-from arc_tui.ui.key_bar import KeyBar
-from arc_tui.ui.key_names import with_keys
+from arc_tui.ui.keys import KeyBar, with_keys
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.screen import ArcScreen

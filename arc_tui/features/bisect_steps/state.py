@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from arc_tui.experiments.state import ExperimentState, as_sentence
+from arc_tui.experiments.progress import ExperimentState, as_sentence
 from arc_tui.features.bisect_steps import text
 from arc_tui.features.bisect_steps import view as views
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest

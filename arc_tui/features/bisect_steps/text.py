@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from arc_tui.experiments.estimate import CostEstimate
 from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.request import CostEstimate
 from arc_tui.features.bisect_steps.plan import (
     BisectStepsRequest,
     RunsEstimate,

@@ -43,8 +43,7 @@ from arc_tui.features.calibration.widgets import (
 )
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
-from arc_tui.ui.key_bar import KeyBar
-from arc_tui.ui.key_names import write_keys
+from arc_tui.ui.keys import KeyBar, write_keys
 from arc_tui.ui.list import RowList
 from arc_tui.ui.screen import ArcScreen
 from replay.errors import ArcError

@@ -16,7 +16,7 @@ from arc_tui.features.calibration.view import NamedDisagreement
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
-from arc_tui.ui.key_names import key_of
+from arc_tui.ui.keys import key_of
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import SummaryLines, TabLine, fold_sentence
 

@@ -32,7 +32,7 @@ from arc_tui.features.compare.view import CompareRow, CompareView
 from arc_tui.features.compare.widgets import CompareHead, CompareList, pair_page
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui.dialogs import AskBox, Option
-from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
 from arc_tui.ui.screen import ArcScreen

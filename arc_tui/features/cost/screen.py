@@ -34,7 +34,7 @@ from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox
 from arc_tui.ui.document import INDENT, Block, Document, Item, StepLink, document_text, value
 from arc_tui.ui.format import fit, pack_lines
-from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.screen import ArcScreen

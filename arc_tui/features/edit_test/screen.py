@@ -35,7 +35,7 @@ from arc_tui.features.edit_test.widgets import TryFoot, TryHead, TryList
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox
 from arc_tui.ui.editor import edit_in_terminal
-from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.keys import KeyBar
 from replay.edit.changes import Edit, SetSystem
 from replay.errors import ArcError
 from replay.store.edits import short

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from arc_tui.experiments.estimate import CostEstimate
-from arc_tui.experiments.state import ExperimentState, as_sentence
+from arc_tui.experiments.progress import ExperimentState, as_sentence
+from arc_tui.experiments.request import CostEstimate
 from arc_tui.features.edit_test import view as views
 from arc_tui.features.edit_test.kept import KeptTry
 from arc_tui.features.edit_test.plan import estimate_cost, newest_prompt

@@ -17,7 +17,7 @@ from textual.binding import Binding
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.experiments.footer import ExperimentFooter, ExperimentHead, limit_words
+from arc_tui.experiments.screen import ExperimentFooter, ExperimentHead, limit_words
 from arc_tui.features.edit_test.state import EMPTY, EditTestState
 from arc_tui.features.edit_test.text import (
     COUNTED_AT_STEPS,

@@ -22,7 +22,7 @@ from arc_tui.config import read_owners
 from arc_tui.features.failures.widgets import FailureBars, FailureCard, FailureRuns
 from arc_tui.navigation import OpenEditTest, OpenRuns
 from arc_tui.ui import format
-from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.screen import ArcScreen
 from arc_tui.ui.styles import Headline

@@ -35,8 +35,7 @@ from arc_tui.features.free.widgets import FreeFoot, FreeHead, FreePath, row_page
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.document import document_text, laid_out_json
-from arc_tui.ui.key_bar import KeyBar
-from arc_tui.ui.key_names import key_of, with_keys, write_keys
+from arc_tui.ui.keys import KeyBar, key_of, with_keys, write_keys
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
 from replay import kept

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from arc_tui.experiments.models import Spending
+from arc_tui.experiments.progress import ExperimentState, Phase, as_sentence
 from arc_tui.experiments.request import FreeRunRequest
-from arc_tui.experiments.state import ExperimentState, Phase, as_sentence
 from arc_tui.features.free import view as free
 from arc_tui.features.free.text import LOOK
 from arc_tui.features.free.view import FreeView, Missed

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from arc_tui.experiments.estimate import CostEstimate
 from arc_tui.experiments.progress import resting
+from arc_tui.experiments.request import CostEstimate
 from arc_tui.features.free.view import FreeView
 from arc_tui.ui import format
 from replay.compare.actions import Difference

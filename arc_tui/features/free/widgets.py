@@ -20,7 +20,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.experiments.footer import ExperimentHead
+from arc_tui.experiments.screen import ExperimentHead
 from arc_tui.features.free.state import EMPTY, FreeState, next_steps
 from arc_tui.features.free.text import BY, RANKS, UNCHECKED
 from arc_tui.features.free.view import (
@@ -37,7 +37,7 @@ from arc_tui.features.free.view import (
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, HintBlock, Item, value
 from arc_tui.ui.format import fit, pack_lines, spread
-from arc_tui.ui.key_names import stops
+from arc_tui.ui.keys import stops
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import SummaryLines
 from replay.action import Act

@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 
 from arc_tui.ui.dialogs import PromptLine
 from arc_tui.ui.format import wrap
-from arc_tui.ui.key_names import key_of, write_keys
+from arc_tui.ui.keys import key_of, write_keys
 from arc_tui.ui.list import TextRows
 
 MARKS = (

@@ -27,8 +27,7 @@ from arc_tui.features.probes.state import EMPTY_PROBE, ProbeState
 from arc_tui.features.probes.widgets import ProbeHead, ProbeRows, probe_page
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import ask_until_read
-from arc_tui.ui.key_bar import KeyBar
-from arc_tui.ui.key_names import with_keys
+from arc_tui.ui.keys import KeyBar, with_keys
 from arc_tui.ui.page import Page
 from arc_tui.views.probe_offers import ProbeOffer, ProbesView
 from taxonomy.probes.symptoms import PROBES

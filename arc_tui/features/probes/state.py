@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from arc_tui.experiments.estimate import CostEstimate
-from arc_tui.experiments.state import ExperimentState
+from arc_tui.experiments.progress import ExperimentState
+from arc_tui.experiments.request import CostEstimate
 from arc_tui.features.probes.plan import ProbeRequest
 from arc_tui.features.probes.view import ProbeView
 from arc_tui.ui import format

@@ -18,13 +18,13 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
 
-from arc_tui.experiments.footer import ExperimentHead
+from arc_tui.experiments.screen import ExperimentHead
 from arc_tui.features.probes.state import EMPTY_PROBE, ProbeState
 from arc_tui.features.probes.view import ProbeView, arms, spent
 from arc_tui.ui import format
 from arc_tui.ui.document import EMPTY, Block, Document, HintBlock, Item
 from arc_tui.ui.format import spread
-from arc_tui.ui.key_names import key_of
+from arc_tui.ui.keys import key_of
 from arc_tui.ui.styles import KEY_CAP, StyledWidget
 from arc_tui.views.probe_offers import ProbeOffer, between, price, readings
 

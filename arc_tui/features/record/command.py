@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arc_tui.cli import console, database_path, db_option, unlock
-from arc_tui.extras import require
+from arc_tui.cli import console, database_path, db_option, require, unlock
 from arc_tui.features.record.live import LOOPBACK, PORT
 from arc_tui.ui.format import count, cut, one_line
 

@@ -9,9 +9,8 @@ from typing import TypeAlias
 from msgspec import structs
 
 from arc_tui.experiments.edits import Draft, edit_of
-from arc_tui.experiments.estimate import CostEstimate
 from arc_tui.experiments.models import ModelPool
-from arc_tui.experiments.request import ReplayRequest, asked_models
+from arc_tui.experiments.request import CostEstimate, ReplayRequest, asked_models
 from replay.edit.changes import Edit
 from replay.kept import next_range
 from replay.locked.estimate import Estimate, estimate

@@ -23,9 +23,8 @@ from arc_tui.experiments import locked_view as replays
 from arc_tui.experiments.dialogs import AttachBox, Attachment, SamplesBox, attach, edit_option
 from arc_tui.experiments.edit_widgets import EditPane
 from arc_tui.experiments.edits import Draft, build_draft, edit_of
-from arc_tui.experiments.estimate import CostEstimate
 from arc_tui.experiments.locked_view import ReplayRow
-from arc_tui.experiments.request import ReplayRequest, asked_models, is_local
+from arc_tui.experiments.request import CostEstimate, ReplayRequest, asked_models, is_local
 from arc_tui.experiments.runner import JobFinished
 from arc_tui.experiments.screen import ExperimentScreen, model_key, samples_key, stop_key
 from arc_tui.features.replay.pages import step_page
@@ -38,7 +37,7 @@ from arc_tui.navigation import OpenBisect, OpenFreeReplay
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.editor import edit_in_terminal
-from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.page import Page
 from replay.edit.changes import Edit

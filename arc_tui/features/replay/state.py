@@ -6,7 +6,7 @@ from arc_tui.experiments import edits as drafts
 from arc_tui.experiments import locked_view as replays
 from arc_tui.experiments.edits import Draft
 from arc_tui.experiments.locked_view import ReplayRow, ReplayView
-from arc_tui.experiments.state import ExperimentState, as_sentence
+from arc_tui.experiments.progress import ExperimentState, as_sentence
 from arc_tui.features.replay import text
 from arc_tui.features.replay.plan import ReplayEstimate
 from arc_tui.ui.format import count

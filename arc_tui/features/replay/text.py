@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from arc_tui.experiments.estimate import at_most
+from arc_tui.experiments.request import at_most
 from arc_tui.features.replay.plan import ReplayEstimate
 from arc_tui.ui import format
 from arc_tui.ui.format import cost

@@ -19,7 +19,6 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
-from arc_tui.experiments.footer import ExperimentFooter, ExperimentHead
 from arc_tui.experiments.locked_view import (
     ArmRow,
     ReplayRow,
@@ -29,6 +28,7 @@ from arc_tui.experiments.locked_view import (
     phrase,
     tally,
 )
+from arc_tui.experiments.screen import ExperimentFooter, ExperimentHead
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.ui import format
 from arc_tui.ui.format import fit, pack_lines

@@ -34,7 +34,7 @@ from arc_tui.navigation import (
     read_queue,
 )
 from arc_tui.ui.dialogs import PromptLine
-from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.screen import Watching
 from arc_tui.ui.styles import Headline
 from arc_tui.views.columns import SETS, SORTED

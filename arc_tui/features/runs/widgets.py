@@ -23,7 +23,7 @@ from arc_tui.navigation import OpenTrace
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.format import fit, spread
-from arc_tui.ui.key_names import stops
+from arc_tui.ui.keys import stops
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import StyledWidget
 from arc_tui.views.columns import GAP, NAME, SETS, WHY, Layout, layout, mark

@@ -29,7 +29,7 @@ from arc_tui.settings import Settings, read_settings
 from arc_tui.ui import format
 from arc_tui.ui.editor import edit_file
 from arc_tui.ui.format import fit
-from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.list import RowList
 from arc_tui.ui.screen import ArcScreen
 from arc_tui.ui.styles import Headline

@@ -18,7 +18,7 @@ from arc_tui.features.trace.pages import PAGES
 from arc_tui.ui import format
 from arc_tui.ui.document import EMPTY
 from arc_tui.ui.format import spread
-from arc_tui.ui.key_names import with_keys
+from arc_tui.ui.keys import with_keys
 from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.styles import StyledWidget, TabLine
 from arc_tui.views import step as steps

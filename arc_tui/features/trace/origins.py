@@ -19,7 +19,7 @@ from textual.widgets import Static
 
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
-from arc_tui.ui.key_names import key_of
+from arc_tui.ui.keys import key_of
 from arc_tui.ui.list import RowList
 from arc_tui.ui.screen import ArcScreen
 from arc_tui.views.probe_offers import WhyProbes

@@ -56,7 +56,7 @@ from arc_tui.navigation import (
     SearchRuns,
 )
 from arc_tui.ui.dialogs import PromptLine
-from arc_tui.ui.key_bar import KeyBar
+from arc_tui.ui.keys import KeyBar
 from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.screen import Watching
 from arc_tui.views.step import EMPTY, StepView, build_step

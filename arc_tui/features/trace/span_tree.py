@@ -17,7 +17,7 @@ from textual.reactive import reactive
 from arc_tui.features.trace.tree_filter import filter_branches
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
-from arc_tui.ui.key_names import key_of
+from arc_tui.ui.keys import key_of
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import FOUND
 from arc_tui.views.trace import EMPTY_TRACE, TraceView

@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from arc_tui.ui import format
 from arc_tui.ui.format import fit, spread
-from arc_tui.ui.key_names import key_of
+from arc_tui.ui.keys import key_of
 from arc_tui.ui.styles import KEY_CAP, StyledWidget
 from taxonomy.classes import CLASSES, SUB_LABELS, Attribution, ClassEntry, FailureClass, class_label
 from taxonomy.findings import Evidence, Finding
