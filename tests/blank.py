@@ -17,7 +17,7 @@ import pytest
 
 from replay.store import connection
 from replay.store.handle import Store
-from replay.store.migrations import Migrations
+from replay.store.schema import Migrations
 from taxonomy.judgements.schema import open_ledger
 
 

@@ -24,7 +24,7 @@ from arc_tui.ui import format
 from arc_tui.ui.keys import key_of
 from replay.errors import ArcError, StoreUnusable
 from replay.store.handle import Store, now_ns
-from replay.store.latency import next_end_ns
+from replay.store.rows import next_end_ns
 from replay.store.trouble import patiently
 from taxonomy.judgements.schema import open_ledger
 

@@ -20,8 +20,7 @@ from replay.errors import no_step
 from replay.messages import calls, new_since, observed, prose, results, text, thinking
 from replay.store import read
 from replay.store.handle import Store, now_ns
-from replay.store.latency import LatencyRank, standing
-from replay.store.rows import StepRow, step_rows
+from replay.store.rows import LatencyRank, StepRow, standing, step_rows
 from replay.trace import Json, Level, Message, Observation, Step, ToolCall
 from taxonomy.calibration.item_approval import trusted_scores
 from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted

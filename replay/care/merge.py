@@ -15,18 +15,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from replay.care.export_lines import (
-    ROWS,
-    VERSION,
-    End,
-    Head,
-    Key,
-    Line,
-    Recording,
-    Row,
-    Run,
-    decoded,
-)
+from replay.care.export import ROWS, VERSION, End, Head, Key, Line, Recording, Row, Run, decoded
 from replay.errors import ArcError, BadTrace
 from replay.formats import arc
 from replay.formats.source import BytesSource, Source, Tally

@@ -27,8 +27,7 @@ from replay.care.salvage import Lost, Salvage, discard, salvage
 from replay.errors import StoreUnusable
 from replay.store import read
 from replay.store.handle import Store
-from replay.store.migrations import Migrations
-from replay.store.schema import migrations
+from replay.store.schema import Migrations, migrations
 from replay.store.trouble import describe
 from replay.store.write import Writer
 from replay.trace import Level, Status, TimeQuality

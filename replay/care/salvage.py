@@ -17,7 +17,7 @@ from replay.care.pages import INTERIOR_INDEX, LEAF_TABLE, Damaged, Pages, Record
 from replay.care.rewriting import begin_like, pages_of
 from replay.errors import StoreUnusable
 from replay.store.connection import connect
-from replay.store.migrations import BOOK, Migrations
+from replay.store.schema import BOOK, Migrations
 from replay.store.trouble import StoreTooOld, database_errors
 
 

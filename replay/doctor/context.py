@@ -14,9 +14,8 @@ import msgspec
 from replay.budget import Budget, Worst
 from replay.errors import ModelRefused
 from replay.models import protocol
-from replay.models.batches import PATH
 from replay.models.cached import Cached
-from replay.models.claude import Claude
+from replay.models.claude import BATCHES, Claude
 from replay.models.line import ATTEMPTS, Line, Loop, SharedClient, max_cost
 from replay.models.protocol import BATCH_PRICE_SHARE
 from replay.models.wire import declined
@@ -95,7 +94,7 @@ class CheckContext:
         self._afford(whole)
         reserved = self.budget.reserve(whole)
         items = [{"custom_id": name, "params": body} for name, body in requests.items()]
-        reply = self._loop.run(self._line.exchange("POST", PATH, {"requests": items}))
+        reply = self._loop.run(self._line.exchange("POST", BATCHES, {"requests": items}))
         failed = declined(reply, self._line.origin())
         if failed is None:
             self.budget.settle(reserved, None, None)  # what it will cost is not waited for
@@ -107,7 +106,7 @@ class CheckContext:
 
     def batch(self, method: Literal["GET", "POST"], path: str) -> Body | None:
         """What a path under the batches says, None where nothing is there."""
-        reply = self._loop.run(self._line.fetch(method, f"{PATH}/{path}"))
+        reply = self._loop.run(self._line.fetch(method, f"{BATCHES}/{path}"))
         return None if reply is None else _object(reply.body)
 
     def close(self) -> None:

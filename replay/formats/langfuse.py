@@ -30,7 +30,7 @@ from replay.errors import BadTrace
 from replay.formats.common import count, known, listed, ns, number, obj, word
 from replay.formats.genai import attributes
 from replay.formats.genai.functions import counted, has_text, present, tool
-from replay.formats.genai.records import RawSpan, ended
+from replay.formats.genai.records import RawSpan, ended, joined, parsed, readable, usd
 from replay.formats.genai.services import (
     Groups,
     Record,
@@ -42,7 +42,6 @@ from replay.formats.genai.services import (
     title_of,
     values,
 )
-from replay.formats.genai.values import joined, parsed, readable, usd
 from replay.formats.source import MAX_LINE_BYTES, Head, Source, Tally
 from replay.trace import Batch, Header, Json, Level, SourceScore, Status
 

@@ -27,7 +27,7 @@ from replay.formats.genai.attributes import Known, known_of
 from replay.formats.genai.builder import Builder
 from replay.formats.genai.functions import chat_answer, chat_request, present, under_names
 from replay.formats.genai.messages import several
-from replay.formats.genai.records import Event, RawSpan, ended
+from replay.formats.genai.records import Event, RawSpan, ended, hexadecimal, nanos, readable, usd
 from replay.formats.genai.services import (
     agent_of,
     made_of,
@@ -37,7 +37,6 @@ from replay.formats.genai.services import (
     title_of,
     values,
 )
-from replay.formats.genai.values import hexadecimal, nanos, readable, usd
 from replay.formats.source import Head, Source, Tally, decoded_text
 from replay.trace import (
     AgentSpan,

@@ -34,7 +34,7 @@ from replay.models.protocol import (
     flaw,
     with_cache_marker,
 )
-from replay.store import answers, claims
+from replay.store import answers
 from replay.store.answers import Answer, Batch, fetched, forget, intend, pending
 from replay.store.handle import Store
 from replay.trace import Cost
@@ -357,7 +357,7 @@ class Cached:
         here where that one ends without an answer."""
         waiting = dict(missing)
         while waiting:
-            with claims.claimed(self._store, self.server, waiting) as mine:
+            with answers.claimed(self._store, self.server, waiting) as mine:
                 ours = {key: waiting.pop(key) for key in tuple(waiting) if key in mine}
                 if ours and batch and isinstance(inner, TakesBatches):
                     yield from self._batched(inner, ours, marked=marked)

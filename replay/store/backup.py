@@ -19,7 +19,7 @@ from msgspec import Struct
 from replay import files
 from replay.errors import StoreUnusable
 from replay.store.connection import connect
-from replay.store.migrations import BOOK, Migrations
+from replay.store.schema import BOOK, Migrations
 from replay.store.trouble import describe
 
 copied: ContextVar[Callable[[Path], None] | None] = ContextVar("copied", default=None)

@@ -24,10 +24,8 @@ from typing import TYPE_CHECKING
 
 from replay.errors import StoreUnusable
 from replay.store.backup import Copied, copy, dated, has_something, keep_older
-from replay.store.connection import connect
-from replay.store.foreign import STEPS_BETWEEN_LOOKS, BoundedConnection, refuse_foreign
-from replay.store.migrations import Migrations
-from replay.store.schema import migrations
+from replay.store.connection import STEPS_BETWEEN_LOOKS, BoundedConnection, connect, refuse_foreign
+from replay.store.schema import Migrations, migrations
 from replay.store.trouble import StoreTooOld, describe, opening, unusable
 
 if TYPE_CHECKING:

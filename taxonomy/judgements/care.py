@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from replay.care.export_lines import Count, Flag, Number, Row, Whole
+from replay.care.export import Count, Flag, Number, Row, Whole
 from replay.care.scrub.content import DIGEST, ID, WORD, Places, Texts
 from replay.store.handle import Store
 from taxonomy.classes import Attribution, FailureClass

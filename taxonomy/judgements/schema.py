@@ -10,7 +10,7 @@ import sqlite3
 from pathlib import Path
 
 from replay.store.handle import Store
-from replay.store.migrations import Migrations
+from replay.store.schema import Migrations
 
 TAG_TRUST = "CASE source WHEN 'human' THEN 0 WHEN 'judge' THEN 1 ELSE 2 END"
 

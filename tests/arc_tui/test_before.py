@@ -15,12 +15,11 @@ import pytest
 
 from arc_tui import importing
 from arc_tui.places import fixtures
-from replay.care.export_lines import ROWS
+from replay.care.export import ROWS
 from replay.errors import ArcError
 from replay.store.handle import Store
-from replay.store.migrations import BOOK
 from replay.store.rows import trace_rows
-from replay.store.schema import migrations
+from replay.store.schema import BOOK, migrations
 from replay.store.trouble import StoreTooOld
 from taxonomy.judgements.care import EXPORTED
 from taxonomy.judgements.schema import migrations as judgements

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from replay.models.claude import MOST_AT_ONCE
-from replay.store import claims
+from replay.store import answers
 from replay.store.handle import Store, now_ns
 from tests.arc_tui.bisect_case import TOUR, prompt
 from tests.messages_api import FAULTS, MESSAGES, MessagesApi
@@ -149,10 +149,10 @@ def held(store: Store, owner: str, until_ns: int, key: str = "k") -> None:
 
 def test_a_claim_counts_until_its_time_is_over(store: Store) -> None:
     held(store, ELSEWHERE, now_ns() + 10**12)
-    with claims.claimed(store, "", ["k", "other"]) as mine:
+    with answers.claimed(store, "", ["k", "other"]) as mine:
         assert mine == {"other"}
     store.db.execute("UPDATE claim SET until_ns = ?", (now_ns(),))
-    with claims.claimed(store, "", ["k"]) as mine:
+    with answers.claimed(store, "", ["k"]) as mine:
         assert mine == {"k"}
     assert store.db.execute("SELECT * FROM claim").fetchall() == []
 
@@ -160,9 +160,9 @@ def test_a_claim_counts_until_its_time_is_over(store: Store) -> None:
 def test_a_claim_is_moved_on_while_its_owner_is_at_work(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "LEASE_S", 1.0)
-    monkeypatch.setattr(claims, "BEAT_S", 0.1)
-    with claims.claimed(store, "", ["k"]):
+    monkeypatch.setattr(answers, "LEASE_S", 1.0)
+    monkeypatch.setattr(answers, "BEAT_S", 0.1)
+    with answers.claimed(store, "", ["k"]):
         until = "SELECT until_ns FROM claim"
         first = store.db.execute(until).fetchone()[0]
         waited = time.monotonic() + 60
@@ -173,11 +173,11 @@ def test_a_claim_is_moved_on_while_its_owner_is_at_work(
 
 def test_claims_of_another_server_are_none_of_ours(store: Store) -> None:
     held(store, ELSEWHERE, now_ns() + 10**12)
-    with claims.claimed(store, "http://localhost:1", ["k"]) as mine:
+    with answers.claimed(store, "http://localhost:1", ["k"]) as mine:
         assert mine == {"k"}
 
 
 def test_what_fails_while_asking_leaves_no_claim(store: Store) -> None:
-    with pytest.raises(ZeroDivisionError), claims.claimed(store, "", ["k"]):
+    with pytest.raises(ZeroDivisionError), answers.claimed(store, "", ["k"]):
         raise ZeroDivisionError
     assert store.db.execute("SELECT * FROM claim").fetchall() == []

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from arc_tui.commands import cli
 from replay import kept
 from replay.care import rewriting
-from replay.care.export_lines import ROWS
+from replay.care.export import ROWS
 from replay.errors import ArcError
 from replay.free.recorded_results import Stub
 from replay.store import answers, edits, encryption

@@ -23,8 +23,7 @@ from arc_tui.views.runs import run_rows
 from replay import digests
 from replay.store import read
 from replay.store.handle import now_ns
-from replay.store.latency import keep_live
-from replay.store.rows import TraceRow, trace_rows
+from replay.store.rows import TraceRow, keep_live, trace_rows
 from taxonomy.judgements.diagnoses import diagnosis, undiagnosed
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.live_case import (

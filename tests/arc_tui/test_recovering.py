@@ -305,7 +305,7 @@ def test_a_file_that_is_none_is_a_sentence(tmp_path: Path) -> None:
 def test_no_rows_are_lost_to_tables_that_nobody_thought_of(path: Path) -> None:
     """Every table is read, or is known to follow from others."""
     from replay.care.salvage import DERIVED
-    from replay.store.migrations import BOOK
+    from replay.store.schema import BOOK
 
     with closing(sqlite3.connect(path)) as db:
         without = [

@@ -14,7 +14,7 @@ from arc_tui.app import ArcApp
 from arc_tui.features.failures.screen import FailuresScreen
 from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.ui import screen
-from replay.store import foreign
+from replay.store import connection
 from replay.store.handle import Store
 from tests.arc_tui.opening import PATIENCE_S, until
 from tests.screen import settle, text
@@ -27,7 +27,7 @@ FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 def no_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is not answered at once takes long, and what never ends is not ended for that."""
     monkeypatch.setattr(screen, "MOMENT_S", 0.02)
-    monkeypatch.setattr(foreign, "FREE_STEPS", 10**15)
+    monkeypatch.setattr(connection, "FREE_STEPS", 10**15)
 
 
 class Endless:

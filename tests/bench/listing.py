@@ -10,8 +10,7 @@ from pathlib import Path
 from arc_tui.views.runs import Arrangement, build_runs, run_rows
 from arc_tui.views.trace import build_trace
 from replay.store.handle import Store
-from replay.store.latency import latencies, standing
-from replay.store.rows import span_rows
+from replay.store.rows import latencies, span_rows, standing
 from replay.store.search import runs_saying, steps_saying, traces_saying
 from replay.store.write import Writer
 from taxonomy.failures import pareto, tally

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from replay.errors import StoreUnusable
-from replay.store import foreign
-from replay.store.migrations import Migrations
-from replay.store.schema import migrations
+from replay.store import connection
+from replay.store.schema import Migrations, migrations
 from taxonomy.judgements.schema import migrations as ledger
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.free_case import put_account
@@ -46,13 +45,13 @@ def test_all_that_any_version_made_is_known_and_nothing_else() -> None:
     names: set[str] = set()
     for sets in _versions():
         for kind, name, sql in _schema(sets):
-            known |= {foreign.digest(each) for each in foreign.active(kind, sql)}
+            known |= {connection.digest(each) for each in connection.active(kind, sql)}
             if kind in ("table", "view"):
                 names.add(name.lower())
-    assert sorted(foreign.KNOWN) == sorted(known), (
-        "copy the right side into replay/store/foreign.py"
+    assert sorted(connection.KNOWN) == sorted(known), (
+        "copy the right side into replay/store/connection.py"
     )
-    assert sorted(foreign.NAMES) == sorted(names)
+    assert sorted(connection.NAMES) == sorted(names)
 
 
 FOR_EVER = "WITH RECURSIVE e(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM e) SELECT n FROM e"

@@ -14,9 +14,8 @@ from replay.care import check
 from replay.errors import StoreUnusable
 from replay.store import backup
 from replay.store.handle import Store
-from replay.store.migrations import Migrations
 from replay.store.rows import trace_rows
-from replay.store.schema import migrations
+from replay.store.schema import Migrations, migrations
 from replay.store.write import Writer
 from tests.bench.corpus import batches
 

@@ -13,7 +13,7 @@ from threading import Event, Timer
 
 import pytest
 
-from replay.store import foreign, read
+from replay.store import connection, read
 from replay.store.handle import Store
 from replay.store.rows import trace_rows
 from replay.store.trouble import StoreDamaged
@@ -48,8 +48,8 @@ def copy(sound: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound is reached in a tenth of a second."""
-    monkeypatch.setattr(foreign, "FREE_STEPS", 1_000_000)
-    monkeypatch.setattr(foreign, "STEPS_A_BYTE", 0)
+    monkeypatch.setattr(connection, "FREE_STEPS", 1_000_000)
+    monkeypatch.setattr(connection, "STEPS_A_BYTE", 0)
 
 
 def test_reading_any_table_or_index_of_pages_listed_many_times_ends(
@@ -119,7 +119,7 @@ def test_many_statements_are_no_long_one(tmp_path: Path, soon: None) -> None:
 def test_a_file_that_has_grown_is_worth_more_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign, "FREE_STEPS", 100_000)
+    monkeypatch.setattr(connection, "FREE_STEPS", 100_000)
     count = ENDLESS.replace("FROM n)", "FROM n WHERE i < 1000000)")
     with Store.open(tmp_path / "arc.db") as store:
         with pytest.raises(sqlite3.OperationalError):
@@ -132,7 +132,7 @@ def test_a_file_that_has_grown_is_worth_more_work(
 def test_what_nobody_waits_for_ends_before_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign, "FREE_STEPS", 10**15)
+    monkeypatch.setattr(connection, "FREE_STEPS", 10**15)
     over = Event()
     with Store.open(tmp_path / "arc.db") as store:
         store.stop_when(over.is_set)
@@ -148,7 +148,7 @@ def test_ctrl_c_in_a_long_statement_is_ctrl_c(
     rows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While SQLite works, the signal arrives where it looks at its bound."""
-    monkeypatch.setattr(foreign, "FREE_STEPS", 10**15)
+    monkeypatch.setattr(connection, "FREE_STEPS", 10**15)
     endless = ENDLESS.replace("count(1) FROM n", "1 UNION ALL SELECT i FROM n WHERE i < 0")
     Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt), Store.open(tmp_path / "arc.db") as store:

@@ -11,8 +11,7 @@ import pytest
 from replay.errors import BadTrace
 from replay.store import read
 from replay.store.handle import Store, now_ns
-from replay.store.latency import keep_live, next_end_ns
-from replay.store.rows import TraceRow, trace_rows
+from replay.store.rows import TraceRow, keep_live, next_end_ns, trace_rows
 from replay.store.write import Finished, Writer
 from replay.trace import AgentSpan, Batch, Header, ModelCall
 

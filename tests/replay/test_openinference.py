@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from replay.errors import BadTrace
 from replay.formats import load, openinference, sniff
-from replay.formats.genai.values import flat, grown
+from replay.formats.genai.records import flat, grown
 from replay.formats.source import Source, Tally
 from replay.messages import observed, text
 from replay.steps import build

@@ -12,8 +12,8 @@ from replay.errors import BadTrace
 from replay.formats.common import number
 from replay.formats.genai import attributes
 from replay.formats.genai.functions import figures, has_text, request_of, response_of, result_of
+from replay.formats.genai.records import readable, usd
 from replay.formats.genai.services import Groups, records, values
-from replay.formats.genai.values import readable, usd
 from replay.formats.source import Source, Tally
 from tests.replay.service_case import ASKS, SAYS, SYSTEM, TOLD, USER
 

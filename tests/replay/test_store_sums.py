@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from replay.errors import BadTrace
 from replay.store import rows
 from replay.store.handle import Store
-from replay.store.latency import latencies, percentile, spans_named, standing, two_digits
+from replay.store.rows import latencies, percentile, spans_named, standing, two_digits
 from replay.store.search import runs_saying, steps_saying
 from replay.store.write import Writer
 from replay.trace import (

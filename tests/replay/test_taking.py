@@ -15,7 +15,7 @@ from replay.errors import BadTrace
 from replay.store import read, rows
 from replay.store.connection import PAGE_BYTES
 from replay.store.handle import Store
-from replay.store.migrations import Migrations
+from replay.store.schema import Migrations
 from replay.store.write import SPANS_TOGETHER, Finished, Writer, together
 from replay.trace import AgentSpan, Batch, Header, Message, ModelCall, Request, extend
 

@@ -18,7 +18,7 @@ from arc_tui import importing
 from arc_tui.importing import FileReport, run_to_end
 from replay import formats
 from replay.store.handle import Store, now_ns
-from replay.store.latency import keep_live
+from replay.store.rows import keep_live
 
 LIVE_FOR_NS = 5 * 60 * 10**9
 """An agent that waits for a tool writes nothing for minutes."""

@@ -20,7 +20,7 @@ from replay.formats.genai.records import Log, RawSpan, Record
 from replay.formats.source import Tally
 from replay.store import read
 from replay.store.handle import now_ns
-from replay.store.latency import keep_live
+from replay.store.rows import keep_live
 from replay.store.write import Writer
 from replay.trace import Batch
 from taxonomy.judgements.schema import open_ledger

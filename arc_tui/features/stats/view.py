@@ -11,7 +11,7 @@ from msgspec import Struct
 from arc_tui.views.runs import run_rows
 from replay.compare.rules import PLAIN, Rules
 from replay.store.handle import Store
-from replay.store.latency import Latency, latencies, spans_named
+from replay.store.rows import Latency, latencies, spans_named
 from taxonomy import held_out as holding_of
 from taxonomy.goals import Goals, first_seen
 from taxonomy.held_out import HeldOutSet

@@ -41,7 +41,7 @@ from replay.kept import stubs_of_trace
 from replay.locked.row import Models
 from replay.locked.run import Core, run_again
 from replay.models.cached import Answered, Cached
-from replay.store import answers as answers_store
+from replay.store import answers as stored_answers
 from replay.store import read, text_index
 from replay.store.connection import dicts
 from replay.store.handle import Store, now_ns
@@ -283,7 +283,7 @@ def _walk(store: Store, kept: FreeCore, edit: str | None, traces: set[str]) -> N
                 break
             now = ask.sent.key(ask.sample)
             rekey(db, step.key, now)
-            found = answers_store.get(store, now, kept.server)
+            found = stored_answers.get(store, now, kept.server)
             if found is None:
                 break
             going.go(Answered(now, found.body))

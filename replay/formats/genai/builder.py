@@ -34,8 +34,7 @@ from replay.formats.genai.attributes import (
 )
 from replay.formats.genai.calls import Before, Conversations, talk
 from replay.formats.genai.messages import answer_written, calls_written, words
-from replay.formats.genai.records import SERVER, RawSpan
-from replay.formats.genai.values import grown, parsed
+from replay.formats.genai.records import SERVER, RawSpan, grown, parsed
 from replay.formats.source import Tally
 from replay.messages import Call, calls, parse_arguments, results, text
 from replay.steps import Threads

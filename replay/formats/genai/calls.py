@@ -31,8 +31,7 @@ from replay.formats.common import (
 from replay.formats.genai import attributes, messages
 from replay.formats.genai.attributes import Known
 from replay.formats.genai.messages import Body, bodies, counted, has_messages, several
-from replay.formats.genai.records import Raw, RawSpan
-from replay.formats.genai.values import flat, grown, parsed
+from replay.formats.genai.records import Raw, RawSpan, flat, grown, parsed
 from replay.messages import calls, results
 from replay.trace import (
     NO_SYSTEM,

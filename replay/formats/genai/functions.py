@@ -15,8 +15,7 @@ from msgspec import Struct, structs
 from replay.formats.common import count, known, listed, obj, word
 from replay.formats.genai import attributes
 from replay.formats.genai.messages import answered, call_part, input_messages
-from replay.formats.genai.records import Raw
-from replay.formats.genai.values import readable
+from replay.formats.genai.records import Raw, readable
 from replay.trace import Json
 
 Body = dict[str, Json]

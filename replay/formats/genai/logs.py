@@ -10,8 +10,7 @@ from typing import Any
 from replay.formats.common import derived_id, listed, number, obj, seconds_ns, word
 from replay.formats.genai import attributes
 from replay.formats.genai.attributes import Kind, Known, first_word, kind_of
-from replay.formats.genai.records import Event, Log, RawSpan
-from replay.formats.genai.values import grown
+from replay.formats.genai.records import Event, Log, RawSpan, grown
 from replay.trace import Json, SourceScore, Status
 
 INFERENCE = "gen_ai.client.inference.operation.details"

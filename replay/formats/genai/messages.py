@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from replay.formats.common import known, listed, literal, obj, word
-from replay.formats.genai.records import Event, Raw
-from replay.formats.genai.values import grown, parsed
+from replay.formats.genai.records import Event, Raw, grown, parsed
 from replay.messages import text
 from replay.trace import Json, Message
 

@@ -31,8 +31,7 @@ from replay.formats.genai.builder import Builder, count_spans
 from replay.formats.genai.calls import message_of
 from replay.formats.genai.functions import request_of, tool
 from replay.formats.genai.messages import several
-from replay.formats.genai.records import RawSpan
-from replay.formats.genai.values import parsed
+from replay.formats.genai.records import RawSpan, parsed
 from replay.formats.source import Source, Tally, decode
 from replay.messages import Call, calls
 from replay.trace import AgentSpan, AnySpan, Json, ModelCall

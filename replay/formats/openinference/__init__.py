@@ -1,8 +1,8 @@
 """OpenInference span trees: nested exports, Phoenix exports and lists of SDK spans.
 
-The path of a file: each export's spans become one private shape (`exports`, `tables`), sorted by
+The path of a file: each export's spans become one private shape (`spans`, `tables`), sorted by
 trace; what was asked and answered is read from a span's attributes, and the spans of a trace are
-put together, tools with the calls that asked for them (`tree`).
+put together, tools with the calls that asked for them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from itertools import groupby
 from replay.errors import BadTrace
 from replay.formats.genai.records import Raw
 from replay.formats.openinference import tables
-from replay.formats.openinference.exports import raws
-from replay.formats.openinference.tree import FORMAT, trace
+from replay.formats.openinference.spans import FORMAT, raws, trace_batch
 from replay.formats.source import Head, Source, Tally, decoded
 from replay.trace import Batch, Json, Level
 
@@ -50,14 +49,14 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
     if not traces:
         raise BadTrace(source.display, "", _NOTHING)
     for name in list(traces):
-        yield trace(name, traces.pop(name), source.display, tally)
+        yield trace_batch(name, traces.pop(name), source.display, tally)
 
 
 def _of_parquet(source: Source, tally: Tally) -> Iterator[Batch]:
     found = 0
     for name, group in groupby(tables.raws(source, tally), key=lambda raw: raw.trace):
         found += 1
-        yield trace(name, list(group), source.display, tally)
+        yield trace_batch(name, list(group), source.display, tally)
     if not found:
         raise BadTrace(source.display, "", _NOTHING)
 

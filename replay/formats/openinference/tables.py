@@ -27,10 +27,8 @@ from replay.files import private_folder
 from replay.formats.common import known, ns, obj, word
 from replay.formats.database import Database, Row, quoted
 from replay.formats.genai.logs import annotation
-from replay.formats.genai.records import Raw
-from replay.formats.genai.values import flat
-from replay.formats.openinference import tree
-from replay.formats.openinference.exports import phoenix_span
+from replay.formats.genai.records import Raw, flat
+from replay.formats.openinference.spans import phoenix_span, trace_batch
 from replay.formats.source import (
     Head,
     Source,
@@ -245,7 +243,7 @@ def traces(database: Database, path: str, tally: Tally) -> Iterator[Batch]:
         ]
         if raws:
             tally.counts["spans"] += len(raws)
-            batch = tree.trace(name, raws, path, tally)
+            batch = trace_batch(name, raws, path, tally)
             yield _with(batch, key, about, rows if said else {}, database)
 
 

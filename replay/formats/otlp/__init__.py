@@ -18,8 +18,7 @@ from replay.formats.genai.attributes import Kind, Known, known_of
 from replay.formats.genai.builder import Builder, count_spans
 from replay.formats.genai.logs import scores
 from replay.formats.genai.messages import several
-from replay.formats.genai.records import Held, Log, RawSpan, Record
-from replay.formats.genai.values import parsed
+from replay.formats.genai.records import Held, Log, RawSpan, Record, parsed
 from replay.formats.otlp import exports, protobuf
 from replay.formats.otlp.exports import Ends, by_line, exported
 from replay.formats.sidecars import FileTally

@@ -15,8 +15,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from replay.errors import BadTrace
-from replay.formats.genai.records import Record
-from replay.formats.genai.values import hexadecimal
+from replay.formats.genai.records import Record, hexadecimal
 from replay.formats.otlp import json, protobuf
 from replay.formats.otlp.json import (
     UNREADABLE,

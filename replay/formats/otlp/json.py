@@ -19,8 +19,19 @@ from msgspec import Raw, Struct
 from replay.depth import TOO_DEEP, is_deep
 from replay.errors import BadTrace
 from replay.formats.common import listed, obj
-from replay.formats.genai.records import SERVER, Event, Log, RawSpan, Record, ended, named
-from replay.formats.genai.values import _LATEST, Number, hexadecimal, nanos
+from replay.formats.genai.records import (
+    _LATEST,
+    SERVER,
+    Event,
+    Log,
+    Number,
+    RawSpan,
+    Record,
+    ended,
+    hexadecimal,
+    named,
+    nanos,
+)
 from replay.formats.source import Source, Tally, decode
 from replay.trace import Json, Status
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 from replay.errors import BadTrace
-from replay.formats.genai import values
+from replay.formats.genai import records
 from replay.formats.genai.records import SERVER, Event, Log, RawSpan, Record, ended, named
 from replay.formats.otlp import json
 from replay.formats.otlp.json import KEPT, loose, untyped
@@ -337,7 +337,7 @@ def _raw(span: Span, about: dict[str, Json]) -> RawSpan | None:
     trace, name = _id(span.trace_id), _id(span.span_id)
     if trace is None or name is None:
         return None
-    start, end = values.nanos(span.start_time_unix_nano), values.nanos(span.end_time_unix_nano)
+    start, end = records.nanos(span.start_time_unix_nano), records.nanos(span.end_time_unix_nano)
     return RawSpan(
         trace=trace,
         id=name,
@@ -350,7 +350,7 @@ def _raw(span: Span, about: dict[str, Json]) -> RawSpan | None:
         message=span.status.message or None,
         attributes=_attributes(span.attributes),
         events=[
-            Event(each.name, _attributes(each.attributes), values.nanos(each.time_unix_nano))
+            Event(each.name, _attributes(each.attributes), records.nanos(each.time_unix_nano))
             for each in span.events
         ],
         cut=span.dropped_attributes_count > 0,
@@ -366,7 +366,7 @@ def _log(data: bytes, about: dict[str, Json], tally: Tally) -> Iterator[Log]:
     try:
         record: LogRecord = LogRecord.FromString(data)
         body = _plain(record.body)
-        time = values.nanos(record.time_unix_nano) or values.nanos(record.observed_time_unix_nano)
+        time = records.nanos(record.time_unix_nano) or records.nanos(record.observed_time_unix_nano)
         event = named(record.event_name, _attributes(record.attributes), body, time)
     except (DecodeError, RecursionError) as error:
         tally.problem("a log record", f"cannot be read: {error}")
