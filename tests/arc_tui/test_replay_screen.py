@@ -19,7 +19,7 @@ from arc_tui.experiments.request import ReplayRequest, levels_of, limits_of, vie
 from arc_tui.experiments.runner import JobFinished, JobProgressed
 from arc_tui.features.replay.run import run_replay
 from arc_tui.features.replay.screen import ReplayScreen
-from arc_tui.features.replay.text import sentence as sentence_of
+from arc_tui.features.replay.state import estimate_sentence
 from arc_tui.features.replay.widgets import StepDiff
 from arc_tui.navigation import OpenFreeReplay
 from arc_tui.places import fixtures
@@ -685,7 +685,7 @@ async def test_a_hostile_trace_is_shown_and_never_obeyed(tmp_path: Path) -> None
         assert "and more" in drawn(pilot.app)
         assert not obeyed(pilot)
         assert screen.state.estimate is not None
-        sentence = write_keys(screen, sentence_of(screen.state.estimate), typing=True)
+        sentence = write_keys(screen, estimate_sentence(screen.state.estimate), typing=True)
         assert sentence == rows(pilot.app)[0].strip()
         await choose(pilot, "demo")
         await pilot.press("f5")

@@ -32,8 +32,7 @@ from arc_tui.experiments.locked_view import (
 )
 from arc_tui.experiments.progress import with_bar
 from arc_tui.experiments.request import ReplayRequest, views_of
-from arc_tui.features.replay.plan import estimate_cost
-from arc_tui.features.replay.run import run_replay
+from arc_tui.features.replay.run import estimate_cost, run_replay
 from arc_tui.ui import format
 from replay import kept
 from replay.bundle import BadBundle, write

@@ -28,11 +28,9 @@ from arc_tui.experiments.request import CostEstimate, ReplayRequest, asked_model
 from arc_tui.experiments.runner import JobFinished
 from arc_tui.experiments.screen import ExperimentScreen, model_key, samples_key, stop_key
 from arc_tui.features.replay.pages import step_page
-from arc_tui.features.replay.parts import EditNames, ask_change
-from arc_tui.features.replay.plan import estimate_cost, estimate_draft
-from arc_tui.features.replay.run import run_replay
+from arc_tui.features.replay.run import estimate_cost, estimate_draft, run_replay
 from arc_tui.features.replay.state import EMPTY, ReplayState
-from arc_tui.features.replay.widgets import ReplayFoot, ReplayHead, StepDiff
+from arc_tui.features.replay.widgets import EditNames, ReplayFoot, ReplayHead, StepDiff, ask_change
 from arc_tui.navigation import OpenBisect, OpenFreeReplay
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option

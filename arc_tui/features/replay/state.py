@@ -1,16 +1,21 @@
-"""Where a replay stands, as one value, and what the screen says of it in words."""
+"""Where a replay stands, as one value, and what the screen says of it and of what it would ask."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from arc_tui.experiments import edits as drafts
 from arc_tui.experiments import locked_view as replays
 from arc_tui.experiments.edits import Draft
 from arc_tui.experiments.locked_view import ReplayRow, ReplayView
 from arc_tui.experiments.progress import ExperimentState, as_sentence
-from arc_tui.features.replay import text
-from arc_tui.features.replay.plan import ReplayEstimate
-from arc_tui.ui.format import count
+from arc_tui.experiments.request import at_most
+from arc_tui.features.replay.run import ReplayEstimate
+from arc_tui.ui import format
 from replay.budget import Limits
+from replay.locked.estimate import Estimate
+from replay.models.choose import label
+from replay.models.wire import KEY_HINT, NO_KEY
 
 CHANGED = "the edit was changed since: this is of the one asked before; ‹replay.run› asks again"
 
@@ -51,7 +56,7 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
             case "done":
                 return verdict
             case _:
-                return text.sentence(self.estimate) if self.estimate is not None else ""
+                return estimate_sentence(self.estimate) if self.estimate is not None else ""
 
     @property
     def basis(self) -> tuple[str, ...]:
@@ -66,7 +71,8 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
 
     @property
     def _stopped(self) -> str:
-        return f"Stopped at {self._answered} of {count(len(self.draft.rows), 'step')}. {self._kept}"
+        steps = format.count(len(self.draft.rows), "step")
+        return f"Stopped at {self._answered} of {steps}. {self._kept}"
 
     @property
     def _kept(self) -> str:
@@ -77,7 +83,7 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
         """What stands against it: a refusal, a failure no prompt can answer, what is missing."""
         said = list(self.view.verdict.notices)
         if self.phase == "idle" and self.estimate is not None:
-            said = list(text.notices(self.estimate))
+            said = list(estimate_notices(self.estimate))
         if self.changed and self.view.done and self.phase != "idle":
             said.insert(0, CHANGED)
         if self.draft.notice is not None and self.draft.notice not in said:
@@ -92,3 +98,56 @@ class ReplayState(ExperimentState, frozen=True, eq=False, kw_only=True):
 
 
 EMPTY = ReplayState()
+
+
+# --- what it would ask
+
+
+def estimate_sentence(found: ReplayEstimate) -> str:
+    """All of it in one line."""
+    if found.calls is None:
+        return "Which model answered was not recorded: ‹replay.model› chooses one to ask."
+    return f"{_extent(found)}: {'; '.join(_clauses(found, found.calls))}"
+
+
+def _extent(found: ReplayEstimate) -> str:
+    """What is multiplied: steps, arms, samples."""
+    left = found.steps - sum(count for _, count in found.refused)
+    steps = format.count(found.steps, "step")
+    if left < found.steps:
+        steps = f"{format.number(left)} of {steps}"
+    arms = f"{found.arms} arms" if found.arms > 1 else "control alone"
+    samples = format.count(found.sampling.levels[0], "sample")
+    return f"{steps} × {arms} × {samples}{', asked afresh' if found.resample else ''}"
+
+
+def estimate_notices(found: ReplayEstimate) -> tuple[str, ...]:
+    """That there is no key, and why the steps that drop out cannot be asked."""
+    calls = found.calls is not None and found.calls.calls > 0
+    keyless = (f"{NO_KEY}: {KEY_HINT}",) if found.keyless and calls and not found.is_free else ()
+    return keyless + tuple(
+        f"{format.count(count, 'step')} cannot be asked{whom}: {format.one_line(why)}"
+        for whom, reasons in (("", found.refused), (" with the edit", found.edit_refused))
+        for why, count in reasons
+    )
+
+
+def _clauses(found: ReplayEstimate, estimate: Estimate) -> Iterator[str]:
+    yield f"{_at_first(found, estimate)}{at_most(estimate)}"
+    if found.sampling.schedule == "batch":
+        yield "as a batch, within a day"
+    if found.is_free or not estimate.most_calls:
+        yield "free"
+    else:
+        yield f"{format.cost(estimate)}, within a limit asked for first"
+
+
+def _at_first(found: ReplayEstimate, estimate: Estimate) -> str:
+    """The calls that are sure to come, and of whom."""
+    if not estimate.calls:
+        return "all answered already" if estimate.stored else "nothing to ask"
+    whom = ", the edit to ".join(format.one_line(label(name)) for name in found.models)
+    said = f"{format.count(estimate.calls, 'call')} to {whom}"
+    if estimate.stored:
+        said += f", {format.number(estimate.stored)} more answered already"
+    return said

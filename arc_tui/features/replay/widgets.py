@@ -1,24 +1,25 @@
-"""The steps of a replay: as recorded, asked again as they were, and asked again with the edit.
-
-The first lines of a replay: its verdict as a sentence, and what stands against it.
-
-The last line of a replay: how far it is while it runs, then what it came to in figures.
+"""What the replay screen is put together from: the steps as recorded and as either arm did them,
+the lines above and below them, and the dialogs for one change more and for the edit's name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
+from msgspec import structs
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
+from textual.app import App
 from textual.binding import Binding
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
+from arc_tui.experiments.edits import Draft, edit_of
 from arc_tui.experiments.locked_view import (
     ArmRow,
     ReplayRow,
@@ -31,10 +32,22 @@ from arc_tui.experiments.locked_view import (
 from arc_tui.experiments.screen import ExperimentFooter, ExperimentHead
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.ui import format
+from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.format import fit, pack_lines
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import fold_sentence
 from replay.budget import Limits
+from replay.edit.changes import (
+    EFFORTS,
+    Change,
+    Edit,
+    InjectConstraint,
+    SetEffort,
+    SetModel,
+    describe,
+)
+from replay.edit.places import edit_problem
+from replay.errors import BadEdit
 from replay.locked.tally import BreakTest
 
 MARK = 10
@@ -224,6 +237,9 @@ def _joined(cells: Iterable[str]) -> str:
     return (" " * GAP).join(cells)
 
 
+# --- the first lines and the last one
+
+
 class ReplayHead(ExperimentHead[ReplayState]):
     """How the replay stands; in a tall terminal, what that rests on."""
 
@@ -308,3 +324,98 @@ def _spent(view: ReplayView, limits: Limits) -> tuple[str, str, str]:
     spent = format.usd(view.spent_usd, complete=view.spent_complete)
     allowed = "" if limits.usd is None else f" of {format.usd(limits.usd)}"
     return f"{calls} asked", f"{view.kept} kept", f"{spent}{allowed} spent"
+
+
+# --- dialogs: one change more, and the name of the edit
+
+
+class Kind(NamedTuple):
+    """A kind of change: what it does, the question for its text, and how it is made of it."""
+
+    does: str
+    question: str
+    make: Callable[[str], Change]
+    known: Sequence[str] = ()
+
+
+def kinds(step: int) -> dict[str, Kind]:
+    """The kinds to choose from at a step, by their name."""
+    keep = "what must it keep to?"
+    here = partial(InjectConstraint, step=step)
+    return {
+        "constraint": Kind("said at the end of the system prompt", keep, InjectConstraint),
+        f"constraint at step {step}": Kind("said there and in every later step", keep, here),
+        "model": Kind("another one is asked with the edit", "which model?", SetModel),
+        "effort": Kind("how hard the model tries", "how hard?", SetEffort, EFFORTS),
+    }
+
+
+async def ask_change(
+    app: App[None], changes: tuple[Change, ...], also: tuple[Change, ...], step: int
+) -> tuple[Change, ...] | None:
+    """The changes with one more, or without one of `also`; None where nothing was chosen.
+
+    Raises BadEdit for a change that means nothing.
+    """
+    known = kinds(step)
+    leave = {f"without {at}": change for at, change in enumerate(also, 1)}
+    options = [Option(name, kind.does) for name, kind in known.items()]
+    for name, change in leave.items():
+        options.append(Option(name, format.one_line(describe(change)), "leave out"))
+    chosen = await app.push_screen_wait(AskBox("another change with the edit", choices=options))
+    if chosen is None:
+        return None
+    if chosen in leave:
+        return tuple(change for change in changes if change is not leave[chosen])
+    made = await _made(app, known[chosen])
+    return None if made is None else (*_without_other(changes, made), made)
+
+
+async def _made(app: App[None], kind: Kind) -> Change | None:
+    """The change of that kind with the text a person gives it."""
+    options = [Option(word, "") for word in kind.known]
+    text = await app.push_screen_wait(AskBox(kind.question, choices=options))
+    if text is None:
+        return None
+    made = kind.make(text)
+    wrong = edit_problem(made)
+    if wrong is not None:
+        raise BadEdit(wrong.sentence, wrong.hint)
+    return made
+
+
+def _without_other(changes: tuple[Change, ...], made: Change) -> tuple[Change, ...]:
+    """The changes that stay: one model and one effort are enough."""
+    if not isinstance(made, (SetModel, SetEffort)):
+        return changes
+    return tuple(change for change in changes if type(change) is not type(made))
+
+
+class EditNames:
+    """The names of edits: those that are kept, and those a person gave since."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, str] = {}
+
+    def edit(self, draft: Draft, texts: Mapping[str, str]) -> Edit | None:
+        """The edit as it stands, under the name it has or the next free one."""
+        edit = edit_of(draft, texts, "")
+        if edit is None:
+            return None
+        known = self._known(draft)
+        return structs.replace(edit, name=known.names.get(edit.digest, known.free_name))
+
+    def is_named(self, draft: Draft, edit: Edit) -> bool:
+        return edit.digest in self._known(draft).names
+
+    async def ask(self, app: App[None], edit: Edit) -> Edit | None:
+        """The edit under the name a person gives it, None where they leave. From a worker."""
+        name = await app.push_screen_wait(AskBox("a name for the edit", answer=edit.name))
+        if name is None:
+            return None
+        self._given[edit.digest] = name
+        return structs.replace(edit, name=name)
+
+    def _known(self, draft: Draft) -> Draft:
+        """The draft with the names that were given since it was read."""
+        return structs.replace(draft, names={**draft.names, **self._given})
