@@ -68,7 +68,7 @@ COMMANDS: dict[str, str] = {
     "tags": "arc_tui.features.tagging:tags",
     "pareto": "arc_tui.features.failures.command:pareto",
     "stats": "arc_tui.features.stats.command:stats",
-    "score": "arc_tui.features.judge.command:score",
+    "score": "arc_tui.features.judge:score",
     "vary": "arc_tui.features.paraphrase.command:vary",
     "label": "arc_tui.features.calibration.label_command:label",
     "calibrate": "arc_tui.features.calibration.command:calibrate",

@@ -17,8 +17,7 @@ from arc_tui.cli import db_option, json_option, open_store
 from arc_tui.experiments.request import FreeRunRequest, ReplayRequest, views_of
 from arc_tui.features.free.command import free_options, free_request, refuse_free_options, run_free
 from arc_tui.features.free.run import estimate_cost, free_runs, kept_run, run_free_replays
-from arc_tui.features.free.text import UNCHECKED
-from arc_tui.features.free.view import FreeView, got_words
+from arc_tui.features.free.view import UNCHECKED, FreeView, got_words
 from arc_tui.features.free.widgets import row_page
 from arc_tui.ui.document import document_text
 from replay import bundle, kept

@@ -20,8 +20,7 @@ from arc_tui.experiments.runner import JobProgressed
 from arc_tui.features.free.run import run_free_replays
 from arc_tui.features.free.screen import FreeScreen, StubBox
 from arc_tui.features.free.state import left_of
-from arc_tui.features.free.text import UNCHECKED
-from arc_tui.features.free.view import FreeView
+from arc_tui.features.free.view import UNCHECKED, FreeView
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.navigation import OpenFreeReplay

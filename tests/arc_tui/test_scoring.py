@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.features.judge.command import score
-from arc_tui.features.judge.run import ScoringRequest, judging
+from arc_tui.features.judge import ScoringRequest, judging, score
 from replay.budget import Limits
 from replay.errors import ModelRefused, NotFound, OfflineMiss
 from replay.store.handle import Store

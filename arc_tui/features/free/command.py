@@ -29,9 +29,9 @@ from arc_tui.cli import (
 from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import FreeRunRequest, ReplayRequest, views_of
 from arc_tui.features.free.run import free_runs, kept_run, run_free_replays
-from arc_tui.features.free.text import UNCHECKED
 from arc_tui.features.free.view import (
     MARKS,
+    UNCHECKED,
     FreeRow,
     FreeRuns,
     FreeView,

@@ -12,10 +12,10 @@ from msgspec import structs
 from arc_tui.experiments.models import NOTHING_SPENT, ModelPool, Spending
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.experiments.request import FreeRunRequest
-from arc_tui.features.free import text as free_words
-from arc_tui.features.free.text import FreeRunEstimate
 from arc_tui.features.free.view import (
+    ONE_RUN,
     FreeRow,
+    FreeRunEstimate,
     FreeRuns,
     FreeStop,
     FreeView,
@@ -23,10 +23,12 @@ from arc_tui.features.free.view import (
     Mark,
     Missed,
     NearCall,
+    run_notices,
+    run_sentence,
+    runs_sentence,
 )
 from arc_tui.ui import format
-from replay import kept as replays
-from replay import kept as stubs
+from replay import kept
 from replay.action import Act, Action, action, shown
 from replay.compare.actions import Difference
 from replay.edit.changes import Edit
@@ -34,7 +36,6 @@ from replay.effects import takes_program
 from replay.free import run as free
 from replay.free.recorded_results import Found, Near, Stub, Terms, draft
 from replay.free.result import FreeCore, FreeRun, FreeStep, Stop, Unanswered
-from replay.kept import stubs_of_trace
 from replay.locked.estimate import estimate
 from replay.locked.row import LOOK, Models
 from replay.models.cached import Cached
@@ -61,7 +62,7 @@ def run_free_replays(
     trace = read.load(store, trace_row(store, request.trace).trace)
     edit = edits.save(store, request.edit) if request.edit is not None else None
     for stub in request.stubs:
-        stubs.put(store, trace.id, stub, source="file")
+        kept.put(store, trace.id, stub, source="file")
     runs = _FreeRuns(store, trace, edit, models.named(_actor(request, trace)), request, models)
     for sample in range(request.samples):
         yield from runs.run(sample)
@@ -78,8 +79,8 @@ def kept_run(store: Store, digest: str) -> tuple[FreeCore, Terms]:
 
     Raises NotFound where there is none.
     """
-    core = replays.find(store, digest, FreeCore)
-    known = stubs_of_trace(store, core.trace)
+    core = kept.find(store, digest, FreeCore)
+    known = kept.stubs_of_trace(store, core.trace)
     return core, Terms(stubs=known, allow_stale=core.allow_stale, effects=core.yours)
 
 
@@ -119,7 +120,7 @@ class _FreeRuns:
         self._model = model
         self._request = request
         self._terms = Terms(
-            stubs=stubs_of_trace(store, trace.id),
+            stubs=kept.stubs_of_trace(store, trace.id),
             allow_stale=request.allow_stale,
             effects=request.effects,
         )
@@ -142,8 +143,8 @@ class _FreeRuns:
         for made in going:
             if made.stop is not None:
                 view = self._view(made, before)
-                kept = None if made.stop.passing else replays.keep(self._store, made.core())
-                yield structs.replace(view, digest=kept)
+                digest = None if made.stop.passing else kept.keep(self._store, made.core())
+                yield structs.replace(view, digest=digest)
             elif time.monotonic() - shown >= BETWEEN_VIEWS_S:
                 yield self._view(made, before)
                 shown = time.monotonic()
@@ -164,7 +165,7 @@ def free_runs(views: Iterable[FreeView]) -> FreeRuns:
     """The runs together: of one, its own sentence, and that one run is a look."""
     runs = tuple(views)
     alone = len(runs) == 1
-    said = f"{runs[0].sentence} {free_words.LOOK}" if alone else free_words.runs_sentence(runs)
+    said = f"{runs[0].sentence} {ONE_RUN}" if alone else runs_sentence(runs)
     return FreeRuns(sentence=said, runs=runs)
 
 
@@ -200,10 +201,10 @@ def free_view(
         allow_stale=made.allow_stale,
         limit=made.limit,
         road=sum(s.thread == made.thread and s.index >= made.start for s in trace.steps),
-        sentence=free_words.sentence(made),
+        sentence=run_sentence(made),
         rows=rows,
         stop=_stop(made.stop) if made.stop is not None else None,
-        notices=(*said, *made.notices, *free_words.notices(made)),
+        notices=(*said, *made.notices, *run_notices(made)),
         ranks=dict(made.ranks),
         guessed=made.guessed,
         fidelity=weakest.level if weakest is not None else None,

@@ -29,8 +29,7 @@ from arc_tui.experiments.runner import JobFinished
 from arc_tui.experiments.screen import ExperimentScreen, model_key, run_key, stop_key
 from arc_tui.features.free.run import estimate_cost, run_free_replays
 from arc_tui.features.free.state import EMPTY, FreeState, left_of
-from arc_tui.features.free.text import FreeRunEstimate
-from arc_tui.features.free.view import FreeRow
+from arc_tui.features.free.view import FreeRow, FreeRunEstimate
 from arc_tui.features.free.widgets import FreeFoot, FreeHead, FreePath, row_page, stop_page
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from arc_tui.experiments.models import Spending
 from arc_tui.experiments.progress import ExperimentState, Phase, as_sentence
 from arc_tui.experiments.request import FreeRunRequest
-from arc_tui.features.free import view as free
-from arc_tui.features.free.text import LOOK
-from arc_tui.features.free.view import FreeView, Missed
+from arc_tui.features.free.view import EMPTY as NO_RUN
+from arc_tui.features.free.view import ONE_RUN, FreeView, Missed
 from replay.budget import Limits
 
 
@@ -18,7 +17,7 @@ class FreeState(ExperimentState, frozen=True, eq=False, kw_only=True):
 
     phase: Phase = "running"
     request: FreeRunRequest = FreeRunRequest(trace="")
-    view: FreeView = free.EMPTY
+    view: FreeView = NO_RUN
 
     @property
     def missed(self) -> Missed | None:
@@ -44,7 +43,7 @@ class FreeState(ExperimentState, frozen=True, eq=False, kw_only=True):
             return f"Stopped; what was answered is kept. {so_far}".rstrip()
         if self.running or self.view.stop is None:
             return self.view.sentence or "Asking the first answer."
-        return f"{self.view.sentence} {LOOK}"
+        return f"{self.view.sentence} {ONE_RUN}"
 
     @property
     def notices(self) -> tuple[str, ...]:

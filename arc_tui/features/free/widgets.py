@@ -22,9 +22,11 @@ from typing_extensions import override
 
 from arc_tui.experiments.screen import ExperimentHead
 from arc_tui.features.free.state import EMPTY, FreeState, next_steps
-from arc_tui.features.free.text import BY, RANKS, UNCHECKED
 from arc_tui.features.free.view import (
+    BY,
     MARKS,
+    RANKS,
+    UNCHECKED,
     FreeRow,
     FreeStop,
     FreeView,

@@ -26,8 +26,7 @@ from arc_tui.cli import (
 )
 from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import views_of
-from arc_tui.features.paraphrase.plan import ParaphraseRequest
-from arc_tui.features.paraphrase.run import estimate_cost, run_paraphrase_test
+from arc_tui.features.paraphrase.run import ParaphraseRequest, estimate_cost, run_paraphrase_test
 from arc_tui.features.paraphrase.view import VaryView, WordingRow
 from arc_tui.ui import format
 from replay.errors import ArcError

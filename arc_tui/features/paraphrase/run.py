@@ -1,17 +1,16 @@
-"""A failing task in other words, from its options to its views: `arc vary` drains them."""
+"""A failing task in other words: of whom what is asked, for about how much, and what comes of it.
+
+`arc vary` drains the views.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
+from msgspec import Struct
+
 from arc_tui.experiments.models import ModelPool, Spending
-from arc_tui.features.paraphrase.plan import (
-    RUBRIC,
-    ParaphraseRequest,
-    Plan,
-    Task,
-    choose_models,
-)
+from arc_tui.experiments.request import ExperimentRequest
 from arc_tui.features.paraphrase.view import (
     VaryView,
     WordingRow,
@@ -20,20 +19,26 @@ from arc_tui.features.paraphrase.view import (
     wording_row,
 )
 from replay.action import Action
-from replay.edit.changes import Edit
+from replay.edit.changes import Edit, SetMessage
+from replay.errors import ModelRefused, no_step
 from replay.locked.estimate import Estimate, total_estimate
-from replay.locked.row import Models
+from replay.locked.row import Models, fixed
 from replay.locked.run import replay as replay_locked
 from replay.locked.tally import StepResult
+from replay.models.cached import Cached
 from replay.models.choose import DEMO, default_name, label
 from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
+from replay.trace import Trace
 from taxonomy.expectations import asked_of, by_rule
+from taxonomy.goals import Goals
 from taxonomy.judge import requests, run
+from taxonomy.judge.requests import JudgeRequest, judge_requests
+from taxonomy.judge.rubrics import RUBRICS
 from taxonomy.judge.run import Judged, judged
 from taxonomy.paraphrase_test import paraphrases, result
-from taxonomy.paraphrase_test.paraphrases import Paraphrase
+from taxonomy.paraphrase_test.paraphrases import Paraphrase, Paraphrases, request_of, tried
 from taxonomy.paraphrase_test.result import (
     ORIGINAL,
     Answers,
@@ -41,7 +46,152 @@ from taxonomy.paraphrase_test.result import (
     Varied,
     recorded_path,
     sample_means,
+    steps_to_ask,
 )
+from taxonomy.query.failures import break_and_notice
+
+# --- what is asked, and of whom
+
+RUBRIC = RUBRICS["step"]
+"""What a judge is asked of an answer."""
+
+
+class ParaphraseRequest(ExperimentRequest, frozen=True, kw_only=True):
+    """What to say in other words.
+
+    `judge` None judges by rule where the demo model answers. `paraphrases` (from `file`) None
+    asks `writer` for `count` of them (None: the model itself). `step` None is where the run broke,
+    as far as is known; `whole` scores the whole road whatever is known.
+    """
+
+    traces: tuple[str, ...]
+    judge: str | None = None
+    writer: str | None = None
+    paraphrases: Paraphrases | None = None
+    file: str = ""
+    count: int = 3
+    samples: int = 1
+    message: int | None = None
+    step: int | None = None
+    whole: bool = False
+    goals: Goals | None = None
+
+
+class TestModels(Struct, frozen=True, eq=False, kw_only=True):
+    """Who is asked: the model, the judge (None: the rules), who writes (None: nobody)."""
+
+    model: Cached
+    judge: Cached | None
+    writer: Cached | None
+
+
+def choose_models(models: ModelPool, request: ParaphraseRequest, trace: Trace) -> TestModels:
+    """Who is asked. Raises ModelRefused where a judge is not named."""
+    model = models.named(request.model or default_name(trace))
+    judge = request.judge or (DEMO if model.name == DEMO else None)
+    if judge is None:
+        raise ModelRefused(
+            "a judge must be named",
+            "--judge NAME, of another family than the agent's; --judge demo judges by rule",
+        )
+    writer = request.writer or model.name
+    unwritten = request.paraphrases is None and writer != DEMO
+    return TestModels(
+        model=model,
+        judge=None if judge == DEMO else models.named(judge),
+        writer=models.named(writer) if unwritten else None,
+    )
+
+
+class Task:
+    """One run's task: what was asked, and where it broke.
+
+    Raises NothingAsked where no user asks for anything, NotFound where there is no such step.
+    """
+
+    def __init__(self, store: Store, request: ParaphraseRequest, trace: Trace) -> None:
+        self.request = request
+        self.trace = trace
+        self.user_request = request_of(trace, request.message)
+        self.broke = self._breaks_at(store)
+
+    def _breaks_at(self, store: Store) -> int | None:
+        """The step to score at: as asked for, else where the run broke; None for all of them."""
+        if self.request.step is not None:
+            if not 0 <= self.request.step < len(self.trace.steps):
+                raise no_step(self.request.step, len(self.trace.steps))
+            return self.request.step
+        if self.request.whole:
+            return None
+        at, _ = break_and_notice(store, self.trace.id)
+        own = at is not None and self.trace.steps[at].thread == self.user_request.thread
+        return at if own else None
+
+    def given(self) -> tuple[Paraphrase, ...] | None:
+        """The paraphrases of the file, None without one."""
+        if self.request.paraphrases is None:
+            return None
+        return tried(
+            self.user_request.text, self.request.paraphrases.of(self.trace), self.request.file
+        )
+
+
+class Plan(Task):
+    """A task with the words to ask it in, and who is asked."""
+
+    def __init__(
+        self, store: Store, request: ParaphraseRequest, trace: Trace, who: TestModels
+    ) -> None:
+        super().__init__(store, request, trace)
+        self.who = who
+        self.steps = steps_to_ask(trace, self.user_request.thread, self.broke)
+        self.sampling = fixed(request.samples)
+        self.goals = request.goals.of(trace.header) if request.goals is not None else ()
+        self.scores = read.scores(store, trace.id)
+
+    def paraphrases(self) -> tuple[Paraphrase, ...]:
+        """Those of the file, else by rule or asked of a model. Raises OfflineMiss, ModelRefused."""
+        text, count = self.user_request.text, self.request.count
+        given = self.given()
+        if given is not None:
+            return given
+        if self.who.writer is None:
+            return tried(text, paraphrases.framed(text, count), paraphrases.NAME)
+        return result.paraphrases(text, count, self.who.writer)
+
+    def edit(self, name: str, text: str) -> Edit:
+        """The request in other words, as an edit of the run."""
+        task = self.trace.header.task or self.trace.id[:8]
+        return Edit(
+            name=f"{task} in other words {name}",
+            changes=(SetMessage(self.user_request.message, text),),
+            thread=self.user_request.thread,
+        )
+
+    def estimates(self) -> Iterator[Estimate]:
+        """What is still to be asked of each."""
+        writer, model, judge = self.who.writer, self.who.model, self.who.judge
+        if writer is not None:
+            yield result.of_writing(self.user_request.text, self.request.count, writer)
+            # of about their size
+            texts = paraphrases.framed(self.user_request.text, self.request.count)
+        else:
+            texts = tuple(each.text for each in self.paraphrases() if each.refusal is None)
+        wordings = [self.edit(str(at), text) for at, text in enumerate(texts)]
+        if model.name != DEMO:
+            yield result.of_answers(self.trace, wordings, model, self.sampling, self.steps)
+        if judge is not None:
+            places = self.steps if self.broke is None else (self.broke,)
+            recorded = judge_requests(
+                self.trace, RUBRIC, judge.name, goals=self.goals, scores=self.scores
+            )
+            there = [
+                e for e in recorded if isinstance(e, JudgeRequest) and e.places[0].step in places
+            ]
+            yield run.estimate_cost(there, judge, (len(wordings) + 1) * self.request.samples)
+
+
+# --- the test
 
 
 def run_paraphrase_test(
@@ -51,8 +201,8 @@ def run_paraphrase_test(
 
     What a run came to is kept when its last wording is judged, and every answer as it comes: run
     again it asks only what is missing. A run of an unknown model is listed in its wordings, as far
-    as they are there, and nobody is asked. `hold` is given who is asked, for another thread to
-    stop.
+    as they are there, and nobody is asked.
+
     Raises NotFound, NothingAsked, BadEdit, ModelRefused, OfflineMiss and Stopped.
     """
     traces = [read.load(store, trace_row(store, name).trace) for name in request.traces]

@@ -33,8 +33,7 @@ from arc_tui.experiments.locked_view import ReplayRow
 from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import views_of
 from arc_tui.features.probes.plan import SAMPLES, ProbeRequest
-from arc_tui.features.probes.run import estimate_cost, offered, run_probe
-from arc_tui.features.probes.view import ProbeView
+from arc_tui.features.probes.run import ProbeView, estimate_cost, offered, run_probe
 from arc_tui.ui import format
 from arc_tui.views.probe_offers import ProbeOffer, ProbesView
 from replay import written

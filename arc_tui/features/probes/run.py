@@ -1,13 +1,16 @@
-"""Probes of one run, from the options to the views: `arc probe` drains them, a screen posts."""
+"""Probes of one run: which there are, and one of them from its options to its views.
+
+`arc probe` drains the views, the screen's worker posts them.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from arc_tui.experiments.locked_view import edit_diff, replay_rows
+from arc_tui.experiments.locked_view import ReplayRow, edit_diff, replay_rows
 from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.features.probes.plan import (
@@ -24,27 +27,133 @@ from arc_tui.features.probes.plan import (
     sampling_of,
     trace_of,
 )
-from arc_tui.features.probes.view import ProbeView, sentence
-from arc_tui.views.probe_offers import ProbeOffer, ProbesView, in_order, offer
-from replay import kept as replays
+from arc_tui.ui import format
+from arc_tui.views.probe_offers import LOCAL, ProbeOffer, ProbesView, in_order, offer
 from replay.compare.rules import PLAIN
 from replay.errors import BadEdit
-from replay.locked import run
+from replay.kept import keep
 from replay.locked.estimate import Estimate
 from replay.locked.row import Models
-from replay.locked.run import core
-from replay.locked.tally import StepResult
+from replay.locked.run import core, replay
+from replay.locked.tally import BreakTest, StepResult
 from replay.locked.verdict import summary
 from replay.models.cached import Cached
 from replay.models.choose import default_name, label
+from replay.statistics import Rate, rate
 from replay.store import edits
 from replay.store.handle import Store
 from replay.store.rows import step_rows
 from taxonomy.detectors import detector_at
-from taxonomy.probes import result as probe_result
+from taxonomy.probes import result
 from taxonomy.probes.presets import Preset, Unfit, cut_of
-from taxonomy.probes.result import Decided, LogLine, meaning, outcome
+from taxonomy.probes.result import Decided, LogLine, Result, meaning, outcome
 from taxonomy.probes.symptoms import ProbeEntry, unfit
+
+# --- what a probe came to
+
+
+class ProbeView(Struct, frozen=True, eq=False, kw_only=True):
+    """A probe under way or at its end; everything `arc probe --probe` prints.
+
+    `text` was put in, from `by`; `diff` shows the edit. `test` counts the answers at the step that
+    still show the failure, by whose word, `left` is their share with the probe. `classification`
+    and `intervention` are None until the probe is done, and where it is undecided or its effect
+    partial. `rows` are the steps asked: those after the first departure, and the tail behind the
+    break, rest on a history the edited agent would not have had. `line` is the line of the log,
+    there when `done`; `ended` is why it was cut short.
+    """
+
+    trace: str
+    step: int
+    probe: str
+    symptom: str
+    assumed: bool
+    candidates: tuple[str, str]
+    change: str
+    text: str
+    by: str
+    diff: tuple[str, ...]
+    model: str
+    sentence: str
+    result: Result
+    why: str
+    test: BreakTest | None
+    p: float | None
+    likely: float | None
+    left: Rate | None
+    classification: str | None
+    intervention: str | None
+    rows: tuple[ReplayRow, ...]
+    notices: tuple[str, ...]
+    line: LogLine | None = None
+    k: int = 1
+    asked: int = 0
+    kept: int = 0
+    spent_usd: float = 0.0
+    spent_complete: bool = True
+    done: bool = False
+    ended: str | None = None
+    digest: str | None = None
+
+
+def sentence(probe: ProbeEntry, found: Decided, *, done: bool, ended: str | None = None) -> str:
+    """What the probe came to, and the cause it speaks for; no cause before it is done."""
+    first, second = probe.candidates
+    if ended is not None:
+        return f"Cut short, so still {first} or {second}: {ended}."
+    if not done:
+        return f"Asking under the probe ({probe.change}): {first} or {second}."
+    if found.result == "partial":
+        return (
+            f"A partial effect: under the probe ({probe.change}) the failure is rarer and still"
+            f" there, which speaks for neither {first} nor {second} alone: {found.why}."
+        )
+    means = meaning(probe, found.result)
+    if means is None:
+        return f"Undecided between {first} and {second}: {found.why}."
+    return (
+        f"The failure {_VERBS[found.result]} under the probe ({probe.change}): that speaks for"
+        f" {means.classification}, not {_other(probe, means.classification)}."
+        f" Try: {means.intervention}."
+    )
+
+
+def _other(probe: ProbeEntry, classification: str) -> str:
+    """The candidate that it does not speak for."""
+    return next(each for each in probe.candidates if each != classification)
+
+
+_VERBS: dict[Result, str] = {
+    "persists": "persists",
+    "partial": "is rarer",
+    "repairs": "is repaired",
+    "undecided": "is undecided",
+}
+
+
+def arms(view: ProbeView) -> Iterator[tuple[str, str]]:
+    """(arm, how often the failure shows) of what was judged so far."""
+    test = view.test
+    if test is None:
+        return
+    yield "without", _share(test.control, test.control_n)
+    yield "with", _share(test.edited, test.edited_n)
+
+
+def _share(hits: int, n: int) -> str:
+    if not n:
+        return "no answer that could be judged"
+    return f"shows the failure in {hits} of {n} ({format.interval(rate(hits, n))})"
+
+
+def spent(view: ProbeView) -> str:
+    """Who answered, how many samples, and what that cost."""
+    paid = format.usd(view.spent_usd, complete=view.spent_complete)
+    usd = "free" if view.model == LOCAL else paid
+    calls = f"{format.count(view.asked, 'call')}, {format.number(view.kept)} kept"
+    samples = f"{format.count(view.k, 'sample')} an arm"
+    return f"{format.one_line(view.model)} · {samples} · {calls} · {usd}"
+
 
 # --- which probes
 
@@ -124,8 +233,8 @@ def run_probe(store: Store, request: ProbeRequest, models: ModelPool) -> Generat
     """Run the probe: the view whenever more is known, the last one with the line of the log.
 
     What was answered is kept: run again, it asks only what is missing. A probe that was cut short
-    leaves no line. Raises NotFound, BadEdit
-    where the probe cannot be made of this run, ModelRefused, OfflineMiss and Stopped.
+    leaves no line. Raises NotFound, BadEdit where the probe cannot be made of this run,
+    ModelRefused, OfflineMiss and Stopped.
     """
     case, probe = chosen(store, request)
     model = models.named(request.model or default_name(case.trace))
@@ -158,7 +267,7 @@ class _Work:
     def views(self) -> Generator[ProbeView]:
         models = Models.one(self._model)
         shown = 0.0
-        going = run.replay(
+        going = replay(
             self._case.trace,
             self._made.edit,
             models,
@@ -166,8 +275,8 @@ class _Work:
             steps=self._made.steps,
             oracle=detector_at(self._case.trace, self._case.said.findings, self._made.step),
         )
-        for result in going:
-            self._results[result.step] = result
+        for found in going:
+            self._results[found.step] = found
             if time.monotonic() - shown >= BETWEEN_VIEWS_S:
                 yield self._view()
                 shown = time.monotonic()
@@ -185,8 +294,8 @@ class _Work:
             steps=self._made.steps,
             rules=PLAIN,
         )
-        digest = replays.keep(self._store, kept)
-        yield self._view(line=probe_result.keep(self._store, self._line(digest)))
+        digest = keep(self._store, kept)
+        yield self._view(line=result.keep(self._store, self._line(digest)))
 
     def _found(self) -> Decided:
         row = self._results.get(self._made.step)

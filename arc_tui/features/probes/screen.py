@@ -23,8 +23,13 @@ from arc_tui.experiments.runner import JobFinished
 from arc_tui.experiments.screen import ExperimentScreen, sample_count, stop_key
 from arc_tui.features.probes.plan import ProbeRequest
 from arc_tui.features.probes.run import offered, run_probe
-from arc_tui.features.probes.state import EMPTY_PROBE, ProbeState
-from arc_tui.features.probes.widgets import ProbeHead, ProbeRows, probe_page
+from arc_tui.features.probes.widgets import (
+    EMPTY_PROBE,
+    ProbeHead,
+    ProbeRows,
+    ProbeState,
+    probe_page,
+)
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import ask_until_read
 from arc_tui.ui.keys import KeyBar, with_keys

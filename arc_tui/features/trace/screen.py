@@ -40,10 +40,9 @@ from arc_tui.features.trace.navigation import (
     tools_here,
 )
 from arc_tui.features.trace.origins import OriginsBox, StepLookups
-from arc_tui.features.trace.queue import ReviewQueue
 from arc_tui.features.trace.span_tree import SpanTree
 from arc_tui.features.trace.tag_picker import QueueLine
-from arc_tui.features.trace.tagging import Tagging
+from arc_tui.features.trace.tagging import ReviewQueue, Tagging
 from arc_tui.features.trace.tree_filter import BadFilter
 from arc_tui.navigation import (
     OpenBisect,
