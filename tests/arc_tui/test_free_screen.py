@@ -19,8 +19,8 @@ from arc_tui.experiments.request import FreeRunRequest, views_of
 from arc_tui.experiments.runner import JobProgressed
 from arc_tui.features.free.run import run_free_replays
 from arc_tui.features.free.screen import FreeScreen, StubBox
-from arc_tui.features.free.state import left_of
 from arc_tui.features.free.view import UNCHECKED, FreeView
+from arc_tui.features.free.widgets import left_of
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.navigation import OpenFreeReplay

@@ -28,9 +28,17 @@ from arc_tui.experiments.request import FreeRunRequest
 from arc_tui.experiments.runner import JobFinished
 from arc_tui.experiments.screen import ExperimentScreen, model_key, run_key, stop_key
 from arc_tui.features.free.run import estimate_cost, run_free_replays
-from arc_tui.features.free.state import EMPTY, FreeState, left_of
 from arc_tui.features.free.view import FreeRow, FreeRunEstimate
-from arc_tui.features.free.widgets import FreeFoot, FreeHead, FreePath, row_page, stop_page
+from arc_tui.features.free.widgets import (
+    EMPTY,
+    FreeFoot,
+    FreeHead,
+    FreePath,
+    FreeState,
+    left_of,
+    row_page,
+    stop_page,
+)
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
 from arc_tui.ui.document import document_text, laid_out_json

@@ -168,7 +168,7 @@ class FreeView(Struct, frozen=True, eq=False, kw_only=True):
         return next((each for each in calls if each.draft is not None), None)
 
 
-EMPTY = FreeView(
+NO_RUN = FreeView(
     trace="",
     run="",
     edit=None,

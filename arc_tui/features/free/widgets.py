@@ -1,11 +1,5 @@
-"""The path of a free run: an answer a row, what its calls got, and why it is over.
-
-The first lines of a free run: what it came to as a sentence, and what is to be known of it.
-
-The last lines of a free run: how far it is while it runs, then its figures; in any case, what it
-cannot say.
-
-An answer of a free run in full, and why a run is over, as documents. Pure.
+"""What the free screen shows: where a run stands, as one value; its path, an answer a row; the
+lines above and below; an answer in full, and why the run is over, as documents.
 """
 
 from __future__ import annotations
@@ -20,11 +14,15 @@ from textual.message import Message
 from textual.reactive import reactive
 from typing_extensions import override
 
+from arc_tui.experiments.models import Spending
+from arc_tui.experiments.progress import ExperimentState, Phase, as_sentence
+from arc_tui.experiments.request import FreeRunRequest
 from arc_tui.experiments.screen import ExperimentHead
-from arc_tui.features.free.state import EMPTY, FreeState, next_steps
 from arc_tui.features.free.view import (
     BY,
     MARKS,
+    NO_RUN,
+    ONE_RUN,
     RANKS,
     UNCHECKED,
     FreeRow,
@@ -43,7 +41,100 @@ from arc_tui.ui.keys import stops
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import SummaryLines
 from replay.action import Act
+from replay.budget import Limits
 from replay.free.result import Status
+
+# --- where it stands
+
+
+class FreeState(ExperimentState, frozen=True, eq=False, kw_only=True):
+    """What is run, how far it is, and how that ended."""
+
+    phase: Phase = "running"
+    request: FreeRunRequest = FreeRunRequest(trace="")
+    view: FreeView = NO_RUN
+
+    @property
+    def missed(self) -> Missed | None:
+        """The call that a stub can be written of now."""
+        return None if self.running else self.view.missed
+
+    @property
+    def can_allow_stale(self) -> bool:
+        """Would allowing stale answers, or no longer doing so, change anything?"""
+        return not self.running and (self.request.allow_stale or self.view.status == "stale")
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """How it stands, in one sentence."""
+        return (self._sentence,)
+
+    @property
+    def _sentence(self) -> str:
+        if self.trouble is not None:
+            return as_sentence(self.trouble.message)
+        if self.phase == "stopped":
+            so_far = self.view.sentence if self.view.rows else ""
+            return f"Stopped; what was answered is kept. {so_far}".rstrip()
+        if self.running or self.view.stop is None:
+            return self.view.sentence or "Asking the first answer."
+        return f"{self.view.sentence} {ONE_RUN}"
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What stands against it, and what is allowed that is not by itself."""
+        return tuple(self._notices())
+
+    def _notices(self) -> Iterator[str]:
+        if self.trouble is not None and self.trouble.hint:
+            yield self.trouble.hint
+        if self.request.allow_stale:
+            yield "Answers of another moment are allowed (‹free.stale› takes that back)."
+        yield from self.view.notices
+
+
+EMPTY = FreeState()
+
+
+def next_steps(state: FreeState) -> Iterator[str]:
+    """What a person can do about a run that is over, by its keys."""
+    stop = state.view.stop
+    if stop is None:
+        return
+    if state.view.missed is not None:
+        yield "‹free.stub› writes what it would have got, in a stub; the run goes on at once"
+    elif stop.missed:
+        yield "no stub answers this: the recorded road has this call, and the edit forbids it"
+    if stop.status == "stale":
+        yield "‹free.stale› takes what was recorded at another moment, marked as stale"
+    if stop.passing:
+        yield "‹free.run› runs again, and asks what that may cost"
+    match stop.status:
+        case "finished" if state.view.left is None:
+            yield (
+                "‹free.model› lets another model act;"
+                " the replay screen (‹trace.edit:e› on a run) tries an edit"
+            )
+        case "user":
+            yield "what the user would have said to this, only a new run of the agent tells"
+        case "cap":
+            yield "arc replay --free --max-steps N lets it go further"
+        case "cut" | "refused" if not stop.passing:
+            yield "‹free.run› comes to the same: the answer is kept; another edit may go further"
+        case _:
+            pass
+    yield "one run is a look: arc replay --free -k 5 makes five"
+
+
+def left_of(limits: Limits, spent: Spending) -> Limits | None:
+    """What is left of a limit in money or calls, None where that is nothing."""
+    usd = None if limits.usd is None else limits.usd - spent.usd
+    calls = None if limits.calls is None else limits.calls - spent.asked
+    gone = any(each is not None and each <= 0 for each in (usd, calls))
+    return None if gone or not limits.any else Limits(usd=usd, calls=calls)
+
+
+# --- the path
 
 MARK = 9
 STEP = 5
@@ -174,6 +265,9 @@ def _widest(view: FreeView) -> int:
     return max(widest, len(GOT)) if widest else 0
 
 
+# --- the first lines and the last ones
+
+
 class FreeHead(ExperimentHead[FreeState]):
     """How the run stands."""
 
@@ -237,6 +331,8 @@ def _place(view: FreeView) -> str:
     return f" at {format.one_line(view.server)}" if view.server else ""
 
 
+# --- an answer in full, and why a run is over
+
 BLANK = Block(text="")
 NEAR = 400
 """Characters of a near call's result shown before the rest is folded away."""
@@ -269,9 +365,6 @@ def row_page(row: FreeRow) -> Document:
 def stop_page(state: FreeState) -> Document:
     """Why the run is over, the nearest recorded calls, and what to do next."""
     return tuple(_stop(state))
-
-
-# --- an answer
 
 
 def _row(row: FreeRow) -> Iterator[Item]:
@@ -338,9 +431,6 @@ def _trust(row: FreeRow) -> Iterator[Item]:
     yield Block(text=row.fidelity.value, label="fidelity", style="quiet", aside=aside)
     for loss in row.losses:
         yield Block(text=format.plain(loss), label="lost", style="quiet")
-
-
-# --- the end
 
 
 def _stop(state: FreeState) -> Iterator[Item]:
