@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -32,6 +33,7 @@ from replay.errors import ArcError, CannotTell, ModelRefused, OfflineMiss, Store
 from replay.store import encryption
 from replay.store.backup import copied
 from replay.store.handle import Store, mask_with
+from replay.store.rows import trace_rows
 from taxonomy.held_out import HeldOutNote
 from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.judgements.schema import open_ledger
@@ -198,6 +200,30 @@ _LEAST = 4
 
 encryption.ask_with(ask_for_key)  # whoever runs a command may be asked for the key of its database
 mask_with(read_redaction)
+
+
+class RunName(click.ParamType[str]):
+    """A run by its id, its beginning, task/trial or `last`; a shell is offered those stored."""
+
+    name = "run"
+    offered = 50
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        del param
+        encryption.ask_with(None)  # nobody types a key while a shell completes a word
+        named = ctx.params.get("db") or ctx.find_root().params.get("db")
+        try:
+            with Store.open(database(named)) as store:
+                begins = "substr(trace, 1, ?) = ?"
+                found = trace_rows(store, begins, (len(incomplete), incomplete))[-self.offered :]
+        except ArcError:
+            return []
+        return [CompletionItem(row.trace, help=one_line(row.title)) for row in reversed(found)]
+
+
+RUN_NAME = RunName()
 
 
 def db_option(command: Fn) -> Fn:

@@ -47,62 +47,120 @@ class Lazy(click.Group):
         return command
 
 
-COMMANDS: dict[str, str] = {
-    "open": "arc_tui.open:open_",
-    "demo": "arc_tui.open:demo",
-    "import": "arc_tui.features.imports.command:import_",
-    "record": "arc_tui.features.record.command:record",
-    "listen": "arc_tui.features.record.command:listen",
-    "hook": "arc_tui.features.record.command:hook",
-    "serve": "arc_tui.serve.command:serve",
-    "attach": "arc_tui.features.imports.command:attach",
-    "ls": "arc_tui.features.runs.command:ls",
-    "find": "arc_tui.features.runs.command:find",
-    "last": "arc_tui.open:last",
-    "show": "arc_tui.features.trace.command:show",
-    "brief": "arc_tui.features.trace.command:brief",
-    "break": "arc_tui.features.trace.command:break_",
-    "compare": "arc_tui.features.compare.command:compare",
-    "money": "arc_tui.features.cost.command:money",
-    "tag": "arc_tui.features.tagging:tag",
-    "tags": "arc_tui.features.tagging:tags",
-    "pareto": "arc_tui.features.failures.command:pareto",
-    "stats": "arc_tui.features.stats.command:stats",
-    "score": "arc_tui.features.judge:score",
-    "vary": "arc_tui.features.paraphrase.command:vary",
-    "label": "arc_tui.features.calibration.label_command:label",
-    "calibrate": "arc_tui.features.calibration.command:calibrate",
-    "replay": "arc_tui.joint_commands:replay",
-    "edits": "arc_tui.features.edit_test.edits_command:edits",
-    "bisect": "arc_tui.joint_commands:bisect",
-    "try": "arc_tui.features.edit_test.command:try_",
-    "probe": "arc_tui.features.probes.command:probe",
-    "inject": "arc_tui.features.error_injection.command:inject",
-    "formats": "arc_tui.features.imports.command:formats_command",
-    "verify": "arc_tui.features.database.recover:verify",
-    "db": "arc_tui.commands:db",
-    "doctor": "arc_tui.features.doctor:doctor",
-    "config": "arc_tui.features.settings.command:config",
-    "help": "arc_tui.features.help.command:help_",
-}
-"""Command by name, in the order of `arc --help`."""
+def _group(help_: str, places: Mapping[str, str]) -> Lazy:
+    """A command of commands; alone it prints what it holds."""
+    return Lazy(help=help_, places=places, no_args_is_help=True)
 
-DB_COMMANDS: dict[str, str] = {
-    "backup": "arc_tui.features.database.command:backup",
-    "export": "arc_tui.features.database.export:export",
-    "import": "arc_tui.features.database.export:import_",
-    "recover": "arc_tui.features.database.recover:recover",
-    "scrub": "arc_tui.features.database.command:scrub",
-    "prune": "arc_tui.features.database.prune:prune",
-    "encrypt": "arc_tui.features.database.command:encrypt",
-    "decrypt": "arc_tui.features.database.command:decrypt",
-    "rekey": "arc_tui.features.database.command:rekey",
+
+TAG = _group(
+    "Failure tags of people, and the suggestions of rules.",
+    {
+        "add": "arc_tui.features.tagging:add",
+        "rm": "arc_tui.features.tagging:remove",
+        "undo": "arc_tui.features.tagging:undo",
+        "list": "arc_tui.features.tagging:list_",
+    },
+)
+EXPERIMENT = _group(
+    "Ask the model again with one thing changed.",
+    {
+        "probe": "arc_tui.features.probes.command:probe",
+        "paraphrase": "arc_tui.features.paraphrase.command:vary",
+        "inject-error": "arc_tui.features.error_injection.command:inject",
+    },
+)
+EDIT = _group(
+    "Edits that were tried: list them, print one as a file.",
+    {
+        "list": "arc_tui.features.edit_test.edits_command:list_",
+        "show": "arc_tui.features.edit_test.edits_command:show",
+    },
+)
+BUNDLE = _group(
+    "Replays in a file, for somebody else.",
+    {"verify": "arc_tui.features.database.recover:verify_replay"},
+)
+DB = _group(
+    "Care of the database: copies, rescue, secrets, retention, encryption.",
+    {
+        "verify": "arc_tui.features.database.recover:verify",
+        "backup": "arc_tui.features.database.command:backup",
+        "export": "arc_tui.features.database.export:export",
+        "import": "arc_tui.features.database.export:import_",
+        "recover": "arc_tui.features.database.recover:recover",
+        "scrub": "arc_tui.features.database.command:scrub",
+        "prune": "arc_tui.features.database.prune:prune",
+        "encrypt": "arc_tui.features.database.command:encrypt",
+        "decrypt": "arc_tui.features.database.command:decrypt",
+        "rekey": "arc_tui.features.database.command:rekey",
+    },
+)
+
+SECTIONS: dict[str, dict[str, str]] = {
+    "Look": {
+        "open": "arc_tui.open:open_",
+        "demo": "arc_tui.open:demo",
+        "ls": "arc_tui.features.runs.command:ls",
+        "search": "arc_tui.features.runs.command:find",
+        "show": "arc_tui.features.trace.command:show",
+        "brief": "arc_tui.features.trace.command:brief",
+        "diagnose": "arc_tui.features.trace.command:break_",
+        "compare": "arc_tui.features.compare.command:compare",
+    },
+    "Tag": {
+        "tag": "arc_tui.commands:TAG",
+        "review": "arc_tui.features.tagging:review",
+        "label": "arc_tui.features.calibration.label_command:label",
+    },
+    "Replay": {
+        "replay": "arc_tui.joint_commands:replay",
+        "bisect": "arc_tui.joint_commands:bisect",
+        "try": "arc_tui.features.edit_test.command:try_",
+        "experiment": "arc_tui.commands:EXPERIMENT",
+        "edit": "arc_tui.commands:EDIT",
+        "bundle": "arc_tui.commands:BUNDLE",
+    },
+    "Measure": {
+        "failures": "arc_tui.features.failures.command:pareto",
+        "stats": "arc_tui.features.stats.command:stats",
+        "cost": "arc_tui.features.cost.command:money",
+        "judge": "arc_tui.features.judge:score",
+        "calibrate": "arc_tui.features.calibration.command:calibrate",
+    },
+    "Capture": {
+        "import": "arc_tui.features.imports.command:import_",
+        "record": "arc_tui.features.record.command:record",
+        "listen": "arc_tui.features.record.command:listen",
+        "attach": "arc_tui.features.imports.command:attach",
+    },
+    "Admin": {
+        "db": "arc_tui.commands:DB",
+        "config": "arc_tui.features.settings.command:config",
+        "doctor": "arc_tui.features.doctor:doctor",
+        "serve": "arc_tui.serve.command:serve",
+        "help": "arc_tui.features.help.command:help_",
+        "completion": "arc_tui.features.help.command:completion",
+    },
 }
-"""Command by name, in the order of `arc db --help`."""
+"""Where each command stands, by its word, in the order of `arc --help`."""
+
+COMMANDS: dict[str, str] = {
+    word: place for places in SECTIONS.values() for word, place in places.items()
+}
 
 
 class Commands(Lazy):
     """A word that is no command may be a file."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, places in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(word, self._first_sentence(ctx, word)) for word in places])
+
+    def _first_sentence(self, ctx: click.Context, word: str) -> str:
+        command = self.get_command(ctx, word)
+        assert command is not None
+        return command.get_short_help_str(limit=200)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -159,14 +217,6 @@ def cli(ctx: click.Context, db: Path | None) -> None:
         command = cli.get_command(ctx, "open")
         assert command is not None
         ctx.invoke(command)
-
-
-@click.group(cls=Lazy, places=DB_COMMANDS, invoke_without_command=True)
-@click.pass_context
-def db(ctx: click.Context) -> None:
-    """Care of the database: copies, rescue, secrets, retention, encryption."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ from replay.bisection.change_point import HALF
 @click.option(
     "--bundle",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write all of it to this file, for `arc verify --bundle` elsewhere.",
+    help="Write all of it to this file, for `arc bundle verify` elsewhere.",
 )
 @click.option("--estimate", "only_estimate", is_flag=True, help="Say what it would ask; ask none.")
 @click.option("--rules", "show_rules", is_flag=True, help="Print the rules of comparing in full.")

@@ -1,6 +1,4 @@
-"""`arc`, `arc FILE…`, `arc last`, `arc demo`: what is opened in the app, and the demo without
-one.
-"""
+"""`arc`, `arc FILE…`, `arc open`, `arc demo`: what is opened in the app; the demo without one."""
 
 from __future__ import annotations
 
@@ -98,18 +96,33 @@ def trace_of(path: Path, run: str) -> str:
 
 @click.command("open")
 @click.argument("names", metavar="[RUN | FILE…]", nargs=-1)
+@click.option("--latest", is_flag=True, help="Import the newest trace of this folder first.")
+@click.option("--list", "listed", is_flag=True,
+              help="With --latest: list the traces of this folder instead.")  # fmt: skip
+@json_option
 @db_option
-def open_(names: tuple[str, ...], db: Path | None) -> None:
-    """The app on one run, or on the files that it imports first.
+def open_(
+    names: tuple[str, ...], latest: bool, listed: bool, as_json: bool, db: Path | None
+) -> int:
+    """Open the app on one run, or on files, which are imported first.
 
     RUN is an id or its beginning, task/trial, or `last`. `arc FILE…` is short for `arc open FILE…`.
+    --latest finds the newest session, log or trace file of this folder; in a pipe, and with
+    --json, its brief is printed.
     """
     path = database_path(db)
+    if latest:
+        if names:
+            raise click.UsageError("--latest chooses the file: give no RUN and no FILE")
+        return _open_latest(path, listed=listed, as_json=as_json)
+    if listed or as_json:
+        raise click.UsageError("--list and --json go with --latest")
     files = [name for name in names if name == "-" or Path(name).exists()]
     if len(names) == 1 and not files:
         run_app(path, run=names[0])
     else:
         run_app(path, imports=tuple(map(Path, names)))
+    return 0
 
 
 @click.command("demo")
@@ -146,35 +159,22 @@ def _named_before(ctx: click.Context) -> Path | None:
     return named
 
 
-NOTHING = (
-    "nothing to open here: no session of Claude Code or Codex in this folder, no trace in it; "
-    "`arc import PATH` reads others, `arc demo` shows bundled runs"
-)
-
-
-@click.command()
-@click.option("--list", "listed", is_flag=True, help="List what is here instead of opening it.")
-@json_option
-@db_option
-def last(listed: bool, as_json: bool, db: Path | None) -> int:
-    """Import the newest trace of this folder and open it: a session, a log, a file.
-
-    In a pipe, and with --json, its brief is printed. What was imported last is not asked: that is
-    the TRACE `last` of other commands.
-    """
+def _open_latest(path: Path, *, listed: bool, as_json: bool) -> int:
     folder = Path.cwd()
     offers = list(islice(look(folder), MOST if listed else 1))
-    if not offers:
-        click.echo(NOTHING, err=True)
-        return 1
     if listed:
         print_json(offers) if as_json else _print(offers, folder)
         return 0
+    if not offers:
+        raise ArcError(
+            "no trace in this folder, and no Claude Code or Codex session of it",
+            "Try: arc import PATH, or arc demo",
+        )
     newest = Path(offers[0].path)
     if not as_json and sys.stdout.isatty() and sys.stdin.isatty():
-        run_app(database_path(db), imports=(newest,))
+        run_app(path, imports=(newest,))
         return 0
-    with open_store(db) as store:
+    with open_store(path) as store:
         return _brief(store, newest, as_json)
 
 

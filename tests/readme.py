@@ -33,20 +33,26 @@ from taxonomy.query.listing import RunRow
 from tests import tutorial
 from tests.bench.calibration_results import markdown, shipped
 from tests.faults import reached
+from tests.spoken import every_command
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
 
 def commands() -> str:
     """A row a command: how it is called, what it does."""
-    context = click.Context(cli, info_name="arc")
     rows = [("`arc [FILE…]`", "imports the files if any are named, opens the app")]
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
-        assert command is not None
-        pieces = " ".join(_shown(command.collect_usage_pieces(context)))
+    for words in every_command():
+        command: click.Command = cli
+        for word in words:
+            assert isinstance(command, click.Group)
+            found = command.get_command(click.Context(command), word)
+            assert found is not None
+            command = found
+        if isinstance(command, click.Group):
+            continue
+        pieces = " ".join(_shown(command.collect_usage_pieces(click.Context(command))))
         text = (command.help or "").split("\n\n")[0].replace("\n", " ")
-        rows.append((f"`arc {name} {pieces}`".replace(" `", "`"), text))
+        rows.append((f"`arc {' '.join(words)} {pieces}`".replace(" `", "`"), text))
     return _table(("command", "does"), rows)
 
 
@@ -224,7 +230,7 @@ TRIAL = ("replay", RUN, "--system", PROMPT)
 
 def tour() -> str:
     """The loop on one bundled run."""
-    return _printed(("break", RUN), TRIAL)
+    return _printed(("diagnose", RUN), TRIAL)
 
 
 def free_tour() -> str:

@@ -5,14 +5,30 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from arc_tui.commands import main
+from arc_tui.commands import cli, main
+
+
+def every_command() -> Iterator[tuple[str, ...]]:
+    """Every command by its words, groups before what they hold."""
+    yield from _below(cli, ())
+
+
+def _below(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        yield (*words, name)
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _below(command, (*words, name))
 
 
 class Spoken(NamedTuple):

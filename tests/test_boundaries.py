@@ -29,8 +29,8 @@ def modules() -> Iterator[Path]:
         yield from sorted((ROOT / package).rglob("*.py"))
 
 
-LIGHT = (["ls"], ["show", "last"], ["pareto"], ["tags"], ["stats"])
-READERS = ("ls", "show", "pareto", "tags")
+LIGHT = (["ls"], ["show", "last"], ["failures"], ["tag", "list"], ["stats"])
+READERS = ("ls", "show", "failures", "tag")
 PARTS = {"replay.redact.redactor", "replay.models.cached", "taxonomy.rules", "rapidfuzz", "asyncio"}
 """What compiles rules, asks a model or judges a run: half a second that a reader does not wait."""
 HEAVY = {"textual", "anthropic", "genai_prices", "jsonschema_rs", "httpx2", "sqlite_utils"}

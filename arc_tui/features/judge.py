@@ -1,4 +1,4 @@
-"""`arc score`: a judge's opinion of each step, asked for and printed."""
+"""`arc judge`: a judge's opinion of each step, asked for and printed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from arc_tui.cli import (
+    RUN_NAME,
     console,
     db_option,
     estimate_line,
@@ -302,7 +303,7 @@ WIDTH = 90
 
 
 @click.command()
-@click.argument("traces", nargs=-1, required=True, metavar="TRACE…")
+@click.argument("traces", type=RUN_NAME, nargs=-1, required=True, metavar="TRACE…")
 @click.option(
     "--mode",
     type=click.Choice(get_args(Mode)),

@@ -1,5 +1,5 @@
-"""`arc tag`, `arc tags`: what people and rules say of failures, what waits for a person's tag, how
-far people agree, and which runs were found clean.
+"""`arc tag`: what people and rules say of failures, how far people agree, and which runs were found
+clean. `arc review`: what waits for a person's tag.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import click
+from msgspec import structs
 from rich.text import Text
 
 from arc_tui.cli import (
+    RUN_NAME,
     console,
     db_option,
     json_option,
@@ -59,146 +61,166 @@ def failure_class(word: str) -> FailureClass:
 
 
 @click.command()
-@click.argument("trace", required=False)
+@click.argument("trace", type=RUN_NAME)
 @click.argument("step", type=int, required=False)
-@click.argument("class_", metavar="CLASS", required=False)
-@click.option("--note", help="A sentence to keep with it.")
+@click.argument("class_", metavar="[CLASS]", required=False)
+@click.option("--clean", is_flag=True, help="Mark the run as clean: in place of STEP and CLASS.")
+@click.option("--note", help="A sentence to store with it.")
 @click.option("--sub", help="The sub-label of `other`.")
 @click.option(
-    "--fault", type=click.Choice([fault.value for fault in Attribution]), help="Whose doing."
+    "--attribution", type=click.Choice([each.value for each in Attribution]), help="Whose failure."
 )
-@click.option("--nothing-wrong", "clear", is_flag=True,
-              help="Nothing is wrong with the run: in place of STEP and CLASS.")  # fmt: skip
-@click.option("--remove", is_flag=True, help="Take the tag back.")
-@click.option("--undo", is_flag=True, help="Take back what you said last, of whichever run.")
 @db_option
-def tag(
-    trace: str | None,
+def add(
+    trace: str,
     step: int | None,
     class_: str | None,
+    clean: bool,
     note: str | None,
     sub: str | None,
-    fault: str | None,
-    clear: bool,
-    remove: bool,
-    undo: bool,
+    attribution: str | None,
     db: Path | None,
-) -> int:
+) -> None:
     """Tag a step with a failure class: its name or its letter (w a h g l o).
 
-    Whose doing it was: the agent's, the user's, the harness's or the check's (--fault). --undo
-    takes one word back after the other, the last one first. Exit code 1: there was none.
+    With --clean, say instead that nothing is wrong with the run.
     """
-    if undo:
-        if trace is not None or note or sub or fault or clear or remove:
-            raise click.UsageError("--undo stands alone")
-        with open_store(db) as store:
-            return _undo(store)
-    if trace is None:
-        raise click.UsageError("which TRACE?")
-    if clear == (class_ is not None) or (clear and (step is not None or sub or fault)):
-        raise click.UsageError("give a STEP and a CLASS, or --nothing-wrong alone")
+    if clean and (step is not None or class_ is not None or sub or attribution):
+        raise click.UsageError("--clean is about the whole run: give no STEP, CLASS or attribution")
     with open_store(db) as store:
-        row = trace_row(store, trace)
-        if class_ is None or step is None:
-            return _clear(store, CleanMark(trace=row.trace, by=author(), note=note), remove)
-        rows = step_rows(store, row.trace)
-        if not 0 <= step < len(rows):
-            raise NotFound("step", f"{step} (there are 0 to {len(rows) - 1})")
-        given = Tag(
-            trace=row.trace,
-            span=rows[step].span,
-            step=step,
-            failure=failure_class(class_),
-            by=author(),
+        if clean:
+            row = trace_row(store, trace)
+            mark_clean(store, CleanMark(trace=row.trace, by=author(), note=note))
+            click.echo(f"{row.trace[:8]}: clean")
+            return
+        if step is None or class_ is None:
+            raise click.UsageError("give a STEP and a CLASS, or --clean")
+        given = structs.replace(
+            _own_tag(store, trace, step, class_),
             sub=sub,
-            fault=Attribution(fault) if fault else None,
+            fault=Attribution(attribution) if attribution else None,
             note=note,
         )
-        if remove:
-            return 0 if remove_tag(store, given) else 1
         put_tag(store, given)
-    whose = f", the {given.fault}'s doing" if given.fault else ""
-    click.echo(f"{row.trace[:8]} step {step}: {given.failure.value}{whose}")
-    return 0
+    click.echo(_tag_line(given))
 
 
-def _undo(store: Store) -> int:
-    """Take the last word back, of those that this person said."""
-    own = [word for word in human_words(store) if word.by == author()]
-    if not own:
-        click.echo(f"{format.one_line(author())} has tagged nothing", err=True)
-        return 1
-    last = max(own, key=lambda word: word.said_ns)
-    if last.step is None:
-        unmark_clean(store, CleanMark(trace=last.trace, by=last.by))
-        click.echo(f"{last.trace[:8]}: nothing wrong: taken back")
-        return 0
-    given = next(
-        each
-        for each in human_tags(store)
-        if (each.trace, each.step, each.failure, each.by)
-        == (last.trace, last.step, last.failure, last.by)
+@click.command("rm")
+@click.argument("trace", type=RUN_NAME)
+@click.argument("step", type=int, required=False)
+@click.argument("class_", metavar="[CLASS]", required=False)
+@click.option("--clean", is_flag=True, help="Remove the clean mark: in place of STEP and CLASS.")
+@db_option
+def remove(trace: str, step: int | None, class_: str | None, clean: bool, db: Path | None) -> int:
+    """Remove a tag or a clean mark of yours. Exit code 1: there was none."""
+    if clean == (class_ is not None) or (clean and step is not None):
+        raise click.UsageError("give a STEP and a CLASS, or --clean alone")
+    with open_store(db) as store:
+        if step is None or class_ is None:
+            mark = CleanMark(trace=trace_row(store, trace).trace, by=author())
+            return 0 if unmark_clean(store, mark) else 1
+        return 0 if remove_tag(store, _own_tag(store, trace, step, class_)) else 1
+
+
+def _own_tag(store: Store, trace: str, step: int, word: str) -> Tag:
+    """A tag of this person at a step. Raises NotFound."""
+    row = trace_row(store, trace)
+    rows = step_rows(store, row.trace)
+    if not 0 <= step < len(rows):
+        raise NotFound("step", f"{step} (there are 0 to {len(rows) - 1})")
+    return Tag(
+        trace=row.trace,
+        span=rows[step].span,
+        step=step,
+        failure=failure_class(word),
+        by=author(),
     )
-    remove_tag(store, given)
-    click.echo(f"{last.trace[:8]} step {last.step}: {given.failure.value}: taken back")
-    return 0
 
 
-def _clear(store: Store, given: CleanMark, remove: bool) -> int:
-    if remove:
-        return 0 if unmark_clean(store, given) else 1
-    mark_clean(store, given)
-    click.echo(f"{given.trace[:8]}: nothing wrong")
-    return 0
+def _tag_line(given: Tag) -> str:
+    whose = f" · attribution: {given.fault}" if given.fault else ""
+    return f"{given.trace[:8]} · step {given.step} · {given.failure.value}{whose}"
 
 
 @click.command()
+@db_option
+def undo(db: Path | None) -> int:
+    """Take back your last tag or clean mark, of whichever run. Exit code 1: there is none."""
+    with open_store(db) as store:
+        own = [word for word in human_words(store) if word.by == author()]
+        if not own:
+            click.echo(f"No tags by {format.one_line(author())} yet.", err=True)
+            return 1
+        last = max(own, key=lambda word: word.said_ns)
+        if last.step is None:
+            unmark_clean(store, CleanMark(trace=last.trace, by=last.by))
+            click.echo(f"removed: {last.trace[:8]}: clean")
+            return 0
+        given = next(
+            each
+            for each in human_tags(store)
+            if (each.trace, each.step, each.failure, each.by)
+            == (last.trace, last.step, last.failure, last.by)
+        )
+        remove_tag(store, given)
+    click.echo(f"removed: {_tag_line(given)}")
+    return 0
+
+
+@click.command("list")
 @click.argument("query", nargs=-1)
-@click.option("--queue", "waiting", is_flag=True, help="What you should look at next, in order.")
 @click.option("--agreement", is_flag=True, help="How well people agree, two by two.")
-@click.option("--nothing-wrong", "cleared", is_flag=True,
-              help="The runs of which somebody said that nothing is wrong.")  # fmt: skip
-@click.option("--blind", is_flag=True,
-              help="With --queue: runs that somebody else has a word on and you have not. With"
-              " --agreement: only what was said blind.")  # fmt: skip
+@click.option("--blind", is_flag=True, help="With --agreement: blind reviews only.")
+@click.option("--clean", is_flag=True, help="The runs that were marked clean.")
 @json_option
 @db_option
-def tags(
+def list_(
     query: tuple[str, ...],
-    waiting: bool,
     agreement: bool,
-    cleared: bool,
     blind: bool,
+    clean: bool,
     as_json: bool,
     db: Path | None,
-) -> int:
-    """Every tag and suggestion with its evidence that QUERY means, as in `arc ls`.
+) -> None:
+    """List tags and suggested tags with their evidence, of the runs that match QUERY.
 
-    Plain words, and what QUERY says of classes and faults, are asked of each tag. You are
-    ARC_USER, else the name of your account. Exit code 1: there is none.
+    Plain words in QUERY, classes and attributions are matched against each tag. You are ARC_USER,
+    else the name of your account.
     """
-    if sum((waiting, agreement, cleared, bool(query))) > 1:
-        raise click.UsageError("--queue, --agreement, --nothing-wrong and QUERY: ask one of them")
-    if blind and not (waiting or agreement):
-        raise click.UsageError("--blind goes with --queue or with --agreement")
+    if sum((agreement, clean, bool(query))) > 1:
+        raise click.UsageError("give one of --agreement, --clean and QUERY")
+    if blind and not agreement:
+        raise click.UsageError("--blind needs --agreement; `arc review --blind` lists runs")
     with open_judged(db) as store:
-        if waiting:
-            return print_queue(queue(store, author(), blind=blind), as_json)
         if agreement:
-            return print_agreement(build_raters(store, blind=blind), as_json)
-        if cleared:
-            return print_cleared(clean_marks(store), as_json)
+            print_agreement(build_raters(store, blind=blind), as_json)
+            return
+        if clean:
+            print_clean_marks(clean_marks(store), as_json)
+            return
         wanted = words_meant(store, " ".join(query), read_owners)
         found = tag_rows(store, wanted.sql, wanted.values)
     if as_json:
         print_json(found)
     elif found:
-        names = ["", "id", "task", "trial", "outcome", "step", "class", "fault", "by", "why"]
+        names = ["", "id", "task", "trial", "outcome", "step", "class", "attribution", "by", "why"]
         print_table(console(), names, [_cells(row) for row in found])
     else:
-        click.echo("nothing is tagged or suggested here", err=True)
-    return 0 if found else 1
+        click.echo(f"No tags match '{' '.join(query)}'." if query else "No tags yet.", err=True)
+
+
+@click.command()
+@click.option("--blind", is_flag=True,
+              help="Runs that somebody else has tagged and you have not.")  # fmt: skip
+@json_option
+@db_option
+def review(blind: bool, as_json: bool, db: Path | None) -> None:
+    """List the runs you should look at next, in order.
+
+    You are ARC_USER, else the name of your account.
+    """
+    with open_judged(db) as store:
+        print_queue(queue(store, author(), blind=blind), as_json)
 
 
 def _cells(row: TagRow) -> list[Text | str]:
@@ -216,14 +238,14 @@ def _cells(row: TagRow) -> list[Text | str]:
     ]
 
 
-def print_queue(found: Queue, as_json: bool) -> int:
-    """What waits, and how much of it; 1 where nothing does."""
+def print_queue(found: Queue, as_json: bool) -> None:
+    """What waits, and how much of it."""
     if as_json:
         print_json(found)
-        return 0 if found.waiting else 1
+        return
     if not found.waiting:
         click.echo(nothing_waits(found), err=True)
-        return 1
+        return
     counts = " · ".join(f"{kind.reason} {kind.waiting} of {kind.of}" for kind in found.kinds)
     left = f"{format.count(len(found.waiting), 'run')} left for {format.one_line(found.by)}"
     if found.held_out:
@@ -233,22 +255,20 @@ def print_queue(found: Queue, as_json: bool) -> int:
     out.print(Text.assemble((left, "bold"), f": {counts}"), soft_wrap=True)
     names = ["id", "task", "trial", "outcome", "step", "reason", "title"]
     print_table(out, names, [_tagging_table_cells(each) for each in found.waiting])
-    return 0
 
 
-def print_agreement(view: RatersView, as_json: bool) -> int:
-    """Two by two, then where they part; 1 where no two people have a word on one run."""
+def print_agreement(view: RatersView, as_json: bool) -> None:
+    """Two by two, then where they disagree."""
     if as_json:
         print_json(view)
-    else:
-        out = console()
-        out.print(Text(head(view), "bold"), soft_wrap=True)
-        print_tables(out, tables(view))
-    return 0 if view.pairs else 1
+        return
+    out = console()
+    out.print(Text(head(view), "bold"), soft_wrap=True)
+    print_tables(out, tables(view))
 
 
-def print_cleared(found: Sequence[CleanMark], as_json: bool) -> int:
-    """The runs that people saw nothing wrong in; 1 where there is none."""
+def print_clean_marks(found: Sequence[CleanMark], as_json: bool) -> None:
+    """The runs that people marked clean."""
     if as_json:
         print_json(found)
     elif found:
@@ -263,8 +283,7 @@ def print_cleared(found: Sequence[CleanMark], as_json: bool) -> int:
         ]
         print_table(console(), ["id", "by", "", "note"], rows)
     else:
-        click.echo("nobody said of a run that nothing is wrong with it", err=True)
-    return 0 if found else 1
+        click.echo("No clean runs yet.", err=True)
 
 
 def _tagging_table_cells(each: Waiting) -> list[Text | str]:

@@ -94,13 +94,13 @@ def _disagreement(row: TraceRow, pair: RaterPair) -> RaterDisagreement:
 def head(view: RatersView) -> str:
     """The first thing to know, in one sentence."""
     if not view.people:
-        return "nobody has tagged a run here: arc tags --queue says what waits"
+        return "nobody has tagged a run here: arc review says what waits"
     if not view.pairs:
         blind = " with a blind second word" if view.blind else ""
         people = ", ".join(f"{name} {runs}" for name, runs in view.people.items())
         return (
             f"no two people have a word on the same run{blind} ({people});"
-            " arc tags --queue --blind lists what waits for a second look"
+            " arc review --blind lists what waits for a second look"
         )
     widest = max(view.pairs, key=lambda each: each.n)
     agreed = f"the same class in {counted(widest.same)} of their runs, κ {estimate(widest.kappa)}"

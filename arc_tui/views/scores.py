@@ -56,7 +56,7 @@ class GoalRow(Struct, frozen=True, kw_only=True):
 
 
 class ScoresView(Struct, frozen=True, eq=False, kw_only=True):
-    """Everything `arc score` prints of one trace.
+    """Everything `arc judge` prints of one trace.
 
     `judge` is the model as it is to be named, `by` the name its scores are kept under, `k` the
     samples of each answer (0: rules have none). `overall` is what the judge says of the run (mode

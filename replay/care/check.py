@@ -1,6 +1,6 @@
 """Is what is stored still what was written, and can it be read?
 
-`arc verify`: every digest is derived again; what is kept beside the recordings (answers,
+`arc db verify`: every digest is derived again; what is kept beside the recordings (answers,
 replays, edits, judgements) is read; the database says its size, its mode, whether its pages hold
 together.
 """
@@ -342,7 +342,7 @@ def health(store: Store) -> Health:
     except database_errors() as error:
         raise StoreUnusable(
             f"{store.path}: is damaged: {error}",
-            "`arc verify` says what is lost, `arc db recover` saves the rest",
+            "`arc db verify` says what is lost, `arc db recover` saves the rest",
         ) from error
 
 

@@ -141,7 +141,7 @@ class _Lines:
     def _recording(self, trace: str) -> Iterator[bytes]:
         try:
             lines = list(arc.write([read.recorded(self._store, trace)]))
-        except (msgspec.DecodeError, KeyError):  # damaged: `arc verify` names it
+        except (msgspec.DecodeError, KeyError):  # damaged: `arc db verify` names it
             self.unreadable[Recording.kind()] += 1
             return
         self.recordings += 1

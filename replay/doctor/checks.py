@@ -194,9 +194,9 @@ def _content(path: Path, open_store: Callable[[Path], Store]) -> Iterator[Check]
 
 def _pages(found: Pages) -> Check:
     if found.damage:
-        advice = "`arc verify` says what is lost, `arc db recover` saves the rest"
+        advice = "`arc db verify` says what is lost, `arc db recover` saves the rest"
         return _check("pages", "fail", f"damaged: {'; '.join(found.damage)}", advice)
-    return _check("pages", "ok", "whole (`arc verify` checks the content too)")
+    return _check("pages", "ok", "whole (`arc db verify` checks the content too)")
 
 
 def _journal(found: Pages) -> Check:

@@ -3,8 +3,8 @@
 A format is a module with `NAME` (its word in `--format`), `sniff(head)` (content decides, not the
 extension) and `read(source, tally)` (batches of traces). `part_of`, where a module has it, tells
 that a file belongs to another one. What it says of itself (`TITLE`, `FILES`, `FIDELITY`, `LACKS`)
-is printed by `arc formats` and in the README. Adding a format is one module, one line in
-`_MODULES`, one sample, one row of expected counts.
+is printed by `arc import --list-formats` and in the README. Adding a format is one module, one line
+in `_MODULES`, one sample, one row of expected counts.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _look_through(made: sqlite3.Connection, target: Path) -> None:
     if said != ["ok"]:
         raise StoreUnusable(
             f"{target}: the copy does not hold together and was thrown away: {said[0]}",
-            "`arc verify` looks at the database, `arc db recover` saves what can be",
+            "`arc db verify` looks at the database, `arc db recover` saves what can be",
         )
 
 

@@ -81,7 +81,7 @@ def find(store: Store, name: str) -> Edit:
         raise ArcError(f"{name!r} means {len(found)} edits", f"say which: {digests}")
     if not found:
         near = get_close_matches(name, [each for each, _ in names(store)])
-        raise NotFound("edit", name, near, hint="`arc edits` lists those that are kept")
+        raise NotFound("edit", name, near, hint="`arc edit list` lists those that are kept")
     return next(iter(found.values()))
 
 

@@ -87,13 +87,13 @@ _MEANING: dict[str, tuple[type[StoreUnusable], str, str]] = {
     "SQLITE_CORRUPT": (
         StoreDamaged,
         "is damaged",
-        "`arc verify` says what is lost, `arc db recover` saves the rest",
+        "`arc db verify` says what is lost, `arc db recover` saves the rest",
     ),
     "SQLITE_INTERRUPT": (
         StoreDamaged,
         "is damaged, or was made so that reading it never ends: a query took far more work than a"
         " file of its size needs",
-        "`arc verify` says what is wrong with it, `arc db recover` saves the rest",
+        "`arc db verify` says what is wrong with it, `arc db recover` saves the rest",
     ),
     "SQLITE_NOTADB": (
         StoreDamaged,

@@ -53,7 +53,8 @@ class HeldOut(Struct, frozen=True, kw_only=True):
 class Wording(Struct, frozen=True, kw_only=True):
     """The spread over the wordings of one task.
 
-    `by` names who answered and who judged where `arc vary` asked; "" for runs that a harness made.
+    `by` names who answered and who judged where `arc experiment paraphrase` asked; "" for runs
+    that a harness made.
     `reading` is that of the spread, or that no wording fails.
     """
 
@@ -255,7 +256,7 @@ def _wordings(runs: Iterable[Run]) -> tuple[Wording, ...]:
 
 
 def _asked_again(varied: Iterable[Varied]) -> Iterator[Wording]:
-    """What `arc vary` came to, where it came to anything."""
+    """What `arc experiment paraphrase` came to, where it came to anything."""
     for each in varied:
         spread, reading = each.surface, each.reading
         if spread is not None and reading is not None:

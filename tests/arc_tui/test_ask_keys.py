@@ -148,7 +148,7 @@ async def test_its_letter_asks_under_a_probe_and_keeps_what_it_came_to(
 
 async def test_tab_goes_into_the_text_to_scroll_it_and_back_to_the_probes(db: Path) -> None:
     async with probing(db, LATE, 4, SMALL) as pilot:
-        last = "arc probe"  # the command, on the last line of the text
+        last = "arc experiment probe"  # the command, on the last line of the text
         assert last not in text(pilot.app)
         await by_key(pilot, "probe.pane")
         await press(pilot, "G")

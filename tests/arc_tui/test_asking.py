@@ -42,16 +42,16 @@ def test_ls_lists_what_is_meant_in_one_word_or_several(db: Path) -> None:
 
 
 def test_the_pareto_counts_the_failures_of_the_runs_that_are_meant(db: Path) -> None:
-    assert as_json(db, "pareto")["failed"] == 3
-    found = as_json(db, "pareto", "task:26", "or", "task:9")
+    assert as_json(db, "failures")["failed"] == 3
+    found = as_json(db, "failures", "task:26", "or", "task:9")
     assert found["failed"] == 2
     assert [bar["label"] for bar in found["bars"]] == ["hallucinated state"]
     assert [bar["fault"] for bar in found["apart"]] == ["user"]
-    weeks = as_json(db, "pareto", "--by", "week", "task:26")
+    weeks = as_json(db, "failures", "--by", "week", "task:26")
     assert [week["runs"] for week in weeks["weeks"]] == [2]
-    assert as_json(db, "pareto", "--since", "2020-01-01", "task:26")["after"] == 2
-    assert [each["trace"] for each in as_json(db, "pareto", "--runs", "h", "task:26")]
-    assert run(db, "pareto", "--agreement", "task:26").exception is None
+    assert as_json(db, "failures", "--since", "2020-01-01", "task:26")["after"] == 2
+    assert [each["trace"] for each in as_json(db, "failures", "--runs", "h", "task:26")]
+    assert run(db, "failures", "--agreement", "task:26").exception is None
     with open_ledger(db) as store:
         view = build_failures(store, FailuresRequest(query="task:7"))
         assert (view.runs, view.pareto.failed) == (1, 1)
@@ -59,18 +59,19 @@ def test_the_pareto_counts_the_failures_of_the_runs_that_are_meant(db: Path) -> 
 
 
 def test_tags_are_asked_for_by_what_they_say_and_by_their_runs(db: Path) -> None:
-    classes = [row["class"] for row in as_json(db, "tags", "task:26")]
+    classes = [row["class"] for row in as_json(db, "tag", "list", "task:26")]
     assert classes == ["hallucinated state", "bad args"]
-    assert [row["task"] for row in as_json(db, "tags", "tag:bad")] == ["26", "7"]
-    assert [row["task"] for row in as_json(db, "tags", "premise")] == ["9"]
-    assert [row["class"] for row in as_json(db, "tags", "steps>5", "not", "tag:h")] == ["bad args"]
+    assert [row["task"] for row in as_json(db, "tag", "list", "tag:bad")] == ["26", "7"]
+    assert [row["task"] for row in as_json(db, "tag", "list", "premise")] == ["9"]
+    long = as_json(db, "tag", "list", "steps>5", "not", "tag:h")
+    assert [row["class"] for row in long] == ["bad args"]
 
 
 def test_find_looks_in_the_runs_that_are_meant(db: Path) -> None:
-    assert len(as_json(db, "find", "IFOYYZ")) == 6
-    found = as_json(db, "find", "IFOYYZ", "--on", "outcome:failed not task:9")
+    assert len(as_json(db, "search", "IFOYYZ")) == 6
+    found = as_json(db, "search", "IFOYYZ", "--on", "outcome:failed not task:9")
     assert sorted(row["task"] for row in found) == ["26", "7"]
-    result = run(db, "find", "IFOYYZ", "--on", "outcome:failed", "--limit", "1", "--json")
+    result = run(db, "search", "IFOYYZ", "--on", "outcome:failed", "--limit", "1", "--json")
     assert result.stdout.count('"excerpt"') == 1
     assert "--limit shows more" in result.stderr
 

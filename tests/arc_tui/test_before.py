@@ -46,7 +46,7 @@ def count(path: Path, table: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "command", ["ls", "show last", "stats", "pareto", "verify", "db backup", "db recover"]
+    "command", ["ls", "show last", "stats", "failures", "db verify", "db backup", "db recover"]
 )
 def test_every_command_refuses_it_and_says_how_to_carry_over(command: str, old: Path) -> None:
     before = old.read_bytes()

@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arc_tui import importing
-from arc_tui.commands import COMMANDS, cli
+from arc_tui.commands import cli
 from arc_tui.places import fixtures
 from replay.errors import ModelRefused
 from replay.models.demo import Demo
 from taxonomy.judgements.schema import open_ledger
 from tests.messages_api import MessagesApi
 from tests.replay.test_formats import CHAT
-from tests.spoken import installed, spoken
+from tests.spoken import every_command, installed, spoken
 
 TOUR = "shop-many-wishes-v5-0"
 RUNS = (TOUR, "shop-many-wishes-v8-0", "shop-warranty-v3-0", "shop-stock-v4-0", "shop-compare-v8-0")
@@ -80,8 +80,8 @@ def test_show_prints_the_tree_and_a_step_in_full(db: Path) -> None:
 def test_a_printed_step_has_commands_where_the_app_has_keys(db: Path) -> None:
     key = as_json(db, "ls", TOUR)[0]["trace"]
     at_break, elsewhere = run(db, "show", TOUR, "4").stdout, run(db, "show", TOUR, "0").stdout
-    assert f"  probes   Try: arc --db {db} probe {key[:8]} --step 4\n" in at_break
-    one = f"Try: arc --db {db} probe {key} --probe summary --step 4\n"
+    assert f"  probes   Try: arc --db {db} experiment probe {key[:8]} --step 4\n" in at_break
+    one = f"Try: arc --db {db} experiment probe {key} --probe summary --step 4\n"
     assert f"capability gap?   22 calls, free. {one}" in at_break
     here = f"nothing stands out at this step   Try: arc --db {db} show {key[:8]} 4\n"
     assert here in elsewhere
@@ -96,12 +96,12 @@ def test_a_sub_agent_nests_below_the_call_that_asked_for_it(db: Path) -> None:
 
 
 def test_break_says_where_and_shows_the_published_rule_beside(db: Path) -> None:
-    view = as_json(db, "break", TOUR)
+    view = as_json(db, "diagnose", TOUR)
     assert view["candidates"][0]["step"] == 4
     assert view["published"] == 4
-    assert run(db, "break", TOUR).return_value == 0
-    assert run(db, "break", TOUR, "--rule", "arc").stdout.startswith("published rule: step 4")
-    assert "no break found" in run(db, "break", "shop-compare-v8-0").stdout
+    assert run(db, "diagnose", TOUR).return_value == 0
+    assert run(db, "diagnose", TOUR, "--rule", "arc").stdout.startswith("published rule: step 4")
+    assert "no break found" in run(db, "diagnose", "shop-compare-v8-0").stdout
 
 
 def test_brief_fits_and_ends_with_the_next_commands(db: Path) -> None:
@@ -112,16 +112,16 @@ def test_brief_fits_and_ends_with_the_next_commands(db: Path) -> None:
 
 
 def test_a_tag_is_kept_counted_and_taken_back(db: Path) -> None:
-    run(db, "tag", TOUR, "4", "h", "--note", "the sum was never read")
-    (row,) = [row for row in as_json(db, "tags", "many-wishes") if row["accepted"]]
+    run(db, "tag", "add", TOUR, "4", "h", "--note", "the sum was never read")
+    (row,) = [row for row in as_json(db, "tag", "list", "many-wishes") if row["accepted"]]
     assert (row["class"], row["step"], row["place"]) == ("hallucinated state", 4, 1)
-    counted = as_json(db, "pareto")
+    counted = as_json(db, "failures")
     assert {"label": "hallucinated state", "tagged": 1} in [
         {"label": bar["label"], "tagged": bar["tagged"]} for bar in counted["bars"]
     ]
-    assert "█" in run(db, "pareto").stdout
-    assert run(db, "tag", TOUR, "4", "h", "--remove").return_value == 0
-    assert not [row for row in as_json(db, "tags") if row["accepted"]]
+    assert "█" in run(db, "failures").stdout
+    assert run(db, "tag", "rm", TOUR, "4", "h").return_value == 0
+    assert not [row for row in as_json(db, "tag", "list") if row["accepted"]]
 
 
 PROMPT = str(fixtures() / "demo" / "prompts" / "v4.md")
@@ -183,10 +183,10 @@ def test_a_rule_of_comparing_is_the_users_and_stands_with_the_verdict(db: Path) 
 
 def test_a_kept_edit_is_listed_printed_and_used_again_by_its_name(db: Path) -> None:
     first = as_json(db, "replay", TOUR, "--system", PROMPT, "-k", "1")
-    assert [(edit["name"], edit["replays"]) for edit in as_json(db, "edits")] == [("v4", 1)]
+    assert [(edit["name"], edit["replays"]) for edit in as_json(db, "edit", "list")] == [("v4", 1)]
     again = as_json(db, "replay", TOUR, "--edit", "v4", "-k", "1")
     assert (again["asked"], again["digest"]) == (0, first["digest"])
-    assert "set_system" in run(db, "edits", "v4").stdout
+    assert "set_system" in run(db, "edit", "show", "v4").stdout
     said = spoken("--db", str(db), "replay", TOUR, "--edit", "v5", cwd=db.parent)
     assert (said.code, "no edit 'v5'" in said.err) == (2, True)
 
@@ -195,7 +195,7 @@ def test_a_bundle_is_the_same_elsewhere(db: Path, tmp_path: Path) -> None:
     file = str(tmp_path / "case.zip")
     first = as_json(db, "replay", TOUR, "--system", PROMPT, "--bundle", file)
     elsewhere = tmp_path / "elsewhere.db"
-    verified = as_json(elsewhere, "verify", "--bundle", file)
+    verified = as_json(elsewhere, "bundle", "verify", file)
     assert (verified["same"], verified["digest"]) == (True, first["digest"])
     assert not elsewhere.exists()
 
@@ -208,7 +208,7 @@ def test_an_edit_file_changes_a_tool_description(db: Path) -> None:
 
 
 def test_verify_is_clean_on_what_was_imported(db: Path) -> None:
-    assert as_json(db, "verify") == {"traces": len(RUNS), "findings": []}
+    assert as_json(db, "db", "verify") == {"traces": len(RUNS), "findings": []}
 
 
 def test_attach_completes_what_a_source_did_not_record(db: Path, tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_a_word_that_is_nothing_gets_a_hint(tmp_path: Path) -> None:
         (["show", "nothing"], "there are no runs yet: `arc import` reads some"),
         (["import", "absent.json"], "absent.json: cannot be read: no such file"),
         (["import", "--format", "xml", "x"], "no format 'xml'"),
-        (["tag", "last", "0", "sloop"], "no trace 'last'"),
+        (["tag", "add", "last", "0", "sloop"], "no trace 'last'"),
         (["open", "x"], "the app needs a terminal"),
         (["ls", "--nope"], "No such option"),
     ],
@@ -388,7 +388,7 @@ def hostile(tmp_path: Path) -> Path:
     assert not OBEYED & set(imported)
     with open_ledger(tmp_path / "arc.db") as store:
         store.db.execute("UPDATE trace SET outcome = 'failed'")
-    run(tmp_path / "arc.db", "tag", "last", "0", "o", "--sub", HOSTILE, "--note", HOSTILE)
+    run(tmp_path / "arc.db", "tag", "add", "last", "0", "o", "--sub", HOSTILE, "--note", HOSTILE)
     return tmp_path / "arc.db"
 
 
@@ -399,13 +399,13 @@ def hostile(tmp_path: Path) -> Path:
         ["show", "last"],
         ["show", "last", "0"],
         ["brief", "last"],
-        ["tags"],
-        ["break", "last"],
-        ["pareto", "--by", "model"],
-        ["pareto", "--by", "tool"],
+        ["tag", "list"],
+        ["diagnose", "last"],
+        ["failures", "--by", "model"],
+        ["failures", "--by", "tool"],
         ["replay", "last", "--model", "demo"],
         ["attach", "last", "--sketch-tools"],
-        ["verify"],
+        ["db", "verify"],
     ],
 )
 def test_escape_sequences_in_a_trace_never_reach_the_terminal(
@@ -421,10 +421,13 @@ def test_json_output_is_plain_json_whatever_the_trace_says(hostile: Path) -> Non
 
 
 def test_every_command_has_help_that_says_something() -> None:
-    for name in COMMANDS:
-        command = cli.get_command(click.Context(cli), name)
+    for words in every_command():
+        command: click.Command | None = cli
+        for word in words:
+            assert isinstance(command, click.Group)
+            command = command.get_command(click.Context(command), word)
         assert command is not None
-        assert command.help, name
+        assert command.help, words
 
 
 def seeds() -> Iterator[str]:
@@ -470,7 +473,7 @@ def test_live_calls_go_to_the_server_named_under_a_limit_and_are_asked_once(
         (("replay", TOUR, "--free", "--from", "99"), "there are 0 to 7"),
         (("show", TOUR, "99"), "there are 0 to 7"),
         (("label", TOUR, "99", "0.5"), "there are 0 to 7"),
-        (("replay", TOUR, "--edit", "v99"), "`arc edits` lists"),
+        (("replay", TOUR, "--edit", "v99"), "`arc edit list` lists"),
         (("replay", TOUR, "--model", "gpt-4o"), "--model names another"),
     ],
 )

@@ -89,7 +89,7 @@ def test_bytes_that_are_no_text_and_a_folder_in_its_place_are_said(tmp_path: Pat
         read_config(tmp_path)
 
 
-@pytest.mark.parametrize("words", [(), ("demo-less.jsonl",), ("pareto",)])
+@pytest.mark.parametrize("words", [(), ("demo-less.jsonl",), ("failures",)])
 def test_a_mistake_in_it_is_one_sentence_before_anything_is_opened(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:

@@ -68,7 +68,7 @@ def test_from_a_file_to_a_candidate_with_its_evidence_are_two_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARC_DATA_DIR", str(tmp_path))
-    commands = (["import", str(RUN)], ["break", "last"])
+    commands = (["import", str(RUN)], ["diagnose", "last"])
     said = [CliRunner().invoke(cli, words, catch_exceptions=False) for words in commands]
     assert len(commands) == 2
     assert "step 4" in said[-1].output

@@ -149,7 +149,7 @@ def test_what_a_person_made_comes_back_after_the_runs_were_imported_again(
     assert notes(new) == notes(db)
     assert damage(new) == []
     assert arc(new, "ls", "--with-held-out") == arc(db, "ls", "--with-held-out")
-    assert arc(new, "tags") == arc(db, "tags")
+    assert arc(new, "tag", "list") == arc(db, "tag", "list")
     prompt = str(some_traces()[0].parents[1] / "demo" / "prompts" / "v6.md")
     known = holdings(new)["answer"]
     arc(new, "replay", TAGGED, "--model", "demo", "--system", prompt)
@@ -319,7 +319,7 @@ def test_a_damaged_row_is_left_out_and_said(db: Path, tmp_path: Path) -> None:
     changing.close()
     done = run(db, "export", str(tmp_path / "export.jsonl"))
     assert done.code == 3
-    assert "left out, damaged: 1 saved edit, 1 answer. Try: arc verify" in done.err
+    assert "left out, damaged: 1 saved edit, 1 answer. Try: arc db verify" in done.err
 
 
 @pytest.mark.skipif(find_spec("sqlcipher3") is None, reason="the extra `crypt` is not installed")

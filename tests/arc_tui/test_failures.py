@@ -1,4 +1,4 @@
-"""`arc pareto`: the bars, the runs behind them, weeks, before and after, and who agrees."""
+"""`arc failures`: the bars, the runs behind them, weeks, before and after, and who agrees."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def view(db: Path, **asked: Any) -> FailuresView:
 
 
 def test_each_bar_stands_with_its_owner_and_others_doing_apart(db: Path) -> None:
-    lines = [line.split() for line in run(db, "pareto").stdout.splitlines()]
+    lines = [line.split() for line in run(db, "failures").stdout.splitlines()]
     assert lines[0][:2] + lines[0][3:] == ["hallucinated", "state", "2", "grounding"]
     assert set(lines[0][2]) == {"█", "▒"}
     assert ["not", "the", "agent's", "doing"] in lines
@@ -57,7 +57,7 @@ def test_each_bar_stands_with_its_owner_and_others_doing_apart(db: Path) -> None
 
 
 def test_json_has_owner_and_runs_of_each_bar(db: Path) -> None:
-    counted = as_json(db, "pareto")
+    counted = as_json(db, "failures")
     first = counted["bars"][0]
     assert (first["class"], first["owner"], first["tagged"]) == (
         "hallucinated state", "grounding", 1,
@@ -66,11 +66,11 @@ def test_json_has_owner_and_runs_of_each_bar(db: Path) -> None:
         ("26", "1", 3),
         ("26", "2", 3),
     ]
-    assert as_json(db, "pareto", "--runs", "h") == first["runs"]
+    assert as_json(db, "failures", "--runs", "h") == first["runs"]
 
 
 def test_the_runs_behind_a_class_are_listed_below_what_it_is(db: Path) -> None:
-    text = run(db, "pareto", "--runs", "hallucinated_state").stdout
+    text = run(db, "failures", "--runs", "hallucinated_state").stdout
     assert "first fix       force a read before each write" in text
     assert "2/5 .40" in text
     assert "ann looked" in text
@@ -92,7 +92,7 @@ def test_a_bar_is_named_by_letter_class_label_or_beginning(
     name: str, labels: list[str], db: Path
 ) -> None:
     assert [row.label for row in rows_named(view(db), name)] == labels
-    assert run(db, "pareto", "--runs", name).return_value == (0 if labels else 1)
+    assert run(db, "failures", "--runs", name).return_value == (0 if labels else 1)
 
 
 def test_a_class_that_is_split_is_all_of_its_bars(db: Path) -> None:
@@ -102,13 +102,13 @@ def test_a_class_that_is_split_is_all_of_its_bars(db: Path) -> None:
 
 def test_a_name_that_is_no_bar_says_which_there_are(db: Path) -> None:
     with pytest.raises(NotFound, match="there are hallucinated state, wrong tool"):
-        run(db, "pareto", "--runs", "nonsense")
+        run(db, "failures", "--runs", "nonsense")
 
 
 def test_weeks_are_a_table_with_the_same_figures_as_json(db: Path) -> None:
-    text = run(db, "pareto", "--by", "week").stdout
+    text = run(db, "failures", "--by", "week").stdout
     assert [line.split()[0] for line in text.splitlines()[1:3]] == ["2026-W01", "2026-W22"]
-    weeks = as_json(db, "pareto", "--by", "week")["weeks"]
+    weeks = as_json(db, "failures", "--by", "week")["weeks"]
     assert [(week["week"], week["runs"], week["failed"]["n"]) for week in weeks] == [
         ("2026-W01", 6, 6),
         ("2026-W22", 1, 1),
@@ -116,20 +116,20 @@ def test_weeks_are_a_table_with_the_same_figures_as_json(db: Path) -> None:
 
 
 def test_before_and_after_a_day_says_when_it_is_too_little_to_tell(db: Path) -> None:
-    result = run(db, "pareto", "--since", "2026-05-01")
+    result = run(db, "failures", "--since", "2026-05-01")
     assert result.return_value == 0
     assert "too few to tell" in result.stdout
     assert "4/6 .67" in result.stdout
-    failed = as_json(db, "pareto", "--since", "2026-05-01")["failed"]
+    failed = as_json(db, "failures", "--since", "2026-05-01")["failed"]
     assert (failed["before"]["n"], failed["since"]["n"]) == (6, 1)
-    assert run(db, "pareto", "--since", "2030-01-01").return_value == 1
+    assert run(db, "failures", "--since", "2030-01-01").return_value == 1
 
 
 def test_agreement_names_the_classes_that_are_mixed_up(db: Path) -> None:
-    text = run(db, "pareto", "--agreement").stdout
+    text = run(db, "failures", "--agreement").stdout
     assert "person, rule    same class 1/2 .50" in text
     assert "apart in 1 run: person wrong tool, rule bad args" in text
-    pair = next(each for each in as_json(db, "pareto", "--agreement") if each["second"] == "rule")
+    pair = next(each for each in as_json(db, "failures", "--agreement") if each["second"] == "rule")
     assert pair["confusion"]["rows"] == ["wrong tool", "hallucinated state"]
 
 
@@ -143,7 +143,7 @@ def test_agreement_names_the_classes_that_are_mixed_up(db: Path) -> None:
 )
 def test_two_questions_at_once_are_refused(words: tuple[str, ...], db: Path) -> None:
     with pytest.raises(click.UsageError):
-        run(db, "pareto", *words)
+        run(db, "failures", *words)
 
 
 def test_a_bad_setting_is_one_sentence_with_its_file(
@@ -152,7 +152,7 @@ def test_a_bad_setting_is_one_sentence_with_its_file(
     folder = failures_case.configured(tmp_path / "wrong", "[ownrs]\nloop = 'Ann'")
     monkeypatch.setenv("ARC_CONFIG_DIR", folder)
     with pytest.raises(BadConfig, match=r"config\.toml: unknown key 'ownrs'"):
-        run(db, "pareto")
+        run(db, "failures")
 
 
 # --- words

@@ -1,4 +1,4 @@
-"""`arc find`: the runs that say a text, on a terminal and as JSON."""
+"""`arc search`: the runs that say a text, on a terminal and as JSON."""
 
 from __future__ import annotations
 

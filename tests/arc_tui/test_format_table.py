@@ -18,7 +18,6 @@ from arc_tui.features.imports.command import (
     MEANS,
     UnknownField,
     build_formats,
-    formats_command,
     import_,
     spots,
     unknown_fields,
@@ -98,13 +97,14 @@ def test_real_files_are_known_as_well_as_their_row_says() -> None:
         assert formats.named(name).FIDELITY[0] in seen[name], name
 
 
-def test_arc_formats_prints_the_table_and_as_json_the_same() -> None:
-    printed = CliRunner().invoke(formats_command, [], standalone_mode=False)
+def test_the_list_of_formats_prints_the_table_and_as_json_the_same() -> None:
+    printed = CliRunner().invoke(import_, ["--list-formats"], standalone_mode=False)
     head, *rows = printed.stdout.splitlines()
     assert [head.index(title) for title in HEAD] == sorted(head.index(title) for title in HEAD)
     assert [row.split()[0] for row in rows] == [each.name for each in build_formats()]
     assert all(f"{level} " in printed.stderr for level in Level)
-    told = json.loads(CliRunner().invoke(formats_command, ["--json"], standalone_mode=False).stdout)
+    given = ["--list-formats", "--json"]
+    told = json.loads(CliRunner().invoke(import_, given, standalone_mode=False).stdout)
     assert [tuple(row["fidelity"]) for row in told] == [each.fidelity for each in build_formats()]
 
 

@@ -82,16 +82,16 @@ def test_pareto_counts_none_of_their_runs_in_any_of_its_tables(
     db: Path, words: tuple[str, ...], runs: object
 ) -> None:
     assert callable(runs)
-    assert runs(as_json(db, "pareto", *words)) == 9
-    assert "2 runs of held-out tasks hidden" in run(db, "pareto", *words).stderr
-    assert runs(as_json(db, "pareto", *words, ASKED)) == 11
+    assert runs(as_json(db, "failures", *words)) == 9
+    assert "2 runs of held-out tasks hidden" in run(db, "failures", *words).stderr
+    assert runs(as_json(db, "failures", *words, ASKED)) == 11
 
 
 def test_released_they_are_runs_like_all_others(db: Path) -> None:
     with open_ledger(db) as store:
         release(store)
         assert build_runs(store).runs == 11
-    assert "held-out" not in run(db, "pareto").stderr
+    assert "held-out" not in run(db, "failures").stderr
 
 
 def test_nobody_is_asked_to_tag_what_nobody_should_have_seen(db: Path) -> None:

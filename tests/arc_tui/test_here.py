@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from arc_tui.features.runs.offers import Offer, look, offer_words
-from arc_tui.open import last
+from arc_tui.open import open_
 from arc_tui.places import fixtures
+from replay.errors import ArcError
 from tests.replay import test_opencode as opencode_case
 
 NOON_NS = 1_790_000_000 * 10**9
@@ -200,13 +201,13 @@ def test_an_offer_says_what_it_is_about_and_where_it_lies() -> None:
 
 
 def run(*words: str, db: Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(last, ["--db", str(db), *words], standalone_mode=False)
+    done = CliRunner().invoke(open_, ["--latest", "--db", str(db), *words], standalone_mode=False)
     if done.exception is not None:
         raise done.exception
     return int(done.return_value or 0), done.stdout, done.stderr
 
 
-def test_arc_last_in_a_pipe_imports_the_newest_and_prints_its_brief(
+def test_the_latest_in_a_pipe_imports_the_newest_and_prints_its_brief(
     folder: Path, tmp_path: Path
 ) -> None:
     claude(folder, "an old question", age_s=60)
@@ -224,7 +225,7 @@ def test_arc_last_in_a_pipe_imports_the_newest_and_prints_its_brief(
     assert "the newest question" in told["brief"]
 
 
-def test_arc_last_lists_what_is_here_and_imports_nothing(folder: Path, tmp_path: Path) -> None:
+def test_the_latest_lists_what_is_here_and_imports_nothing(folder: Path, tmp_path: Path) -> None:
     claude(folder, "a question")
     log(folder / "logs" / "run.jsonl", age_s=5)
     code, out, _ = run("--list", db=tmp_path / "arc.db")
@@ -239,8 +240,8 @@ def test_arc_last_lists_what_is_here_and_imports_nothing(folder: Path, tmp_path:
     assert not (tmp_path / "arc.db").exists()
 
 
-def test_arc_last_where_nothing_is_says_what_to_do(folder: Path, tmp_path: Path) -> None:
-    code, out, err = run(db=tmp_path / "arc.db")
-    assert (code, out) == (1, "")
-    assert "nothing to open here" in err
-    assert "arc import PATH" in err
+def test_the_latest_where_nothing_is_says_what_to_do(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArcError, match="in this folder") as refused:
+        run(db=tmp_path / "arc.db")
+    assert "arc import PATH" in refused.value.hint
+    assert run("--list", "--json", db=tmp_path / "arc.db")[:2] == (0, "[]\n")

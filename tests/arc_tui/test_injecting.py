@@ -1,4 +1,4 @@
-"""`arc inject` as a user types it: the demo offline, and a model on a local server."""
+"""`arc experiment inject-error` as a user types it: the demo offline, a model on a local server."""
 
 from __future__ import annotations
 

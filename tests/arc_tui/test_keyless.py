@@ -51,7 +51,7 @@ def test_a_missing_key_is_the_first_thing_that_is_said(
     assert "ANTHROPIC_API_KEY" in hint
 
 
-@pytest.mark.parametrize("command", ["replay", "free replay", "bisect", "bisect of steps", "score"])
+@pytest.mark.parametrize("command", ["replay", "free replay", "bisect", "bisect of steps", "judge"])
 def test_what_is_stored_needs_no_key(
     db: Path, api: MessagesApi, request: pytest.FixtureRequest, command: str
 ) -> None:

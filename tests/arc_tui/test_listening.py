@@ -363,21 +363,21 @@ def test_a_taken_port_is_said_with_a_way_out(shared: Listener, tmp_path: Path) -
     assert "--port" in done.stderr
 
 
-def test_a_hook_prints_where_to_send_and_writes_nothing(
+def test_the_setup_prints_where_to_send_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from click.testing import CliRunner
 
-    from arc_tui.features.record.command import HOOKS, hook
+    from arc_tui.features.record.command import ALL, SETUPS, listen
 
     monkeypatch.chdir(tmp_path)
-    for name in HOOKS:
-        done = CliRunner().invoke(hook, [name, "--port", "5000"])
+    for name in SETUPS:
+        done = CliRunner().invoke(listen, ["--setup", name, "--port", "5000"])
         assert "http://127.0.0.1:5000" in done.output
         assert "{" + "endpoint" not in done.output
-    every = CliRunner().invoke(hook).output
+    every = CliRunner().invoke(listen, ["--setup", ALL]).output
     assert list(tmp_path.iterdir()) == []
-    assert every.count("http://127.0.0.1:4318") == len(HOOKS)
+    assert every.count("http://127.0.0.1:4318") == len(SETUPS)
 
 
 def test_the_lines_for_a_shell_set_what_claude_code_reads() -> None:
@@ -390,7 +390,7 @@ def test_the_lines_for_a_shell_set_what_claude_code_reads() -> None:
         )
         assert "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318\n" in done.stdout
         assert "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf\n" in done.stdout
-    compile(PYTHON.format(endpoint="http://127.0.0.1:4318"), "hook", "exec")
+    compile(PYTHON.format(endpoint="http://127.0.0.1:4318"), "setup", "exec")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`arc money`: what it says of a run, as text and as JSON."""
+"""`arc cost`: what it says of a run, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def full(db: Path, tmp_path: Path) -> Iterator[Path]:
         yield place / "arc.db"
 
 
-LOOKS = (["ls"], ["show", "last"], ["brief", "last"], ["pareto"], ["stats"], ["tags"])
+LOOKS = (["ls"], ["show", "last"], ["brief", "last"], ["failures"], ["stats"], ["tag", "list"])
 
 
 @pytest.mark.parametrize("where", ["read_only", "full"])
@@ -102,7 +102,7 @@ def test_what_would_write_says_so_in_a_sentence(
     where: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     path = request.getfixturevalue(where)
-    done = arc("--db", str(path), "tag", "last", "0", "loop", folder=tmp_path)
+    done = arc("--db", str(path), "tag", "add", "last", "0", "loop", folder=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith(f"arc: {path}: ")
     assert "Traceback" not in done.stderr

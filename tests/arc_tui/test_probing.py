@@ -1,4 +1,4 @@
-"""`arc probe` as a user types it: the demo offline, and a model on a local server."""
+"""`arc experiment probe` as a user types it: the demo offline, and a model on a local server."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_it_says_the_symptom_the_probes_and_their_price_and_names_no_cause(db: P
     assert first.startswith("refund: wrong answer, step 1–2 (step 0)")
     assert "▸  constraint" in result.stdout
     assert "Never make up a value: amount 40 stands in nothing it saw" in result.stdout
-    assert f"arc --db {db} probe {START} --probe constraint" in result.stdout
+    assert f"arc --db {db} experiment probe {START} --probe constraint" in result.stdout
     assert "Try:" not in result.stdout
 
 
@@ -90,7 +90,7 @@ def test_the_probe_of_the_symptom_stands_first_with_what_it_would_ask(db: Path) 
     first, *others = view["offers"]
     assert (first["name"], first["key"], first["fits"]) == ("summary", "s", True)
     assert first["estimate"]["calls"] == 2 * 8 + 2 * 3
-    assert first["command"] == ["arc", "probe", LATE, "--probe", "summary"]
+    assert first["command"] == ["arc", "experiment", "probe", LATE, "--probe", "summary"]
     assert [each["fits"] for each in others] == [False] * 3
 
 

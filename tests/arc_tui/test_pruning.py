@@ -342,7 +342,7 @@ def test_what_is_not_understood_removes_nothing(path: Path, arguments: list[str]
 
 def test_tags_of_a_run_that_went_hinder_no_other_command(path: Path) -> None:
     run(path, "--older", "1d", "--keep", "failed", "--yes")
-    for words in (["tags"], ["tags", "--queue"], ["pareto"], ["ls"]):
+    for words in (["tag", "list"], ["review"], ["failures"], ["ls"]):
         done = CliRunner().invoke(cli, ["--db", str(path), *words], standalone_mode=False)
         assert done.exception is None, words
     with open_ledger(path) as store:

@@ -1,5 +1,5 @@
-"""`arc verify`, `arc db recover` and `arc db backup` as a user types them, on a database that has
-something of everything and has come to harm."""
+"""`arc db verify`, `arc db recover` and `arc db backup` as a user types them, on a database that
+has something of everything and has come to harm."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def recovered(path: Path) -> Any:
 
 def test_of_a_sound_database_everything_comes_over(path: Path) -> None:
     before = holdings(path)
-    assert as_json(path, "verify")["findings"] == []
+    assert as_json(path, "db", "verify")["findings"] == []
     code, said = run(path, "db", "recover")
     new = path.with_name("arc.recovered.db")
     traces = len(before["trace"])
@@ -116,7 +116,17 @@ def test_what_is_there_already_is_not_written_over(path: Path, tmp_path: Path) -
     assert other.read_text() == "mine"
 
 
-@pytest.mark.parametrize("words", [("verify",), ("db", "backup"), ("db", "recover")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        (
+            "db",
+            "verify",
+        ),
+        ("db", "backup"),
+        ("db", "recover"),
+    ],
+)
 def test_where_there_is_no_database_none_is_made(tmp_path: Path, words: tuple[str, ...]) -> None:
     with pytest.raises(NotFound, match="no database"):
         run(tmp_path / "none.db", *words)
@@ -139,7 +149,7 @@ def test_a_backup_says_what_is_in_it(path: Path, tmp_path: Path) -> None:
 def test_a_lost_page_of_content_is_named_and_the_rest_is_kept(path: Path) -> None:
     before = holdings(path)
     spoiled = spoil(path, pages_of(path, "message")[1])
-    code, said = run(path, "verify")
+    code, said = run(path, "db", "verify")
     assert code == 1
     assert "damage: message, page" in said
     done = recovered(path)
@@ -188,7 +198,7 @@ def test_a_trace_whose_own_row_is_lost_keeps_its_id_and_its_steps(path: Path) ->
 def test_without_its_first_page_a_file_still_has_everything(path: Path) -> None:
     before = holdings(path)
     spoil(path, 1)
-    code, said = run(path, "verify")
+    code, said = run(path, "db", "verify")
     assert code == 1
     assert "it is none, or its beginning is damaged" in said
     recovered(path)
@@ -212,19 +222,19 @@ def test_a_page_that_leads_to_others_costs_nothing(path: Path) -> None:
 def test_an_index_that_is_damaged_costs_nothing(path: Path, index: str) -> None:
     before = holdings(path)
     spoil(path, pages_of(path, index)[0])
-    code, said = run(path, "verify")
+    code, said = run(path, "db", "verify")
     assert code == 1
     assert "can still be read" in said
     assert recovered(path)["incomplete"] == []
     new = path.with_name("arc.recovered.db")
     assert holdings(new) == before
-    assert arc(new, "find", "order")
+    assert arc(new, "search", "order")
 
 
 def test_tags_of_a_lost_page_are_named_and_said_again(path: Path) -> None:
     before = holdings(path)
     spoil(path, pages_of(path, "tag")[0])
-    _, said = run(path, "verify")
+    _, said = run(path, "db", "verify")
     assert "tag trace" in said
     done = recovered(path)
     after = holdings(path.with_name("arc.recovered.db"))
@@ -257,7 +267,7 @@ def test_a_row_that_says_otherwise_than_its_digest_is_lost_and_named(path: Path)
                 " (SELECT id FROM trace WHERE key = ?)",
                 (key,),
             )
-    found = as_json(path, "verify")["findings"]
+    found = as_json(path, "db", "verify")["findings"]
     assert f"trace {key[:8]}" in found[0]["where"]
     (partial,) = recovered(path)["incomplete"]
     assert partial["trace"] == key
@@ -270,7 +280,7 @@ def test_bytes_that_are_no_text_are_damage_and_no_crash(path: Path) -> None:
         db.execute("UPDATE tag SET note = CAST(X'FF' AS TEXT) WHERE id = 1")
         db.execute("UPDATE answer SET body = '{' WHERE rowid = 1")
         db.execute("UPDATE replay SET core = replace(core, 'demo', 'omed') WHERE id = 1")
-    places = [each["where"] for each in as_json(path, "verify")["findings"]]
+    places = [each["where"] for each in as_json(path, "db", "verify")["findings"]]
     for wanted in ("message row 2 of trace", "tag trace", "answer key", "replay digest"):
         assert any(place.startswith(wanted) for place in places), (wanted, places)
 

@@ -70,7 +70,7 @@ def db(tmp_path: Path) -> Path:
 
 def test_a_session_that_grew_keeps_its_id_and_its_tags(db: Path, tmp_path: Path) -> None:
     arc(db, "import", str(session(tmp_path / "s.jsonl", *WORDS[:2])))
-    arc(db, "tag", "last", "0", "loop", "--note", "asks at once")
+    arc(db, "tag", "add", "last", "0", "loop", "--note", "asks at once")
     before = holdings(db)
     assert arc(db, "import", str(session(tmp_path / "s.jsonl", *WORDS))).return_value == 0
     after = holdings(db)

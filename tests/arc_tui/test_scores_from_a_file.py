@@ -59,7 +59,7 @@ def rows(path: Path, *scores: tuple[str, dict[str, Any] | None, float | None, st
 
 
 def candidates(db: Path, trace: str) -> list[tuple[int, str]]:
-    said = json.loads(arc(db, "break", trace, "--json").stdout)
+    said = json.loads(arc(db, "diagnose", trace, "--json").stdout)
     return [(each["step"], each["why"]) for each in said["candidates"]]
 
 

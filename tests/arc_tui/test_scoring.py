@@ -1,4 +1,4 @@
-"""`arc score` as a user types it, against a local server that reads what it is sent."""
+"""`arc judge` as a user types it, against a local server that reads what it is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`arc tag` and `arc tags` as they are typed: the queue, nothing wrong, agreement of people."""
+"""`arc tag` and `arc review` as typed: tags, clean marks, the queue, agreement of people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from arc_tui.features.tagging import tag, tags
+from arc_tui.commands import TAG
+from arc_tui.features.tagging import review
 from arc_tui.views.queue import Visit, build_compared
 from replay.errors import ArcError
 from taxonomy.classes import Attribution, FailureClass
@@ -33,68 +34,72 @@ def run(db: Path, command: click.Command, *arguments: str, by: str = "mei") -> R
 
 
 def as_json(db: Path, *arguments: str, by: str = "mei") -> Any:
-    return json.loads(run(db, tags, *arguments, "--json", by=by).stdout)
+    return json.loads(run(db, TAG, "list", *arguments, "--json", by=by).stdout)
 
 
 class TestTag:
-    def test_whose_doing_it_was_is_said_and_kept(self, db: Path) -> None:
-        said = run(db, tag, "26/1", "3", "loop", "--fault", "harness")
-        assert "step 3: loop, the harness's doing" in said.stdout
+    def test_the_attribution_is_shown_and_stored(self, db: Path) -> None:
+        said = run(db, TAG, "add", "26/1", "3", "loop", "--attribution", "harness")
+        assert "step 3 · loop · attribution: harness" in said.stdout
         with open_ledger(db) as store:
             assert [each.fault for each in human_tags(store)] == [Attribution.HARNESS]
 
-    def test_nothing_wrong_is_kept_listed_and_taken_back(self, db: Path) -> None:
-        assert "nothing wrong" in run(db, tag, "4/2", "--nothing-wrong", "--note", "fine").stdout
-        (kept,) = as_json(db, "--nothing-wrong")
+    def test_a_clean_mark_is_stored_listed_and_removed(self, db: Path) -> None:
+        said = run(db, TAG, "add", "4/2", "--clean", "--note", "fine").stdout
+        assert said.endswith(": clean\n")
+        (kept,) = as_json(db, "--clean")
         assert (kept["by"], kept["note"], kept["blind"]) == ("mei", "fine", False)
-        assert "fine" in run(db, tags, "--nothing-wrong").stdout
-        assert run(db, tag, "4/2", "--nothing-wrong", "--remove").return_value == 0
-        assert run(db, tags, "--nothing-wrong").return_value == 1
+        assert "fine" in run(db, TAG, "list", "--clean").stdout
+        assert run(db, TAG, "rm", "4/2", "--clean").return_value == 0
+        assert run(db, TAG, "rm", "4/2", "--clean").return_value == 1, "there is none left"
+        assert run(db, TAG, "list", "--clean").stdout == ""
 
-    def test_undo_takes_back_one_word_after_the_other_the_last_first(self, db: Path) -> None:
-        run(db, tag, "26/1", "3", "loop")
-        run(db, tag, "26/1", "4", "wrong tool")
-        run(db, tag, "4/2", "--nothing-wrong")
-        assert "nothing wrong: taken back" in run(db, tag, "--undo").stdout
-        assert run(db, tag, "--undo").stdout.endswith("step 4: wrong tool: taken back\n")
+    def test_a_tag_is_removed_once(self, db: Path) -> None:
+        run(db, TAG, "add", "26/1", "3", "loop")
+        assert run(db, TAG, "rm", "26/1", "3", "loop").return_value == 0
+        assert run(db, TAG, "rm", "26/1", "3", "loop").return_value == 1
+
+    def test_undo_takes_back_one_after_the_other_the_last_first(self, db: Path) -> None:
+        run(db, TAG, "add", "26/1", "3", "loop")
+        run(db, TAG, "add", "26/1", "4", "wrong tool")
+        run(db, TAG, "add", "4/2", "--clean")
+        assert run(db, TAG, "undo").stdout.endswith(": clean\n")
+        assert run(db, TAG, "undo").stdout.endswith("step 4 · wrong tool\n")
         with open_ledger(db) as store:
             assert [each.step for each in human_tags(store)] == [3]
-        assert run(db, tag, "--undo").return_value == 0
-        assert run(db, tag, "--undo").return_value == 1, "there is none left"
+        assert run(db, TAG, "undo").return_value == 0
+        assert run(db, TAG, "undo").return_value == 1, "there is none left"
 
-    def test_undo_leaves_the_words_of_others(self, db: Path) -> None:
-        run(db, tag, "26/1", "3", "loop")
+    def test_undo_leaves_the_tags_of_others(self, db: Path) -> None:
+        run(db, TAG, "add", "26/1", "3", "loop")
         with open_ledger(db) as store:
             (own,) = human_tags(store)
             put_tag(store, structs.replace(own, by="ada"))
-        assert run(db, tag, "--undo").return_value == 0
-        assert run(db, tag, "--undo").return_value == 1
+        assert run(db, TAG, "undo").return_value == 0
+        assert run(db, TAG, "undo").return_value == 1
         with open_ledger(db) as store:
             assert [each.by for each in human_tags(store)] == ["ada"]
 
-    @pytest.mark.parametrize("words", [("26/1",), ("--note", "x"), ("--remove",)])
-    def test_undo_stands_alone(self, words: tuple[str, ...], db: Path) -> None:
-        with pytest.raises(click.UsageError, match="stands alone"):
-            run(db, tag, "--undo", *words)
-
     def test_what_cannot_both_be_meant_is_refused(self, db: Path) -> None:
-        run(db, tag, "26/1", "3", "loop")
+        run(db, TAG, "add", "26/1", "3", "loop")
         with pytest.raises(ArcError, match="take that tag back"):
-            run(db, tag, "26/1", "--nothing-wrong")
+            run(db, TAG, "add", "26/1", "--clean")
 
-    @pytest.mark.parametrize(
-        "words", [("3",), (), ("3", "loop", "--nothing-wrong"), ("3", "--nothing-wrong")]
-    )
-    def test_a_step_with_its_class_or_nothing_wrong_alone(
-        self, db: Path, words: tuple[str, ...]
-    ) -> None:
+    @pytest.mark.parametrize("command", ["add", "rm"])
+    @pytest.mark.parametrize("words", [("3",), ()])
+    def test_a_step_needs_its_class(self, db: Path, command: str, words: tuple[str, ...]) -> None:
         with pytest.raises(click.UsageError, match="give a STEP and a CLASS"):
-            run(db, tag, "26/1", *words)
+            run(db, TAG, command, "26/1", *words)
+
+    @pytest.mark.parametrize("words", [("3", "loop"), ("3",), ("--attribution", "user")])
+    def test_clean_is_about_the_whole_run(self, db: Path, words: tuple[str, ...]) -> None:
+        with pytest.raises(click.UsageError, match="whole run"):
+            run(db, TAG, "add", "26/1", "--clean", *words)
 
 
 class TestQueue:
     def test_it_says_how_many_are_left_and_lists_them_in_order(self, db: Path) -> None:
-        lines = run(db, tags, "--queue").stdout.splitlines()
+        lines = run(db, review).stdout.splitlines()
         assert lines[0] == (
             "5 runs left for mei: untagged failure 3 of 3 · passed with warnings 1 of 1"
             " · audit sample 1 of 1"
@@ -102,28 +107,28 @@ class TestQueue:
         assert [line.split()[1:4] for line in lines[2:4]] == [
             ["26", "1", "failed"], ["7", "0", "failed"],
         ]  # fmt: skip
-        run(db, tag, "26/1", "3", "loop")
-        assert "4 runs left" in run(db, tags, "--queue").stdout
+        run(db, TAG, "add", "26/1", "3", "loop")
+        assert "4 runs left" in run(db, review).stdout
 
     def test_the_same_as_json(self, db: Path) -> None:
-        found = as_json(db, "--queue")
+        found = json.loads(run(db, review, "--json").stdout)
         assert (found["by"], found["blind"], found["waiting"][0]["step"]) == ("mei", False, 3)
         assert found["kinds"][0] == {"reason": "untagged failure", "waiting": 3, "of": 3}
 
     def test_the_blind_one_does_not_say_who_tagged_what(self, db: Path) -> None:
-        assert run(db, tags, "--queue", "--blind").return_value == 1
-        run(db, tag, "26/1", "3", "loop", by="ada")
-        said = run(db, tags, "--queue", "--blind").stdout
+        assert run(db, review, "--blind").stdout == ""
+        run(db, TAG, "add", "26/1", "3", "loop", by="ada")
+        said = run(db, review, "--blind").stdout
         assert "1 run left for mei: second look 1 of 1" in said
         assert "ada" not in said
         assert "loop" not in said
 
     def test_one_question_at_a_time(self, db: Path) -> None:
-        for words in (("--queue", "--agreement"), ("--queue", "loop")):
-            with pytest.raises(click.UsageError, match="ask one of them"):
-                run(db, tags, *words)
-        with pytest.raises(click.UsageError, match="--blind goes with"):
-            run(db, tags, "--blind")
+        for words in (("--clean", "--agreement"), ("--agreement", "loop")):
+            with pytest.raises(click.UsageError, match="give one of"):
+                run(db, TAG, "list", *words)
+        with pytest.raises(click.UsageError, match="needs --agreement"):
+            run(db, TAG, "list", "--blind")
 
 
 class TestVisit:
@@ -140,14 +145,14 @@ class TestAgreement:
     @pytest.fixture(autouse=True)
     def _said(self, db: Path) -> None:
         for by, words in {
-            "ada": [("26/1", "5", "a"), ("7/0", "0", "l"), ("4/2", "--nothing-wrong")],
-            "mei": [("26/1", "3", "l"), ("7/0", "1", "l"), ("4/2", "--nothing-wrong")],
+            "ada": [("26/1", "5", "a"), ("7/0", "0", "l"), ("4/2", "--clean")],
+            "mei": [("26/1", "3", "l"), ("7/0", "1", "l"), ("4/2", "--clean")],
         }.items():
             for each in words:
-                run(db, tag, *each, by=by)
+                run(db, TAG, "add", *each, by=by)
 
     def test_each_two_people_with_their_figures_and_where_they_part(self, db: Path) -> None:
-        said = run(db, tags, "--agreement").stdout
+        said = run(db, TAG, "list", "--agreement").stdout
         assert "ada and mei say the same class in 2/3 .67 (.21–.94) of their runs, κ .50" in said
         assert "ada: bad args at step 5  mei: loop at step 3  2" in said
         assert "nothing wrong  1     0         0         1.00" in said
@@ -162,8 +167,7 @@ class TestAgreement:
         assert parted == [("26", 2), ("7", 1)]
 
     def test_only_what_was_said_blind_is_independent(self, db: Path) -> None:
-        said = run(db, tags, "--agreement", "--blind")
-        assert said.return_value == 1
+        said = run(db, TAG, "list", "--agreement", "--blind")
         assert "no two people have a word on the same run with a blind second word" in said.stdout
         with open_ledger(db) as store:
             for kept in human_tags(store):
@@ -189,6 +193,5 @@ class TestAgreement:
 
 
 def test_without_a_word_it_says_what_to_do(db: Path) -> None:
-    said = run(db, tags, "--agreement")
-    assert said.return_value == 1
-    assert "nobody has tagged a run here: arc tags --queue says what waits" in said.stdout
+    said = run(db, TAG, "list", "--agreement")
+    assert "nobody has tagged a run here: arc review says what waits" in said.stdout

@@ -17,7 +17,7 @@ from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.request import views_of
 from arc_tui.features.edit_test.command import try_
 from arc_tui.features.edit_test.edits_command import build_edits
-from arc_tui.features.edit_test.edits_command import edits as edits_
+from arc_tui.features.edit_test.edits_command import list_ as edits_
 from arc_tui.features.edit_test.kept import kept_tries
 from arc_tui.features.edit_test.plan import estimate_cost, plan_edit_test
 from arc_tui.features.edit_test.request import EditTestRequest

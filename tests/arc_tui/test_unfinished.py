@@ -26,10 +26,10 @@ COMMANDS = {
         "--expect", "tool=get_order", "-k", "2",
     ),
     "try": ("try", V4, "--on", "variant:v5", "-k", "2", "--controls", "2"),
-    "probe": ("probe", TOUR, "--probe", "constraint"),
-    "vary": ("vary", TOUR, "--judge", MODEL),
-    "inject": ("inject", TOUR, "-k", "4"),
-    "score": ("score", TOUR),
+    "probe": ("experiment", "probe", TOUR, "--probe", "constraint"),
+    "paraphrase": ("experiment", "paraphrase", TOUR, "--judge", MODEL),
+    "inject": ("experiment", "inject-error", TOUR, "-k", "4"),
+    "judge": ("judge", TOUR),
 }  # fmt: skip
 
 
@@ -126,9 +126,13 @@ DECLINED = COMMANDS | {
         "bisect", TOUR, "--steps", "--oracle", "judge", "--judge", MODEL,
     ),
     "test of a step": ("bisect", TOUR, "--steps", "--validate"),
-    "vary in your own wordings": ("vary", TOUR, "--judge", MODEL, "--paraphrases", "words.toml"),
-    "inject a tool's error": ("inject", TOUR, "--kind", "tool-error", "-k", "4"),
-    "score of whole runs": ("score", TOUR, "--mode", "run"),
+    "paraphrases of your own": (
+        "experiment", "paraphrase", TOUR, "--judge", MODEL, "--paraphrases", "words.toml",
+    ),
+    "inject a tool's error": (
+        "experiment", "inject-error", TOUR, "--kind", "tool-error", "-k", "4",
+    ),
+    "score of whole runs": ("judge", TOUR, "--mode", "run"),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`arc vary` as a user types it: the demo offline, and models on a local server."""
+"""`arc experiment paraphrase` as a user types it: the demo offline, models on a local server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pages of a real database are damaged by chance, a page of each kind in turn.
 
-After each: `arc verify` and `arc db recover` come to an end with words, the damaged file is as it
-was, the new one holds together, and whatever it has not got was named.
+After each: `arc db verify` and `arc db recover` come to an end with words, the damaged file is as
+it was, the new one holds together, and whatever it has not got was named.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _try(folder: Path, spoiled: bytes, held: Holdings, outcome: Outcome, name: s
     path.write_bytes(spoiled)
     done = recover(path, new, migrations, follows=follows)
     outcome.touched += path.read_bytes() != spoiled
-    arc(path, "verify")  # comes to an end, with words
+    arc(path, "db", "verify")  # comes to an end, with words
     outcome.unsound += [f"{name}: {each}" for each in damage(new)]
     _compare(held, holdings(new), done, outcome, name)
 

@@ -55,10 +55,10 @@ def furnish(db: Path, traces: Iterable[Path] | None = None) -> None:
                 step = str(at % row.steps)
                 words = f"{person} looked at run {at} and " + "went on looking at it " * (at % 9)
                 if at % 5 == 4:
-                    arc(db, "tag", row.trace, "--nothing-wrong", "--note", words)
+                    arc(db, "tag", "add", row.trace, "--clean", "--note", words)
                 else:
                     kind = ("loop", "bad args", "gave up")[at % 3]
-                    arc(db, "tag", row.trace, step, kind, "--note", words)
+                    arc(db, "tag", "add", row.trace, step, kind, "--note", words)
                 arc(db, "label", row.trace, step, f"0.{at % 10}", "--note", words)
     finally:
         if before is None:
@@ -109,7 +109,7 @@ def holdings(path: Path) -> Holdings:
 
 
 def damage(path: Path) -> list[str]:
-    """Everything that `arc verify` calls damage in a database that opens, [] for nothing."""
+    """Everything that `arc db verify` calls damage in a database that opens, [] for nothing."""
     with open_ledger(path) as store:
         found = [*check.pages(store), *check.content(store), *check.kept(store)]
         for row in trace_rows(store, every=True):

@@ -151,7 +151,7 @@ def runs_of(path: Path) -> list[str]:
 NOT_RUN = {
     "listen": "serves until it is stopped",
     "serve": "serves until it is stopped",
-    "hook": "says nothing of a run",
+    "completion": "prints what a shell reads",
 }
 
 _GIVEN = {

@@ -1,7 +1,7 @@
 """Processes are killed (SIGKILL) at moments drawn by chance: while they import, ask, and tag.
 
-After each kill the database holds together and `arc verify` finds no damage. The next run goes on,
-and what there is in the end is what an undisturbed run leaves.
+After each kill the database holds together and `arc db verify` finds no damage. The next run goes
+on, and what there is in the end is what an undisturbed run leaves.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ def _said(db: Path) -> list[tuple[str, ...]]:
     """What a person says of two runs, a command each."""
     keys = [key_of(db, TOUR), key_of(db, TAGGED)]
     tags = [
-        ("tag", key, str(step), kind, "--note", f"{kind} at step {step} " * 40)
+        ("tag", "add", key, str(step), kind, "--note", f"{kind} at step {step} " * 40)
         for key in keys
         for step in (1, 2)
         for kind in ("loop", "bad args", "gave up")

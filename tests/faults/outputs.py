@@ -42,12 +42,12 @@ from tests.replay.locked_case import Fixed, core_of, run, tiny
 from tests.replay.sqlite_case import LLM, MLFLOW, PHOENIX, Entry, made
 
 READING = (
-    "ls", "find", "last", "show", "brief", "break", "tags", "edits", "stats", "money", "pareto",
-    "verify", "replay", "db recover",
+    "ls", "search", "show", "brief", "diagnose", "tag list", "review", "edit list", "stats", "cost",
+    "failures", "db verify", "replay", "db recover",
 )  # fmt: skip
 """Commands that say what is stored."""
 
-_MORE = {"find": (["sentence"], ["sentence", "--json"], ["sentence", "--on", "prompt"])}
+_MORE = {"search": (["sentence"], ["sentence", "--json"], ["sentence", "--on", "prompt"])}
 
 
 class Leak(Struct, frozen=True):

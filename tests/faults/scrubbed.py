@@ -227,7 +227,7 @@ def _once(file: Path, used: list[Planted], stay: list[str]) -> Iterator[Row]:
     wrong, twice = damage(file), scrubbed(file)
     yield Row(
         promise=promise,
-        trial="`arc verify` afterwards; a dry run counts the same, a second run finds nothing",
+        trial="`arc db verify` afterwards; a dry run counts the same, a second run finds nothing",
         figure=f"{len(wrong)} findings; {foreseen.places}, {done.places}, {twice.places} places",
         kept=not wrong and foreseen.masked == done.masked and not twice.places,
     )

@@ -91,7 +91,7 @@ def test_nothing_copied_bundled_or_indexed_has_a_secret(kept: Kept) -> None:
 
 def test_what_is_there_would_be_found_in_what_leaves(kept: Kept) -> None:
     word = [Planted("said", "", ("Every one of these runs",))]
-    assert outputs.printed(kept[0], word, ["find"]).found
+    assert outputs.printed(kept[0], word, ["search"]).found
     assert outputs.copied(kept[0], word).found
     assert outputs.bundled(kept[0], word).found
     assert outputs.searched(kept[0], [Planted("said", "", ("every sentence",))]).planted == 0

@@ -110,7 +110,18 @@ def test_what_no_arc_made_is_not_run(way: str, sound: Path, tmp_path: Path) -> N
         open_ledger(path)
 
 
-@pytest.mark.parametrize("command", [("ls",), ("show", "account"), ("pareto",), ("verify",)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ls",),
+        ("show", "account"),
+        ("failures",),
+        (
+            "db",
+            "verify",
+        ),
+    ],
+)
 def test_every_command_ends_with_a_sentence(
     command: tuple[str, ...], sound: Path, tmp_path: Path
 ) -> None:

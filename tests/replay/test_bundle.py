@@ -643,14 +643,12 @@ def test_neither_the_path_of_the_source_nor_what_it_cost_goes_along(
 
 
 def test_the_command_says_what_was_verified_and_whether_it_holds(file: Path) -> None:
-    done = CliRunner().invoke(cli, ["verify", "--bundle", str(file)], standalone_mode=False)
+    done = CliRunner().invoke(cli, ["bundle", "verify", str(file)], standalone_mode=False)
     assert done.return_value == 0
     assert "edit      verify" in done.stdout
     assert "answers   20" in done.stdout
     assert done.stdout.endswith("run again from the bundle alone: the same\n")
-    told = CliRunner().invoke(
-        cli, ["verify", "--bundle", str(file), "--json"], standalone_mode=False
-    )
+    told = CliRunner().invoke(cli, ["bundle", "verify", str(file), "--json"], standalone_mode=False)
     view = msgspec.json.decode(told.stdout)
     assert (view["same"], view["digest"], view["differs"]) == (True, view["found"], [])
 
@@ -662,19 +660,14 @@ def test_the_command_says_where_a_result_differs_and_exits_1(file: Path) -> None
         found[contents.RESULT] = structs.replace(told, rows=rows).encoded()
 
     resigned(file, forge)
-    done = CliRunner().invoke(cli, ["verify", "--bundle", str(file)], standalone_mode=False)
+    done = CliRunner().invoke(cli, ["bundle", "verify", str(file)], standalone_mode=False)
     assert done.return_value == 1
     assert "differs: step 0: losses\n" in done.stdout
-    told = CliRunner().invoke(
-        cli, ["verify", "--bundle", str(file), "--json"], standalone_mode=False
-    )
+    told = CliRunner().invoke(cli, ["bundle", "verify", str(file), "--json"], standalone_mode=False)
     assert msgspec.json.decode(told.stdout)["same"] is False
 
 
-def test_the_command_takes_a_bundle_or_traces(file: Path) -> None:
-    done = CliRunner().invoke(cli, ["verify", "last", "--bundle", str(file)])
-    assert done.exit_code == 2
-    assert "--bundle holds its own trace" in done.output
+def test_the_command_refuses_a_file_that_is_no_bundle(file: Path) -> None:
     file.write_bytes(b"")
-    broken = CliRunner().invoke(cli, ["verify", "--bundle", str(file)], standalone_mode=False)
+    broken = CliRunner().invoke(cli, ["bundle", "verify", str(file)], standalone_mode=False)
     assert isinstance(broken.exception, ArcError)

@@ -76,10 +76,26 @@ def test_reading_any_table_or_index_of_pages_listed_many_times_ends(
     ("name", "command", "code", "says"),
     [
         ("trace", ("ls",), 2, "a query took far more work than a file of its size needs"),
-        ("trace", ("pareto",), 2, "a query took far more work"),
+        ("trace", ("failures",), 2, "a query took far more work"),
         ("trace", ("stats",), 2, "a query took far more work"),
-        ("message", ("verify",), 1, "damaged place"),
-        ("trace", ("verify",), 1, "damaged place"),
+        (
+            "message",
+            (
+                "db",
+                "verify",
+            ),
+            1,
+            "damaged place",
+        ),
+        (
+            "trace",
+            (
+                "db",
+                "verify",
+            ),
+            1,
+            "damaged place",
+        ),
     ],
 )
 def test_every_command_ends_with_a_sentence(

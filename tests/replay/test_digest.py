@@ -85,7 +85,7 @@ def test_processes_that_share_nothing_come_to_one_digest(tmp_path: Path) -> None
         for name, digest in zip(RUNS, digests[0], strict=True):
             file = tmp_path / f"{name}.zip"
             assert bundle.write(store, replays.find(store, digest), file).same
-            checks.append(["verify", "--bundle", str(file), "--json"])
+            checks.append(["bundle", "verify", str(file), "--json"])
     for at, env in enumerate(SOME[1:3]):
         folder = tmp_path / f"elsewhere {at}"
         found = told(arc(folder, checks, **env))

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from arc_tui.features.edit_test.edits_command import edits as command
+from arc_tui.commands import EDIT
 from replay import kept
 from replay.edit.changes import Edit, RenameTool, SetSystem
 from replay.edit.files import from_toml
@@ -93,22 +93,20 @@ def test_a_secret_in_a_new_name_is_masked(store: Store) -> None:
 
 
 def run(store: Store, *arguments: str) -> Result:
-    result = CliRunner().invoke(
-        command, [*arguments, "--db", str(store.path)], standalone_mode=False
-    )
+    result = CliRunner().invoke(EDIT, [*arguments, "--db", str(store.path)], standalone_mode=False)
     if result.exception is not None:
         raise result.exception
     return result
 
 
 def test_the_command_lists_what_is_kept(store: Store) -> None:
-    nothing = run(store)
-    assert (nothing.return_value, "no edit is kept yet" in nothing.stderr) == (1, True)
+    nothing = run(store, "list")
+    assert (nothing.return_value, "No edits yet." in nothing.stderr) == (0, True)
     edits.save(store, ONE)
-    out = run(store).stdout
+    out = run(store, "list").stdout
     assert edits.short(ONE.digest) in out
     assert "system prompt set; tool a renamed to b" in out
-    (row,) = json.loads(run(store, "--json").stdout)
+    (row,) = json.loads(run(store, "list", "--json").stdout)
     assert (row["name"], row["digest"], row["replays"]) == (ONE.name, ONE.digest, 0)
     assert row["changes"][1] == {"kind": "rename_tool", "target": "a", "text": "b"}
 
@@ -116,11 +114,11 @@ def test_the_command_lists_what_is_kept(store: Store) -> None:
 def test_the_command_prints_an_edit_as_a_file_that_can_be_tried_again(store: Store) -> None:
     key = "sk-ant-" + "b2" * 20
     kept = edits.save(store, structs.replace(ONE, changes=(SetSystem(f"Use {key}.\n"),)))
-    out = run(store, edits.short(kept.digest)).stdout
+    out = run(store, "show", edits.short(kept.digest)).stdout
     assert key not in out
     assert "[[SECRET:" in out
     assert from_toml(out, "e.toml", "e") == kept
     assert edits.save(store, from_toml(out, "e.toml", "e")).digest == kept.digest
-    assert json.loads(run(store, ONE.name, "--json").stdout)["digest"] == kept.digest
+    assert json.loads(run(store, "show", ONE.name, "--json").stdout)["digest"] == kept.digest
     with pytest.raises(NotFound):
-        run(store, "none")
+        run(store, "show", "none")

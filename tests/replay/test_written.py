@@ -140,15 +140,25 @@ def test_words_of_a_command_that_are_not_utf_8_are_refused_and_files_called_so_a
     code, said = arc(tmp_path, "replay", "last", "--model", "demo", "--system", os.fsencode(prompt))
     assert code in (0, 1), said
     for words in (
-        ("tag", "last", "1", "loop", "--note", RAW),
+        ("tag", "add", "last", "1", "loop", "--note", RAW),
         ("label", "last", "1", "0.5", "--note=" + os.fsdecode(RAW)),
         ("show", RAW),
-        ("find", RAW),
+        ("search", RAW),
         ("replay", "last", "--model", RAW),
         ("record", "--task", RAW, "--", "true"),
-        ("probe", "last", "--probe", "constraint", "--constraint", RAW, "--model", "demo"),
+        (
+            "experiment",
+            "probe",
+            "last",
+            "--probe",
+            "constraint",
+            "--constraint",
+            RAW,
+            "--model",
+            "demo",
+        ),
     ):
         code, said = arc(tmp_path, *words)
         assert (code, "is not UTF-8" in said) == (2, True), said
-    code, said = arc(tmp_path, "tag", "last", "1", "loop", ARC_USER=RAW)
+    code, said = arc(tmp_path, "tag", "add", "last", "1", "loop", ARC_USER=RAW)
     assert (code, "is not UTF-8" in said) == (2, True), said

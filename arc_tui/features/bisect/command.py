@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
+    RUN_NAME,
     console,
     limits,
     print_json,
@@ -44,7 +45,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 _OPTIONS = (
-    click.argument("trace"),
+    click.argument("trace", type=RUN_NAME),
     click.argument("versions", nargs=-1, type=_FILE, metavar="[VERSION]…"),
     click.option(
         "--git",

@@ -199,7 +199,7 @@ class _Work:
         lost = [step for step, each in sorted(self._answers.items()) if each.lost and not each.n]
         settled = self._located is not None and self._located.status == "none"
         if self._fix is None or not lost or settled:
-            return ("arc", "break", name)
+            return ("arc", "diagnose", name)
         return self._free(lost[0], self._fix)
 
     def _free(self, step: int, fix: Edit) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from taxonomy.metrics.agreement import Estimate
 
 class SetRow(Struct, frozen=True, kw_only=True):
     """A set of a judge's scores: how many steps it scored, how it stands, and whether its rubric
-    is the one that `arc score` asks by today."""
+    is the one that `arc judge` asks by today."""
 
     by: str
     mode: Mode
@@ -200,7 +200,7 @@ def _turn(before: Estimate, after: Estimate) -> str:
 
 def _what_lacks(found: Drift) -> Iterator[str]:
     if not found.shift.n:
-        yield "no step was scored by both: `arc score` the same runs by the new one"
+        yield "no step was scored by both: `arc judge` the same runs by the new one"
     elif not found.people_before.r.n:
         yield "people scored none of these steps: `arc label`, or --labels FILE"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from arc_tui.cli import db_option, diagnose_new, open_store
+from arc_tui.cli import RUN_NAME, db_option, diagnose_new, open_store
 from arc_tui.importing import diagnose_one
 from arc_tui.places import author
 from arc_tui.ui import format
@@ -48,7 +48,7 @@ def _answers(given: tuple[str, ...]) -> dict[str, bool | None]:
 
 
 @click.command()
-@click.argument("trace", required=False)
+@click.argument("trace", type=RUN_NAME, required=False)
 @click.argument("step", type=int, required=False)
 @click.argument("score", type=click.FloatRange(0, 1), required=False)
 @click.option(

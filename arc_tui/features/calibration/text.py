@@ -35,7 +35,7 @@ MAKE_CLASSES = (
 )
 MAKE_SCORES = (
     "No step has a score of a person's and another one. arc label TRACE STEP SCORE gives yours,"
-    " --item NAME=yes answers a rubric item; arc score TRACE asks a judge; rules score by"
+    " --item NAME=yes answers a rubric item; arc judge TRACE asks a judge; rules score by"
     " themselves."
 )
 ALL_AGREE = "Labels and findings part nowhere."

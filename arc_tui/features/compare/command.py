@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
+    RUN_NAME,
     console,
     db_option,
     json_option,
@@ -39,7 +40,7 @@ _STYLES = {"differs": "yellow", "only_a": "red", "only_b": "green", "unclear": "
 
 
 @click.command()
-@click.argument("trace", metavar="A")
+@click.argument("trace", type=RUN_NAME, metavar="A")
 @click.argument("other_trace", metavar="[B]", required=False)
 @click.option(
     "--replay",

@@ -1,4 +1,4 @@
-"""`arc money`: where the money of a run went, and what of it brought nothing."""
+"""`arc cost`: where the money of a run went, and what of it brought nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import get_args
 
 import click
 
-from arc_tui.cli import console, db_option, json_option, open_store, print_json, print_line
+from arc_tui.cli import (
+    RUN_NAME,
+    console,
+    db_option,
+    json_option,
+    open_store,
+    print_json,
+    print_line,
+)
 from arc_tui.features.cost.text import route_lines, sentence, spending_tokens, used_words
 from arc_tui.features.cost.view import SHOWN, CostView, Where, build_cost, unused
 from arc_tui.ui import format
@@ -18,7 +26,7 @@ from taxonomy.waste import CacheBreak, LoopCost, Redundant, Resent, Spending, St
 
 
 @click.command()
-@click.argument("trace")
+@click.argument("trace", type=RUN_NAME)
 @click.option("--route", metavar="MODEL", help="What would it cost at the price of this model?")
 @click.option(
     "--where",

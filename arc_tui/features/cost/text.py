@@ -130,7 +130,7 @@ class CostRow(Struct, frozen=True, kw_only=True):
 
 
 class CostRows(Struct, frozen=True, eq=False, kw_only=True):
-    """Everything the money screen draws of a run: what `arc money` says, and its rows."""
+    """Everything the money screen draws of a run: what `arc cost` says, and its rows."""
 
     view: CostView
     rows: tuple[CostRow, ...]

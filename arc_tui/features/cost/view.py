@@ -32,7 +32,7 @@ _WHERE: dict[Where, str] = {
 
 
 class CostView(Struct, frozen=True, eq=False, kw_only=True):
-    """What `arc money` says of a trace. `route` None: no what-if was asked for.
+    """What `arc cost` says of a trace. `route` None: no what-if was asked for.
 
     `wasted` is how much of it likely brought nothing; the lists say where.
     """

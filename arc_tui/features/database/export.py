@@ -64,7 +64,7 @@ def _export_warnings(made: Exported, *, encrypted: bool) -> Iterator[str]:
     if encrypted:
         yield "the database is encrypted; this file is not"
     if made.unreadable:
-        yield f"left out, damaged: {_counts(made.unreadable)}. Try: arc verify"
+        yield f"left out, damaged: {_counts(made.unreadable)}. Try: arc db verify"
 
 
 @click.command("import")

@@ -1,5 +1,5 @@
-"""`arc db recover`: what can still be read of a damaged database. `arc verify`: is it what was
-written?
+"""`arc db recover`: what can still be read of a damaged database. `arc db verify`: is it what was
+written? `arc bundle verify`: does a replay in a file come to the same again?
 """
 
 from __future__ import annotations
@@ -10,7 +10,15 @@ from pathlib import Path
 import click
 from msgspec import Struct, structs
 
-from arc_tui.cli import database_path, db_option, diagnose_new, json_option, open_store, print_json
+from arc_tui.cli import (
+    RUN_NAME,
+    database_path,
+    db_option,
+    diagnose_new,
+    json_option,
+    open_store,
+    print_json,
+)
 from arc_tui.features.database.command import contents, existing
 from arc_tui.ui import format
 from replay.bundle import Verified
@@ -160,21 +168,26 @@ _DIFFERENCES = 5
 """Of many places where a result differs, the first few are said."""
 
 
+@click.command("verify")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@json_option
+def verify_replay(file: Path, as_json: bool) -> int:
+    """Run the replay in a bundle again, offline; reads no database.
+
+    Exit code 0: it comes to the same; 1: it does not.
+    """
+    return _print_verified(verify_bundle(file), as_json=as_json)
+
+
 @click.command()
-@click.argument("traces", nargs=-1)
-@click.option("--bundle", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="Run the replay in this file again, offline; reads no database.")  # fmt: skip
+@click.argument("traces", type=RUN_NAME, nargs=-1)
 @json_option
 @db_option
-def verify(traces: tuple[str, ...], bundle: Path | None, as_json: bool, db: Path | None) -> int:
-    """Derive every digest again, and check that each tape holds together.
+def verify(traces: tuple[str, ...], as_json: bool, db: Path | None) -> int:
+    """Derive every digest again, and check that each recording is complete.
 
-    With --bundle, run a bundled replay again: exit code 0 if it comes to the same, 1 if not.
+    Exit code 1: something is damaged.
     """
-    if bundle is not None:
-        if traces:
-            raise click.UsageError("--bundle holds its own trace: name no other")
-        return _print_verified(verify_bundle(bundle), as_json=as_json)
     path = database_path(db)
     if not path.exists():
         raise NotFound("database", str(path), hint="the first import makes it; --db names another")
@@ -188,7 +201,7 @@ def verify(traces: tuple[str, ...], bundle: Path | None, as_json: bool, db: Path
     notes = len(found) - len(damaged)
     click.echo(
         f"{format.count(count, 'trace')} checked: {format.count(len(damaged), 'damaged place')},"
-        f" {format.count(notes, 'note')} on the tapes",
+        f" {format.count(notes, 'note')} on the recordings",
         err=True,
     )
     if damaged:

@@ -1,6 +1,5 @@
-"""`arc edits`: the edits that are kept, and one of them as the file that `--edit` reads.
-
-The kept edits, and what came of each where it was tried on runs.
+"""`arc edit list`: the saved edits, and what came of each. `arc edit show`: one as the file that
+`--edit` reads.
 """
 
 from __future__ import annotations
@@ -27,38 +26,43 @@ from replay.store.handle import Store
 _ON, _NAME = 40, 40
 
 
-@click.command()
-@click.argument("name", required=False)
+@click.command("list")
 @json_option
 @db_option
-def edits(name: str | None, as_json: bool, db: Path | None) -> int:
-    """List the edits you tried. With NAME (or the beginning of an id), print one as TOML.
-
-    `arc edits NAME > FILE.toml` gives a file that `--edit` reads.
-    """
+def list_(as_json: bool, db: Path | None) -> int:
+    """List the edits that were tried, and what came of each."""
     with open_store(db) as store:
-        if name is not None:
-            edit = find(store, name)
-            (one,) = (each for each in build_edits(store) if each.digest == edit.digest)
-            print_json(one) if as_json else click.echo(to_toml(edit), nl=False)
-            return 0
         kept = build_edits(store)
     if as_json:
         print_json(kept)
     elif kept:
-        names = ["id", "name", "replays", "kept", "changes"]
+        names = ["id", "name", "replays", "saved", "changes"]
         out = console()
         print_table(out, names, [_cells(each) for each in kept])
         tries = [cells for each in kept for cells in _tries(each)]
         if tries:
             out.print()
-            names = ["edit", "tried on", "fixed", "broke", "asked", "when"]
+            names = ["edit", "tried on", "fixed", "broke", "samples", "when"]
             print_table(out, names, tries)
     else:
-        click.echo(
-            "no edit is kept yet; `arc replay TRACE --edit FILE` keeps what it tries", err=True
-        )
-    return 0 if kept else 1
+        click.echo("No edits yet. Try: arc replay TRACE --edit FILE", err=True)
+    return 0
+
+
+@click.command("show")
+@click.argument("name")
+@json_option
+@db_option
+def show(name: str, as_json: bool, db: Path | None) -> int:
+    """Print an edit as TOML. NAME may be the beginning of its id.
+
+    `arc edit show NAME > FILE.toml` gives a file that `--edit` reads.
+    """
+    with open_store(db) as store:
+        edit = find(store, name)
+        (one,) = (each for each in build_edits(store) if each.digest == edit.digest)
+    print_json(one) if as_json else click.echo(to_toml(edit), nl=False)
+    return 0
 
 
 def _cells(kept: EditRow) -> list[Text | str]:

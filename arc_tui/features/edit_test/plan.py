@@ -34,7 +34,7 @@ NO_MODEL = "which model answered was not recorded; --model names one"
 UNTOUCHED = "the edit changes nothing in the request at its break"
 
 _REASONS = 3
-_LOOK = '`arc ls` and `arc pareto` list them; a class of two words is quoted: class:"wrong tool"'
+_LOOK = '`arc ls` and `arc failures` list them; a class of two words is quoted: class:"wrong tool"'
 
 
 def plan_edit_test(store: Store, request: EditTestRequest, models: ModelPool) -> EditTestPlan:

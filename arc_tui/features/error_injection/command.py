@@ -1,4 +1,4 @@
-"""`arc inject`: an error put into a run on purpose; does the agent mend it?"""
+"""`arc experiment inject-error`: an error put into a run on purpose; does the agent mend it?"""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
+    RUN_NAME,
     console,
     db_option,
     estimate_line,
@@ -43,7 +44,7 @@ _WIDTH = 64
 
 
 @click.command()
-@click.argument("traces", nargs=-1, required=True, metavar="TRACE…")
+@click.argument("traces", type=RUN_NAME, nargs=-1, required=True, metavar="TRACE…")
 @click.option(
     "--at",
     type=click.IntRange(min=0),

@@ -1,4 +1,4 @@
-"""Errors put into runs, from the options to the views: `arc inject` drains them."""
+"""Errors put into runs: from a request to the views that the command drains."""
 
 from __future__ import annotations
 

@@ -43,8 +43,9 @@ class LeftOut(Struct, frozen=True, kw_only=True):
 
 
 class InjectView(Struct, frozen=True, eq=False, kw_only=True):
-    """Everything `arc inject` prints. `recovery` is over errors, each by the share of its samples
-    that corrected it; errors of which nothing can be told are not in it. `done` at the end."""
+    """Everything `arc experiment inject-error` prints. `recovery` is over errors,
+    each by the share of its samples that corrected it; errors of which nothing can be told are
+    not in it. `done` at the end."""
 
     sentence: str
     recovery: Rate

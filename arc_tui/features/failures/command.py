@@ -1,4 +1,4 @@
-"""`arc pareto`: how often each class of failure happens, whose it is, and whether it gets rarer.
+"""`arc failures`: how often each class of failure happens, whose it is, and whether it gets rarer.
 
 Other tables on request: runs behind a bar, weeks, before and after, who agrees with whom.
 """

@@ -172,7 +172,7 @@ def bundled(store: Store, found: FreeRuns, file: Path) -> None:
         raise BadBundle(f"{file} was not written: the run was cut short", "run it to its end")
     core, terms = kept_run(store, digest)
     write(store, core, file, terms)
-    click.echo(f"wrote {file}; `arc verify --bundle {file}` runs it again", err=True)
+    click.echo(f"wrote {file}; `arc bundle verify {file}` runs it again", err=True)
 
 
 # --- going on

@@ -1,8 +1,11 @@
-"""`arc help`: a command's help, how runs are asked for, or what a list shows of them."""
+"""`arc help`: a command's help, how runs are asked for, or what a list shows of them.
+`arc completion`: what a shell needs to complete words and run ids.
+"""
 
 from __future__ import annotations
 
 import click
+from click.shell_completion import get_completion_class
 from rich.text import Text
 
 from arc_tui.cli import console, print_table
@@ -13,27 +16,27 @@ QUERY, COLUMNS = "query", "columns"
 
 
 @click.command("help")
-@click.argument("topic", required=False)
-def help_(topic: str | None) -> int:
-    """How a command is used, or (`arc help query`) what QUERY may ask of runs."""
-    if topic == QUERY:
+@click.argument("topic", nargs=-1)
+def help_(topic: tuple[str, ...]) -> int:
+    """How a command is used; `arc help query`: the query language of lists."""
+    if topic == (QUERY,):
         _query()
         return 0
-    if topic == COLUMNS:
+    if topic == (COLUMNS,):
         _columns()
         return 0
-    outer = click.get_current_context().find_root()
-    if topic is None or not isinstance(outer.command, click.Group):
-        click.echo(outer.get_help())
-        click.echo(f"\n`arc help {QUERY}` says what QUERY may ask of runs,")
-        click.echo(f"`arc help {COLUMNS}` what lists of runs show.")
-        return 0
-    command = outer.command.get_command(outer, topic)
-    if command is None:
-        raise click.UsageError(
-            f"there is no command {topic!r}, and no help of that name but {QUERY} and {COLUMNS}"
-        )
-    click.echo(command.get_help(click.Context(command, info_name=topic, parent=outer)))
+    context = click.get_current_context().find_root()
+    for word in topic:
+        group = context.command
+        command = group.get_command(context, word) if isinstance(group, click.Group) else None
+        if command is None:
+            raise click.UsageError(
+                f"no command '{' '.join(topic)}', and no topic but {QUERY} and {COLUMNS}"
+            )
+        context = click.Context(command, info_name=word, parent=context)
+    click.echo(context.get_help())
+    if not topic:
+        click.echo(f"\n`arc help {QUERY}`: the query language. `arc help {COLUMNS}`: list columns.")
     return 0
 
 
@@ -54,3 +57,22 @@ def _columns() -> None:
     out = console()
     out.print("What `arc ls --json` says of a run, and what stands above that in a list\n")
     print_table(out, ["in --json", "in a list", "what it is"], list(columns.described()))
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print what makes a shell complete commands, options and run ids.
+
+    \b
+    bash: echo 'eval "$(arc completion bash)"' >> ~/.bashrc
+    zsh:  echo 'eval "$(arc completion zsh)"' >> ~/.zshrc
+    fish: arc completion fish > ~/.config/fish/completions/arc.fish
+    """
+    root = click.get_current_context().find_root()
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(root.command, {}, "arc", "_ARC_COMPLETE").source())

@@ -1,5 +1,5 @@
 """`arc import` and `arc attach`: what comes into the database, and fields that were not understood.
-`arc formats`: what can be read, and how well it can be replayed.
+`arc import --list-formats`: what can be read, and how well it can be replayed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from arc_tui import importing
-from arc_tui.cli import console, db_option, json_option, open_store, print_json, print_table
+from arc_tui.cli import (
+    RUN_NAME,
+    console,
+    db_option,
+    json_option,
+    open_store,
+    print_json,
+    print_table,
+)
 from arc_tui.importing import FileReport
 from arc_tui.ui.format import count, cut, number, one_line, plain
 from replay.errors import BadTrace
@@ -29,8 +37,9 @@ from replay.trace import Json, Level
 
 
 @click.command("import")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--format", "format_", help="Skip the guess: read as this format.")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--list-formats", is_flag=True, help="List the formats that are read, and end.")
+@click.option("--format", "format_", help="Read as this format; else it is detected.")
 @click.option("--task-from", help="A regular expression over the path with named groups.")
 @click.option("--replace", is_flag=True, help="Take the new side where a recording conflicts.")
 @click.option("--unknown", is_flag=True, help="List the fields that were not understood.")
@@ -39,6 +48,7 @@ from replay.trace import Json, Level
 @db_option
 def import_(
     paths: tuple[Path, ...],
+    list_formats: bool,
     format_: str | None,
     task_from: str | None,
     replace: bool,
@@ -51,6 +61,11 @@ def import_(
 
     With --follow sessions that grow fill in while they are written, here and in an open app.
     """
+    if list_formats:
+        print_formats(as_json=as_json)
+        return 0
+    if not paths:
+        raise click.UsageError("which PATHS? `arc import --list-formats` lists what can be read")
     if follow:
         if as_json or unknown or Path("-") in paths:
             raise click.UsageError(
@@ -168,7 +183,7 @@ def _line(file: importing.FileReport) -> str:
 
 
 @click.command("attach")
-@click.argument("trace")
+@click.argument("trace", type=RUN_NAME)
 @click.option("--system", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--tools", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--from", "other", help="Take them from another trace.")
@@ -340,10 +355,8 @@ MEANS: dict[Level, str] = {
 """What is known of a request at each level."""
 
 
-@click.command()
-@json_option
-def formats_command(as_json: bool) -> None:
-    """List the formats that are read: their files, and how well each can be replayed."""
+def print_formats(*, as_json: bool) -> None:
+    """The formats that are read: their files, and how well each can be replayed."""
     rows = build_formats()
     if as_json:
         print_json(rows)

@@ -1,4 +1,4 @@
-"""`arc vary`: a failing task in other words; is it the wording, or the model?"""
+"""`arc experiment paraphrase`: a failing task in other words; is it the wording, or the model?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
+    RUN_NAME,
     console,
     db_option,
     estimate_line,
@@ -39,7 +40,7 @@ _WIDTH = 60
 
 
 @click.command()
-@click.argument("traces", nargs=-1, required=True, metavar="TRACE…")
+@click.argument("traces", type=RUN_NAME, nargs=-1, required=True, metavar="TRACE…")
 @click.option(
     "--paraphrases",
     "file",

@@ -1,6 +1,6 @@
 """A failing task in other words: of whom what is asked, for about how much, and what comes of it.
 
-`arc vary` drains the views.
+`arc experiment paraphrase` drains the views.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class RefusedText(Struct, frozen=True, kw_only=True):
 
 
 class VaryView(Struct, frozen=True, eq=False, kw_only=True):
-    """Everything `arc vary` prints of one run.
+    """Everything `arc experiment paraphrase` prints of one run.
 
     `broke` is the step the wordings are scored at, None where they are scored over their roads.
     `surface` is the spread over all wordings with a score, None for fewer than two; `reading` what

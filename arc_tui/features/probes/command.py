@@ -1,4 +1,4 @@
-"""`arc probe`: which of two causes is it? One change, asked again, one line in the log.
+"""`arc experiment probe`: which of two causes is it? One change, asked again, one line in the log.
 
 Probes as text: those that fit a run with their price, and what one came to.
 """
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
+    RUN_NAME,
     console,
     db_option,
     estimate_line,
@@ -49,7 +50,7 @@ ASK = "ask"
 
 
 @click.command()
-@click.argument("trace", required=False)
+@click.argument("trace", type=RUN_NAME, required=False)
 @click.option("--step", type=click.IntRange(min=0), help="The step that broke; else where it did.")
 @click.option("--probe", type=click.Choice(list(BY_NAME)), help="Run this one; else list them.")
 @click.option("--constraint", metavar="TEXT", help="What would have been right, in your words.")

@@ -139,7 +139,7 @@ def other_symptom(case: Case, probe: ProbeEntry) -> str:
 
 def command_of(case: Case, probe: ProbeEntry, request: ProbeRequest) -> list[str]:
     """The words of the command that runs the probe."""
-    words = ["arc", "probe", request.trace, "--probe", probe.name]
+    words = ["arc", "experiment", "probe", request.trace, "--probe", probe.name]
     if request.step is not None:
         words += ["--step", str(case.step)]
     if request.constraint is not None and probe.name == "constraint":

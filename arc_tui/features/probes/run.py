@@ -1,6 +1,6 @@
 """Probes of one run: which there are, and one of them from its options to its views.
 
-`arc probe` drains the views, the screen's worker posts them.
+`arc experiment probe` drains the views, the screen's worker posts them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from taxonomy.probes.symptoms import ProbeEntry, unfit
 
 
 class ProbeView(Struct, frozen=True, eq=False, kw_only=True):
-    """A probe under way or at its end; everything `arc probe --probe` prints.
+    """A probe under way or at its end; everything `arc experiment probe --probe` prints.
 
     `text` was put in, from `by`; `diff` shows the edit. `test` counts the answers at the step that
     still show the failure, by whose word, `left` is their share with the probe. `classification`

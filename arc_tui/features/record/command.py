@@ -1,4 +1,4 @@
-"""`arc record`, `arc listen`, `arc hook`: a command recorded exactly, runs as they happen, and how
+"""`arc record`, `arc listen`: a command recorded exactly, runs as they happen, and how
 an agent is made to send them.
 """
 
@@ -109,77 +109,6 @@ def _say(done: Recorded, where: list[str]) -> None:
     click.echo(f"next: {shlex.join([*after, *where])}", err=True)
 
 
-@click.command()
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True,
-    help="The port on 127.0.0.1; 0 takes a free one.",
-)  # fmt: skip
-@db_option
-def listen(port: int, db: Path | None) -> int:
-    """Receive traces over OTLP/HTTP while agents run, until ctrl-c.
-
-    `arc` beside it shows them as they grow; `arc hook` says how an agent sends there.
-
-    Needs the extra `serve`: pip install 'arc-tui[serve]'
-    """
-    import asyncio
-
-    require("arc listen", "aiohttp")
-    path = database_path(db)
-    unlock(path)
-    received = _ReceivedTraces(path)
-    asyncio.run(_listen(path, port, received))
-    received.say_end()
-    return 0
-
-
-async def _listen(path: Path, port: int, received: _ReceivedTraces) -> None:
-    import asyncio
-
-    from arc_tui.features.record import listening
-
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        with suppress(NotImplementedError):  # where loops know no signals, ctrl-c ends it at once
-            loop.add_signal_handler(each, stop.set)
-    await listening.listen(
-        path, port=port, ready=received.say_ready, report=received.say, stop=stop
-    )
-
-
-class _ReceivedTraces:
-    """What was received, told as it comes: traces on stdout, the rest on stderr."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._out = console()
-        self._traces: dict[str, Written] = {}
-
-    def say_ready(self, port: int) -> None:
-        click.echo(f"listening on http://{LOOPBACK}:{port}, writing {self._path}", err=True)
-        click.echo(
-            "`arc hook` says how agents send here · `arc` shows them · ctrl-c ends", err=True
-        )
-
-    def say(self, written: Written) -> None:
-        name = cut(one_line(written.title or "untitled"), 60)
-        if written.state == "refused":
-            click.echo(f"arc: {one_line(written.why)}", err=True)
-            return
-        self._traces[written.id] = written
-        size = f"{count(written.steps, 'step')}, {count(written.spans, 'span')}"
-        if written.state == "begun":
-            self._out.print(f"● {written.id[:8]}  {name}", soft_wrap=True)
-        elif written.state == "over":
-            self._out.print(f"✓ {written.id[:8]}  {name}: {size}", soft_wrap=True)
-
-    def say_end(self) -> None:
-        spans = sum(written.spans for written in self._traces.values())
-        click.echo(
-            f"{count(len(self._traces), 'trace')}, {count(spans, 'span')} received", err=True
-        )
-
-
 CLAUDE_CODE = """\
 # Claude Code: in the shell that starts it, or under "env" in its settings.json
 export CLAUDE_CODE_ENABLE_TELEMETRY=1
@@ -238,23 +167,95 @@ sdk.start();
 process.on('beforeExit', () => sdk.shutdown());
 """
 
-HOOKS = {"claude-code": CLAUDE_CODE, "env": GENERIC, "python": PYTHON, "node": NODE}
-"""Settings by the word that asks for them; `{endpoint}` is where `arc listen` listens."""
+SETUPS = {"claude-code": CLAUDE_CODE, "env": GENERIC, "python": PYTHON, "node": NODE}
+"""Settings by the agent they are for; `{endpoint}` is where `arc listen` listens."""
+
+ALL = "all"
 
 
 @click.command()
-@click.argument("agent", required=False, type=click.Choice(list(HOOKS)))
 @click.option(
-    "--port", type=click.IntRange(1, 65535), default=PORT, show_default=True,
-    help="The port that `arc listen` was given.",
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True,
+    help="The port on 127.0.0.1; 0 takes a free one.",
 )  # fmt: skip
-def hook(agent: str | None, port: int) -> int:
-    """Print what makes an agent send its traces to `arc listen`. Nothing is written.
+@click.option(
+    "--setup", type=click.Choice([*SETUPS, ALL]),
+    help="Print the settings that make an agent send its traces here, and end.",
+)  # fmt: skip
+@db_option
+def listen(port: int, setup: str | None, db: Path | None) -> int:
+    """Receive traces over OTLP/HTTP while agents run, until ctrl-c.
 
-    AGENT chooses one; all are printed otherwise. `eval "$(arc hook claude-code)"` sets it in a
-    shell.
+    `arc` beside it shows them as they grow. `eval "$(arc listen --setup claude-code)"` makes
+    Claude Code send them from this shell.
+
+    Needs the extra `serve`: pip install 'arc-tui[serve]'
     """
-    chosen = [agent] if agent is not None else list(HOOKS)
-    endpoint = f"http://{LOOPBACK}:{port}"
-    click.echo("\n".join(HOOKS[each].format(endpoint=endpoint) for each in chosen), nl=False)
+    if setup is not None:
+        print_setup(setup, port)
+        return 0
+    import asyncio
+
+    require("arc listen", "aiohttp")
+    path = database_path(db)
+    unlock(path)
+    received = _ReceivedTraces(path)
+    asyncio.run(_listen(path, port, received))
+    received.say_end()
     return 0
+
+
+async def _listen(path: Path, port: int, received: _ReceivedTraces) -> None:
+    import asyncio
+
+    from arc_tui.features.record import listening
+
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # where loops know no signals, ctrl-c ends it at once
+            loop.add_signal_handler(each, stop.set)
+    await listening.listen(
+        path, port=port, ready=received.say_ready, report=received.say, stop=stop
+    )
+
+
+class _ReceivedTraces:
+    """What was received, told as it comes: traces on stdout, the rest on stderr."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._out = console()
+        self._traces: dict[str, Written] = {}
+
+    def say_ready(self, port: int) -> None:
+        click.echo(f"listening on http://{LOOPBACK}:{port}, writing {self._path}", err=True)
+        click.echo(
+            "`arc listen --setup AGENT` prints an agent's settings · `arc` shows the runs · ctrl-c"
+            " ends",
+            err=True,
+        )
+
+    def say(self, written: Written) -> None:
+        name = cut(one_line(written.title or "untitled"), 60)
+        if written.state == "refused":
+            click.echo(f"arc: {one_line(written.why)}", err=True)
+            return
+        self._traces[written.id] = written
+        size = f"{count(written.steps, 'step')}, {count(written.spans, 'span')}"
+        if written.state == "begun":
+            self._out.print(f"● {written.id[:8]}  {name}", soft_wrap=True)
+        elif written.state == "over":
+            self._out.print(f"✓ {written.id[:8]}  {name}: {size}", soft_wrap=True)
+
+    def say_end(self) -> None:
+        spans = sum(written.spans for written in self._traces.values())
+        click.echo(
+            f"{count(len(self._traces), 'trace')}, {count(spans, 'span')} received", err=True
+        )
+
+
+def print_setup(agent: str, port: int) -> None:
+    """What makes an agent send its traces here; of every kind for `all`."""
+    chosen = list(SETUPS) if agent == ALL else [agent]
+    endpoint = f"http://{LOOPBACK}:{port}"
+    click.echo("\n".join(SETUPS[each].format(endpoint=endpoint) for each in chosen), nl=False)

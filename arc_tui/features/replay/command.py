@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arc_tui.cli import (
+    RUN_NAME,
     console,
     estimate_line,
     limits,
@@ -65,7 +66,7 @@ class Samples(click.ParamType[tuple[int, ...]]):
 
 
 _OPTIONS = (
-    click.argument("trace"),
+    click.argument("trace", type=RUN_NAME),
     click.option("--system", type=_FILE, help="A file with the system prompt to try."),
     click.option(
         "--edit",
@@ -170,7 +171,7 @@ def bundled(store: Store, view: ReplayView, file: Path) -> None:
     if view.digest is None:
         raise BadBundle(f"{file} was not written: the replay was cut short", "run it to its end")
     write(store, kept.find(store, view.digest), file)
-    click.echo(f"wrote {file}; `arc verify --bundle {file}` runs it again", err=True)
+    click.echo(f"wrote {file}; `arc bundle verify {file}` runs it again", err=True)
 
 
 def drained(views: Iterable[ReplayView]) -> ReplayView:

@@ -1,4 +1,4 @@
-"""`arc ls`: the runs, one line each. `arc find`: the runs that say a text, and where."""
+"""`arc ls`: the runs, one line each. `arc search`: the runs that say a text, and where."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def ls(
     if not rows and held:
         return 1
     if not rows:
-        nothing = "no runs yet; `arc last --list` shows what is here, `arc demo` shows some"
-        click.echo(f"no run matches {words!r}" if words else nothing, err=True)
-        return 1
+        nothing = "No runs yet. Try: arc open --latest --list, or arc demo"
+        click.echo(f"No runs match '{format.one_line(words)}'." if words else nothing, err=True)
+        return 0
     headings = ["", *(column.heading for column in PRINTED)]
     print_table(console(), headings, [_cells(row) for row in rows])
     cost, complete = total_cost(rows)
@@ -77,7 +77,7 @@ def _cells(row: RunRow) -> list[Text | str]:
 MOST = 50
 
 FOUND = [BY_ID[each] for each in ("trace", "run", "title", "task", "trial", "outcome", "source_id")]
-"""What `arc find --json` says of a run."""
+"""What `arc search --json` says of a run."""
 
 
 class FoundRun(Struct, frozen=True, kw_only=True):
@@ -88,7 +88,7 @@ class FoundRun(Struct, frozen=True, kw_only=True):
     excerpt: str
 
     def as_json(self) -> dict[str, Any]:
-        """What `arc find --json` says of it."""
+        """What `arc search --json` says of it."""
         return json_of(self.row, FOUND) | {"step": self.step, "excerpt": self.excerpt}
 
 

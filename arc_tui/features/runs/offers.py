@@ -6,7 +6,7 @@ importer can read is no offer. The agents keep their sessions elsewhere: Claude 
 named for the one it worked in, Codex by the day, Gemini CLI and opencode by project. Each of
 these names may be that of another folder, so what a session says of where it began decides.
 
-What can be opened here, in words: `arc last --list` and the choices of the runs screen.
+What can be opened here, in words: `arc open --latest --list` and the choices of the runs screen.
 """
 
 from __future__ import annotations

@@ -233,7 +233,10 @@ def recovery(found: Figures) -> str:
     """What a recovery rate rests on, or why there is none."""
     given = found.recovery
     if not given.rate.n and not given.unknown:
-        return "no errors were put in (`arc inject`, --injections FILE, or the label `injected`)"
+        return (
+            "no errors were put in (`arc experiment inject-error`, --injections FILE, or the label"
+            " `injected`)"
+        )
     unknown = (
         f"{format.count(given.unknown, 'run')} of which nothing can be told"
         if given.unknown
@@ -303,7 +306,10 @@ _BRIEF = {"surface sensitivity": "surface", "consistent capability gap": "capabi
 def wordings(found: Figures) -> Iterator[Line]:
     """A line a task asked in other words, and what they come to together."""
     if not found.wordings:
-        why = "no task was asked in other words (arc vary, or the label `paraphrase_of`)"
+        why = (
+            "no task was asked in other words (arc experiment paraphrase, or the label"
+            " `paraphrase_of`)"
+        )
         yield Line(of="wording", name="surface variation", note=why)
         return
     readings = Counter(_BRIEF.get(each.reading, each.reading) for each in found.wordings)

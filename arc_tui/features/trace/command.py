@@ -12,7 +12,15 @@ from msgspec import structs
 from rich.console import Console
 from rich.text import Text
 
-from arc_tui.cli import console, db_option, json_option, open_judged, print_json, with_database
+from arc_tui.cli import (
+    RUN_NAME,
+    console,
+    db_option,
+    json_option,
+    open_judged,
+    print_json,
+    with_database,
+)
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, LABEL, Document, Fold, HintBlock
 from arc_tui.views.trace import TraceView, build_break, build_trace
@@ -29,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("trace")
+@click.argument("trace", type=RUN_NAME)
 @click.argument("step", required=False, type=int)
 @json_option
 @db_option
@@ -63,7 +71,7 @@ def step_in_full(store: Store, view: TraceView, step: int) -> StepView:
 
 
 @click.command()
-@click.argument("trace")
+@click.argument("trace", type=RUN_NAME)
 @json_option
 @db_option
 def brief(trace: str, as_json: bool, db: Path | None) -> None:
@@ -74,7 +82,7 @@ def brief(trace: str, as_json: bool, db: Path | None) -> None:
 
 
 @click.command("break")
-@click.argument("trace")
+@click.argument("trace", type=RUN_NAME)
 @click.option("--rule", type=click.Choice(["arc"]), help="Only the plain published rule.")
 @json_option
 @db_option
@@ -321,7 +329,7 @@ def _next(view: TraceView) -> list[str]:
         lines.append(f"arc attach {key} --tools FILE   # and the tools; or --sketch-tools")
     model = "" if view.run.models else " --model NAME"
     lines.append(f"arc replay {key} --system FILE{model}   # asks it again at every step")
-    lines.append(f"arc tag {key} {step} CLASS   # {', '.join(BY_CLASS)}")
+    lines.append(f"arc tag add {key} {step} CLASS   # {', '.join(BY_CLASS)}")
     return lines
 
 

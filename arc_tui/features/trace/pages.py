@@ -294,7 +294,7 @@ def offer_blocks(probes: WhyProbes) -> Iterator[Item]:
     if listed is None or not listed.offers:
         return
     aside = "‹trace.probes›, then a letter, tells two causes apart"
-    every = ("arc", "probe", listed.trace[:8], "--step", str(probes.step))
+    every = ("arc", "experiment", "probe", listed.trace[:8], "--step", str(probes.step))
     yield HintBlock(text="probes", style="head", aside=aside, command=every)
     named = () if listed.model is not None else ("--model", "NAME")
     for offer in listed.offers:

@@ -29,7 +29,7 @@ def damaged(where: str) -> StoreDamaged:
     """What cannot be vouched for is not given a new digest: that would hide the damage."""
     return StoreDamaged(
         f"{where}: is damaged: nothing was changed",
-        "`arc verify` says what is lost, `arc db recover` saves the rest; scrub that",
+        "`arc db verify` says what is lost, `arc db recover` saves the rest; scrub that",
     )
 
 
