@@ -28,7 +28,7 @@ from replay.store.rows import step_rows, trace_row, trace_rows
 from replay.store.trouble import StoreTooOld, is_of_file
 from replay.store.write import Finished, Writer, together
 from replay.trace import NO_SYSTEM, NO_TOOLS, Tool
-from taxonomy.calibration.item_approval import counts_until, trusted_scores
+from taxonomy.calibration.approval import counts_until, trusted_scores
 from taxonomy.diagnosis import diagnose
 from taxonomy.judgements import diagnoses
 from taxonomy.judgements.schema import open_ledger

@@ -13,9 +13,9 @@ from taxonomy.evidence.results import Kind
 from taxonomy.findings import Diagnosis, StepScore, most_trusted
 from taxonomy.localiser.candidates import candidates
 from taxonomy.rules import findings
-from taxonomy.rules.context import RuleContext
 from taxonomy.rules.hallucinated_state import phrase
 from taxonomy.rules.malformed import malformed
+from taxonomy.rules.rule import RuleContext
 from taxonomy.rules.wrong_tool import absent
 from taxonomy.shapes import classify, classify_binned, most_voted, published_votes
 from taxonomy.step_scores import FRESH, imported, rule_scores

@@ -16,7 +16,7 @@ from taxonomy.evidence.reading import Act, Turn, mutates
 from taxonomy.findings import Finding, Item, StepScore
 from taxonomy.rules import findings, loop, malformed, rule_of
 from taxonomy.rules.bad_args import refusal
-from taxonomy.rules.context import RuleContext, brought_again, repeats
+from taxonomy.rules.rule import RuleContext, brought_again, repeats
 from taxonomy.rules.wrong_tool import absent
 
 BY = "arc rules 1"

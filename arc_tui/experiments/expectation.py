@@ -16,12 +16,12 @@ from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Trace
-from taxonomy.detectors import detector_at
-from taxonomy.expectations import (
+from taxonomy.detectors import (
     GoldDetector,
     GoldEnding,
     JudgeDetector,
     NothingExpected,
+    detector_at,
     judge_needed,
 )
 from taxonomy.judgements.diagnoses import diagnosis

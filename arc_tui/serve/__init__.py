@@ -4,8 +4,3 @@ The page's terminal and its fonts are those of the package `textual-serve`, whos
 and whose server is not used: it asks nobody who they are, loads a font from elsewhere, and
 starts its apps by a shell.
 """
-
-from __future__ import annotations
-
-SERVE_PORT = 4380
-"""Where the app is served unless told."""

@@ -12,8 +12,10 @@ import click
 from arc_tui.cli import database_path, db_option, require, unlock
 from arc_tui.ending import SIGNALS
 from arc_tui.features.record.live import LOOPBACK
-from arc_tui.serve import SERVE_PORT
 from replay.errors import ArcError
+
+SERVE_PORT = 4380
+"""Where the app is served unless told."""
 
 
 @click.command()

@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from arc_tui.ui import format
 from replay.statistics import Rate, rate
 from replay.store.handle import Store
-from taxonomy.calibration.item_approval import Trust, trust
+from taxonomy.calibration.approval import Trust, trust
 from taxonomy.findings import TRUST, Item, Source, StepScore
 from taxonomy.goals import GoalScore, Weighted
 

@@ -22,7 +22,7 @@ from replay.store import read
 from replay.store.handle import Store, now_ns
 from replay.store.rows import LatencyRank, StepRow, standing, step_rows
 from replay.trace import Json, Level, Message, Observation, Step, ToolCall
-from taxonomy.calibration.item_approval import trusted_scores
+from taxonomy.calibration.approval import trusted_scores
 from taxonomy.findings import Diagnosis, Finding, Item, Signal, StepScore, most_trusted
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.judgements.scores import all_scores

@@ -12,7 +12,7 @@ from arc_tui.views.scores import Scorer, scorers
 from arc_tui.views.tree import Branch, branches
 from replay.store.handle import Store, now_ns
 from replay.store.rows import StepRow, span_rows, step_rows, trace_row
-from taxonomy.calibration.item_approval import trusted_scores
+from taxonomy.calibration.approval import trusted_scores
 from taxonomy.classes import Shape
 from taxonomy.findings import TRUST, Candidate, Diagnosis, Signal, StepScore, most_trusted
 from taxonomy.judgements import diagnoses

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from replay.statistics import Rate, rate
-from taxonomy.calibration.judge_approval import BANDS, Pair, band
+from taxonomy.calibration.approval import BANDS, Pair, band
 from taxonomy.calibration.labelled import Labelled
 from taxonomy.calibration.labels import Label
 from taxonomy.calibration.report import score_pairs, scored_at, scorers

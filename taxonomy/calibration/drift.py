@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from replay.statistics import Rate, rate
 from replay.store.handle import Store
-from taxonomy.calibration.judge_approval import band
+from taxonomy.calibration.approval import band
 from taxonomy.calibration.labelled import agreed_items, mean_scores
 from taxonomy.calibration.labels import PlacedLabel, item_names
 from taxonomy.findings import StepScore

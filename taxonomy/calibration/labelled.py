@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+import msgspec
 from msgspec import Struct
 
 from replay.store.handle import Store
 from replay.store.rows import TraceRow, trace_rows
-from taxonomy.calibration.judge_approval import own_category
 from taxonomy.calibration.labels import PlacedLabel
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Candidate, Diagnosis, Source, StepScore
@@ -91,6 +91,12 @@ class Labelled(Struct, frozen=True, eq=False, kw_only=True, dict=True):
         """The category of the task, as the labels or the trace's own have it."""
         said = next((each.label.category for each in self.labels if each.label.category), None)
         return said or own_category(self.row)
+
+
+def own_category(row: TraceRow) -> str | None:
+    """The category of its task that a trace itself states."""
+    said = msgspec.json.decode(row.labels or b"{}").get("category")
+    return said if isinstance(said, str) else None
 
 
 def meant(found: Suggested) -> bool:

@@ -13,14 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from taxonomy.calibration.judge_approval import (
-    JudgeApproval,
-    Pair,
-    achieved,
-    band,
-    by_category,
-    gate,
-)
+from taxonomy.calibration.approval import JudgeApproval, Pair, achieved, band, by_category, gate
 from taxonomy.calibration.labelled import Labelled
 from taxonomy.calibration.labels import By
 from taxonomy.calibration.localisation import Baselines, Localisation, Run, baselines, localisation

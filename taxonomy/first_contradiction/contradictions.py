@@ -26,8 +26,7 @@ from taxonomy.evidence.reading import answered, called, leaves
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
 from taxonomy.rules import findings, loop, rule_of, swapped_values
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Against
+from taxonomy.rules.rule import Against, RuleContext
 
 
 class Answer(Struct, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from taxonomy.evidence.reading import Reading, leaves, mutates
 from taxonomy.evidence.value_origins import SMALLEST_AMOUNT, Records, Shown, Thing
 from taxonomy.findings import Evidence
 from taxonomy.first_contradiction.contradictions import Contradiction
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 
 MOST = 4
 """Facts of one question, unless the user names one."""

@@ -27,7 +27,7 @@ from taxonomy.judge.requests import (
 )
 from taxonomy.judge.rubrics import Mode, band_word
 from taxonomy.rules import findings
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from taxonomy.step_scores import BY, rule_scores
 
 CHARACTERS_PER_TOKEN = 4

@@ -1,8 +1,16 @@
-"""What did the rules say of a trace, and which traces must they look at again?"""
+"""What did the rules say of a trace, and which traces must they look at again?
+
+A diagnosis names the rules that wrote it by a digest of their sources. It is made anew once
+anything has changed that it follows from, be it only a comment: to look again is cheap, and a
+version that somebody must think of is forgotten.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from hashlib import sha256
 
 import msgspec
 from msgspec import Struct, structs
@@ -10,7 +18,6 @@ from msgspec import Struct, structs
 from replay.store.handle import Store, now_ns
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Diagnosis, Source, StepScore
-from taxonomy.judgements import engine
 from taxonomy.judgements.scores import keep_scores
 
 
@@ -53,7 +60,7 @@ def keep(
             " warnings, body, until_ns)"
             " SELECT key, content, ?, ?, ?, ?, ?, ?, ? FROM trace WHERE key = ? AND complete",
             (
-                engine.version(),
+                engine_version(),
                 diagnosis.shape.value if diagnosis.shape else None,
                 first.why if first else None,
                 first.step if first else None,
@@ -90,7 +97,7 @@ def undiagnosed(store: Store, at_ns: int | None = None) -> list[str]:
         " WHERE t.complete AND coalesce(t.live_until_ns, 0) <= ?"
         " AND (d.content IS NOT t.content OR d.engine IS NOT ? OR d.until_ns <= ?)"
         " ORDER BY t.id",
-        (now, engine.version(), now),
+        (now, engine_version(), now),
     )
     return [row[0] for row in found]
 
@@ -124,3 +131,51 @@ def suggested(store: Store, trace: str) -> list[Suggested]:
         )
         for source, by, step, failure, confidence, why in found
     ]
+
+
+SOURCES = {
+    "taxonomy": (
+        "classes.py",
+        "diagnosis.py",
+        "evidence",
+        "findings.py",
+        "localiser",
+        "rules",
+        "shapes.py",
+        "step_scores.py",
+    ),
+    "replay": (
+        "depth.py",
+        "digests.py",
+        "effects.py",
+        "messages.py",
+        "programs.py",
+        "tool_errors.py",
+        "trace.py",
+    ),
+}
+"""All that `taxonomy.diagnosis` imports: files, and folders with every file in them."""
+
+
+@cache
+def engine_version() -> str:
+    """The version of what writes diagnoses: the same however `arc` was installed."""
+    found = sha256()
+    for name, file in _sources():
+        with open(file, "rb") as source:
+            lines = source.read().replace(b"\r\n", b"\n")
+        found.update(f"{name} {len(lines)}\n".encode() + lines)
+    return f"arc rules {found.hexdigest()[:16]}"
+
+
+def _sources() -> Iterator[tuple[str, str]]:
+    """Every source by its name, in the order of these; by plain paths, as every start does it."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for package, names in SOURCES.items():
+        for name in names:
+            place = os.path.join(root, package, name)
+            if name.endswith(".py"):
+                yield f"{package}/{name}", place
+                continue
+            for own in sorted(each for each in os.listdir(place) if each.endswith(".py")):
+                yield f"{package}/{name}/{own}", os.path.join(place, own)

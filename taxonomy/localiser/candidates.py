@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from taxonomy.findings import FAILURE, Candidate, Finding, Signal, StepScore
 from taxonomy.localiser.features import POINTERS
 from taxonomy.localiser.signals import StepSignal, step_signals, strongest
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 
 EVIDENCE = 0.4
 """What the signs of a first candidate weigh at least, in log odds: half as likely again as a step

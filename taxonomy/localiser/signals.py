@@ -45,7 +45,7 @@ from taxonomy.localiser.features import (
     spree,
 )
 from taxonomy.rules import rule_of
-from taxonomy.rules.context import RuleContext, statements
+from taxonomy.rules.rule import RuleContext, statements
 from taxonomy.step_scores import FRESH, GROUNDED
 
 _GROWTH = 1.4

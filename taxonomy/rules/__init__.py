@@ -31,8 +31,7 @@ from taxonomy.rules import (
     user_off_task,
     wrong_tool,
 )
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 RULES: tuple[Rule, ...] = (
     malformed.RULE,

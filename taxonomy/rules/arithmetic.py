@@ -15,8 +15,7 @@ from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import sentences
 from taxonomy.evidence.reading import quote_turn
 from taxonomy.findings import Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "arithmetic"
 

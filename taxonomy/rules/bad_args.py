@@ -16,8 +16,7 @@ from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import WRITTEN, Act, Turn, answered, called, leaves
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "bad args"
 

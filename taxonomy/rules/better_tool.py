@@ -21,8 +21,7 @@ from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import Act, Turn, called, mutates
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "better tool"
 CONFIDENCE = 0.3

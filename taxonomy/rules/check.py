@@ -20,8 +20,7 @@ from taxonomy.evidence.context_index import plain
 from taxonomy.evidence.endings import ending
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "check at fault"
 NEVER_RAN = "check never ran"

@@ -21,8 +21,7 @@ from taxonomy.evidence.context_index import Source
 from taxonomy.evidence.reading import Turn, leaves, quote_turn
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext, statements
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext, statements
 
 NAME = "belief against world"
 

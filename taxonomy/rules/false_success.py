@@ -17,8 +17,7 @@ from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import STATUS_GROUPS, sentences, statuses, success
 from taxonomy.evidence.reading import Act, Turn, answered, mutates, quote_turn
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "belief against world"
 

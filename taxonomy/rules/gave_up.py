@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from taxonomy.classes import FailureClass
 from taxonomy.evidence.endings import ending
 from taxonomy.findings import Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "gave up"
 

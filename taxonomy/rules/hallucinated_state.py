@@ -18,8 +18,7 @@ from taxonomy.evidence.reading import Act, Turn, answered, called, leaves, quote
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.evidence.value_origins import Value
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "hallucinated state"
 

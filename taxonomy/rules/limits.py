@@ -22,8 +22,7 @@ from taxonomy.evidence.context_index import Source
 from taxonomy.evidence.reading import Act, called, leaves, mutates
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "policy violation"
 

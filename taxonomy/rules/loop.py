@@ -20,7 +20,8 @@ from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import Act, Reading, Turn, called, mutates
 from taxonomy.evidence.results import Kind
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import (
+from taxonomy.rules.rule import (
+    Rule,
     RuleContext,
     brought_again,
     repeated_speeches,
@@ -29,7 +30,6 @@ from taxonomy.rules.context import (
     same_call,
     speeches,
 )
-from taxonomy.rules.rule import Rule
 
 __all__ = ["NAME", "Loop", "find", "finding", "loops", "repeated"]
 

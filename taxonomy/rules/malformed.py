@@ -16,8 +16,7 @@ from taxonomy.classes import Attribution, FailureClass
 from taxonomy.evidence.reading import Act, Turn, called, leaves
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "malformed calls"
 

@@ -16,8 +16,7 @@ from taxonomy.evidence.context_index import number
 from taxonomy.evidence.reading import Act, called, leaves, mutates
 from taxonomy.evidence.value_origins import SMALLEST_AMOUNT, Record, Records, Thing
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "another's value"
 

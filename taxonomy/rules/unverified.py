@@ -14,8 +14,7 @@ from taxonomy.classes import FailureClass
 from taxonomy.evidence.endings import closes, hands_over, works
 from taxonomy.evidence.reading import Act, called, mutates, quote_turn
 from taxonomy.findings import Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "verified nothing"
 CONFIDENCE = 0.4

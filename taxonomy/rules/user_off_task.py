@@ -18,8 +18,7 @@ from taxonomy.evidence.context_index import fold
 from taxonomy.evidence.reading import Turn, VisibleMessage
 from taxonomy.evidence.results import cut
 from taxonomy.findings import Evidence, Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "user left its task"
 

@@ -14,8 +14,7 @@ from taxonomy.classes import FailureClass
 from taxonomy.evidence.reading import Act, Turn, answered, called, leaves, mutates, unknown_tool
 from taxonomy.evidence.results import Kind, cut
 from taxonomy.findings import Finding
-from taxonomy.rules.context import RuleContext
-from taxonomy.rules.rule import Rule
+from taxonomy.rules.rule import Rule, RuleContext
 
 NAME = "wrong tool"
 

@@ -14,7 +14,7 @@ from replay.store import read
 from replay.store.handle import Store, now_ns
 from replay.store.rows import TraceRow
 from replay.trace import Header
-from taxonomy.calibration import item_approval
+from taxonomy.calibration import approval
 from taxonomy.evidence.reading import Reading
 from taxonomy.findings import Source, most_trusted
 from taxonomy.goals import Goal, Goals, GoalScore, Seen, goal_scores, hindsight, weighted
@@ -162,7 +162,7 @@ def goal_runs(store: Store, rows: Iterable[TraceRow], goals: Goals, seen: Seen) 
         if not own:
             continue
         trace = read.load(store, row.trace)
-        scores = most_trusted(item_approval.trusted_scores(store, row.trace, now))
+        scores = most_trusted(approval.trusted_scores(store, row.trace, now))
         values = {step: score.value for step, score in scores.items()}
         found.append(
             GoalRun(

@@ -19,8 +19,8 @@ from replay.statistics import Rate, rate
 from replay.trace import Step, Trace, Usage
 from taxonomy.evidence.reading import Reading
 from taxonomy.metrics.cost import spent
-from taxonomy.rules import context, loop
-from taxonomy.rules.context import brought_again
+from taxonomy.rules import loop, rule
+from taxonomy.rules.rule import brought_again
 
 
 class Rates(Struct, frozen=True):
@@ -207,8 +207,8 @@ def loops(reading: Reading) -> tuple[LoopCost, ...]:
     for turns in reading.threads.values():
         found += [(each.why, each.steps) for each in loop.loops(reading, turns)]
         found += [
-            (context.why_said(same), tuple(turn.index for turn in same[1:]))
-            for same in context.speeches(reading, turns)
+            (rule.why_said(same), tuple(turn.index for turn in same[1:]))
+            for same in rule.speeches(reading, turns)
         ]
     return tuple(
         sorted((_loop(why, steps, costs) for why, steps in found), key=lambda each: each.step)

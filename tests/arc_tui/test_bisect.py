@@ -22,7 +22,7 @@ from arc_tui.joint_commands import bisect
 from replay.errors import ModelRefused, NotFound, OfflineMiss, Stopped
 from replay.models.demo import Demo
 from replay.store.rows import trace_row
-from taxonomy.expectations import NothingExpected
+from taxonomy.detectors import NothingExpected
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.bisect_case import (
     CAPITALS,

@@ -14,7 +14,7 @@ from arc_tui.joint_commands import bisect
 from replay.errors import ModelRefused, OfflineMiss
 from replay.models.demo import Demo
 from replay.store.handle import now_ns
-from taxonomy.calibration import judge_approval
+from taxonomy.calibration import approval
 from taxonomy.judge.kept_scores import ScoreSet
 from taxonomy.judge.rubrics import RUBRICS
 from taxonomy.judgements.schema import open_ledger
@@ -145,9 +145,7 @@ def test_how_far_the_judge_may_be_trusted_stands_beside_its_word(
     assert "a look" in never
     by = ScoreSet(mode="step", model=JUDGE, rubric=RUBRICS["step"].version).by
     with open_ledger(db) as store:
-        judge_approval.keep(
-            store, judge_approval.gate(by, [judge_approval.Pair(0.1, 0.9)], now_ns())
-        )
+        approval.keep(store, approval.gate(by, [approval.Pair(0.1, 0.9)], now_ns()))
     few = steps(db, TOUR, *LIVE, *JUDGED).stdout
     assert "The judge gpt-judge did not pass its calibration (" in few
     assert "do not trust its scores" in few

@@ -19,8 +19,8 @@ from arc_tui.ui.tables import short
 from replay.errors import NotFound
 from replay.store.handle import now_ns
 from replay.store.rows import trace_rows
-from taxonomy.calibration import judge_approval
-from taxonomy.calibration.item_approval import trusted_scores
+from taxonomy.calibration import approval
+from taxonomy.calibration.approval import trusted_scores
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Item
 from taxonomy.judge import kept_scores
@@ -249,7 +249,7 @@ class TestPeople:
         assert "not to be trusted" in text
         by = as_json(calibrate, "--db", db)["parts"][0]["figures"]["gates"][0]["by"]
         with open_ledger(db) as store:
-            kept = judge_approval.standing(store, by, 0)
+            kept = approval.standing(store, by, 0)
         assert kept is not None
         assert not kept.passed
         assert kept.checked_ns > 0
@@ -378,7 +378,7 @@ class TestJudges:
         assert "labels that a rule made decide nobody's trust" in text
         assert "may be trusted" not in text
         with open_ledger(db) as store:
-            assert judge_approval.kept(store, self.OLD) is None
+            assert approval.kept(store, self.OLD) is None
 
     def test_no_judge_has_nothing_to_drift(self, db: Path) -> None:
         done = run(calibrate, "--db", db, "--drift")
@@ -402,7 +402,7 @@ class TestJudges:
         run(calibrate, "--db", db, "--labels", self.people(db, tmp_path))
         with open_ledger(db) as store:
             assert undiagnosed(store) == []
-            later = undiagnosed(store, at_ns=now_ns() + judge_approval.EXPIRES_NS)
+            later = undiagnosed(store, at_ns=now_ns() + approval.EXPIRES_NS)
         assert set(later) == {key for key, _ in self.places(db)}
 
 

@@ -37,8 +37,7 @@ from arc_tui.places import fixtures
 from replay.statistics import rate
 from replay.store.handle import Store, now_ns
 from replay.store.rows import step_rows, trace_row
-from taxonomy.calibration.item_approval import trust
-from taxonomy.calibration.judge_approval import Pair
+from taxonomy.calibration.approval import Pair, trust
 from taxonomy.calibration.noise import Cell, noise_table
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Candidate, Diagnosis, Finding, Item, StepScore

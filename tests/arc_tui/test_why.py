@@ -15,8 +15,8 @@ from arc_tui.views.trace import Lane, TraceView, build_trace, hide_judgements
 from arc_tui.views.value_origins import RunOrigins
 from replay.store.handle import Store, now_ns
 from taxonomy import goals
-from taxonomy.calibration import judge_approval
-from taxonomy.calibration.item_approval import ItemGate, keep_item
+from taxonomy.calibration import approval
+from taxonomy.calibration.approval import ItemGate, keep_item
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Evidence, Finding, Signal
 from taxonomy.findings import Item as RubricItem
@@ -86,14 +86,12 @@ def person(store: Store, at: int, value: float) -> None:
 
 def passes(store: Store, by: str, at_ns: int | None = None) -> None:
     at = now_ns() if at_ns is None else at_ns
-    verdict = judge_approval.JudgeApproval(
-        by=by, r=Estimate(value=0.9, n=60), missing=(), checked_ns=at
-    )
-    judge_approval.keep(store, verdict)
+    verdict = approval.JudgeApproval(by=by, r=Estimate(value=0.9, n=60), missing=(), checked_ns=at)
+    approval.keep(store, verdict)
 
 
 def in_thirty_days() -> str:
-    day = datetime.fromtimestamp((now_ns() + judge_approval.EXPIRES_NS) / 1e9, tz=UTC)
+    day = datetime.fromtimestamp((now_ns() + approval.EXPIRES_NS) / 1e9, tz=UTC)
     return f"{day.day} {day:%b %Y}"
 
 
@@ -153,13 +151,13 @@ def test_a_calibrated_judge_counts_and_one_that_failed_says_what_it_lacks(store:
     judge(store, BAND, {2: 0.1})
     judge(store, OTHER, {2: 0.7})
     passes(store, BAND)
-    weak = judge_approval.JudgeApproval(
+    weak = approval.JudgeApproval(
         by=OTHER,
         r=Estimate(value=0.5, n=60),
         missing=("r 0.50 is under 0.80",),
         checked_ns=now_ns(),
     )
-    judge_approval.keep(store, weak)
+    approval.keep(store, weak)
     view = build_trace(store, "last")
     assert score(view.lanes).values[2] == 0.1
     said = {who.model: (who.checked, who.used) for who in view.scorers if who.source == "judge"}
@@ -172,11 +170,11 @@ def test_a_calibrated_judge_counts_and_one_that_failed_says_what_it_lacks(store:
 def test_a_judge_that_is_trusted_on_other_tasks_says_on_which(store: Store) -> None:
     judge(store, BAND, {2: 0.1})
     r = Estimate(value=0.9, n=60)
-    shop = judge_approval.CategoryGate(category="shop", r=r, missing=())
-    code = judge_approval.CategoryGate(category="code", r=r, missing=("2 of at least 5 labels",))
-    judge_approval.keep(
+    shop = approval.CategoryGate(category="shop", r=r, missing=())
+    code = approval.CategoryGate(category="code", r=r, missing=("2 of at least 5 labels",))
+    approval.keep(
         store,
-        judge_approval.JudgeApproval(
+        approval.JudgeApproval(
             by=BAND,
             r=r,
             missing=("code: 2 of at least 5 labels",),

@@ -17,7 +17,7 @@ from arc_tui import __version__, importing
 from arc_tui.features.calibration.view import build_calibration
 from arc_tui.places import fixtures
 from replay.store.handle import Store
-from taxonomy.judgements import engine
+from taxonomy.judgements import diagnoses
 from taxonomy.judgements.schema import open_ledger
 from tests.bench.calibration_results import FILE, Results, ResultSet, markdown
 from tests.shared import DATA
@@ -70,7 +70,7 @@ def main() -> None:
         results = Results(
             date=f"{datetime.now(UTC):%Y-%m-%d}",
             version=__version__,
-            engine=engine.version(),
+            engine=diagnoses.engine_version(),
             sets=tuple(measure(Path(folder))),
         )
     (fixtures() / FILE).write_bytes(encoded(results))

@@ -21,7 +21,7 @@ import msgspec
 
 from replay.statistics import Rate
 from taxonomy.calibration.localisation import Hits, Localisation, Run, baselines, localisation
-from taxonomy.judgements import engine
+from taxonomy.judgements import diagnoses
 from taxonomy.localiser.candidates import MOST, WORTH, shown
 from taxonomy.localiser.features import FEATURES
 from tests.bench.held_out import (
@@ -218,7 +218,7 @@ def main(words: Sequence[str]) -> None:
     (ROOT / "taxonomy" / "localiser" / "weights.py").write_text(written(weights, table, sets))
     result = {
         "measured": datetime.now(UTC).date().isoformat(),
-        "engine": engine.version(),
+        "engine": diagnoses.engine_version(),
         "fitted_on": list(sets),
         "folds": FOLDS,
         "note": "the bundled runs were in sight when the rules were written: no measure of them;"

@@ -25,7 +25,7 @@ from taxonomy.judgements.schema import open_ledger
 from taxonomy.localiser.candidates import Against
 from taxonomy.localiser.signals import step_signals, strongest
 from taxonomy.rules import findings
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from taxonomy.step_scores import rule_scores
 from tests.shared import DATA
 

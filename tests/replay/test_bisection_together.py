@@ -18,7 +18,7 @@ from replay.free import run as free
 from replay.models.cached import Cached
 from replay.predicate import predicate
 from replay.store.handle import Store
-from taxonomy.expectations import JudgeDetector
+from taxonomy.detectors import JudgeDetector
 from tests.judge_policy import Judge
 from tests.messages_api import Body, MessagesApi
 from tests.replay.live_case import clean_environment, client, kept

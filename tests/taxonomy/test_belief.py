@@ -28,7 +28,7 @@ from taxonomy.first_contradiction.question import (
     shown_words,
 )
 from taxonomy.judgements.schema import open_ledger
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from tests.build import call, error, heard, step, tool, trace
 from tests.messages_api import Body, message, text
 from tests.messages_api.refusal import refusal

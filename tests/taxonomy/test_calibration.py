@@ -11,9 +11,8 @@ from msgspec import structs
 
 from replay.store.handle import Store
 from replay.trace import Header, Outcome
+from taxonomy.calibration.approval import BANDS, item_agreements
 from taxonomy.calibration.disagreement import Disagreement, disagreements, scatters, taken_for
-from taxonomy.calibration.item_approval import item_agreements
-from taxonomy.calibration.judge_approval import BANDS
 from taxonomy.calibration.labelled import labelled_runs
 from taxonomy.calibration.labels import At, Label, place
 from taxonomy.calibration.report import Calibration, calibrate

@@ -11,7 +11,7 @@ from taxonomy.classes import Attribution, FailureClass
 from taxonomy.diagnosis import diagnose
 from taxonomy.findings import Finding
 from taxonomy.rules import check, findings
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from tests.build import call, error, step, trace
 
 NO_NETWORK = """Reading package lists...

@@ -14,7 +14,7 @@ from taxonomy.diagnosis import diagnose
 from taxonomy.evidence.claims import day_keys, moments, sentences, statuses, success, windows
 from taxonomy.findings import Finding
 from taxonomy.rules import contradiction
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from tests.build import call, heard, step, trace
 from tests.shared import DATA, needs_shared
 

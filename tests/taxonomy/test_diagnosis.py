@@ -13,7 +13,7 @@ from taxonomy.diagnosis import diagnose
 from taxonomy.findings import StepScore
 from taxonomy.localiser.candidates import EVIDENCE
 from taxonomy.rules import findings
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from taxonomy.step_scores import ENDED, FITS, FRESH, GROUNDED, READ, VERIFIED, rule_scores
 from tests.build import Called, Part, call, error, heard, step, trace
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from replay.store.handle import Store
-from taxonomy.calibration import item_approval, judge_approval
+from taxonomy.calibration import approval
+from taxonomy.calibration.approval import EXPIRES_NS, trust
 from taxonomy.calibration.drift import (
     Given,
     Place,
@@ -17,8 +18,6 @@ from taxonomy.calibration.drift import (
     judge_sets,
     people_given,
 )
-from taxonomy.calibration.item_approval import trust
-from taxonomy.calibration.judge_approval import EXPIRES_NS
 from taxonomy.calibration.labels import Label, PlacedLabel
 from taxonomy.findings import Item
 from taxonomy.judge import kept_scores
@@ -160,28 +159,24 @@ class TestTrust:
 
     def test_a_verdict_stands_expires_and_was_never_given(self, store: Store) -> None:
         assert trust(store, self.BY, 0).state == "never calibrated"
-        judge_approval.keep(
-            store, judge_approval.JudgeApproval(by=self.BY, r=self.R, missing=(), checked_ns=5)
-        )
+        approval.keep(store, approval.JudgeApproval(by=self.BY, r=self.R, missing=(), checked_ns=5))
         found = trust(store, self.BY, 6)
         assert (found.state, found.until_ns) == ("trusted", 5 + EXPIRES_NS)
         assert trust(store, self.BY, 5 + EXPIRES_NS).state == "expired"
-        judge_approval.keep(
+        approval.keep(
             store,
-            judge_approval.JudgeApproval(by=self.BY, r=self.R, missing=("r 0.20 is under 0.80",)),
+            approval.JudgeApproval(by=self.BY, r=self.R, missing=("r 0.20 is under 0.80",)),
         )
         failed = trust(store, self.BY, 6)
         assert (failed.state, failed.missing) == ("not trusted", ("r 0.20 is under 0.80",))
 
     def test_a_window_stands_by_its_items(self, store: Store) -> None:
         by = "judge:window:m:1-aa"
-        judge_approval.keep(
-            store, judge_approval.JudgeApproval(by=by, r=self.R, missing=(judge_approval.BY_ITEM,))
-        )
+        approval.keep(store, approval.JudgeApproval(by=by, r=self.R, missing=(approval.BY_ITEM,)))
         assert trust(store, by, 6).state == "never calibrated"
         for item, missing in ((GROUNDED, ()), ("result read", ("κ 0.10 is under 0.60",))):
-            item_approval.keep_item(
-                store, item_approval.ItemGate(by=by, item=item, kappa=self.R, missing=missing)
+            approval.keep_item(
+                store, approval.ItemGate(by=by, item=item, kappa=self.R, missing=missing)
             )
         found = trust(store, by, 6)
         assert (found.state, found.items) == ("trusted", (GROUNDED,))

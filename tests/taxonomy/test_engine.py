@@ -10,10 +10,10 @@ from pathlib import Path
 import grimp
 import pytest
 
-from taxonomy.judgements.engine import SOURCES, version
+from taxonomy.judgements.diagnoses import SOURCES, engine_version
 
 ROOT = Path(__file__).resolve().parents[2]
-SAY = "from taxonomy.judgements.engine import version; print(version())"
+SAY = "from taxonomy.judgements.diagnoses import engine_version; print(engine_version())"
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def said(place: Path) -> str:
 
 
 def test_a_copy_has_the_version_of_the_original(installed: Path) -> None:
-    assert said(installed) == version()
+    assert said(installed) == engine_version()
 
 
 @pytest.mark.parametrize("name", ["taxonomy/rules/loop.py", "replay/effects.py"])
@@ -43,14 +43,14 @@ def test_a_changed_source_is_another_version(name: str, installed: Path) -> None
     file = installed / name
     before = file.read_bytes()
     file.write_bytes(before.replace(b"\n", b"\r\n"))
-    assert said(installed) == version(), "line ends are not a change"
+    assert said(installed) == engine_version(), "line ends are not a change"
     file.write_bytes(before + b"MORE = 1\n")
-    assert said(installed) != version()
+    assert said(installed) != engine_version()
 
 
 def test_a_new_rule_is_another_version(installed: Path) -> None:
     (installed / "taxonomy" / "rules" / "another.py").write_text("NAME = 'another'\n")
-    assert said(installed) != version()
+    assert said(installed) != engine_version()
 
 
 def test_all_that_a_diagnosis_follows_from_is_in_it() -> None:

@@ -13,7 +13,7 @@ from replay.free.recorded_results import Terms
 from replay.models.cached import Cached
 from replay.store.handle import Store
 from replay.trace import Trace
-from taxonomy.expectations import (
+from taxonomy.detectors import (
     GoldDetector,
     GoldEnding,
     JudgeDetector,

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from replay.store.handle import Store
-from taxonomy.calibration.judge_approval import (
+from taxonomy.calibration.approval import (
     BANDS,
     BY_ITEM,
     EXPIRES_NS,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxonomy.calibration.item_approval import (
+from taxonomy.calibration.approval import (
     LEAST_KAPPA,
     OVER_KAPPA,
     Answers,

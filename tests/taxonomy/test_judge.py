@@ -29,7 +29,7 @@ from taxonomy.judge.rubrics import LAYOUT, RUBRICS, Mode, Rubric
 from taxonomy.judge.run import Judged, estimate_cost, judged, rule_judged
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.rules import findings
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from taxonomy.step_scores import GROUNDED, READ, rule_scores
 from tests.build import call, error, heard, step, tool, trace
 from tests.judge_policy import Judge, prompt, quoted

@@ -18,7 +18,7 @@ from taxonomy.localiser.features import (
 )
 from taxonomy.localiser.signals import StepSignal, step_signals, strongest
 from taxonomy.rules import findings, loop, malformed
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from tests.build import Called, Part, call, error, step, trace
 
 

@@ -42,7 +42,7 @@ from taxonomy.rules import (
     user_off_task,
     wrong_tool,
 )
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from taxonomy.step_scores import ENDED, FITS, FRESH, GROUNDED, READ, VERIFIED
 from taxonomy.waste import Waste, waste
 from tests.build import Gives, Part, call, error, step, trace

@@ -13,7 +13,7 @@ from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Finding
 from taxonomy.rules import arithmetic, better_tool, findings, limits, unverified, user_off_task
 from taxonomy.rules.arithmetic import wrong_sums
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from tests.build import Part, call, error, heard, step, tool, trace
 from tests.shared import DATA, needs_shared
 

@@ -9,7 +9,7 @@ from taxonomy.classes import FailureClass
 from taxonomy.evidence.claims import claimed
 from taxonomy.findings import Finding
 from taxonomy.rules import findings, hallucinated_state
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from tests.build import Part, call, step, trace
 
 FILE = """def total(rows):

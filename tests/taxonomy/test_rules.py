@@ -11,7 +11,7 @@ from replay.trace import Trace
 from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Finding
 from taxonomy.rules import findings
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from tests.build import NOTHING, Part, call, error, heard, step, tool, trace
 
 Status = Literal["passed", "failed", "unknown"]

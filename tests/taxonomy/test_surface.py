@@ -11,7 +11,7 @@ from replay.compare import actions
 from replay.locked.tally import Reply, StepResult
 from replay.store.handle import Store
 from replay.trace import Fidelity, Level
-from taxonomy.expectations import asked_of, by_rule
+from taxonomy.detectors import asked_of, by_rule
 from taxonomy.judge.requests import JudgeRequest, Unasked
 from taxonomy.judge.rubrics import RUBRICS
 from taxonomy.metrics.grounding import by_chance

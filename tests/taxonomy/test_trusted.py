@@ -9,8 +9,8 @@ import pytest
 
 from replay.store.handle import Store
 from replay.trace import Header, Outcome
-from taxonomy.calibration import item_approval, judge_approval
-from taxonomy.calibration.item_approval import counts_until, trusted_scores
+from taxonomy.calibration import approval
+from taxonomy.calibration.approval import counts_until, trusted_scores
 from taxonomy.findings import Item, Source, StepScore
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.scores import keep_scores
@@ -38,9 +38,7 @@ def scored(store: Store, by: str, source: Source, steps: int) -> None:
 
 def checked(store: Store, by: str, *missing: str, at_ns: int = 0) -> None:
     r = Estimate(value=0.9, low=0.8, high=0.95, n=50)
-    judge_approval.keep(
-        store, judge_approval.JudgeApproval(by=by, r=r, missing=missing, checked_ns=at_ns)
-    )
+    approval.keep(store, approval.JudgeApproval(by=by, r=r, missing=missing, checked_ns=at_ns))
 
 
 def names(store: Store, now_ns: int = DAY_NS, step: int | None = None) -> set[str]:
@@ -106,10 +104,10 @@ class TestItems:
     def passed(self, store: Store, *items: str, at_ns: int = 0) -> None:
         kappa = Estimate(value=0.8, low=0.6, high=0.9, n=40)
         for item in items:
-            verdict = item_approval.ItemGate(
+            verdict = approval.ItemGate(
                 by=self.BY, item=item, kappa=kappa, missing=(), checked_ns=at_ns
             )
-            item_approval.keep_item(store, verdict)
+            approval.keep_item(store, verdict)
 
     def score(self, store: Store, now_ns: int = DAY_NS) -> StepScore | None:
         return next(iter(trusted_scores(store, TRACE, now_ns)), None)
@@ -149,7 +147,7 @@ class TestItems:
     def test_too_few_labels_take_no_trust_away_that_stands(self, store: Store) -> None:
         self.passed(store, GROUNDED)
         for enough, standing in ((False, {GROUNDED}), (True, set())):
-            verdict = item_approval.ItemGate(
+            verdict = approval.ItemGate(
                 by=self.BY,
                 item=GROUNDED,
                 kappa=Estimate(value=None, n=1),
@@ -157,14 +155,14 @@ class TestItems:
                 enough=enough,
                 checked_ns=1,
             )
-            item_approval.keep_item(store, verdict)
-            assert item_approval.standing_items(store, self.BY, DAY_NS) == standing
+            approval.keep_item(store, verdict)
+            assert approval.standing_items(store, self.BY, DAY_NS) == standing
 
     def test_another_template_has_no_verdict(self, store: Store) -> None:
         self.passed(store, GROUNDED)
-        assert item_approval.standing_items(store, self.BY, DAY_NS) == {GROUNDED}
-        assert item_approval.standing_items(store, "judge:window:m:2", DAY_NS) == frozenset()
-        assert item_approval.standing_items(store, "judge:window:m", DAY_NS) == frozenset()
+        assert approval.standing_items(store, self.BY, DAY_NS) == {GROUNDED}
+        assert approval.standing_items(store, "judge:window:m:2", DAY_NS) == frozenset()
+        assert approval.standing_items(store, "judge:window:m", DAY_NS) == frozenset()
 
 
 class TestCategories:
@@ -172,17 +170,17 @@ class TestCategories:
 
     def verdict(self, store: Store) -> None:
         r = Estimate(value=0.9, low=0.8, high=0.95, n=50)
-        judge_approval.keep(
+        approval.keep(
             store,
-            judge_approval.JudgeApproval(
+            approval.JudgeApproval(
                 by=self.BY,
                 r=r,
                 missing=("code: 2 of at least 5 labels",),
                 categories=(
-                    judge_approval.CategoryGate(
+                    approval.CategoryGate(
                         category="code", r=r, missing=("2 of at least 5 labels",)
                     ),
-                    judge_approval.CategoryGate(category="shop", r=r, missing=()),
+                    approval.CategoryGate(category="shop", r=r, missing=()),
                 ),
             ),
         )

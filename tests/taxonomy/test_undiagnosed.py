@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replay.store.handle import Store
-from taxonomy.judgements import diagnoses, engine
+from taxonomy.judgements import diagnoses
 from taxonomy.judgements.diagnoses import diagnosis, undiagnosed
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.sample import FAILED, HEALTHY, header, put
@@ -38,7 +38,7 @@ def test_a_diagnosis_of_the_trace_as_it_is_stands(store: Store) -> None:
 def test_one_by_other_rules_is_made_again(
     store: Store, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "version", lambda: "arc rules of tomorrow")
+    monkeypatch.setattr(diagnoses, "version", lambda: "arc rules of tomorrow")
     assert undiagnosed(store) == [key]
 
 

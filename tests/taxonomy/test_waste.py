@@ -10,7 +10,7 @@ from replay.store import read
 from replay.trace import Cost, Message, Response, Trace, extend
 from taxonomy.evidence.reading import Reading
 from taxonomy.judgements.schema import open_ledger
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 from taxonomy.waste import Resent, waste
 from taxonomy.waste.repeats import LoopCost, Redundant, loops, redundant, spending
 from taxonomy.waste.resent import resent

@@ -31,8 +31,7 @@ from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Trace
-from taxonomy.detectors import detector_at
-from taxonomy.expectations import GoldEnding, NothingExpected
+from taxonomy.detectors import GoldEnding, NothingExpected, detector_at
 from taxonomy.judgements.diagnoses import diagnosis
 from taxonomy.query.failures import break_and_notice
 

@@ -17,7 +17,7 @@ from arc_tui.ui.dialogs import AskBox, Option
 from replay.errors import ArcError
 from replay.models.choose import DEMO
 from replay.predicate import BadPredicate
-from taxonomy.expectations import NothingExpected
+from taxonomy.detectors import NothingExpected
 
 EXAMPLE = "tool=get_order, args.order_id=1039"
 

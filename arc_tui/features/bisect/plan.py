@@ -32,7 +32,7 @@ from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Json, Trace
-from taxonomy.expectations import JudgeDetector
+from taxonomy.detectors import JudgeDetector
 from taxonomy.query.failures import break_and_notice
 
 KEPT = "bisect/"

@@ -35,7 +35,7 @@ from replay.bisection.rounds import Settings
 from replay.edit.changes import Edit
 from replay.errors import ArcError, OfflineMiss
 from replay.predicate import BadPredicate
-from taxonomy.expectations import NothingExpected
+from taxonomy.detectors import NothingExpected
 
 MOST = 200
 """Answers before a search of the screen gives up, until a person says otherwise."""

@@ -31,8 +31,7 @@ from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import NO_TOOLS, Trace
-from taxonomy.detectors import RuleDetector
-from taxonomy.expectations import JudgeDetector
+from taxonomy.detectors import JudgeDetector, RuleDetector
 from taxonomy.first_contradiction import facts
 from taxonomy.first_contradiction.contradictions import (
     Answer,
@@ -59,7 +58,7 @@ from taxonomy.first_contradiction.recoverable import (
     telling,
     told_at,
 )
-from taxonomy.rules.context import RuleContext
+from taxonomy.rules.rule import RuleContext
 
 OracleName: TypeAlias = Literal["contradiction", "belief", "judge", "savable"]
 

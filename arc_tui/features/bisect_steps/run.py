@@ -19,7 +19,7 @@ from replay.errors import ArcError
 from replay.models.choose import label
 from replay.store import edits
 from replay.store.handle import Store, now_ns
-from taxonomy.calibration.item_approval import trust
+from taxonomy.calibration.approval import trust
 from taxonomy.first_contradiction.contradictions import Answer, ContradictionDetector
 from taxonomy.first_contradiction.judged import JudgeScoreDetector
 from taxonomy.first_contradiction.question import BeliefDetector, shown_words

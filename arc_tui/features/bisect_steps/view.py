@@ -16,7 +16,7 @@ from replay.bisection.scan import Located
 from replay.edit.changes import Edit, InjectConstraint, describe
 from replay.statistics import Rate, rate
 from replay.trace import Level, Step, Trace
-from taxonomy.calibration.item_approval import Trust
+from taxonomy.calibration.approval import Trust
 from taxonomy.findings import Evidence
 from taxonomy.first_contradiction.contradictions import Answer, StepDetector
 from taxonomy.first_contradiction.recoverable import Arm, Trial

@@ -49,21 +49,19 @@ from arc_tui.features.calibration.view import (
 from arc_tui.ui import format
 from arc_tui.ui.tables import Table, counted, estimate, signed
 from replay.store.handle import Store, now_ns
-from taxonomy.calibration.disagreement import SHARE, Disagreement
-from taxonomy.calibration.item_approval import (
+from taxonomy.calibration.approval import (
+    BANDS,
+    LEAST_BANDS,
     LEAST_EACH,
     LEAST_KAPPA,
+    LEAST_LABELS,
+    LEAST_R,
     OVER_KAPPA,
     ItemAgreement,
     ItemGate,
-)
-from taxonomy.calibration.judge_approval import (
-    BANDS,
-    LEAST_BANDS,
-    LEAST_LABELS,
-    LEAST_R,
     JudgeApproval,
 )
+from taxonomy.calibration.disagreement import SHARE, Disagreement
 from taxonomy.calibration.labels import Unusable
 from taxonomy.calibration.noise import Cell, noise_table
 from taxonomy.calibration.report import Calibration

@@ -13,8 +13,8 @@ from arc_tui.ui import format
 from arc_tui.ui.tables import Table, counted, estimate, signed
 from arc_tui.views.scores import stands
 from replay.store.handle import Store
+from taxonomy.calibration.approval import Trust, trust
 from taxonomy.calibration.drift import Drift, JudgeSet, changed, drifts, judge_sets, people_given
-from taxonomy.calibration.item_approval import Trust, trust
 from taxonomy.calibration.labels import Label, place
 from taxonomy.judge.rubrics import RUBRICS, Mode
 from taxonomy.metrics.agreement import Estimate

@@ -19,9 +19,9 @@ from arc_tui.features.calibration.view import (
 )
 from arc_tui.importing import diagnose_new, diagnose_one
 from replay.store.handle import Store, now_ns
-from taxonomy.calibration import item_approval, judge_approval
+from taxonomy.calibration import approval
+from taxonomy.calibration.approval import trust
 from taxonomy.calibration.drift import judge_sets
-from taxonomy.calibration.item_approval import trust
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -43,9 +43,9 @@ def keep_verdicts(store: Store, view: CalibrationView, now_ns: int) -> Kept:
     sets = [each for each in judge_sets(store) if each.by in checked]
     before = {each.by: _use(store, each.by, now_ns) for each in sets}
     for verdict in gates:
-        judge_approval.keep(store, verdict)
+        approval.keep(store, verdict)
     for answer in items:
-        item_approval.keep_item(store, answer)
+        approval.keep_item(store, answer)
     changed = [each for each in sets if _use(store, each.by, now_ns) != before[each.by]]
     runs = sorted({place.trace for each in changed for place in each.given.scores})
     for run in runs:

@@ -29,8 +29,8 @@ from arc_tui.features.calibration.text import MAKE_SCORES, trust_lines
 from arc_tui.features.calibration.view import CalibrationState, PartDrawn, Scorer
 from arc_tui.ui import format
 from arc_tui.ui.tables import counted, estimate, share
+from taxonomy.calibration.approval import BAND_EDGES, Pair
 from taxonomy.calibration.disagreement import Scatter
-from taxonomy.calibration.judge_approval import BAND_EDGES, Pair
 from taxonomy.calibration.report import ScoreAgreement
 
 FACTS = 40

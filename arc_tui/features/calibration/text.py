@@ -9,7 +9,7 @@ from arc_tui.features.calibration.view import TITLES, CalibrationState, PartDraw
 from arc_tui.ui import format
 from arc_tui.ui.tables import estimate, share, short
 from arc_tui.views.scores import stands
-from taxonomy.calibration.judge_approval import LEAST_R, counts_by_item
+from taxonomy.calibration.approval import LEAST_R, counts_by_item
 from taxonomy.calibration.labelled import MEANT
 from taxonomy.calibration.report import Calibration
 

@@ -18,6 +18,16 @@ from arc_tui.views.columns import run_name
 from arc_tui.views.raters import RatersView, build_raters
 from replay.store.handle import Store
 from replay.store.rows import trace_rows
+from taxonomy.calibration.approval import (
+    ItemAgreement,
+    ItemGate,
+    JudgeApproval,
+    Trust,
+    counts_by_item,
+    item_agreements,
+    item_gate,
+    trust,
+)
 from taxonomy.calibration.disagreement import (
     Disagreement,
     Scatter,
@@ -26,15 +36,6 @@ from taxonomy.calibration.disagreement import (
     scatters,
     taken_for,
 )
-from taxonomy.calibration.item_approval import (
-    ItemAgreement,
-    ItemGate,
-    Trust,
-    item_agreements,
-    item_gate,
-    trust,
-)
-from taxonomy.calibration.judge_approval import JudgeApproval, counts_by_item
 from taxonomy.calibration.labelled import Labelled, labelled_runs
 from taxonomy.calibration.labels import By, Label, Unusable, kept_labels, place, read_labels
 from taxonomy.calibration.noise import Cell

@@ -31,7 +31,7 @@ from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Trace
-from taxonomy.expectations import asked_of, by_rule
+from taxonomy.detectors import asked_of, by_rule
 from taxonomy.goals import Goals
 from taxonomy.judge import requests, run
 from taxonomy.judge.requests import JudgeRequest, judge_requests

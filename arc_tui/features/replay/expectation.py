@@ -27,7 +27,7 @@ from replay.statistics import Rate, rate
 from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import trace_row
-from taxonomy.expectations import JudgeDetector
+from taxonomy.detectors import JudgeDetector
 
 
 class Question(Struct, frozen=True, kw_only=True):
