@@ -32,7 +32,7 @@ from taxonomy.findings import Finding
 from taxonomy.goals import Goal
 from taxonomy.judge.requests import JudgeRequest, Unasked, judge_requests
 from taxonomy.judge.rubrics import ACHIEVED_SCORE, RUBRICS, Rubric
-from taxonomy.judge.run import Judged, estimate_cost, judged_each, rule_judged
+from taxonomy.judge.scores import Judged, estimate_cost, judged_each, rule_judged
 from taxonomy.metrics.calls import counted, gold_of, pairs
 from taxonomy.rules import EVERY_RULE, rule_of
 from taxonomy.rules.rule import RuleContext, Shown

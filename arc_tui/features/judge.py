@@ -30,6 +30,7 @@ from arc_tui.cli import (
     refuse_unanswered,
     show_estimate,
 )
+from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.importing import diagnose_one
 from arc_tui.ui import format
 from arc_tui.views.scores import (
@@ -56,15 +57,12 @@ from taxonomy import goals
 from taxonomy.evidence.reading import Reading
 from taxonomy.findings import Source
 from taxonomy.goals import Goal, Goals, Seen, first_seen, goal_scores, hindsight, weighted
-from taxonomy.judge import kept_scores, requests, run
+from taxonomy.judge import requests, scores
 from taxonomy.judge.requests import JudgeRequest, Unasked, judge_requests
 from taxonomy.judge.rubrics import RUBRICS, Mode, Rubric
-from taxonomy.judge.run import Judged, estimate_cost, judged
+from taxonomy.judge.scores import Judged, estimate_cost, judged
 
 # --- a judgement, from its options to its views
-
-BETWEEN_VIEWS_S = 0.1
-"""Stored answers come faster than anyone reads views of them."""
 
 
 class ScoringRequest(Struct, frozen=True, kw_only=True):
@@ -147,9 +145,9 @@ def _goals(request: ScoringRequest, trace: Trace) -> tuple[Goal, ...]:
 
 
 def _by_rule(store: Store, request: ScoringRequest, seen: Seen | None, key: str) -> ScoresView:
-    work = _Work(request, read.load(store, key), seen, judge=DEMO, rubric=run.VERSION)
-    work.notices = (run.NOTICE,)
-    work.given = list(run.rule_judged(work.trace, work.mode))
+    work = _Work(request, read.load(store, key), seen, judge=DEMO, rubric=scores.RULE_VERSION)
+    work.notices = (scores.NOTICE,)
+    work.given = list(scores.rule_judged(work.trace, work.mode))
     work.keep(store, "rule")
     return work.view()
 
@@ -216,7 +214,7 @@ class _Work:
         self._goals = _goals(request, trace)
         self._seen = seen
         self._turns = Reading(trace).turns if self._goals else ()
-        self._set = kept_scores.ScoreSet(
+        self._set = scores.ScoreSet(
             mode=self.mode,
             model=judge,
             rubric=rubric,
@@ -224,7 +222,7 @@ class _Work:
         )
 
     def keep(self, store: Store, source: Source) -> None:
-        kept_scores.keep(store, self.trace.id, self._set.by, self.given, source)
+        scores.keep(store, self.trace.id, self._set.by, self.given, source)
 
     def view(self) -> ScoresView:
         steps = sorted((each for each in self.given if each.step is not None), key=_step)

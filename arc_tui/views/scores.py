@@ -23,7 +23,7 @@ from taxonomy.goals import GoalScore, Weighted
 
 if TYPE_CHECKING:
     from taxonomy.judge.rubrics import Mode
-    from taxonomy.judge.run import Judged
+    from taxonomy.judge.scores import Judged
 
 
 class ScoreRow(Struct, frozen=True, kw_only=True):
@@ -195,7 +195,7 @@ def scorers(
 def _scorer(store: Store, source: Source, by: str, used: bool, now_ns: int) -> Scorer:
     if source != "judge":
         return Scorer(source=source, by=by, used=used)
-    from taxonomy.judge.kept_scores import parsed
+    from taxonomy.judge.scores import parsed
 
     checked, judged = _checked(store, by, used, now_ns), parsed(by)
     if judged is None:

@@ -23,7 +23,7 @@ from taxonomy.calibration.approval import band
 from taxonomy.calibration.labelled import agreed_items, mean_scores
 from taxonomy.calibration.labels import PlacedLabel, item_names
 from taxonomy.findings import StepScore
-from taxonomy.judge.kept_scores import ScoreSet, parsed
+from taxonomy.judge.scores import ScoreSet, parsed
 from taxonomy.judgements.scores import judge_scores
 from taxonomy.metrics.agreement import Estimate, kappa, mean_difference, pearson
 

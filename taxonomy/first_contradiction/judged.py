@@ -18,11 +18,16 @@ from taxonomy.findings import Evidence, Item
 from taxonomy.first_contradiction.contradictions import Answer
 from taxonomy.first_contradiction.question import NOTHING
 from taxonomy.goals import Goal
-from taxonomy.judge import run
-from taxonomy.judge.kept_scores import ScoreSet
 from taxonomy.judge.requests import JudgeRequest, Unasked, judge_requests
 from taxonomy.judge.rubrics import ACHIEVED_SCORE, RUBRICS
-from taxonomy.judge.run import Judged, estimate_cost, judged_each
+from taxonomy.judge.scores import (
+    RULE_VERSION,
+    Judged,
+    ScoreSet,
+    estimate_cost,
+    judged_each,
+    rule_judged,
+)
 
 AT_ONCE = 8
 """Steps that are asked together: the one that is wanted, and those after it."""
@@ -46,12 +51,12 @@ class JudgeScoreDetector:
         most: int | None = None,
     ) -> None:
         self.judge = judge
-        name, version = DEMO, run.VERSION
+        name, version = DEMO, RULE_VERSION
         self._known: dict[int, Judged] = {}
         self._inquiries: dict[int, JudgeRequest] = {}
         self.unasked: Mapping[int, str] = {}
         if judge is None:
-            said = {each.step: each for each in run.rule_judged(trace, "step")}
+            said = {each.step: each for each in rule_judged(trace, "step")}
             self._known = {step: each for step, each in said.items() if step is not None}
         else:
             name, version = judge.name, RUBRICS["step"].version

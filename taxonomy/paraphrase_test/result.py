@@ -33,7 +33,7 @@ from replay.store import answers
 from replay.store.handle import Store, now_ns
 from replay.trace import Message, Request, Trace, Usage, extend
 from taxonomy.judge.exhibit import Piece, fenced
-from taxonomy.judge.run import CHARACTERS_PER_TOKEN
+from taxonomy.judge.scores import CHARACTERS_PER_TOKEN
 from taxonomy.metrics.grounding import Surface, by_chance, surface_variation
 from taxonomy.paraphrase_test.paraphrases import Paraphrase, tried
 

@@ -15,8 +15,8 @@ from replay.errors import ModelRefused, OfflineMiss
 from replay.models.demo import Demo
 from replay.store.handle import now_ns
 from taxonomy.calibration import approval
-from taxonomy.judge.kept_scores import ScoreSet
 from taxonomy.judge.rubrics import RUBRICS
+from taxonomy.judge.scores import ScoreSet
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.bisect_case import LOOP, TOUR, bisected, expected, prompt, prompts, put_runs, run
 from tests.judge_policy import Judge

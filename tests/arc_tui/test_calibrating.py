@@ -23,8 +23,8 @@ from taxonomy.calibration import approval
 from taxonomy.calibration.approval import trusted_scores
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Item
-from taxonomy.judge import kept_scores
-from taxonomy.judge.run import Judged
+from taxonomy.judge import scores
+from taxonomy.judge.scores import Judged
 from taxonomy.judgements.diagnoses import undiagnosed
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.scores import opinions
@@ -294,7 +294,7 @@ class TestJudges:
             for (key, step), value in zip(self.places(db), values, strict=True):
                 items = (Item(name="arguments grounded", held=value > 0.5, because="seen"),)
                 said = Judged(step=step, span="s", samples=(value,), items=items)
-                kept_scores.keep(store, key, by, [said])
+                scores.keep(store, key, by, [said])
 
     def people(self, db: Path, folder: Path) -> Path:
         lines = [

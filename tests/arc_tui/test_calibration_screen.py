@@ -41,8 +41,8 @@ from taxonomy.calibration.approval import Pair, trust
 from taxonomy.calibration.noise import Cell, noise_table
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Candidate, Diagnosis, Finding, Item, StepScore
-from taxonomy.judge import kept_scores
-from taxonomy.judge.run import Judged
+from taxonomy.judge import scores
+from taxonomy.judge.scores import Judged
 from taxonomy.judgements import diagnoses
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.scores import HumanScore, give
@@ -54,7 +54,7 @@ from tests.screen import text as drawn
 
 EXPECTED: Mapping[str, Any] = json.loads((fixtures() / "expected.json").read_text())["traces"]
 FAILED = [name for name in EXPECTED if EXPECTED[name]["decisive_step"] is not None]
-JUDGE = kept_scores.ScoreSet(mode="step", model="claude-x", rubric="3").by
+JUDGE = scores.ScoreSet(mode="step", model="claude-x", rubric="3").by
 SIZES = [(80, 24), (120, 40)]
 
 Opened = tuple[Pilot[None], CalibrationScreen]
@@ -94,7 +94,7 @@ def put_judge(store: Store, name: str, by: str, milder: float = 0.0) -> None:
                samples=(min(judges(name, row.step) + milder, 1.0),))
         for row in step_rows(store, key)
     ]  # fmt: skip
-    kept_scores.keep(store, key, by, judged)
+    scores.keep(store, key, by, judged)
 
 
 def said_of(key: str, name: str, steps: int) -> Diagnosis:
@@ -268,14 +268,14 @@ def test_scores_given_in_the_database_are_labels_like_a_file_s(db: Path) -> None
 
 
 def test_rubric_items_have_figures_and_a_verdict_of_their_own(db: Path, tmp_path: Path) -> None:
-    window = kept_scores.ScoreSet(mode="window", model="claude-x", rubric="2").by
+    window = scores.ScoreSet(mode="window", model="claude-x", rubric="2").by
     answers = []
     with open_ledger(db) as store:
         for place, name in enumerate(FAILED):
             row = step_rows(store, trace_row(store, name).trace)[0]
             item = Item(name="arguments grounded", held=place % 2 == 0)
             judged = Judged(step=0, span=row.span, samples=(float(place % 2 == 0),), items=(item,))
-            kept_scores.keep(store, row.trace, window, [judged])
+            scores.keep(store, row.trace, window, [judged])
             said = {"arguments grounded": place % 2 == 0}
             answers.append({"trace": name, "at": {"step": 0}, "items": said})
     state = state_of(db, written(tmp_path / "items.jsonl", answers))
@@ -288,7 +288,7 @@ def test_rubric_items_have_figures_and_a_verdict_of_their_own(db: Path, tmp_path
 
 
 def test_a_judge_of_another_version_stands_beside_the_one_before(db: Path, labels: Path) -> None:
-    newer = kept_scores.ScoreSet(mode="step", model="claude-x", rubric="4").by
+    newer = scores.ScoreSet(mode="step", model="claude-x", rubric="4").by
     with open_ledger(db) as store:
         for name in FAILED[:9]:
             put_judge(store, name, newer, milder=0.2)

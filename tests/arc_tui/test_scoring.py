@@ -16,11 +16,11 @@ from replay.store.handle import Store
 from replay.store.rows import trace_row
 from replay.trace import Outcome
 from taxonomy.diagnosis import diagnose
-from taxonomy.judge import kept_scores
 from taxonomy.judgements.schema import open_ledger
 from tests.arc_tui.sample import header, put
 from tests.build import call, error, heard, step, trace
 from tests.judge_policy import Judge, prompt
+from tests.kept_scores import run_scores, step_scores
 from tests.messages_api import MessagesApi, message, text
 from tests.replay.live_case import MODEL
 
@@ -137,7 +137,7 @@ def test_scores_are_kept_under_mode_model_and_rubric_with_their_samples(
     for mode in ("step", "window", "run"):
         shown = as_json(live(db, "--mode", mode, "-k", "2", "--json"))
         with open_ledger(db) as store:
-            found = [s for s in kept_scores.scores(store, shown["trace"]) if s.by == shown["by"]]
+            found = [s for s in step_scores(store, shown["trace"]) if s.by == shown["by"]]
         assert [(s.step, s.value) for s in found] == [
             (row["step"], row["value"]) for row in shown["rows"]
         ]
@@ -161,7 +161,7 @@ def test_a_whole_run_is_scored_beside_its_steps(api: MessagesApi, db: Path) -> N
     assert api.asked == 1
     assert shown["overall"]["value"] == pytest.approx(sum(r["value"] for r in shown["rows"]) / 4)
     with open_ledger(db) as store:
-        (whole,) = kept_scores.run_scores(store, shown["trace"])
+        (whole,) = run_scores(store, shown["trace"])
     assert whole.value == shown["overall"]["value"]
 
 
@@ -231,7 +231,7 @@ def test_a_spent_budget_keeps_what_was_scored_and_the_next_run_asks_the_rest(
 def every(db: Path) -> list[tuple[int, float | None]]:
     """All that judges said in a database of one run."""
     with open_ledger(db) as store:
-        return [(each.step, each.value) for each in kept_scores.scores(store, last(store))]
+        return [(each.step, each.value) for each in step_scores(store, last(store))]
 
 
 def last(store: Store) -> str:
@@ -246,7 +246,7 @@ def test_closing_the_work_keeps_what_is_in(api: MessagesApi, db: Path) -> None:
         going = judging(store, wanted)
         first = next(going)
         going.close()
-        assert len(kept_scores.scores(store, first.trace)) == first.scored == 1
+        assert len(step_scores(store, first.trace)) == first.scored == 1
 
 
 def test_the_demo_judge_is_the_rules_and_says_so(db: Path) -> None:
@@ -254,7 +254,7 @@ def test_the_demo_judge_is_the_rules_and_says_so(db: Path) -> None:
     assert "demo, rule-based: no model was asked" in result.stdout
     shown = as_json(run(db, "last", "--model", "demo", "--mode", "window", "--json"))
     with open_ledger(db) as store:
-        found = kept_scores.scores(store, shown["trace"])
+        found = step_scores(store, shown["trace"])
     assert {each.source for each in found} == {"rule"}
     assert {each.by for each in found} == {shown["by"]} == {"judge:window:demo:arc rules 1"}
     assert (shown["asked"], shown["kept"], shown["k"]) == (0, 0, 0)

@@ -21,9 +21,8 @@ from taxonomy.classes import Attribution, FailureClass
 from taxonomy.findings import Evidence, Finding, Signal
 from taxonomy.findings import Item as RubricItem
 from taxonomy.goals import Goal, Goals, Task
-from taxonomy.judge import kept_scores
-from taxonomy.judge.kept_scores import ScoreSet
-from taxonomy.judge.run import Judged
+from taxonomy.judge import scores
+from taxonomy.judge.scores import Judged, ScoreSet
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.scores import HumanScore, give
 from taxonomy.judgements.tags import Tag, put_tag
@@ -55,7 +54,7 @@ def store(tmp_path: Path) -> Store:
 
 def judge(store: Store, by: str, values: dict[int, float]) -> None:
     view = build_trace(store, "last")
-    kept_scores.keep(
+    scores.keep(
         store,
         view.run.trace,
         by,

@@ -19,8 +19,8 @@ from replay.store.write import Writer
 from replay.trace import Batch, Header, Outcome, SourceScore
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Evidence, Item
-from taxonomy.judge import kept_scores
-from taxonomy.judge.run import Judged
+from taxonomy.judge import scores
+from taxonomy.judge.scores import Judged
 from taxonomy.judgements.tags import Tag, put_tag
 from tests.build import START_NS, call, error, step, trace
 from tests.messages_api import message, text
@@ -95,11 +95,11 @@ def _beside(store: Store, key: str, said: Mapping[str, str]) -> None:
     kept.put(store, key, stub, source="a file")
     attach(store, key, Supplement(name="added", system=said["supplement"]))
     because = (Item(name="holds", held=None, because=said["judged step"]),)
-    kept_scores.keep(
+    scores.keep(
         store, key, "judge/1", [Judged(step=0, span="step-0", samples=(0.5,), items=because)]
     )
     because = (Item(name="holds", held=None, because=said["judged run"]),)
-    kept_scores.keep(store, key, "judge/1", [Judged(step=None, samples=(0.5,), items=because)])
+    scores.keep(store, key, "judge/1", [Judged(step=None, samples=(0.5,), items=because)])
     quoted = (Evidence(role="says", text=said["quoted"], step=0),)
     given = Tag(
         trace=key, span="step-0", step=0, failure=FailureClass.LOOP, by="ada",

@@ -18,8 +18,8 @@ from taxonomy.calibration.labels import At, Label, place
 from taxonomy.calibration.report import Calibration, calibrate
 from taxonomy.classes import FailureClass
 from taxonomy.findings import Candidate, Diagnosis, Finding, Item, Signal, StepScore
-from taxonomy.judge import kept_scores
-from taxonomy.judge.run import Judged
+from taxonomy.judge import scores
+from taxonomy.judge.scores import Judged
 from taxonomy.judgements import diagnoses
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.judgements.scores import HumanScore, give
@@ -283,7 +283,7 @@ class TestWhichItem:
             )
             for step, (name, held) in enumerate(answers)
         ]
-        kept_scores.keep(store, placed[0].trace, self.BY, given)
+        scores.keep(store, placed[0].trace, self.BY, given)
 
     def test_an_item_has_its_own_kappa_true_positive_and_true_negative_rate(
         self, store: Store

@@ -20,10 +20,9 @@ from taxonomy.calibration.drift import (
 )
 from taxonomy.calibration.labels import Label, PlacedLabel
 from taxonomy.findings import Item
-from taxonomy.judge import kept_scores
-from taxonomy.judge.kept_scores import ScoreSet
+from taxonomy.judge import scores
 from taxonomy.judge.rubrics import Mode
-from taxonomy.judge.run import Judged
+from taxonomy.judge.scores import Judged, ScoreSet
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.metrics.agreement import Estimate
 from taxonomy.step_scores import GROUNDED
@@ -55,7 +54,7 @@ def scored(
         )
         for step, value in enumerate(values)
     ]
-    kept_scores.keep(store, TRACE, identity.by, given)
+    scores.keep(store, TRACE, identity.by, given)
     return identity.by
 
 
@@ -99,7 +98,7 @@ def test_modes_are_never_compared_and_rules_are_no_judge(store: Store) -> None:
     scored(store, named("1-aa"), 0.9)
     scored(store, named("1-aa", mode="run"), 0.9)
     demo = named("arc rules 1", model="demo")
-    kept_scores.keep(store, TRACE, demo.by, [Judged(step=0, span="s0", samples=(0.5,))], "rule")
+    scores.keep(store, TRACE, demo.by, [Judged(step=0, span="s0", samples=(0.5,))], "rule")
     sets = judge_sets(store)
     assert [each.identity.mode for each in sets] == ["step", "run"]
     assert list(drifts(sets, NOBODY)) == []
@@ -134,7 +133,7 @@ def test_items_have_their_turns_and_their_kappas(store: Store) -> None:
 def test_sets_without_a_common_step_have_no_figures(store: Store) -> None:
     for step, rubric in enumerate(("1-aa", "1-bb")):
         given = [Judged(step=step, span="s", samples=(0.5,))]
-        kept_scores.keep(store, TRACE, named(rubric).by, given)
+        scores.keep(store, TRACE, named(rubric).by, given)
     before, after = judge_sets(store)
     found = drift(before, after, NOBODY)
     assert (found.shift.value, found.crossed.value, found.r.value) == (None, None, None)

@@ -22,17 +22,18 @@ from replay.store.handle import Store
 from replay.trace import OtherSpan, SourceScore, ToolCall, Trace
 from taxonomy.findings import Item
 from taxonomy.goals import Goal
-from taxonomy.judge import kept_scores
+from taxonomy.judge import scores
 from taxonomy.judge.exhibit import WITHHELD, Blind, Piece, fenced
 from taxonomy.judge.requests import JudgeRequest, family, judge_requests, warning
 from taxonomy.judge.rubrics import LAYOUT, RUBRICS, Mode, Rubric
-from taxonomy.judge.run import Judged, estimate_cost, judged, rule_judged
+from taxonomy.judge.scores import Judged, estimate_cost, judged, rule_judged
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.rules import findings
 from taxonomy.rules.rule import RuleContext
 from taxonomy.step_scores import GROUNDED, READ, rule_scores
 from tests.build import call, error, heard, step, tool, trace
 from tests.judge_policy import Judge, prompt, quoted
+from tests.kept_scores import run_scores, step_scores
 from tests.messages_api import Body, MessagesApi, message, refusal, text
 from tests.replay.live_case import MODEL, clean_environment, client
 from tests.replay.live_case import kept as behind
@@ -470,9 +471,9 @@ def test_an_answer_that_will_not_do_is_refused_counted_and_never_scored(
     for each in found.values():
         assert (each.value, each.samples, len(each.refused)) == (None, (), 1)
         assert why in each.refused[0]
-    kept_scores.keep(store, run.id, "judge:step:m:1", found.values())
-    assert kept_scores.scores(store, run.id) == ()
-    assert kept_scores.run_scores(store, run.id) == ()
+    scores.keep(store, run.id, "judge:step:m:1", found.values())
+    assert step_scores(store, run.id) == ()
+    assert run_scores(store, run.id) == ()
 
 
 def test_a_good_sample_counts_beside_one_that_was_refused(store: Store) -> None:
@@ -545,12 +546,12 @@ def test_scores_of_another_rubric_stand_beside_and_the_trace_is_not_touched(
     before = prompts(RUN, "step")
     sets = []
     for rubric in (RUBRICS["step"], stricter("step")):
-        by = kept_scores.ScoreSet(mode="step", model=MODEL, rubric=rubric.version).by
+        by = scores.ScoreSet(mode="step", model=MODEL, rubric=rubric.version).by
         found = score(model, "step", rubric=rubric)
-        kept_scores.keep(store, RUN.id, by, found.values())
+        scores.keep(store, RUN.id, by, found.values())
         sets.append(by)
     assert api.asked == 10
-    assert [(each.by, each.step) for each in kept_scores.scores(store, RUN.id)] == sorted(
+    assert [(each.by, each.step) for each in step_scores(store, RUN.id)] == sorted(
         ((by, step) for by in sets for step in range(5)), key=lambda pair: (pair[1], pair[0])
     )
     assert prompts(RUN, "step") == before
@@ -560,9 +561,9 @@ def test_a_set_scored_again_replaces_itself_and_keeps_its_items(store: Store) ->
     because = Item(name="band", held=None, because="partly: So it is. [0]")
     by = "judge:step:m:1-abc"
     first = Judged(step=0, span="s0", samples=(0.4, 0.6), items=(because,))
-    kept_scores.keep(store, "t", by, [first, Judged(step=1, span="s1", samples=(1.0,))])
-    kept_scores.keep(store, "t", by, [Judged(step=1, span="s1", samples=(0.5,)), Judged(step=0)])
-    found = {each.step: each for each in kept_scores.scores(store, "t")}
+    scores.keep(store, "t", by, [first, Judged(step=1, span="s1", samples=(1.0,))])
+    scores.keep(store, "t", by, [Judged(step=1, span="s1", samples=(0.5,)), Judged(step=0)])
+    found = {each.step: each for each in step_scores(store, "t")}
     assert {step: each.value for step, each in found.items()} == {0: 0.5, 1: 0.5}
     assert found[0].source == "judge"
     assert found[0].span == "s0"
@@ -570,10 +571,10 @@ def test_a_set_scored_again_replaces_itself_and_keeps_its_items(store: Store) ->
 
 
 def test_the_score_of_a_run_is_kept_apart_from_its_steps(store: Store, model: Cached) -> None:
-    by = kept_scores.ScoreSet(mode="run", model=MODEL, rubric=RUBRICS["run"].version).by
-    kept_scores.keep(store, RUN.id, by, score(model, "run").values())
-    assert [each.step for each in kept_scores.scores(store, RUN.id)] == [0, 1, 2, 3, 4]
-    (whole,) = kept_scores.run_scores(store, RUN.id)
+    by = scores.ScoreSet(mode="run", model=MODEL, rubric=RUBRICS["run"].version).by
+    scores.keep(store, RUN.id, by, score(model, "run").values())
+    assert [each.step for each in step_scores(store, RUN.id)] == [0, 1, 2, 3, 4]
+    (whole,) = run_scores(store, RUN.id)
     assert whole.by == by
     assert whole.value == pytest.approx(0.68)
     assert "mean of its steps" in whole.items[0].because
@@ -588,9 +589,9 @@ def test_the_score_of_a_run_is_kept_apart_from_its_steps(store: Store, model: Ca
 def test_a_set_can_be_read_out_of_its_name(
     mode: Mode, model: str, rubric: str, goals: str | None
 ) -> None:
-    given_set = kept_scores.ScoreSet(mode=mode, model=model, rubric=rubric, goals=goals)
-    assert kept_scores.parsed(given_set.by) == given_set
-    assert kept_scores.parsed("arc rules 1") is None
+    given_set = scores.ScoreSet(mode=mode, model=model, rubric=rubric, goals=goals)
+    assert scores.parsed(given_set.by) == given_set
+    assert scores.parsed("arc rules 1") is None
 
 
 # --- who judges

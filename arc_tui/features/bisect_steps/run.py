@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 from msgspec import structs
 
 from arc_tui.experiments.models import ModelPool
+from arc_tui.experiments.progress import BETWEEN_VIEWS_S
 from arc_tui.features.bisect_steps.plan import SAMPLES, BisectStepsRequest, StepPlan
 from arc_tui.features.bisect_steps.view import StepsView, build_steps, lost_words, trust_words
 from replay import kept
@@ -24,10 +25,7 @@ from taxonomy.first_contradiction.contradictions import Answer, ContradictionDet
 from taxonomy.first_contradiction.judged import JudgeScoreDetector
 from taxonomy.first_contradiction.question import BeliefDetector, shown_words
 from taxonomy.first_contradiction.recoverable import RecoverableDetector, Trial
-from taxonomy.judge import requests, run
-
-BETWEEN_VIEWS_S = 0.1
-"""Stored answers come faster than anyone reads views of them."""
+from taxonomy.judge import requests, scores
 
 
 def run_step_bisection(
@@ -170,7 +168,7 @@ class _Work:
     def _of_judge(self, oracle: JudgeScoreDetector) -> Iterator[str]:
         """How far the judge's word may be taken."""
         if oracle.judge is None:
-            yield f"{run.NOTICE}."
+            yield f"{scores.NOTICE}."
             return
         yield "One answer of the judge a step: a look."
         yield trust_words(oracle.judge.name, trust(self._store, oracle.by, now_ns()))

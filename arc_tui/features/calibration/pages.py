@@ -36,7 +36,7 @@ from taxonomy.calibration.disagreement import NOTHING
 from taxonomy.calibration.labels import Unusable
 from taxonomy.calibration.noise import Cell
 from taxonomy.calibration.report import BAD, Calibration, ClassTable
-from taxonomy.judge.kept_scores import parsed
+from taxonomy.judge.scores import parsed
 from taxonomy.metrics.agreement import Bin, Confusion, Reliability
 
 TRACK = 25

@@ -41,7 +41,7 @@ from taxonomy.calibration.labels import By, Label, Unusable, kept_labels, place,
 from taxonomy.calibration.noise import Cell
 from taxonomy.calibration.report import Calibration, ScoreAgreement, calibrate
 from taxonomy.findings import TRUST, Source
-from taxonomy.judge.kept_scores import parsed
+from taxonomy.judge.scores import parsed
 from taxonomy.judgements.scores import opinions
 from taxonomy.judgements.tags import clean_marks, human_tags
 from taxonomy.metrics.agreement import Confusion

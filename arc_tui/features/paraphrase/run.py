@@ -33,10 +33,10 @@ from replay.store.rows import trace_row
 from replay.trace import Trace
 from taxonomy.detectors import asked_of, by_rule
 from taxonomy.goals import Goals
-from taxonomy.judge import requests, run
+from taxonomy.judge import requests, scores
 from taxonomy.judge.requests import JudgeRequest, judge_requests
 from taxonomy.judge.rubrics import RUBRICS
-from taxonomy.judge.run import Judged, judged
+from taxonomy.judge.scores import Judged, judged
 from taxonomy.paraphrase_test import paraphrases, result
 from taxonomy.paraphrase_test.paraphrases import Paraphrase, Paraphrases, request_of, tried
 from taxonomy.paraphrase_test.result import (
@@ -188,7 +188,7 @@ class Plan(Task):
             there = [
                 e for e in recorded if isinstance(e, JudgeRequest) and e.places[0].step in places
             ]
-            yield run.estimate_cost(there, judge, (len(wordings) + 1) * self.request.samples)
+            yield scores.estimate_cost(there, judge, (len(wordings) + 1) * self.request.samples)
 
 
 # --- the test
@@ -335,7 +335,7 @@ class _Work:
     def _standing(self) -> Iterator[str]:
         """What holds of all scores, whatever they are."""
         judge = self._plan.who.judge
-        said = run.NOTICE
+        said = scores.NOTICE
         if judge is not None:
             said = requests.warning(judge.name, [self._plan.who.model.name]) or ""
         yield from [said] if said else []

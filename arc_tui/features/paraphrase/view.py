@@ -9,7 +9,7 @@ from msgspec import Struct
 from arc_tui.experiments.models import Spending
 from arc_tui.ui import format
 from replay.trace import Trace
-from taxonomy.judge.run import Judged
+from taxonomy.judge.scores import Judged
 from taxonomy.metrics.grounding import Surface, surface_variation
 from taxonomy.paraphrase_test.paraphrases import Paraphrase, Request
 from taxonomy.paraphrase_test.result import ORIGINAL, RecordedPath, Scored, Varied

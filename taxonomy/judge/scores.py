@@ -1,9 +1,16 @@
-"""What does a judge say of each step, over all samples? A model, or the rules in a judge's form."""
+"""What does a judge say of each step, over all samples, and how is that kept?
+
+A model judges, or the rules in a judge's form. Scores belong to a set, named by its mode, model and
+rubric version, so that scores under another rubric, another model or other goals stand beside and
+never over. The trace is not touched. Steps are in the ledger's table of scores; what is said of a
+whole run belongs to no step and is a note of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from typing import get_args
 
 from msgspec import Struct
 
@@ -11,8 +18,10 @@ from replay.errors import OfflineMiss, RequestRefused
 from replay.locked.estimate import Estimate
 from replay.models.cached import Answered, Ask, Cached, Outcome
 from replay.prices import price
+from replay.store import answers
+from replay.store.handle import Store
 from replay.trace import Trace, Usage
-from taxonomy.findings import Item
+from taxonomy.findings import Item, Source, StepScore
 from taxonomy.judge.exhibit import SubGoal
 from taxonomy.judge.requests import (
     OVERALL,
@@ -26,6 +35,7 @@ from taxonomy.judge.requests import (
     size,
 )
 from taxonomy.judge.rubrics import Mode, band_word
+from taxonomy.judgements.scores import keep_scores
 from taxonomy.rules import findings
 from taxonomy.rules.rule import RuleContext
 from taxonomy.step_scores import BY, rule_scores
@@ -195,7 +205,9 @@ def _cited(said: Band | ItemMark) -> str:
     return f"{' '.join(said.rationale.split())} [{steps}]"
 
 
-VERSION = BY
+RULE_VERSION = BY
+"""What stands for the version of a rubric where the rules answer."""
+
 NOTICE = "demo, rule-based: no model was asked; these are the rules' own scores, whatever the mode"
 
 
@@ -214,3 +226,80 @@ def rule_judged(trace: Trace, mode: Mode) -> Iterator[Judged]:
     held = [item.held for score in scores for item in score.items if item.held is not None]
     if mode == "run" and held:
         yield Judged(step=None, samples=(sum(held) / len(held),))
+
+
+SAMPLES = "samples"
+"""The name of the item that lists a score's samples; it decides nothing."""
+
+RUN_NOTE = "judged run:"
+"""With the trace and the set, the name under which a score of a whole run is kept."""
+
+_MODES: dict[str, Mode] = {mode: mode for mode in get_args(Mode)}
+
+
+class ScoreSet(Struct, frozen=True, kw_only=True):
+    """What makes two scores comparable. `goals` is the version of the goals where there are any."""
+
+    mode: Mode
+    model: str
+    rubric: str
+    goals: str | None = None
+
+    @property
+    def by(self) -> str:
+        """`judge:<mode>:<model>:<rubric version>`, the goals' version joined to the rubric's."""
+        goals = f"+goals-{self.goals}" if self.goals else ""
+        return f"judge:{self.mode}:{self.model}:{self.rubric}{goals}"
+
+
+def parsed(by: str) -> ScoreSet | None:
+    """The set a score's `by` names, None where it is no judge's. A model's name may hold colons."""
+    kind, _, rest = by.partition(":")
+    mode, _, rest = rest.partition(":")
+    model, _, version = rest.rpartition(":")
+    if kind != "judge" or mode not in _MODES or not model:
+        return None
+    rubric, _, goals = version.partition("+goals-")
+    return ScoreSet(mode=_MODES[mode], model=model, rubric=rubric, goals=goals or None)
+
+
+class RunScore(Struct, frozen=True, kw_only=True):
+    """A judge's score 0..1 of a whole run, and what stands behind it."""
+
+    trace: str
+    by: str
+    value: float
+    items: tuple[Item, ...]
+
+
+def keep(
+    store: Store, trace: str, by: str, given: Iterable[Judged], source: Source = "judge"
+) -> None:
+    """Keep what a judge said, in place of what the same set said of the same steps before.
+
+    What has no value is not kept: nothing was scored, and an older score of it still stands.
+    """
+    known = [each for each in given if each.value is not None]
+    steps = (
+        StepScore(
+            step=each.step,
+            value=each.value,
+            source=source,
+            by=by,
+            span=each.span,
+            items=_kept_items(each),
+        )
+        for each in known
+        if each.step is not None
+    )
+    with store.writing():
+        keep_scores(store, trace, steps)
+        for each in known:
+            if each.step is None and each.value is not None:
+                whole = RunScore(trace=trace, by=by, value=each.value, items=_kept_items(each))
+                answers.keep(store, f"{RUN_NOTE}{trace}:{by}", whole)
+
+
+def _kept_items(given: Judged) -> tuple[Item, ...]:
+    shown = ", ".join(f"{value:.2f}" for value in given.samples)
+    return (*given.items, Item(name=SAMPLES, held=None, because=shown))
