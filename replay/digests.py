@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from replay.trace import Context, Json, Message, Tool
+from replay.trace import Json, Message, Tool
 
 ALGORITHM = "sha256"
 
@@ -110,15 +110,6 @@ def message_digest(message: Message, encoded: bytes | None = None) -> str:
 def node_digest(parent: str | None, message: str) -> str:
     """Identity of a context node from its parent's digest and its message's."""
     return digest("context", parent or "", message)
-
-
-def context_digest(context: Context | None) -> str | None:
-    """Identity of a whole conversation, None for an empty one."""
-    found: str | None = None
-    if context is not None:
-        for node in context.nodes():
-            found = node_digest(found, message_digest(node.message))
-    return found
 
 
 def tool_value(tool: Tool) -> dict[str, Json]:

@@ -254,9 +254,6 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
 
 BY_ID = {each.id: each for each in ASSUMPTIONS}
 
-TRIED = tuple(each.id for each in ASSUMPTIONS if each.untried is None)
-"""Those a check can try, in the order of the list."""
-
 PREFIX = "doctor:"
 
 

@@ -1,14 +1,20 @@
 """Edits as the user writes them: a prompt in a file, changes in a TOML file.
 
-```toml name = "verify first"
+```toml
+name = "verify first"
 
-[[change]] kind = "replace_text" anchor = "Refund at once." text = "Look the order up, then
-refund."
+[[change]]
+kind = "replace_text"
+anchor = "Refund at once."
+text = "Look the order up, then refund."
 
-[[change]] kind = "set_tool" target = "get_order" description = "Look an order up. Always call it
-before a refund." ```
+[[change]]
+kind = "set_tool"
+target = "get_order"
+description = "Look an order up. Always call it before a refund."
+```
 
-What a change of each kind takes is said by its class in `replay.edit`; `target` is what it
+What a change of each kind takes is said by its class in `replay.edit.changes`; `target` is what it
 means.
 """
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from replay.doctor.checkup import ASSUMPTIONS
 from tests.messages_api import (
     BATCHES,
     MESSAGES,
@@ -24,6 +25,9 @@ from tests.messages_api.handler import Reply
 
 MODEL = "claude-haiku-5-5"
 COUNT = f"{MESSAGES}/count_tokens"
+
+TRIED = tuple(each.id for each in ASSUMPTIONS if each.untried is None)
+"""The assumptions that a check can try, in the order of the list."""
 
 Otherwise = Callable[[Received], Received | Reply]
 """What another server makes of a request: another one, or a reply at once."""

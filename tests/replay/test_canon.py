@@ -65,13 +65,10 @@ def test_cache_markers_are_not_part_of_a_message() -> None:
 
 
 def test_a_context_is_its_parent_and_its_message() -> None:
-    first, second = message(content="a"), message(content="b")
-    chain = extend(None, [first, second])
-    step = digests.node_digest(None, digests.message_digest(first))
-    assert digests.context_digest(chain) == digests.node_digest(
-        step, digests.message_digest(second)
-    )
-    assert digests.context_digest(None) is None
+    first, second = (digests.message_digest(message(content=text)) for text in "ab")
+    chain = digests.node_digest(digests.node_digest(None, first), second)
+    assert chain != digests.node_digest(digests.node_digest(None, second), first)
+    assert chain != digests.node_digest(None, second)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])

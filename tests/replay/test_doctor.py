@@ -17,7 +17,6 @@ from replay.doctor.checkup import (
     ASSUMPTIONS,
     DEFAULT_MODEL,
     PROBES,
-    TRIED,
     checkup,
     expected,
     keep,
@@ -31,7 +30,7 @@ from replay.store import answers
 from replay.store.handle import Store
 from tests.messages_api import FAULTS, MESSAGES, Received
 from tests.messages_api.handler import Reply
-from tests.replay.doctor_case import MODEL, OTHERWISE, Odd, Otherwise, changing, rethought
+from tests.replay.doctor_case import MODEL, OTHERWISE, TRIED, Odd, Otherwise, changing, rethought
 
 PLENTY = Limits(usd=1.0)
 

@@ -26,7 +26,7 @@ from replay.bisection.hunks import hunks
 from replay.edit.changes import Edit
 from replay.edit.editor import Editor
 from replay.errors import BadEdit
-from replay.models.choose import default_name
+from replay.models import default_name
 from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import trace_row

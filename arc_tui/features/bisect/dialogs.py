@@ -15,7 +15,7 @@ from arc_tui.features.bisect.plan import BisectRequest
 from arc_tui.features.bisect.versions import BadVersions
 from arc_tui.ui.dialogs import AskBox, Option
 from replay.errors import ArcError
-from replay.models.choose import DEMO
+from replay.models import DEMO
 from replay.predicate import BadPredicate
 from taxonomy.detectors import NothingExpected
 

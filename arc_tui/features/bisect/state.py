@@ -13,8 +13,7 @@ from arc_tui.features.bisect.plan import BisectEstimate, BisectRequest, Plan, es
 from arc_tui.features.bisect.view import BisectView, VersionRow, text_diff
 from arc_tui.ui import format
 from replay.bisection.hunks import applied
-from replay.models import protocol
-from replay.models.choose import label
+from replay.models import label, protocol
 from replay.statistics import rate
 from replay.store.handle import Store
 

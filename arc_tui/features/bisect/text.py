@@ -11,7 +11,7 @@ from arc_tui.features.bisect.view import BisectView, Kind, Label, VersionRow
 from arc_tui.ui import format
 from replay.bisection.hunks import Culprits
 from replay.bisection.rounds import ALONE, Found, Seen
-from replay.models.choose import DEMO
+from replay.models import DEMO
 
 
 def sentence(found: Found, labels: Sequence[Label], kind: Kind, refused: str | None) -> str:

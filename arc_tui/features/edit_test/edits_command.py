@@ -17,7 +17,7 @@ from arc_tui.features.edit_test.text import counted, moment
 from arc_tui.ui import format
 from replay.edit.changes import Change, describe
 from replay.edit.files import to_toml
-from replay.models.choose import label
+from replay.models import label
 from replay.statistics import Clustered
 from replay.store import edits as edits_store
 from replay.store.edits import find, listed

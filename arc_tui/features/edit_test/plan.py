@@ -19,7 +19,7 @@ from arc_tui.views.runs import run_rows
 from replay import digests, messages
 from replay.errors import ArcError, BadEdit, NotFound
 from replay.locked.estimate import Estimate, estimate, total_estimate
-from replay.models.choose import default_name
+from replay.models import default_name
 from replay.plan import Plan, plans
 from replay.store import read
 from replay.store.handle import Store

@@ -19,7 +19,7 @@ from arc_tui.features.edit_test.view import Spent, TryView, build_try
 from replay.errors import BadEdit, OfflineMiss, Stopped
 from replay.locked.run import Lane, replay_all
 from replay.locked.tally import StepResult
-from replay.models.choose import default_name
+from replay.models import default_name
 from replay.predicate import Detector
 from replay.store import edits, read
 from replay.store.handle import Store

@@ -12,7 +12,7 @@ from arc_tui.features.edit_test.text import basis, extent, headline, moment, not
 from arc_tui.features.edit_test.view import TryView, build_try
 from arc_tui.ui import format
 from arc_tui.ui.format import cost
-from replay.models.choose import label
+from replay.models import label
 from replay.store.handle import Store
 
 NO_EDIT = (

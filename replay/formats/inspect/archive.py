@@ -237,6 +237,14 @@ class Record(Struct, frozen=True, eq=False, kw_only=True):
         self.attachments.clear()
 
 
+class Entry(NamedTuple):
+    """One sample as it stands in the log, and the log it stands in."""
+
+    log: dict[str, Any]
+    where: str
+    sample: Record
+
+
 def whole(data: bytes | Raw, path: str, where: str) -> Record:
     """The sample that a document is. Raises BadTrace where it is none."""
     found = parts(data)

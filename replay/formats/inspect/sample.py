@@ -24,8 +24,7 @@ from replay.errors import BadTrace
 from replay.formats.chat import cut
 from replay.formats.common import derived_id, known, listed, number, obj, stop, usd, word
 from replay.formats.dialogue import Thread, Turn
-from replay.formats.inspect.archive import Attachments, Record, ns
-from replay.formats.inspect.log import Entry
+from replay.formats.inspect.archive import Attachments, Entry, Record, ns
 from replay.formats.inspect.model_calls import read_usage
 from replay.formats.inspect.spans import Builder, join_tools
 from replay.formats.inspect.tree import Node, Tree, failed_attempts, find_speakers
