@@ -14,7 +14,7 @@ from rich.console import Console
 
 from arc_tui import importing
 from arc_tui.features.trace.command import print_trace, print_trace_json
-from arc_tui.features.trace.tree_filter import filter_branches, steps_labelled
+from arc_tui.features.trace.search import filter_branches, steps_labelled
 from arc_tui.views.trace import build_beginning, build_trace
 from arc_tui.views.tree import path_to, visible
 from replay.store.handle import Store

@@ -31,8 +31,8 @@ from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.runs.screen import RunsScreen
 from arc_tui.features.runs.state import ImportFinished, ImportProgressed
 from arc_tui.features.settings.screen import SettingsScreen
-from arc_tui.features.trace.navigation import Finder
 from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.features.trace.search import Finder
 from arc_tui.navigation import OpenTrace
 from arc_tui.settings import Settings
 from arc_tui.tour import GuidedTour

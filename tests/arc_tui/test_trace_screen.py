@@ -16,8 +16,8 @@ from arc_tui.app import ArcApp
 from arc_tui.features.replay.screen import ReplayScreen
 from arc_tui.features.trace.detail import NAMES
 from arc_tui.features.trace.lanes import GUTTER, Lanes
-from arc_tui.features.trace.navigation import Finder
 from arc_tui.features.trace.screen import TraceScreen
+from arc_tui.features.trace.search import Finder
 from arc_tui.navigation import OpenCost, OpenReplay, OpenTrace
 from replay.store import connection, trouble
 from replay.store.rows import step_rows

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from arc_tui.features.trace.copies import call_json, command_of, copies_of
 from arc_tui.features.trace.lanes import draw, fit_time, has_times, time_words, zooms
-from arc_tui.features.trace.tree_filter import (
+from arc_tui.features.trace.search import (
     BadFilter,
     Term,
     filter_branches,

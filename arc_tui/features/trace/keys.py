@@ -8,7 +8,8 @@ from textual.binding import Binding, BindingType
 
 from arc_tui.features.trace.detail import NAMES
 from arc_tui.features.trace.lanes import has_times
-from arc_tui.features.trace.navigation import Finder, Jumps
+from arc_tui.features.trace.search import Finder
+from arc_tui.features.trace.span_tree import Jumps
 from arc_tui.features.trace.tagging import Tagging
 from arc_tui.views.trace import TraceView
 

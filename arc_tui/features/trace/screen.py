@@ -27,10 +27,11 @@ from arc_tui.features.trace.copies import StepCopies
 from arc_tui.features.trace.detail import NAMES, Detail, Tabs, TraceHead
 from arc_tui.features.trace.keys import KEYS, QUEUE_KEYS, QUEUE_ONLY, REVEALING, has_use
 from arc_tui.features.trace.lanes import Lanes
-from arc_tui.features.trace.navigation import (
-    Finder,
+from arc_tui.features.trace.origins import OriginsBox, StepLookups
+from arc_tui.features.trace.search import BadFilter, Finder, TreeFilter
+from arc_tui.features.trace.span_tree import (
     Jumps,
-    TreeFilter,
+    SpanTree,
     nearest,
     next_candidate,
     next_step,
@@ -39,11 +40,8 @@ from arc_tui.features.trace.navigation import (
     steps_with,
     tools_here,
 )
-from arc_tui.features.trace.origins import OriginsBox, StepLookups
-from arc_tui.features.trace.span_tree import SpanTree
 from arc_tui.features.trace.tag_picker import QueueLine
 from arc_tui.features.trace.tagging import ReviewQueue, Tagging
-from arc_tui.features.trace.tree_filter import BadFilter
 from arc_tui.navigation import (
     OpenBisect,
     OpenBisectSteps,

@@ -1,11 +1,12 @@
-"""The spans of a run as a tree: steps, their calls, sub-agents, repeats folded to one row.
+"""The spans of a run as a tree: steps, their calls, sub-agents, repeats folded to one row; and
+where in it a jump goes.
 
 The one owner of the place in a trace: everything else follows the step its cursor shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rich.style import Style
 from rich.text import Text
@@ -14,7 +15,7 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import reactive
 
-from arc_tui.features.trace.tree_filter import filter_branches
+from arc_tui.features.trace.search import filter_branches
 from arc_tui.ui import format
 from arc_tui.ui.format import fit
 from arc_tui.ui.keys import key_of
@@ -271,15 +272,6 @@ class SpanTree(RowList):
             self.action_choose()
 
 
-def next_of(
-    steps: Iterable[int], here: int, direction: int, *, round_the_end: bool = True
-) -> int | None:
-    """The nearest of these steps after (1) or before (-1) one, or the first from the other end."""
-    known = sorted(steps) if direction > 0 else sorted(steps, reverse=True)
-    ahead = next((step for step in known if (step - here) * direction > 0), None)
-    return known[0] if ahead is None and round_the_end and known else ahead
-
-
 def _arrow(row: TreeRow) -> str:
     return "  " if row.open is None else "▾ " if row.open else "▸ "
 
@@ -299,3 +291,94 @@ def _badges(view: TraceView) -> dict[int, str]:
         if letter not in found.get(tag.step, ""):
             found[tag.step] = found.get(tag.step, "") + letter
     return found
+
+
+# --- where a jump goes
+
+REMEMBERED = 100
+"""Jumps that can be taken back."""
+
+
+class Jumps:
+    """The steps that jumps started from, the latest last."""
+
+    def __init__(self) -> None:
+        self._left: list[int] = []
+
+    @property
+    def can_return(self) -> bool:
+        return bool(self._left)
+
+    def leave(self, step: int) -> None:
+        """A jump goes away from a step."""
+        self._left = [*self._left[1 - REMEMBERED :], step]
+
+    def take_back(self) -> int | None:
+        """The step that the last jump started from, which is forgotten; None after the first."""
+        return self._left.pop() if self._left else None
+
+
+def next_of(
+    steps: Iterable[int], here: int, direction: int, *, round_the_end: bool = True
+) -> int | None:
+    """The nearest of these steps after (1) or before (-1) one, or the first from the other end."""
+    known = sorted(steps) if direction > 0 else sorted(steps, reverse=True)
+    ahead = next((step for step in known if (step - here) * direction > 0), None)
+    return known[0] if ahead is None and round_the_end and known else ahead
+
+
+def nearest(tree: SpanTree, steps: Collection[int], direction: int) -> int | None:
+    """The next of these steps, of those shown as far as there are any, round the end."""
+    return next_of(_only_shown(tree, steps), tree.step, direction)
+
+
+def next_step(tree: SpanTree, direction: int) -> int | None:
+    """One step on, or back, of those that are shown."""
+    if tree.filtered is None:
+        return tree.step + direction
+    return next_of(tree.filtered, tree.step, direction, round_the_end=False)
+
+
+def next_candidate(tree: SpanTree, direction: int) -> int:
+    """In their order, the likeliest first, round the end; from any other step to that one."""
+    marked, here = _only_shown(tree, tree.view.marked), tree.step
+    place = marked.index(here) + direction if here in marked else 0
+    return marked[place % len(marked)]
+
+
+def _only_shown(tree: SpanTree, steps: Collection[int]) -> list[int]:
+    """Those of the steps that are shown, all where none is; their order stays."""
+    shown = tree.filtered
+    return [step for step in steps if shown is None or step in shown] or [*steps]
+
+
+def tools_here(tree: SpanTree) -> frozenset[str]:
+    """The tools of the row under the cursor, else those of its step."""
+    row, called = frozenset(tree.spans_here), tree.view.called
+    return frozenset(name for span, _, name in called if span in row) or frozenset(
+        name for _, step, name in called if step == tree.step
+    )
+
+
+def steps_with(view: TraceView, tools: Collection[str]) -> set[int]:
+    """The steps that call one of these tools; with no tools, the steps that call none."""
+    if tools:
+        return {step for _, step, name in view.called if name in tools}
+    return {row.step for row in view.steps if not row.calls}
+
+
+def step_number(typed: str, here: int, steps: int) -> int | None:
+    """The step that is typed: `12`, or `+5` and `-5` from here; this one where nothing is typed,
+    None where it is no step of a run of so many."""
+    typed = typed.strip()
+    if not typed:
+        return here
+    if not (typed[1:] if typed[0] in "+-" else typed).isdecimal() or len(typed) > 9:
+        return None
+    step = here + int(typed) if typed[0] in "+-" else int(typed)
+    return step if 0 <= step < steps else None
+
+
+def number_hint(steps: int) -> str:
+    """What can be typed for a step of a run of so many."""
+    return f"a step from 0 to {steps - 1}, or as +5 or -5 from here" if steps else "no steps"

@@ -1,10 +1,11 @@
-"""Which steps of a run does a filter of its tree mean? What is typed, and the branches it leaves.
+"""Which steps of a run are looked for: those that a filter of its tree means, those that say a
+text.
 
     tool:bash is:error "no such file" -is:repeat
 
-All of it must hold of a step. `tool:` is a part of the name of a tool that it called, `is:` a
-kind of step, `tag:` the beginning of a class it was tagged with; anything else must stand in its
-row or be said in it. A minus before a term turns it round.
+All of a filter must hold of a step. `tool:` is a part of the name of a tool that it called, `is:`
+a kind of step, `tag:` the beginning of a class it was tagged with; anything else must stand in
+its row or be said in it. A minus before a term turns it round.
 """
 
 from __future__ import annotations
@@ -14,10 +15,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from msgspec import Struct, structs
+from textual.message import Message
 
+from arc_tui.features.trace.pages import SayingPage, saying_page
+from arc_tui.ui import format
+from arc_tui.ui.document import pattern
+from arc_tui.ui.screen import ArcScreen
+from arc_tui.views.step import EMPTY, StepView
 from arc_tui.views.trace import TraceView
 from arc_tui.views.tree import Branch
 from replay.errors import ArcError
+from replay.store.handle import Store
+from replay.store.search import steps_saying
+
+# --- what is typed, and the branches it leaves
 
 _TERM = re.compile(r'(?P<no>-?)(?:(?P<field>tool|is|tag):)?(?:"(?P<quoted>[^"]*)"?|(?P<bare>\S+))')
 
@@ -138,3 +149,92 @@ def _filter_branch(
     if branch.role == "repeat":
         return structs.replace(branch, below=below, count=len(below), step=below[0].step)
     return structs.replace(branch, below=below, quiet=False)
+
+
+# --- what the screen looks for
+
+
+class TreeFilter:
+    """The filter of the tree: what is typed, and the steps that match it."""
+
+    class Matched(Message):
+        """The steps that match what was typed."""
+
+        def __init__(self, typed: str, steps: frozenset[int]) -> None:
+            super().__init__()
+            self.typed = typed
+            self.steps = steps
+
+    def __init__(self, screen: ArcScreen, trace: str) -> None:
+        self.typed = ""
+        self._screen = screen
+        self._trace = trace
+
+    def apply(self, view: TraceView) -> bool:
+        """Look for the steps that match; False where nothing is filtered. Raises BadFilter."""
+        typed, trace = self.typed, self._trace
+        wanted = terms(typed)
+        if not wanted:
+            return False
+
+        def find(store: Store) -> frozenset[int]:
+            return matching_steps(view, wanted, lambda text: steps_saying(store, trace, text))
+
+        finding = self._screen.ask(find, lambda steps: self.Matched(typed, steps), group="filter")
+        self._screen.hold_keys(finding)
+        return True
+
+    def title(self, steps: Collection[int], of: int) -> str:
+        """How many steps of all are shown, and of what kind."""
+        what = format.cut(format.one_line(self.typed), 24)
+        return f"{format.number(len(steps))} of {format.count(of, 'step')}: {what}"
+
+
+class Finder:
+    """A text that is looked for in the run, and the steps that say it."""
+
+    class Found(Message):
+        """The steps that say what was looked for."""
+
+        def __init__(self, steps: frozenset[int]) -> None:
+            super().__init__()
+            self.steps = steps
+
+    def __init__(self, screen: ArcScreen, trace: str) -> None:
+        self.text = ""
+        self.steps: frozenset[int] = frozenset()
+        self.pattern: re.Pattern[str] | None = None
+        self._screen = screen
+        self._trace = trace
+        self._to_show: int | None = None
+
+    def look_for(self, text: str, tree: Sequence[Branch]) -> None:
+        """Look in labels and in everything that is said; "" looks for nothing."""
+        self.text = text = text.strip()
+        self.steps, self.pattern = frozenset(), pattern(text)
+        if not text:
+            return
+        labelled, trace = steps_labelled(tree, text), self._trace
+        finding = self._screen.ask(
+            lambda store: labelled | steps_saying(store, trace, text), self.Found, group="find"
+        )
+        self._screen.hold_keys(finding)
+
+    def show_in(self, step: int) -> None:
+        """A person came to the step for the text: `page` tells where it is said, once."""
+        self._to_show = step
+
+    def page(self, view: TraceView, step: StepView, tab: int) -> SayingPage | None:
+        """Where the step says the text, if a person came to it for that; `tab` is in front."""
+        if self._to_show != step.row.step or step is EMPTY or self.pattern is None:
+            return None
+        self._to_show = None
+        return saying_page(view, step, self.pattern, tab)
+
+    def title(self, here: int) -> str:
+        """Which of the steps that say it the cursor is on, and how many there are."""
+        if not self.steps:
+            return ""
+        text, steps = format.cut(format.one_line(self.text), 20), sorted(self.steps)
+        place = f"{steps.index(here) + 1} of " if here in self.steps else "in "
+        return f"“{text}” {place}{format.count(len(steps), 'step')}"
