@@ -89,7 +89,6 @@ def import_(
 
 def _print_unknown(report: importing.ImportReport, as_json: bool) -> None:
     """What was not understood, and the files that could not be read at all."""
-
     for error in report.errors:
         click.echo(f"arc: {one_line(error)}", err=True)
     found = with_places(unknown_fields(report.files))
@@ -201,16 +200,14 @@ def attach(
 
     TRACE may be a query: everything `arc ls` lists for it. What was recorded is never overwritten.
     """
-    from arc_tui.importing import attach_to, supplement
-
     if not (system or tools or other or sketch_tools):
         raise click.UsageError(
             "nothing to attach: give --system, --tools, --from or --sketch-tools"
         )
     done = False
     with open_store(db) as store:
-        for row, added in attach_to(
-            store, trace, supplement(store, system, tools, other), sketch_tools
+        for row, added in importing.attach_to(
+            store, trace, importing.supplement(store, system, tools, other), sketch_tools
         ):
             done = done or added is not None
             name = one_line(row.title or row.source_id)

@@ -1,4 +1,4 @@
-"""Runs as they happen: what agents send is received, and written as it comes.
+"""Runs as they happen: what agents send over HTTP as OTLP is received, and written as it comes.
 
 The server's thread receives; another one writes, at once where it has nothing to do, and never
 more than half of the time, so that a trace of many spans is not put together anew for each of
@@ -7,13 +7,11 @@ nothing that was. Spans of a trace in which no agent, model or tool was heard of
 and are not written: they wait in memory, and are acknowledged, until one is. After a power cut
 SQLite may lack the last commits, never a part of one.
 
-OTLP over HTTP, the receiving side: which requests are taken, and what each is answered.
-
-`/v1/traces` and `/v1/logs` in protobuf and JSON, compressed or not; `/v1/metrics` is accepted
-and dropped, because exporters that send all three complain otherwise. It listens on loopback
-alone, and a page in a browser cannot reach it: a request that names an origin, or a host that is
-not this machine, is refused. Imported by one who listens, once it is known that the server is
-installed.
+`/v1/traces` and `/v1/logs` are read in protobuf and JSON, compressed or not; `/v1/metrics` is
+accepted and dropped, because exporters that send all three complain otherwise. It listens on
+loopback alone, and a page in a browser cannot reach it: a request that names an origin, or a host
+that is not this machine, is refused. Imported by one who listens, once it is known that the
+server is installed.
 """
 
 from __future__ import annotations
@@ -48,6 +46,8 @@ from replay.store.handle import now_ns
 from replay.store.trouble import StoreBusy
 
 Take = Callable[[list[Record]], Awaitable[bool]]
+"""Whether the records are kept, once that is known."""
+
 Report = Callable[[Written], None]
 
 
@@ -56,8 +56,8 @@ async def listen(
 ) -> None:
     """Receive on loopback until `stop`, then write what is left.
 
-    Port 0 is any that is free; `ready` is given the port. `report` is called
-    after every write. Raises ArcError where the port is taken.
+    Port 0 is any that is free; `ready` is given the port. `report` is called after every write.
+    Raises ArcError where the port is taken.
     """
     traces, commits = Traces(), Commits()
 
@@ -110,8 +110,6 @@ async def _writer(path: Path) -> AsyncIterator[Write]:
 @asynccontextmanager
 async def _serving(take: Take, port: int) -> AsyncIterator[int]:
     """The server on its port, which it yields."""
-    from aiohttp import web
-
     runner = web.AppRunner(
         application(take), access_log=None, auto_decompress=False, shutdown_timeout=1.0
     )
@@ -137,6 +135,8 @@ def _no_port(port: int, error: OSError) -> ArcError:
     return ArcError(f"{LOOPBACK}:{port} cannot be listened on: {why}", "choose another with --port")
 
 
+# --- which requests are taken, and what each is answered
+
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Compressed or not. Exporters send some megabytes at most."""
 
@@ -145,9 +145,6 @@ _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 _REJECTED = {"traces": "rejectedSpans", "logs": "rejectedLogRecords"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-ReceiverTake = Callable[[list[Record]], Awaitable[bool]]
-"""Whether the records are kept, once that is known."""
 
 
 class Refusal(Exception):
@@ -178,7 +175,7 @@ async def while_connected(request: web.Request, handler: Handler) -> web.StreamR
         return web.Response(status=400)  # which nobody reads
 
 
-def application(take: ReceiverTake) -> web.Application:
+def application(take: Take) -> web.Application:
     """The server's routes; `take` is given the records of each export, in the server's thread,
     and answers when they are committed."""
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[while_connected])
@@ -188,9 +185,7 @@ def application(take: ReceiverTake) -> web.Application:
     return app
 
 
-def _receiving(
-    signal: str, take: ReceiverTake | None
-) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _receiving(signal: str, take: Take | None) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def receive(request: web.Request) -> web.Response:
         as_json = request.content_type == _JSON
         try:

@@ -12,14 +12,12 @@ from arc_tui.views.runs import run_rows
 from replay.compare.rules import PLAIN, Rules
 from replay.store.handle import Store
 from replay.store.rows import Latency, latencies, spans_named
-from taxonomy import held_out as holding_of
 from taxonomy.goals import Goals, first_seen
-from taxonomy.held_out import HeldOutSet
+from taxonomy.held_out import HeldOutSet, held, parted
 from taxonomy.metrics.change import Change, dated, start_of
 from taxonomy.paraphrase_test import result
 from taxonomy.query.listing import RunRow
 from taxonomy.stats import recovery, runs
-from taxonomy.stats import runs as stats
 from taxonomy.stats.figures import Figures, Held, figures
 from taxonomy.stats.gold import GoalRun, goal_figures, goal_runs
 from taxonomy.stats.recovery import Injection, Recovery
@@ -98,14 +96,14 @@ def build_stats(store: Store, request: StatsRequest) -> StatsView:
     production = () if request.production is None else run_rows(store, request.production)
     compared = _traces(production)
     matching = tuple(row for row in run_rows(store, request.query) if row.trace not in compared)
-    holding = holding_of.held(store)
-    visible, held_rows = holding_of.parted(matching, holding.tasks)
+    holding = held(store)
+    visible, held_rows = parted(matching, holding.tasks)
     split = _split(store, request, held_rows)
     shown = matching if request.every else visible
     known = _RunFigures(
         store, request, shown, () if request.every else held_rows, production, split
     )
-    by_group = stats.grouped(shown, request.by)
+    by_group = runs.grouped(shown, request.by)
     return StatsView(
         groups=tuple(known.group(key, own) for key, own in by_group.items()),
         hidden=_hidden(held_rows, holding, shown=request.every),
@@ -143,11 +141,11 @@ class _RunFigures:
         self._request = request
         self._rows = rows
         self._split = split
-        self._runs = stats.runs_of(store, rows)
-        self._held = stats.runs_of(store, held_rows)
-        self._held_by_group = stats.grouped(held_rows, request.by)
-        self._production = stats.runs_of(store, production)
-        self._recovery = stats.recovered(store, request.injections) if request.injections else None
+        self._runs = runs.runs_of(store, rows)
+        self._held = runs.runs_of(store, held_rows)
+        self._held_by_group = runs.grouped(held_rows, request.by)
+        self._production = runs.runs_of(store, production)
+        self._recovery = runs.recovered(store, request.injections) if request.injections else None
         traces = _traces(rows)
         self._injected = [each for each in recovery.kept(store) if each.trace in traces]
         self._varied = [each for each in result.kept(store) if each.trace in traces]

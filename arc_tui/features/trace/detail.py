@@ -22,7 +22,6 @@ from arc_tui.ui.keys import with_keys
 from arc_tui.ui.page import LinkedPage
 from arc_tui.ui.styles import StyledWidget, TabLine
 from arc_tui.views import step as steps
-from arc_tui.views import trace as traces
 from arc_tui.views.step import StepView
 from arc_tui.views.trace import EMPTY_TRACE, TraceView
 from taxonomy.query.listing import RunRow
@@ -64,7 +63,7 @@ class Tabs(TabLine):
 class Detail(Vertical):
     """Tabs and the page in front."""
 
-    view: reactive[TraceView] = reactive(traces.EMPTY_TRACE, repaint=False)
+    view: reactive[TraceView] = reactive(EMPTY_TRACE, repaint=False)
     step: reactive[StepView] = reactive(steps.EMPTY, repaint=False)
     tab: reactive[int] = reactive(0, repaint=False)
     search: reactive[re.Pattern[str] | None] = reactive(None, repaint=False)
