@@ -334,3 +334,12 @@ def limit_words(limits: Limits) -> str:
     if limits.usd is not None:
         return f" of {format.usd(limits.usd)}"
     return f" of {format.count(limits.calls, 'call')}" if limits.calls is not None else ""
+
+
+def spent_words(spent: Spending, limits: Limits) -> str:
+    """How many answers were asked for and how many were there, and what was spent, each of what
+    was allowed."""
+    asked = f"{spent.asked}" if limits.calls is None else f"{spent.asked} of {limits.calls}"
+    allowed = "" if limits.usd is None else f" of {format.usd(limits.usd)}"
+    money = format.usd(spent.usd, complete=spent.complete)
+    return f"{asked} asked, {spent.kept} kept, {money}{allowed} spent"

@@ -17,7 +17,7 @@ from typing_extensions import override
 from arc_tui.experiments.models import Spending
 from arc_tui.experiments.progress import ExperimentState, Phase, as_sentence
 from arc_tui.experiments.request import FreeRunRequest
-from arc_tui.experiments.screen import ExperimentHead
+from arc_tui.experiments.screen import ExperimentHead, spent_words
 from arc_tui.features.free.view import (
     BY,
     MARKS,
@@ -298,7 +298,8 @@ def progress(state: FreeState) -> str:
     view = state.view
     if not view.limit:
         return "starting"
-    return f"{len(view.rows)} of at most {format.count(view.limit, 'answer')} · {_spent(state)}"
+    answers = f"{len(view.rows)} of at most {format.count(view.limit, 'answer')}"
+    return f"{answers} · {spent_words(view.spent, state.request.limits)}"
 
 
 def _figures(state: FreeState) -> Iterator[str]:
@@ -314,17 +315,9 @@ def _figures(state: FreeState) -> Iterator[str]:
         masked = f", {view.masked} masked" if view.masked else ""
         yield f"fidelity {view.fidelity.value}{masked}"
     if view.rows:
-        yield _spent(state)
+        yield spent_words(view.spent, state.request.limits)
     if view.digest is not None:
         yield format.short_digest(view.digest)
-
-
-def _spent(state: FreeState) -> str:
-    spent, limits = state.view.spent, state.request.limits
-    asked = f"{spent.asked}" if limits.calls is None else f"{spent.asked} of {limits.calls}"
-    allowed = "" if limits.usd is None else f" of {format.usd(limits.usd)}"
-    money = format.usd(spent.usd, complete=spent.complete)
-    return f"{asked} asked, {spent.kept} kept, {money}{allowed} spent"
 
 
 def _place(view: FreeView) -> str:

@@ -29,7 +29,8 @@ from arc_tui.experiments.locked_view import (
     phrase,
     tally,
 )
-from arc_tui.experiments.screen import ExperimentFooter, ExperimentHead
+from arc_tui.experiments.models import Spending
+from arc_tui.experiments.screen import ExperimentFooter, ExperimentHead, spent_words
 from arc_tui.features.replay.state import EMPTY, ReplayState
 from arc_tui.ui import format
 from arc_tui.ui.dialogs import AskBox, Option
@@ -278,7 +279,7 @@ class ReplayFoot(ExperimentFooter[ReplayState]):
     def progress(self, width: int) -> Text:
         view = self.state.view
         total = view.total or len(self.state.draft.rows)
-        words = f"{_progress(view, total)} · {', '.join(_spent(view, self.state.limits))}"
+        words = f"{_progress(view, total)} · {spent_words(_spent(view), self.state.limits)}"
         return self.bar(view.done, total, words)
 
 
@@ -305,7 +306,7 @@ def figures(view: ReplayView, limits: Limits) -> Iterator[str]:
         masked = f", {view.verdict.masked} masked" if view.verdict.masked else ""
         yield f"fidelity {view.verdict.weakest.value}{masked}"
     if view.done:
-        yield ", ".join(_spent(view, limits))
+        yield spent_words(_spent(view), limits)
     if view.digest is not None:
         yield format.short_digest(view.digest)
 
@@ -317,13 +318,10 @@ def _place(view: ReplayView) -> str:
     return f"{server}, the edit of {format.one_line(other)}" if other is not None else server
 
 
-def _spent(view: ReplayView, limits: Limits) -> tuple[str, str, str]:
-    """How many answers were asked for and how many were there, and what was spent, each of what
-    was allowed."""
-    calls = f"{view.asked}" if limits.calls is None else f"{view.asked} of {limits.calls}"
-    spent = format.usd(view.spent_usd, complete=view.spent_complete)
-    allowed = "" if limits.usd is None else f" of {format.usd(limits.usd)}"
-    return f"{calls} asked", f"{view.kept} kept", f"{spent}{allowed} spent"
+def _spent(view: ReplayView) -> Spending:
+    return Spending(
+        asked=view.asked, kept=view.kept, usd=view.spent_usd, complete=view.spent_complete
+    )
 
 
 # --- dialogs: one change more, and the name of the edit
