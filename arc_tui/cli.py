@@ -197,6 +197,8 @@ def _can_ask() -> bool:
 PIPED_WIDTH = 160
 _GAP = "  "
 _LEAST = 4
+ROWS = 50
+"""Of a list, where no other limit is given."""
 
 encryption.ask_with(ask_for_key)  # whoever runs a command may be asked for the key of its database
 mask_with(read_redaction)
@@ -387,6 +389,39 @@ def print_table(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Te
             shown_line.append_text(shown).append(_GAP)
         shown_line.rstrip()
         out.print(shown_line, soft_wrap=True)
+
+
+def limit_option(command: Fn) -> Fn:
+    """`--limit`, as `limit`: rows of a list at most, 0 for all."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(min=0),
+        default=ROWS,
+        show_default=True,
+        help="At most so many rows; 0: all.",
+    )(command)
+
+
+def limited(rows: Sequence[V], limit: int) -> Sequence[V]:
+    """The first rows; says on stderr how many are not among them."""
+    if not limit or len(rows) <= limit:
+        return rows
+    click.echo(f"{limit} of {format.number(len(rows))} shown. Try: --limit 0", err=True)
+    return rows[:limit]
+
+
+def print_list(out: Console, columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> None:
+    """Rows of a list: a table on a terminal, without empty columns; else TSV."""
+    if not out.is_terminal:
+        for row in [columns, *rows]:
+            out.file.write("\t".join(plain(_plain(cell)) for cell in row) + "\n")
+        return
+    used = [
+        at
+        for at in range(len(columns))
+        if any(_plain(row[at]) not in ("", format.UNKNOWN) for row in rows)
+    ]
+    print_table(out, [columns[at] for at in used], [[row[at] for at in used] for row in rows])
 
 
 def print_tables(out: Console, found: Iterable[Table]) -> None:

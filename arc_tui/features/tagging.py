@@ -17,9 +17,12 @@ from arc_tui.cli import (
     console,
     db_option,
     json_option,
+    limit_option,
+    limited,
     open_judged,
     open_store,
     print_json,
+    print_list,
     print_table,
     print_tables,
 )
@@ -172,6 +175,7 @@ def undo(db: Path | None) -> int:
 @click.option("--agreement", is_flag=True, help="How well people agree, two by two.")
 @click.option("--blind", is_flag=True, help="With --agreement: blind reviews only.")
 @click.option("--clean", is_flag=True, help="The runs that were marked clean.")
+@limit_option
 @json_option
 @db_option
 def list_(
@@ -179,6 +183,7 @@ def list_(
     agreement: bool,
     blind: bool,
     clean: bool,
+    limit: int,
     as_json: bool,
     db: Path | None,
 ) -> None:
@@ -201,10 +206,10 @@ def list_(
         wanted = words_meant(store, " ".join(query), read_owners)
         found = tag_rows(store, wanted.sql, wanted.values)
     if as_json:
-        print_json(found)
+        print_json(limited(found, limit))
     elif found:
         names = ["", "id", "task", "trial", "outcome", "step", "class", "attribution", "by", "why"]
-        print_table(console(), names, [_cells(row) for row in found])
+        print_list(console(), names, [_cells(row) for row in limited(found, limit)])
     else:
         click.echo(f"No tags match '{' '.join(query)}'." if query else "No tags yet.", err=True)
 
@@ -212,15 +217,16 @@ def list_(
 @click.command()
 @click.option("--blind", is_flag=True,
               help="Runs that somebody else has tagged and you have not.")  # fmt: skip
+@limit_option
 @json_option
 @db_option
-def review(blind: bool, as_json: bool, db: Path | None) -> None:
+def review(blind: bool, limit: int, as_json: bool, db: Path | None) -> None:
     """List the runs you should look at next, in order.
 
     You are ARC_USER, else the name of your account.
     """
     with open_judged(db) as store:
-        print_queue(queue(store, author(), blind=blind), as_json)
+        print_queue(queue(store, author(), blind=blind), as_json, limit)
 
 
 def _cells(row: TagRow) -> list[Text | str]:
@@ -238,7 +244,7 @@ def _cells(row: TagRow) -> list[Text | str]:
     ]
 
 
-def print_queue(found: Queue, as_json: bool) -> None:
+def print_queue(found: Queue, as_json: bool, limit: int) -> None:
     """What waits, and how much of it."""
     if as_json:
         print_json(found)
@@ -254,7 +260,7 @@ def print_queue(found: Queue, as_json: bool) -> None:
     out = console()
     out.print(Text.assemble((left, "bold"), f": {counts}"), soft_wrap=True)
     names = ["id", "task", "trial", "outcome", "step", "reason", "title"]
-    print_table(out, names, [_tagging_table_cells(each) for each in found.waiting])
+    print_list(out, names, [_tagging_table_cells(each) for each in limited(found.waiting, limit)])
 
 
 def print_agreement(view: RatersView, as_json: bool) -> None:

@@ -203,6 +203,22 @@ SORTED = _columns("outcome task steps cost_usd duration_ns")
 """What a person sorts by, one after the other."""
 
 
+def column_named(name: str) -> Column | None:
+    """The column of that id, else the only one with that heading."""
+    headed = [column for column in COLUMNS if column.heading == name]
+    return BY_ID.get(name, headed[0] if len(headed) == 1 else None)
+
+
+def sorted_by(rows: Sequence[RunRow], column: Column, *, reverse: bool) -> list[RunRow]:
+    """The rows by the value of a column, those without one last."""
+    keyed = [(column.value_of(row), row) for row in rows]
+    known = [(value, row) for value, row in keyed if value not in (None, "")]
+    if not all(isinstance(value, (int, float)) for value, _ in known):
+        known = [(str(value).casefold(), row) for value, row in known]
+    known.sort(key=lambda pair: pair[0], reverse=reverse)
+    return [row for _, row in known] + [row for value, row in keyed if value in (None, "")]
+
+
 def json_of(row: RunRow, columns: Sequence[Column] = COLUMNS) -> dict[str, Any]:
     """A run for programs, by the ids of the columns."""
     return {column.id: column.value_of(row) for column in columns}

@@ -32,13 +32,37 @@ def tasks(db: Path, *query: str) -> list[str | None]:
 
 def test_ls_lists_what_is_meant_in_one_word_or_several(db: Path) -> None:
     assert tasks(db, "outcome:failed", "tag:hallucinated") == ["26"]
-    assert tasks(db, "outcome:failed tag:bad-args") == ["26", "7"]
-    assert tasks(db, "fault:user or warned:yes") == ["4", "9"]
+    assert tasks(db, "outcome:failed tag:bad-args") == ["7", "26"]
+    assert tasks(db, "fault:user or warned:yes") == ["9", "4"]
     assert tasks(db, '"flaky test" or task:""') == [None]
     assert tasks(db, "tool.error:get_* not task:26") == []
     assert tasks(db, '"window. Shall I"', "outcome:failed") == ["26"]
     with pytest.raises(BadQuery, match=r"no field 'outcom'.*did you mean 'outcome'"):
         run(db, "ls", "outcom:failed")
+
+
+def test_ls_is_sorted_by_any_column_and_unknown_comes_last(db: Path) -> None:
+    rows = as_json(db, "ls", "--sort", "-steps")
+    steps = [row["steps"] for row in rows]
+    assert steps == sorted(steps, reverse=True)
+    named = [row["task"] for row in as_json(db, "ls", "--sort", "task")]
+    assert named == [*sorted(filter(None, named)), None]
+    assert [row["task"] for row in as_json(db, "ls", "--sort", "-task")][-1] is None
+    with pytest.raises(NotFound, match="no column 'stepz'"):
+        run(db, "ls", "--sort", "stepz")
+
+
+def test_ls_shows_the_columns_that_are_named_and_as_many_rows_as_are_wanted(db: Path) -> None:
+    everything = as_json(db, "ls")
+    told = run(db, "ls", "--columns", "task,why,format", "--limit", "2")
+    head, *rows = told.stdout.splitlines()
+    assert head.split("\t") == ["", "task", "why", "format"]
+    assert [row.split("\t")[3] for row in rows] == [row["format"] for row in everything[:2]]
+    assert f"2 of {len(everything)} shown" in told.stderr
+    assert [*as_json(db, "ls", "--columns", "task,steps", "--limit", "1")[0]] == ["task", "steps"]
+    assert len(as_json(db, "ls", "--limit", "0")) == len(everything)
+    with pytest.raises(NotFound, match="no column 'colour'"):
+        run(db, "ls", "--columns", "task,colour")
 
 
 def test_the_pareto_counts_the_failures_of_the_runs_that_are_meant(db: Path) -> None:
@@ -73,7 +97,7 @@ def test_find_looks_in_the_runs_that_are_meant(db: Path) -> None:
     assert sorted(row["task"] for row in found) == ["26", "7"]
     result = run(db, "search", "IFOYYZ", "--on", "outcome:failed", "--limit", "1", "--json")
     assert result.stdout.count('"excerpt"') == 1
-    assert "--limit shows more" in result.stderr
+    assert "First 1 shown" in result.stderr
 
 
 def test_stats_are_of_the_runs_that_are_meant(db: Path) -> None:

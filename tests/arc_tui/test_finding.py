@@ -51,14 +51,14 @@ def test_as_json_each_run_stands_once_and_the_limit_is_kept(db: Path) -> None:
     rows = msgspec.json.decode(asked(db, "no such order", "--limit", "4", "--json").stdout)
     assert [row["task"] for row in rows] == ["task 5", "task 4", "task 3", "task 2"]
     assert {row["step"] for row in rows} == {0}
-    assert "the first 4; --limit shows more" in asked(db, "such", "--limit", "4").stderr
+    assert "First 4 shown" in asked(db, "such", "--limit", "4").stderr
     assert "--limit" not in asked(db, "such", "--limit", "6").stderr
 
 
 def test_a_text_that_no_run_says_is_a_no(db: Path) -> None:
     result = asked(db, "cancelled")
     assert (result.return_value, result.stdout) == (1, "")
-    assert "no run says 'cancelled'" in result.stderr
+    assert "No runs say 'cancelled'." in result.stderr
 
 
 def test_runs_of_held_out_tasks_are_found_only_when_asked_for(db: Path) -> None:

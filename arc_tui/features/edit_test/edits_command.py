@@ -11,7 +11,17 @@ import click
 from msgspec import Struct
 from rich.text import Text
 
-from arc_tui.cli import console, db_option, json_option, open_store, print_json, print_table
+from arc_tui.cli import (
+    console,
+    db_option,
+    json_option,
+    limit_option,
+    limited,
+    open_store,
+    print_json,
+    print_list,
+    print_table,
+)
 from arc_tui.features.edit_test.kept import KeptTry, kept_tries
 from arc_tui.features.edit_test.text import counted, moment
 from arc_tui.ui import format
@@ -27,9 +37,10 @@ _ON, _NAME = 40, 40
 
 
 @click.command("list")
+@limit_option
 @json_option
 @db_option
-def list_(as_json: bool, db: Path | None) -> int:
+def list_(limit: int, as_json: bool, db: Path | None) -> int:
     """List the edits that were tried, and what came of each."""
     with open_store(db) as store:
         kept = build_edits(store)
@@ -38,7 +49,7 @@ def list_(as_json: bool, db: Path | None) -> int:
     elif kept:
         names = ["id", "name", "replays", "saved", "changes"]
         out = console()
-        print_table(out, names, [_cells(each) for each in kept])
+        print_list(out, names, [_cells(each) for each in limited(kept, limit)])
         tries = [cells for each in kept for cells in _tries(each)]
         if tries:
             out.print()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,28 @@ from arc_tui.cli import (
     db_option,
     held_out_option,
     json_option,
+    limit_option,
+    limited,
     open_judged,
     open_store,
     print_held_out,
     print_json,
-    print_table,
+    print_list,
 )
 from arc_tui.ui import format
-from arc_tui.views.columns import BY_ID, IDENTITY, PRINTED, json_of, mark
+from arc_tui.views.columns import (
+    BY_ID,
+    COLUMNS,
+    IDENTITY,
+    PRINTED,
+    Column,
+    column_named,
+    json_of,
+    mark,
+    sorted_by,
+)
 from arc_tui.views.runs import chosen, run_rows, total_cost
+from replay.errors import NotFound
 from replay.store.handle import Store
 from replay.store.search import runs_saying
 from taxonomy.held_out import HeldOutNote, hidden, parted
@@ -34,44 +48,67 @@ from taxonomy.query.listing import RunRow, run_order, runs_at
 @click.command()
 @click.argument("query", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Every recording of a run, not the fullest.")
+@limit_option
+@click.option("--sort", metavar="[-]COLUMN", help="Sort by a column; `-cost`: the highest first.")
+@click.option("--columns", metavar="A,B,…", help="Show these columns (`arc help columns`).")
 @held_out_option
 @json_option
 @db_option
 def ls(
-    query: tuple[str, ...], every: bool, with_held_out: bool, as_json: bool, db: Path | None
+    query: tuple[str, ...],
+    every: bool,
+    limit: int,
+    sort: str | None,
+    columns: str | None,
+    with_held_out: bool,
+    as_json: bool,
+    db: Path | None,
 ) -> int:
-    """List the runs that QUERY means: `outcome:failed tag:loop cost>0.5`; see `arc help query`.
+    """List the runs that match QUERY, as in `outcome:failed tag:loop cost>0.5`.
 
-    A plain word stands in the row of a run, a "quoted text" in what it said. In a shell the whole
-    query is best put in quotes.
+    `arc help query` explains the query language. A plain word is looked for in the row of a run,
+    a "quoted text" in its messages. In a shell, quote the whole query.
     """
+    shown = tuple(map(_column, columns.split(","))) if columns else PRINTED
+    by = None if sort is None else _column(sort.removeprefix("-"))
     with open_judged(db) as store:
         words = " ".join(query)
         found = run_rows(store, words, every=every)
         tasks = hidden(store)
     visible, held = parted(found, tasks)
     print_held_out(HeldOutNote(tasks=tasks, runs=len(held), shown=with_held_out))
-    rows = found if with_held_out else visible
+    rows = list(reversed(found if with_held_out else visible))  # the newest first
+    if by is not None:
+        rows = sorted_by(rows, by, reverse=sort is not None and sort.startswith("-"))
     if as_json:
-        print_json([json_of(row) for row in rows])
-        return 0 if rows else 1
+        print_json([json_of(row, shown if columns else COLUMNS) for row in limited(rows, limit)])
+        return 0
     if not rows and held:
-        return 1
+        return 0
     if not rows:
         nothing = "No runs yet. Try: arc open --latest --list, or arc demo"
         click.echo(f"No runs match '{format.one_line(words)}'." if words else nothing, err=True)
         return 0
-    headings = ["", *(column.heading for column in PRINTED)]
-    print_table(console(), headings, [_cells(row) for row in rows])
+    headings = ["", *(column.heading or column.id for column in shown)]
+    cells: list[list[Text | str]] = [
+        [mark(row), *(column.printed_cell(row) for column in shown)] for row in limited(rows, limit)
+    ]
+    print_list(console(), headings, cells)
     cost, complete = total_cost(rows)
     failed = sum(row.outcome == "failed" for row in rows)
-    shown = format.usd(cost, complete=complete) if cost is not None else "unknown"
-    click.echo(f"{format.count(len(rows), 'run')}, {failed} failed, cost {shown}", err=True)
+    usd = format.usd(cost, complete=complete) if cost is not None else "unknown"
+    click.echo(f"{format.count(len(rows), 'run')}, {failed} failed, cost {usd}", err=True)
     return 0
 
 
-def _cells(row: RunRow) -> list[Text | str]:
-    return [mark(row), *(column.printed_cell(row) for column in PRINTED)]
+def _column(name: str) -> Column:
+    """A column by its id or its heading. Raises NotFound."""
+    found = column_named(name.strip())
+    if found is None:
+        names = [column.id for column in COLUMNS]
+        near = get_close_matches(name, names, n=3)
+        raise NotFound("column", name, near, hint="`arc help columns` lists them")
+    return found
 
 
 MOST = 50
@@ -130,7 +167,7 @@ def build_found(
 @click.command()
 @click.argument("text", nargs=-1, required=True)
 @click.option(
-    "--limit", type=click.IntRange(1), default=MOST, show_default=True, help="At most so many runs."
+    "--limit", type=click.IntRange(1), default=MOST, show_default=True, help="At most so many rows."
 )
 @click.option(
     "--on", "query", default="", metavar="QUERY", help="Only in these runs, as in `arc ls`."
@@ -157,11 +194,11 @@ def find(
         print_json([run.as_json() for run in found.runs])
     elif found.runs:
         headings = ["", *(column.heading for column in IDENTITY), "step", "says"]
-        print_table(console(), headings, [_finding_cells(run) for run in found.runs])
+        print_list(console(), headings, [_finding_cells(run) for run in found.runs])
     else:
-        click.echo(f"no run says {wanted!r}", err=True)
+        click.echo(f"No runs say '{format.one_line(wanted)}'.", err=True)
     if found.more:
-        click.echo(f"the first {limit}; --limit shows more", err=True)
+        click.echo(f"First {limit} shown. Try: --limit {10 * limit}", err=True)
     return 0 if found.runs else 1
 
 
