@@ -27,7 +27,7 @@ from replay import formats
 from replay.errors import BadTrace
 from replay.formats import opencode
 from replay.formats.database import tables
-from replay.formats.opencode.stored import opened
+from replay.formats.opencode import opened
 from replay.formats.source import Source, Tally, decode
 
 MOST = 12

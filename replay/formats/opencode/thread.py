@@ -1,4 +1,4 @@
-"""The messages of an opencode session told as spans; its parts become messages of Anthropic's
+"""An opencode session, and its messages told as spans; its parts become messages of Anthropic's
 shape.
 """
 
@@ -22,7 +22,6 @@ from replay.formats.common import (
     word,
 )
 from replay.formats.dialogue import Thread, Turn, without_tools
-from replay.formats.opencode.stored import Session, Written
 from replay.formats.source import Tally
 from replay.trace import (
     NO_SYSTEM,
@@ -31,6 +30,7 @@ from replay.trace import (
     Fidelity,
     Json,
     Message,
+    Place,
     Request,
     Response,
     ToolCall,
@@ -43,6 +43,26 @@ KEPT = "which messages a compaction kept not known"
 
 _INTERRUPTED = "MessageAbortedError"
 _STOPS: dict[str, str | None] = {"unknown": None, "other": None}
+
+
+class Written(Struct, frozen=True, kw_only=True, eq=False):
+    """A message with its parts, in their order."""
+
+    info: dict[str, Json]
+    parts: list[dict[str, Json]]
+    place: Place
+
+
+class Session(Struct, frozen=True, kw_only=True, eq=False):
+    """A session, its messages, and the sessions of the sub-agents it sent."""
+
+    info: dict[str, Json]
+    messages: list[Written]
+    children: list[Session]
+
+    @property
+    def id(self) -> str | None:
+        return word(self.info.get("id"))
 
 
 class SpanBuilder:
@@ -98,7 +118,7 @@ class SpanBuilder:
             self._thread.weaken(WORDED)
         if any(part.get("type") == "compaction" for part in written.parts):
             self._compaction = message
-        self._heard_ns = _ms_ns(obj(written.info.get("time")).get("created")) or self._heard_ns
+        self._heard_ns = ms_ns(obj(written.info.get("time")).get("created")) or self._heard_ns
 
     def _answered(self, written: Written) -> None:
         info = written.info
@@ -138,7 +158,7 @@ class SpanBuilder:
         figures = step.finish or (info if alone else {})
         start_ns = self._heard_ns
         if number == 0:
-            start_ns = _ms_ns(obj(info.get("time")).get("created")) or start_ns
+            start_ns = ms_ns(obj(info.get("time")).get("created")) or start_ns
         end_ns = _ended_ns(step, info)
         turn = Turn(
             id=self._once(derived_id(self._parent, written.place.span, number)),
@@ -161,7 +181,7 @@ class SpanBuilder:
 
     def _returned(self, tool: dict[str, Json], written: Written) -> None:
         call_id, time = word(tool.get("callID")), obj(obj(tool.get("state")).get("time"))
-        start_ns, end_ns = _ms_ns(time.get("start")), _ms_ns(time.get("end"))
+        start_ns, end_ns = ms_ns(time.get("start")), ms_ns(time.get("end"))
         if call_id is not None and start_ns is not None:
             self._began_ns[call_id] = start_ns
         message = result(tool)
@@ -235,24 +255,25 @@ def _ended_ns(step: Step, info: dict[str, Json]) -> int | None:
     """The end of its last text or thought, or the beginning of its first call."""
     times = [obj(part.get("time")).get("end") for part in step.parts]
     calls = [obj(obj(part.get("state")).get("time")).get("start") for part in step.tools]
-    told = [each for each in map(_ms_ns, (*times, *calls)) if each is not None]
+    told = [each for each in map(ms_ns, (*times, *calls)) if each is not None]
     if told:
         return max(told)
-    return _ms_ns(obj(info.get("time")).get("completed")) if not step.tools else None
+    return ms_ns(obj(info.get("time")).get("completed")) if not step.tools else None
 
 
 def _clearings(session: Session) -> Iterator[int]:
     for written in session.messages:
         for part in written.parts:
-            cleared_ns = _ms_ns(obj(obj(part.get("state")).get("time")).get("compacted"))
+            cleared_ns = ms_ns(obj(obj(part.get("state")).get("time")).get("compacted"))
             if cleared_ns is not None:
                 yield cleared_ns
 
 
-def _ms_ns(ms: Json) -> int | None:
+def ms_ns(ms: Json) -> int | None:
+    """Nanoseconds of a time in milliseconds, None where it is none."""
     if isinstance(ms, bool) or not isinstance(ms, (int, float)) or not 0 < ms < 2**43:
         return None
-    return int(ms) * 1_000_000
+    return round(ms * 1000) * 1000
 
 
 _UNSENT = ("text/plain", "application/x-directory")
