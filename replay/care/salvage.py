@@ -1,6 +1,5 @@
-"""What can still be read of a damaged database, and what it once held beside?
-
-Tables whose rows can be read by themselves, and what a row of each looks like.
+"""What can still be read of a damaged database, and what did it once hold beside? Its tables, whose
+rows can be read by themselves, and what a row of each looks like.
 """
 
 from __future__ import annotations

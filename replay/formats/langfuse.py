@@ -1,21 +1,13 @@
 """Langfuse: a trace with its observations, pages of its API, and what its tables export.
 
-The path of a file: values of JSON, JSON Lines or a table of text become rows of three sorts
-(`rows`), gathered by trace; an observation becomes a span (`observations`, `usage`); what is
-said of the trace itself makes the header, and its scores are scores with their source.
-
-The rows of an export: which is a trace, an observation or a score, and of which trace.
-
-An observation as a span, in the words of OpenTelemetry's GenAI conventions.
+The path of a file: values of JSON, JSON Lines or a table of text become rows of three sorts,
+gathered by trace; an observation becomes a span; what is said of the trace itself makes the header,
+and its scores are scores with their source.
 
 Most observations are spans of OpenTelemetry, whose attributes stand in the metadata but for what
-Langfuse has fields for: input, output, model and figures. Those are read here.
-
-Tokens and money of an observation.
-
-Langfuse's own integrations count each part of the input beside the others, so the parts add up
-to the total; what came through OpenTelemetry keeps the cache within the input. The total tells
-which.
+Langfuse has fields for: input, output, model and figures. Langfuse's own integrations count each
+part of the input beside the others, so the parts add up to the total; what came through
+OpenTelemetry keeps the cache within the input. The total tells which.
 """
 
 from __future__ import annotations
@@ -161,6 +153,8 @@ def _score(row: Record, ids: set[str]) -> SourceScore:
     )
 
 
+# --- the rows of an export
+
 _COLUMNS = ({"traceId", "startTime"}, {"trace_id", "start_time", "parent_observation_id"})
 _TRACES = ({"id", "timestamp", "sessionId", "bookmarked"}, {"id", "timestamp", "sessionId", "tags"})
 _NOTHING: tuple[Any, ...] = (None, "", {}, [], "{}", "[]", "null")
@@ -266,6 +260,8 @@ def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(each.title() for each in rest)
 
+
+# --- an observation as a span
 
 KIND = "langfuse.observation.type"
 INPUT, OUTPUT = "input.value", "output.value"
@@ -413,6 +409,9 @@ def _tool(row: dict[str, Any], inputs: Json, outputs: Json) -> dict[str, Json]:
     name = word(row.get("name")) or ""
     does, _, tool_name = name.partition(" ")
     return tool(name if " " in tool_name else tool_name or does, inputs, outputs)
+
+
+# --- tokens and money
 
 
 def usage(row: dict[str, Any]) -> dict[str, Json]:

@@ -1,11 +1,8 @@
 """LangSmith: runs as its client lists them, as lines, a list, or a tree of child runs.
 
-The path of a file: runs and feedback are told apart and gathered by trace (`rows`); a run
-becomes a span (`runs`); the root of a trace makes its header, feedback its scores.
-
-The runs of an export, each with its trace, and the feedback that stands beside them.
-
-A run as a span, in the words of OpenTelemetry's GenAI conventions.
+The path of a file: runs and feedback are told apart and gathered by trace; a run becomes a span, in
+the words of OpenTelemetry's GenAI conventions; the root of a trace makes its header, feedback its
+scores.
 """
 
 from __future__ import annotations
@@ -122,6 +119,9 @@ def _score(said: dict[str, Any], span: str | None) -> SourceScore:
     )
 
 
+# --- runs and feedback
+
+
 class Row(NamedTuple):
     trace: str
     run: dict[str, Any]
@@ -184,6 +184,8 @@ def _above(run: dict[str, Any]) -> str | None:
 def _first(run: dict[str, Any]) -> str | None:
     return _order(run)[0] or None
 
+
+# --- a run as a span
 
 _KIND = "traceloop.span.kind"
 """The attribute by which a run of another type keeps its own word for it."""

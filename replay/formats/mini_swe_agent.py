@@ -1,22 +1,16 @@
 """mini-swe-agent trajectories (`.traj.json`), v1 and v2: one trace a file.
 
-The path of a file: what each message is (`records`), and the spans (`tell`). A document is one
-run and is held whole. A bare list of messages is the oldest form, and known by the agent's own
-marks in its texts. How a run ended is its exit status; whether its patch is right stands in the
-reports of the benchmark beside it (`swe_bench`).
+A document is one run and is held whole: the conversation itself, with notes of the harness under
+`extra`. Three generations of models write it: commands in a fenced block of text (v1, and text
+models since), tool calls of a chat completion (v2), and objects of the Responses API, which have no
+role. A bare list of messages is the oldest form, and known by the agent's own marks in its texts.
+How a run ended is its exit status; whether its patch is right stands in the reports of the
+benchmark beside it (`replay.formats.sidecars`).
 
-What is each message of a mini-swe-agent run: an answer, a result, or the harness speaking?
-
-A run is the conversation itself, with notes of the harness under `extra`. Three generations of
-models write it: commands in a fenced block of text (v1, and text models since), tool calls of a
-chat completion (v2), and objects of the Responses API, which have no role.
-
-A mini-swe-agent run told as spans.
-
-What the model saw at an answer is every message before it, the harness's notes left out. A
-message says when it was recorded, so a model call is taken to last from the message before to
-its own. An answer that could not be used was paid for and shown to nobody: it stands at the
-message that says so, and joins no context.
+What the model saw at an answer is every message before it, the harness's notes left out. A message
+says when it was recorded, so a model call is taken to last from the message before to its own. An
+answer that could not be used was paid for and shown to nobody: it stands at the message that says
+so, and joins no context.
 """
 
 from __future__ import annotations
@@ -189,6 +183,8 @@ def _count(records: list[Record], info: dict[str, Any], tally: Tally) -> None:
             tally.counts[name] += value
 
 
+# --- what each message is: an answer, a result, or the harness speaking
+
 _OPENS = re.compile(r"```(?:mswea_bash_command|bash)[ \t]*\n|<mswea_bash_command>")
 _CODE = re.compile(r"\s*<returncode>(-?\d+)</returncode>")
 _NOTES = {"extra", "timestamp", "type"}
@@ -294,6 +290,8 @@ def _fenced(words: str) -> list[str]:
         opened = _OPENS.search(words, end + len(close))
     return found
 
+
+# --- the run as spans
 
 NO_REASONING = "reasoning items of the Responses API known by their summary alone"
 

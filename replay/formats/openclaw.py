@@ -4,21 +4,14 @@ One trace a session. Neither system prompt nor tool definitions are recorded. Th
 greetings in the model's name are heard and are no calls. A session's order is known at its end
 only, so a file is held whole while it is read.
 
-Which entries of an OpenClaw session make up one thread, and in what order?
-
 Entries form a tree: each names its parent, and going back to an earlier one begins a new branch.
-The way from the last entry to the root is the thread, the rest are abandoned branches. Sessions
-of the first version name no parents and are in the order of their lines.
+The way from the last entry to the root is the thread, the rest are abandoned branches. Sessions of
+the first version name no parents and are in the order of their lines. What a call saw is what
+stands between it and the root, or the last compaction with what that kept. An answer that ended in
+an error was not sent again.
 
-One strand of an OpenClaw session told as spans.
-
-What a call saw is what stands between it and the root, or the last compaction with what that
-kept. An answer that ended in an error was not sent again.
-
-The messages of an OpenClaw session in Anthropic's shape.
-
-The session's own shape (texts, thinking and calls in one list, results with `isError`) is that
-of the Messages API under other names.
+The session's own shape of messages (texts, thinking and calls in one list, results with `isError`)
+is that of the Messages API under other names.
 """
 
 from __future__ import annotations
@@ -188,6 +181,8 @@ def _labels(about: dict[str, Any]) -> dict[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+# --- the tree of entries
+
 MESSAGE, COMPACTION = "message", "compaction"
 SUMMARY, CUSTOM = "branch_summary", "custom_message"
 _SILENT = {"custom", "label", "model_change", "session", "session_info", "thinking_level_change"}
@@ -292,6 +287,8 @@ def strands(found: list[Entry]) -> list[list[Entry]]:
         tips[entry.number] = strand
     return strands
 
+
+# --- a strand as spans
 
 WORDED = "some messages not recorded in the words the model saw"
 _STOPS = {"toolUse": "tool_use", "aborted": None}
@@ -477,6 +474,9 @@ def _call_times(span: AnySpan) -> AnySpan:
     if not isinstance(span, ToolCall) or span.time_quality != "exact":
         return span
     return structs.replace(span, time_quality="derived")
+
+
+# --- messages in Anthropic's shape
 
 
 def answer(entry: Entry) -> Message:

@@ -1,21 +1,15 @@
 """tau2-bench results: simulations of a task, with reward and the criteria it was judged by.
 
-The path of a file: its simulations (`results`), and their spans (`tell`). The criteria, the gold
-actions among them, and what the simulated user was told are kept as reference, where no judge
-looks. Runs by voice, recorded as ticks without messages, are named and left out.
-
-Where are the simulations of a tau2 source, and what holds for all of them?
-
 Results are one document, or a folder: `results.json` with a file a simulation in `simulations`
-beside it; a simulation may also stand alone. A document is read once as bytes and its
-simulations decoded one after another.
+beside it; a simulation may also stand alone. A document is read once as bytes and its simulations
+decoded one after another. The criteria, the gold actions among them, and what the simulated user
+was told are kept as reference, where no judge looks. Runs by voice, recorded as ticks without
+messages, are named and left out.
 
-A tau2 simulation told as spans: the agent's conversation, and beside it what its user did.
-
-The agent is shown its own messages, the user's words and the results of its own calls. A
-simulated user may call tools too; the agent sees neither its calls nor their results, so they
-stand on a thread of their own, asked for by no recorded model call. The greeting that opens most
-simulations is canned and no call.
+The agent is shown its own messages, the user's words and the results of its own calls. A simulated
+user may call tools too; the agent sees neither its calls nor their results, so they stand on a
+thread of their own, asked for by no recorded model call. The greeting that opens most simulations
+is canned and no call.
 """
 
 from __future__ import annotations
@@ -197,6 +191,8 @@ def _reviewed(error: dict[str, Any], turns: dict[int, str]) -> SourceScore:
     )
 
 
+# --- the simulations of a source
+
 FOLDER = "simulations"
 _MAIN = "results.json"
 
@@ -310,6 +306,8 @@ def _results_file(source: Source, tally: Tally) -> Iterator[Simulation]:
         else:
             tally.problem(path.name, "is not an object")
 
+
+# --- a simulation as spans
 
 POLICY_ALONE = "system prompt known by its policy alone"
 TRUNCATED = "the beginning of the conversation was cut to fit the model"

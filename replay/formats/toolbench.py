@@ -1,26 +1,15 @@
 """ToolBench answers: a file of queries by id, each with a tree of turns; one trace a query.
 
-A tool turn holds what the model called and what came back, in one (`turns`). The path to the
-final answer is the thread; where the search turned back, the branches it left are kept beside it
-(`tree`). Evaluation files cut every message at a hundred characters: what is cut is marked, and
-its step's request counts as not recorded. How a run ended is its own word (`Finish`), not a
-verdict.
+A tool turn holds what the model called and what came back, in one; an assistant turn before it is
+what the model said as it called, and alone a call of the model without one. Search methods go on
+from earlier turns: the path to the final answer is the thread; where the search turned back, the
+branches it left are kept beside it. How a run ended is its own word (`Finish`), not a verdict.
 
-The tree of turns in an answer, and which way through it is the run's.
-
-Search methods go on from earlier turns, so a node may have several after it. A node's place is
-its number in the order they stand in the file, each before what follows it.
-
-A path through the tree told as model calls, tool calls and what came back.
-
-An assistant turn before a tool turn is what the model said as it called; alone it is a call of
-the model without one.
-
-A tool turn's message: the Python text of `{'name': …, 'arguments': …, 'response': …}`.
-
-Evaluation files cut it anywhere, so it is read literal by literal up to where it ends. Only
-single string literals are evaluated, never a nested value: a hostile text costs no more than its
-length.
+Evaluation files cut every message at a hundred characters: what is cut is marked, and its step's
+request counts as not recorded. A tool turn's message is the Python text of `{'name': …,
+'arguments': …, 'response': …}`, cut anywhere, so it is read literal by literal up to where it ends.
+Only single string literals are evaluated, never a nested value: a hostile text costs no more than
+its length.
 """
 
 from __future__ import annotations
@@ -138,6 +127,9 @@ def _title(query: str | None) -> str | None:
     return cut(lines[0]) if lines else None
 
 
+# --- the tree of turns, and the run's way through it
+
+
 class Node(Struct, frozen=True, eq=False, kw_only=True):
     """One turn. `reply` is what a tool turn holds, None for any other."""
 
@@ -201,6 +193,8 @@ def _up(node: Node | None) -> Iterator[Node]:
         yield node
         node = node.parent
 
+
+# --- the path as spans
 
 CUT = "messages cut by the source"
 WIDTH = 100
@@ -364,6 +358,8 @@ def alternatives(found: Sequence[Node], path: Sequence[Node], root: str) -> Iter
             },
         )
 
+
+# --- a tool turn's message
 
 MORE = "…"
 """Stands at the end of what the source cut."""

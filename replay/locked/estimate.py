@@ -1,11 +1,10 @@
-"""What would a replay ask, and about what would it cost? Said before the first call.
+"""What would a replay ask, and about what would it cost? Said before the first call, of one replay
+or of several together.
 
-From the recorded tokens, where there are some; from the size of the text, where there are none.
-In turn, a request is reckoned as it meets the provider's prefix cache: it reads what the step
-before it left there and writes the rest. A cache is the provider's affair, so this is an
-estimate; what bounds the spending is the budget.
-
-Estimates put together.
+From the recorded tokens, where there are some; from the size of the text, where there are none. In
+turn, a request is reckoned as it meets the provider's prefix cache: it reads what the step before
+it left there and writes the rest. A cache is the provider's affair, so this is an estimate; what
+bounds the spending is the budget.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Would the model, asked again at every recorded step, act as it did? And under an edit?
 
-Samples of several traces that are missing are asked together.
-
-`Result` is the value that the digest is taken over. Only what follows from the trace, the edit, the
-rules, the samples and the stored answers stands in it: no clock, no id of a provider, no cost, no
-order of completion, no schedule. Two runs over the same answers give the same bytes on any machine.
-It proves which evidence was seen; it says nothing about a model.
+Samples that are missing are asked together, those of several traces too. `Result` is the value that
+the digest is taken over. Only what follows from the trace, the edit, the rules, the samples and the
+stored answers stands in it: no clock, no id of a provider, no cost, no order of completion, no
+schedule. Two runs over the same answers give the same bytes on any machine. It proves which
+evidence was seen; it says nothing about a model.
 """
 
 from __future__ import annotations

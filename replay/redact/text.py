@@ -1,6 +1,6 @@
 """What of a text is searched: which rules can find nothing in it, and what its escapes hide.
 
-What refers is no secret: digests and ids of traces, in texts that we wrote ourselves.
+What refers is no secret and stays: digests and ids of traces, in texts that we wrote ourselves.
 """
 
 from __future__ import annotations

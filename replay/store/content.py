@@ -1,12 +1,11 @@
-"""What is stored once however often it is said: messages, contexts, sets of tools.
+"""What is stored once however often it is said (messages, contexts, sets of tools), and rows that
+wait for the end of their transaction.
 
-Every text is redacted here, before it is hashed and before it reaches a row; each distinct
-message of a trace once. Memos are kept per trace, so that a step costs only what is new in it.
+Every text is redacted here, before it is hashed and before it reaches a row; each distinct message
+of a trace once. Memos are kept per trace, so that a step costs only what is new in it.
 
-Rows that wait for the end of their transaction: ids are given at once, rows written together.
-
-Whoever writes holds the write lock, so the next id of a table is known, and thousands of rows
-can refer to each other before the first of them is in the file.
+Whoever writes holds the write lock, so the next id of a table is known: ids are given at once, rows
+written together, and thousands of them can refer to each other before the first is in the file.
 """
 
 from __future__ import annotations

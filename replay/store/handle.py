@@ -1,12 +1,11 @@
-"""`Store`: one open database, for one thread.
+"""`Store`: one open database, for one thread, with the rules for secrets that hold in it.
 
 Opening creates the file with mode 0600, applies pending migrations, and turns on WAL and foreign
 keys. A handle never crosses threads; a worker opens its own with `Store.open(store.path)`.
 
-Where the rules come from that a person adds to the built-in ones for secrets.
-
-A program says it once, whoever records may say it for what he records; a database that is opened
-and writes is told them. The built-in rules are compiled only then: a reader needs none.
+Rules that a person adds to the built-in ones a program says once, and whoever records for what he
+records; a database that is opened and writes is told them. The built-in rules are compiled only
+then: a reader needs none.
 """
 
 from __future__ import annotations

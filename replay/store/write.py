@@ -1,17 +1,16 @@
 """A trace into the database: in batches, then finished.
 
-`Writer.write` appends what a format yields; `Writer.finish` numbers the steps, sums what lists
-show and makes the trace visible, in one transaction; `Writer.take` does both for many traces in
-one. Until then their rows are invisible, so an interrupted import leaves nothing half-read
-behind. A trace that is already there is compared: equal content changes nothing, more of the
-same run takes its place (tags hang on ids that stay), anything else is refused. A trace that is
-still going on is finished again and again, each time as much of it as is known: until its last
-time it is live, and gives way to whatever comes next.
+`Writer.write` appends what a format yields; `Writer.finish` numbers the steps, sums what lists show
+and makes the trace visible, in one transaction; `Writer.take` does both for many traces in one.
+Until then their rows are invisible, so an interrupted import leaves nothing half-read behind. A
+trace that is already there is compared: equal content changes nothing, more of the same run takes
+its place (tags hang on ids that stay), anything else is refused. A trace that is still going on is
+finished again and again, each time as much of it as is known: until its last time it is live, and
+gives way to whatever comes next.
 
-Ids and names of a recording, without the secrets that somebody may have put there.
-
-They are masked before anything refers to them, so that references still hold; the key of a trace
-is made before. Texts and values are masked where they are stored, in `content`.
+Secrets in ids and names of a recording are masked before anything refers to them, so that
+references still hold; the key of a trace is made before. Texts and values are masked where they are
+stored, in `content`.
 """
 
 from __future__ import annotations

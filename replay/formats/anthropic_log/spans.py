@@ -3,10 +3,8 @@
 A tool runs between the answer that asked for it and the request that brings its result; what ran
 it, and how long it took, is nowhere said: those times are derived.
 
-What each call of a run was shown, as chains that share what calls have in common.
-
-Every request repeats its conversation; a message that stood there before, after the same
-messages, is the node that it was, and is not decoded again.
+Every request repeats its conversation, so what calls were shown is kept as chains: a message that
+stood there before, after the same messages, is the node that it was, and is not decoded again.
 """
 
 from __future__ import annotations

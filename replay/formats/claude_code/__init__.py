@@ -1,20 +1,17 @@
 """Claude Code sessions: its own files, its `stream-json` output, and that output with a clock; and
 sessions exported as one document (`loglines`).
 
-One trace a session. No request is ever recorded, neither system prompt nor tool definitions, and
-a stream has not even the user's prompt: each call says so in its fidelity. A session's own file
-and the stream of the same session are two recordings of one run.
+One trace a session. No request is ever recorded, neither system prompt nor tool definitions, and a
+stream has not even the user's prompt: each call says so in its fidelity. A session's own file and
+the stream of the same session are two recordings of one run. Nothing that a session says of itself
+is an outcome: a run that ends with `success` has ended, not succeeded.
 
-The wrapper `{"t": seconds, "event": …}` counts from an unknown beginning. Its seconds are taken
-as if that were the epoch: durations are right, dates mean nothing, and the trace begins at the
-`t` of its first line. In a bare stream only some lines tell their time; the rest stays unknown.
+The wrapper `{"t": seconds, "event": …}` counts from an unknown beginning. Its seconds are taken as
+if that were the epoch: durations are right, dates mean nothing, and the trace begins at the `t` of
+its first line. In a bare stream only some lines tell their time; the rest stays unknown.
 
-A session's order is known at its end only, so what is read of its lines is held while it is
-read: the messages once, and little else.
-
-What does a Claude Code session say of itself: its title, where it ran, how it ended?
-
-None of it is an outcome: a run that ends with `success` has ended, not succeeded.
+A session's order is known at its end only, so what is read of its lines is held while it is read:
+the messages once, and little else.
 """
 
 from __future__ import annotations

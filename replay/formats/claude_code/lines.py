@@ -1,17 +1,15 @@
-"""The lines of a Claude Code recording, out of the three shapes they are written in.
+"""The lines of a Claude Code recording, out of the three shapes they are written in, and what each
+says.
 
-A session file's line (`sessionId`, `uuid`, `parentUuid`), a line of `claude -p --output- format
-stream-json` (`session_id`, `parent_tool_use_id`), and that line in a wrapper with the seconds
-since some beginning (`{"t", "event"}`) become one `Line`. Which lines belong together is
-`order`'s question, which of them were said before in another place that of `history`.
+A session file's line (`sessionId`, `uuid`, `parentUuid`), a line of `claude -p --output-format
+stream-json` (`session_id`, `parent_tool_use_id`), and that line in a wrapper with the seconds since
+some beginning (`{"t", "event"}`) become one `Line`. Which lines belong together, and which repeat
+what was said before, is `order`'s question.
 
-A session is held as long as it is read, so of a line only that is kept which is read of it: what
-a tool returned stands on its line twice, and a snapshot of files is as long as the files.
-
-What does one line of a Claude Code recording say, whatever shape it was written in?
-
-Besides what a person and the model said, the model is shown what a local command printed and
-what a person wrote while it was at work (an attachment): such lines speak too.
+Besides what a person and the model said, the model is shown what a local command printed and what a
+person wrote while it was at work (an attachment): such lines speak too. A session is held as long
+as it is read, so of a line only that is kept which is read of it: what a tool returned stands on
+its line twice, and a snapshot of files is as long as the files.
 """
 
 from __future__ import annotations

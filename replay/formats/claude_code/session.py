@@ -1,16 +1,13 @@
 """One Claude Code session as a tree of spans: its thread, its branches, its sub-agents.
 
 An abandoned branch is an agent span below the agent that took it back; a sub-agent one below the
-call that sent it. Messages at the end of a thread that no call has seen yet are in no context:
-they are kept on the agent span, because a session that grows may still bring the call.
+call that sent it. Messages at the end of a thread that no call has seen yet are in no context: they
+are kept on the agent span, because a session that grows may still bring the call.
 
-Which agents speak in a Claude Code session besides the main one, and who sent them?
-
-Sub-agents write files of their own (`<session>/subagents/**/agent-<id>.jsonl` with a
-`.meta.json`; before that `agent-<id>.jsonl` beside the session), or their lines stand in the
-main file. The call that sent one is named by the sidecar, by a stream's `parent_tool_use_id`, by
-the call's result, or it is the call with the same prompt; without any of these the agent hangs
-off the root.
+Sub-agents write files of their own (`<session>/subagents/**/agent-<id>.jsonl` with a `.meta.json`;
+before that `agent-<id>.jsonl` beside the session), or their lines stand in the main file. The call
+that sent one is named by the sidecar, by a stream's `parent_tool_use_id`, by the call's result, or
+it is the call with the same prompt; without any of these the agent hangs off the root.
 """
 
 from __future__ import annotations

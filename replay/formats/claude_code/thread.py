@@ -1,21 +1,16 @@
-"""One thread of a Claude Code recording told as spans.
+"""One thread of a Claude Code recording told as spans: its answers, what each had been shown and
+how well that is known, and where a person or the harness stepped in.
 
 A session records a conversation, not requests: what the model saw is rebuilt from what was said.
 Three things break the simple "everything before it". A compaction starts a new context at its
-summary, to which it may leave the last messages as they were. An answer whose calls were never
-run because another answer follows it at once was given up (a broken stream, asked again): the
-second was asked what the first was asked, and the token counts of real runs bear this out. An
-error the harness wrote in the model's name is a failed call that no later call saw.
+summary, to which it may leave the last messages as they were. An answer whose calls were never run
+because another answer follows it at once was given up (a broken stream, asked again): the second
+was asked what the first was asked, and the token counts of real runs bear this out. An error the
+harness wrote in the model's name is a failed call that no later call saw.
 
-What is one answer of the model in a Claude Code recording?
-
-One API response is written as several lines, a content block each, that share its message id;
-the figures on them grow, so the last line that knows one is right. A response that the harness
-wrote in the model's name (`<synthetic>`) is an error or a filler.
-
-What had the model seen behind a line of a Claude Code session, and how well is that known?
-
-Where did a person or the harness step in?
+One API response is written as several lines, a content block each, that share its message id; the
+figures on them grow, so the last line that knows one is right. A response that the harness wrote in
+the model's name (`<synthetic>`) is an error or a filler.
 """
 
 from __future__ import annotations

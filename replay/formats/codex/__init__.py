@@ -1,18 +1,13 @@
 """Codex rollouts: `~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, in the shapes of all releases.
 
-One trace a session. The system prompt is known where the session kept its base instructions
-(since the end of 2025); the tools offered never are. A sub-agent that the session spawned has a
-rollout of its own in the same folder: it is told as a thread below the call that spawned it. A
-forked session begins with a copy of the other's history, which is counted here again and said
-so.
+One trace a session, which is held whole while it is read. The system prompt is known where the
+session kept its base instructions (since the end of 2025); the tools offered never are. A forked
+session begins with a copy of the other's history, which is counted here again and said so.
 
-A conversation is a chain from its first message on, so a session is held whole while it is read.
-
-Which rollouts beside a session's own are those of the sub-agents it spawned?
-
-A sub-agent's first line names the session that spawned it, and that session's file names it in
-the answer to the call. Both have to hold, so that what is read along with one file is exactly
-what is not read by itself.
+A sub-agent that the session spawned has a rollout of its own in the same folder: it is told as a
+thread below the call that spawned it. Its first line names the session that spawned it, and that
+session's file names it in the answer to the call. Both have to hold, so that what is read along
+with one file is exactly what is not read by itself.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""One sample of an Inspect log as a trace: its header, its root, its spans, its scores.
+"""One sample of an Inspect log as a trace: its header, its root, its spans, its outcome and its
+scores.
 
-What the scorers of a sample said: its outcome, and every score.
+The first scorer decides the outcome. Inspect grades C, P, I, N (correct, partial, incorrect, no
+answer) or by number; a run passes at 1.0. A number outside 0..1 is on a scale we do not know, a set
+of numbers has no one value: both leave the outcome unknown, with the value kept. Scores that events
+give stand at the model call that each was given after.
 
-The first scorer decides. Inspect grades C, P, I, N (correct, partial, incorrect, no answer) or
-by number; a run passes at 1.0. A number outside 0..1 is on a scale we do not know, a set of
-numbers has no one value: both leave the outcome unknown, with the value kept.
-
-The scores that a sample's events give, and the model call that each was given after.
-
-A sample whose log holds its messages and no model events: what a call saw is all before it.
+A log may hold a sample's messages and no model events: then what a call saw is all before it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """SWE-agent trajectories (`.traj`), of 0.7 up to 1.1 and later: one trace a file.
 
-The path of a file: its attempts and their steps (`document`), what the model was shown at each
-(`shown`), and the spans (`tell`). A document is one run and is held whole. The instance is the
-file's stem, unless the settings name it. How a run ended is its exit status, which says nothing of
-whether the patch is right; that is read from the harness's reports beside it (`swe_bench`).
+A document is one run and is held whole; `spans` tells its attempts. The instance is the file's
+stem, unless the settings name it. How a run ended is its exit status, which says nothing of whether
+the patch is right; that is read from the harness's reports beside it (`replay.formats.sidecars`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""What the demo model believes and obeys in one request, and how it tries to get a thing done.
-
-First what the customer wants and what was observed, as the demo model reads it.
+"""What the demo model reads in one request (what the customer wants, what was observed), what it
+believes and obeys, and how it tries to get a thing done.
 """
 
 from __future__ import annotations
