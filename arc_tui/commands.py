@@ -85,8 +85,8 @@ DB = _group(
     {
         "verify": "arc_tui.features.database.recover:verify",
         "backup": "arc_tui.features.database.command:backup",
-        "export": "arc_tui.features.database.export:export",
-        "import": "arc_tui.features.database.export:import_",
+        "export": "arc_tui.features.database.command:export",
+        "import": "arc_tui.features.database.command:import_",
         "recover": "arc_tui.features.database.recover:recover",
         "scrub": "arc_tui.features.database.command:scrub",
         "prune": "arc_tui.features.database.prune:prune",

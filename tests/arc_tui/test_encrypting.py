@@ -348,9 +348,9 @@ def test_a_key_is_typed_twice(open_one: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_key_goes_through_an_argument() -> None:
-    from arc_tui.features.database import command as encrypting
+    from arc_tui.features.database.command import decrypt, encrypt, rekey
 
-    for command in (encrypting.encrypt, encrypting.decrypt, encrypting.rekey):
+    for command in (encrypt, decrypt, rekey):
         assert {each.name for each in command.params} <= {"source", "db"}
 
 

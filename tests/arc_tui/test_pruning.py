@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from msgspec import structs
 
 from arc_tui.commands import cli
-from arc_tui.features.database.retention import PruneRequest, preview, remove_runs
+from arc_tui.features.database.prune import PruneRequest, preview, remove_runs
 from replay import digests
 from replay import kept as replays
 from replay.care import prune

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from arc_tui import importing
-from arc_tui.features.database.retention import PruneRequest, remove_runs
+from arc_tui.features.database.prune import PruneRequest, remove_runs
 from replay.care import check
 from replay.care.prune import unerased
 from replay.store.rows import trace_rows
