@@ -72,8 +72,8 @@ EXPERIMENT = _group(
 EDIT = _group(
     "Edits that were tried: list them, print one as a file.",
     {
-        "list": "arc_tui.features.edit_test.edits_command:list_",
-        "show": "arc_tui.features.edit_test.edits_command:show",
+        "list": "arc_tui.features.edit_test.command:list_edits",
+        "show": "arc_tui.features.edit_test.command:show_edit",
     },
 )
 BUNDLE = _group(

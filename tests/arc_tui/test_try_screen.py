@@ -16,11 +16,10 @@ from textual.widgets import Input
 from arc_tui.app import ArcApp
 from arc_tui.experiments.request import views_of
 from arc_tui.experiments.runner import JobProgressed
-from arc_tui.features.edit_test.kept import KEPT, kept_tries
-from arc_tui.features.edit_test.request import EditTestRequest
+from arc_tui.features.edit_test.plan import KEPT, kept_tries
 from arc_tui.features.edit_test.run import run_edit_test
 from arc_tui.features.edit_test.screen import TryScreen
-from arc_tui.features.edit_test.view import TryView
+from arc_tui.features.edit_test.view import EditTestRequest, TryView
 from arc_tui.features.failures.screen import FailuresScreen
 from arc_tui.features.trace.screen import TraceScreen
 from arc_tui.ui.dialogs import AskBox

@@ -15,15 +15,12 @@ from msgspec import structs
 
 from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.request import views_of
-from arc_tui.features.edit_test.command import try_
-from arc_tui.features.edit_test.edits_command import build_edits
-from arc_tui.features.edit_test.edits_command import list_ as edits_
-from arc_tui.features.edit_test.kept import kept_tries
-from arc_tui.features.edit_test.plan import estimate_cost, plan_edit_test
-from arc_tui.features.edit_test.request import EditTestRequest
+from arc_tui.features.edit_test.command import build_edits, try_
+from arc_tui.features.edit_test.command import list_edits as edits_
+from arc_tui.features.edit_test.plan import estimate_cost, kept_tries, plan_edit_test
 from arc_tui.features.edit_test.run import run_edit_test
 from arc_tui.features.edit_test.text import NOT_OUTCOMES, p_words
-from arc_tui.features.edit_test.view import TryView
+from arc_tui.features.edit_test.view import EditTestRequest, TryView
 from arc_tui.places import fixtures
 from arc_tui.ui import format
 from replay.errors import ArcError, BadEdit, ModelRefused, NotFound, OfflineMiss

@@ -1,9 +1,9 @@
-"""What `arc try` will ask: on which runs of a class, at which healthy steps.
+"""What `arc try` will ask, on which runs of a class, at which healthy steps, for about how much;
+and what the same edit came to before.
 
 The runs are those of a query or a list, each once; the control steps come from the same runs
-before they broke and from runs that passed under the same prompts.
-
-What would trying an edit ask, of models, and about what would it cost? Said before any call.
+before they broke and from runs that passed under the same prompts. Tries are remembered by edit,
+and by the runs they were on.
 """
 
 from __future__ import annotations
@@ -12,17 +12,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from arc_tui.experiments.models import ModelPool
-from arc_tui.features.edit_test.kept import KeptTry, fresh_range, tried_before
-from arc_tui.features.edit_test.request import Case, Control, EditTestPlan, EditTestRequest
+from arc_tui.features.edit_test.view import (
+    Case,
+    Control,
+    EditTestPlan,
+    EditTestRequest,
+    TryView,
+)
 from arc_tui.views.runs import run_rows
-from replay import digests, messages
+from replay import digests, kept, messages
+from replay.edit.changes import Edit
 from replay.errors import ArcError, BadEdit, NotFound
 from replay.locked.estimate import Estimate, estimate, total_estimate
 from replay.models import default_name
 from replay.plan import Plan, plans
-from replay.store import read
-from replay.store.handle import Store
+from replay.store import answers, read
+from replay.store.handle import Store, now_ns
 from replay.trace import Trace
 from taxonomy.edit_test import Break, LeftOut, Spot, break_of, drawn, healthy_steps, words_on
 from taxonomy.held_out import hidden
@@ -195,6 +203,86 @@ def _place(row: RunRow) -> tuple[bool, str, str, str]:
 
 def _control_place(control: Control) -> tuple[tuple[bool, str, str, str], int]:
     return _place(control.row), control.spot.step
+
+
+# --- what is remembered of tries
+
+KEPT = "try/"
+"""Before the names under which they are remembered."""
+
+
+class KeptTry(Struct, frozen=True, eq=False, kw_only=True):
+    """A finished try. `edit` is the edit's digest, `traces` are the runs that were meant, whether
+    anything was asked of them or not."""
+
+    edit: str
+    traces: tuple[str, ...]
+    models: tuple[str, ...]
+    ran_ns: int
+    view: TryView
+
+
+def keep(store: Store, request: EditTestRequest, plan: EditTestPlan, view: TryView) -> None:
+    """Remember a finished try. The same evidence again only gets the newer date."""
+    assert request.edit is not None
+    assert view.digest is not None
+    value = KeptTry(
+        edit=request.edit.digest,
+        traces=meant(plan),
+        models=view.spent.models,
+        ran_ns=now_ns(),
+        view=view,
+    )
+    answers.keep(store, f"{KEPT}{value.edit}/{view.digest}", value)
+
+
+def kept_tries(store: Store, edit: Edit | str | None = None) -> list[KeptTry]:
+    """The finished tries of an edit, or of all, the latest first."""
+    digest = edit.digest if isinstance(edit, Edit) else edit
+    prefix = KEPT if digest is None else f"{KEPT}{digest}/"
+    return sorted(answers.found(store, prefix, KeptTry), key=lambda each: -each.ran_ns)
+
+
+def tried_before(
+    store: Store, request: EditTestRequest, plan: EditTestPlan, models: tuple[str, ...]
+) -> KeptTry | None:
+    """The latest try of the same edit on the same runs by the same models."""
+    if request.edit is None:
+        return None
+    runs = meant(plan)
+    same = (
+        each
+        for each in kept_tries(store, request.edit)
+        if each.traces == runs and each.models == models
+    )
+    return next(same, None)
+
+
+def meant(plan: EditTestPlan) -> tuple[str, ...]:
+    """The runs a plan is about."""
+    left = (each.trace for each in (*plan.left_out, *plan.not_applicable))
+    return tuple(sorted({*(case.row.trace for case in plan.cases), *left}))
+
+
+def fresh_range(store: Store, plan: EditTestPlan, models: ModelPool) -> int:
+    """A range of samples that nothing finished has used of these runs."""
+    return max(kept.next_range(store, *each) for each in _traces_and_models(plan, models))
+
+
+def take_range(store: Store, plan: EditTestPlan, models: ModelPool, range: int) -> None:
+    """Remember that a finished try used that range: nobody's fresh samples are of it."""
+    for trace, model in _traces_and_models(plan, models):
+        kept.take_range(store, trace, model, range)
+
+
+def _traces_and_models(plan: EditTestPlan, models: ModelPool) -> Iterator[tuple[str, str]]:
+    """The traces a plan asks at, each with every model it asks."""
+    breaks = {case.broke.trace for case in plan.cases}
+    for trace in sorted(breaks | {control.spot.trace for control in plan.controls}):
+        yield from ((trace, model.name) for model in models.models)
+
+
+# --- what it would cost
 
 
 class CostedPlan(NamedTuple):

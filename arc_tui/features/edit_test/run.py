@@ -8,17 +8,30 @@ import time
 from collections.abc import Collection, Generator, Iterator
 from itertools import chain
 
+import msgspec
 from msgspec import structs
 
 from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
-from arc_tui.features.edit_test.kept import digest_of, fresh_range, keep, take_range
-from arc_tui.features.edit_test.plan import by_trace, plan_edit_test
-from arc_tui.features.edit_test.request import Case, EditTestPlan, EditTestRequest
-from arc_tui.features.edit_test.view import Spent, TryView, build_try
+from arc_tui.features.edit_test.plan import (
+    by_trace,
+    fresh_range,
+    keep,
+    plan_edit_test,
+    take_range,
+)
+from arc_tui.features.edit_test.view import (
+    Case,
+    EditTestPlan,
+    EditTestRequest,
+    Spent,
+    TryView,
+    build_try,
+)
+from replay import digests
 from replay.errors import BadEdit, OfflineMiss, Stopped
 from replay.locked.run import Lane, replay_all
-from replay.locked.tally import StepResult
+from replay.locked.tally import Reply, StepResult
 from replay.models import default_name
 from replay.predicate import Detector
 from replay.store import edits, read
@@ -93,7 +106,18 @@ class _Work:
         )
 
     def _digest(self, spent: Spent) -> str:
-        return digest_of(self._request, spent, self._range, self._results)
+        """What was asked and what was answered, in one word: the same whatever came first."""
+        request = self._request
+        assert request.edit is not None
+        rules = msgspec.to_builtins(request.rules.paths)
+        question = [
+            request.edit.digest, spent.models, spent.servers, request.samples, self._range, rules,
+        ]  # fmt: skip
+        rows = [
+            [*place, row.oracle, [*map(_evidence, row.control)], [*map(_evidence, row.edited)]]
+            for place, row in sorted(self._results.items())
+        ]
+        return digests.digest("try", digests.encode(question), digests.encode(rows))
 
     def _replay(self) -> Iterator[tuple[str, StepResult]]:
         """The breaks, then the healthy steps: what a limit cuts short tells of the breaks."""
@@ -133,3 +157,7 @@ class _Work:
             rules=self._request.rules,
             oracle=oracle,
         )
+
+
+def _evidence(reply: Reply) -> tuple[str, bool | None, bool | None]:
+    return reply.key, reply.shows, reply.against.same

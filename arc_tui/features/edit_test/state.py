@@ -5,11 +5,9 @@ from __future__ import annotations
 from arc_tui.experiments.progress import ExperimentState, as_sentence
 from arc_tui.experiments.request import CostEstimate
 from arc_tui.features.edit_test import view as views
-from arc_tui.features.edit_test.kept import KeptTry
-from arc_tui.features.edit_test.plan import estimate_cost, newest_prompt
-from arc_tui.features.edit_test.request import EditTestRequest
+from arc_tui.features.edit_test.plan import KeptTry, estimate_cost, newest_prompt
 from arc_tui.features.edit_test.text import basis, extent, headline, moment, notices, sentence
-from arc_tui.features.edit_test.view import TryView, build_try
+from arc_tui.features.edit_test.view import EditTestRequest, TryView, build_try
 from arc_tui.ui import format
 from arc_tui.ui.format import cost
 from replay.models import label

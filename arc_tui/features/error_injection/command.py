@@ -28,11 +28,13 @@ from arc_tui.cli import (
 from arc_tui.experiments.progress import with_status
 from arc_tui.experiments.request import views_of
 from arc_tui.features.error_injection.run import (
+    EMPTY,
     ErrorInjectionRequest,
+    InjectRow,
+    InjectView,
     estimate_cost,
     run_error_injection,
 )
-from arc_tui.features.error_injection.view import EMPTY, InjectRow, InjectView
 from arc_tui.ui import format
 from replay.error_injection.values import Kind
 from replay.errors import ArcError
