@@ -71,6 +71,23 @@ def read(path: Path) -> bytes:
         return file.read()
 
 
+def size(path: Path) -> int:
+    """The bytes of a file, 0 where there is none or it cannot be seen."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def sync(path: Path) -> None:
+    """A file or a folder to the disk, not only to the system's memory of it. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def new(path: Path) -> Path:
     """Make an empty file that nobody else may read. Raises OSError where one is there."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))

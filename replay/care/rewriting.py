@@ -98,7 +98,7 @@ def _rewritten(file: Path, old: str | None, new: str | None, kept: Kept | None) 
             size = os.fstat(made.fileno()).st_size
             other_names = file.stat().st_nlink > 1
             files.put(made, file)
-        _sync(file.parent)
+        files.sync(file.parent)
         wiped = None if other_names else 0 if new is None else _overwrite(bytes_of_old.fileno())
     encryption.look_again(file)
     if salt is not None and new is not None:
@@ -244,14 +244,6 @@ def _overwrite(handle: int) -> int:
         left -= os.write(handle, bytes(min(left, _CHUNK_BYTES)))
     os.fsync(handle)
     return size
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 START_BYTES, SEAL_BYTES = 16, 64

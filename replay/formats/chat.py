@@ -199,9 +199,14 @@ def user_label(messages: list[Json]) -> str | None:
     """A title for a chat without one: the first line its user wrote."""
     for body in messages:
         if isinstance(body, dict) and str(body.get("role")) in _PEOPLE:
-            lines = text(Message(dialect=dialect_of(body), body=body)).strip().splitlines()
-            return cut(lines[0]) if lines else None
+            return title_line(text(Message(dialect=dialect_of(body), body=body)))
     return None
+
+
+def title_line(words: str | None) -> str | None:
+    """The first line of a text as a title, None where there is none."""
+    lines = words.strip().splitlines() if words else []
+    return cut(lines[0]) if lines else None
 
 
 def cut(text: str) -> str:

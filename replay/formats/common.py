@@ -137,6 +137,13 @@ def seconds_ns(seconds: Json) -> int | None:
     return round(seconds * 1_000_000) * 1000 if abs(seconds) <= MOST_NS // 10**9 else None
 
 
+def ms_ns(ms: Json) -> int | None:
+    """Nanoseconds of a time in milliseconds since the epoch, None where it is none."""
+    if isinstance(ms, bool) or not isinstance(ms, (int, float)) or not 0 < ms < 2**43:
+        return None
+    return round(ms * 1000) * 1000
+
+
 def count(value: Json) -> int | None:
     """A token count: a non-negative integer (or a text or whole float of one), else None."""
     if isinstance(value, bool):

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+from replay import files
 from replay.errors import BadTrace
-from replay.files import new, private_folder
 from replay.formats.source import Head
 
 Row: TypeAlias = dict[str, Any]
@@ -143,11 +143,11 @@ class Database:
 @contextmanager
 def opened(path: Path, display: str) -> Iterator[Database]:
     """The database in a file. Raises BadTrace where it cannot be opened or is none."""
-    with private_folder() as folder:
+    with files.private_folder() as folder:
         log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
-        left = _filled(log) and not index.exists()
+        left = files.size(log) > 0 and not index.exists()
         here = _copied(path, folder, display) if left else path
-        busy = _filled(log) or _filled(Path(f"{path}-journal"))
+        busy = files.size(log) > 0 or files.size(Path(f"{path}-journal")) > 0
         mode = "mode=ro" if busy else "mode=ro&immutable=1"
         uri = f"file:{quote(str(here.absolute()))}?{mode}"
         try:
@@ -156,7 +156,7 @@ def opened(path: Path, display: str) -> Iterator[Database]:
             raise BadTrace(display, "", _why(error), _hint(error)) from error
         with closing(connection):
             _distrust(connection, display)
-            size = _size(path) + _size(log)
+            size = files.size(path) + files.size(log)
             connection.set_progress_handler(_Steps(size), _STEPS_AT_ONCE)
             yield Database(connection, display, size)
 
@@ -197,25 +197,14 @@ def _allow(action: int, first: str | None, *rest: str | None) -> int:
 
 
 def _copied(path: Path, folder: Path, display: str) -> Path:
-    copy = new(folder / "copy.db")
+    copy = files.new(folder / "copy.db")
     try:
         shutil.copyfile(path, copy)
-        shutil.copyfile(f"{path}-wal", new(folder / "copy.db-wal"))
+        shutil.copyfile(f"{path}-wal", files.new(folder / "copy.db-wal"))
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise BadTrace(display, "", f"cannot be copied with its log: {why}") from error
     return copy
-
-
-def _filled(path: Path) -> bool:
-    return _size(path) > 0
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def quoted(name: str) -> str:

@@ -24,8 +24,19 @@ from msgspec import Struct, structs
 
 from replay.errors import BadTrace
 from replay.formats import common
-from replay.formats.chat import cut
-from replay.formats.common import count, derived_id, known, listed, ns, obj, recorded, usd, word
+from replay.formats.chat import cut, title_line
+from replay.formats.common import (
+    count,
+    derived_id,
+    known,
+    listed,
+    ms_ns,
+    ns,
+    obj,
+    recorded,
+    usd,
+    word,
+)
 from replay.formats.dialogue import Thread, Turn
 from replay.formats.source import HEAD_BYTES, Head, Source, Tally, decoded
 from replay.messages import text
@@ -172,7 +183,7 @@ def _title(found: list[Entry], main: list[Entry], after: dict[int, Seen]) -> str
     asked = (after[entry.number].message for entry in main if entry.role == "user")
     for shown in (text(message).strip() for message in asked if isinstance(message, Message)):
         if shown and not shown.startswith(_NOISE):
-            return cut(shown.splitlines()[0])
+            return title_line(shown)
     return None
 
 
@@ -463,10 +474,7 @@ def _cost(raw: Json) -> Cost | None:
 
 def _at_ns(entry: Entry) -> int | None:
     """When a message was begun: milliseconds in the message itself."""
-    ms = entry.message.get("timestamp")
-    if isinstance(ms, bool) or not isinstance(ms, int) or not 0 < ms < 2**43:
-        return None
-    return ms * 1_000_000
+    return ms_ns(entry.message.get("timestamp"))
 
 
 def _call_times(span: AnySpan) -> AnySpan:

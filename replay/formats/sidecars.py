@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from replay import files
 from replay.depth import from_text
 from replay.errors import BadTrace
-from replay.formats.chat import cut
+from replay.formats.chat import title_line
 from replay.formats.common import known, listed, number, obj, word
 from replay.formats.source import Source, Tally
 from replay.patterns import Pattern, TooLong, Unusable
@@ -313,8 +313,7 @@ def first_line(text: str) -> str | None:
     """A title of the words an instance is given with: the issue's first line, prefaces left out."""
     found = _MARKS.search(text, 0, _LOOKED_AT)
     told = text[found.end() :] if found is not None else text
-    lines = told[:_LOOKED_AT].strip().splitlines()
-    return cut(lines[0]) if lines else None
+    return title_line(told[:_LOOKED_AT])
 
 
 def _folders(path: Path) -> list[Path]:

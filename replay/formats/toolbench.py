@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 
 from replay.depth import from_text
 from replay.errors import BadTrace
-from replay.formats.chat import cut, tool
+from replay.formats.chat import title_line, tool
 from replay.formats.common import STRING, derived_id, known, listed, obj, string, word
 from replay.formats.dialogue import Thread, Turn
 from replay.formats.source import Head, Source, Tally
@@ -98,7 +98,7 @@ def _run(item: str, run: dict[str, Any], source: Source, tally: Tally) -> Batch:
         source_id=root,
         item=item,
         path=source.display,
-        title=_title(query),
+        title=title_line(query),
         task=item,
         variant=word(answer.get("method")),
         outcome=_outcome(finish(path, final)),
@@ -120,11 +120,6 @@ def _outcome(ended: str | None) -> Outcome:
         return Outcome()
     gave_up = ended.startswith("give_up")
     return Outcome(status="failed" if gave_up else "unknown", value=ended, by="Finish")
-
-
-def _title(query: str | None) -> str | None:
-    lines = query.strip().splitlines() if query else []
-    return cut(lines[0]) if lines else None
 
 
 # --- the tree of turns, and the run's way through it

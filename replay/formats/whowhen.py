@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from replay.errors import BadTrace
-from replay.formats.chat import cut, group_spans
+from replay.formats.chat import group_spans, title_line
 from replay.formats.common import derived_id, known, obj, word
 from replay.formats.source import Head, Source, Tally
 from replay.trace import Batch, Header, Level, Outcome
@@ -57,7 +57,7 @@ def read(source: Source, tally: Tally) -> Iterator[Batch]:
             format=NAME,
             source_id=source_id,
             path=source.display,
-            title=_title(question),
+            title=title_line(question),
             task=word(chat.get("question_ID")),
             outcome=_outcome(chat),
             labels=known(level=word(chat.get("level"))),
@@ -79,8 +79,3 @@ def _outcome(chat: dict[str, Any]) -> Outcome:
         if isinstance(chat.get(name), bool):
             return Outcome(status="passed" if chat[name] else "failed", by=name)
     return Outcome()
-
-
-def _title(question: str | None) -> str | None:
-    lines = question.strip().splitlines() if question else []
-    return cut(lines[0]) if lines else None

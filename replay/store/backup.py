@@ -114,18 +114,9 @@ def counts(database: sqlite3.Connection) -> dict[str, int]:
     }
 
 
-def _sync(file: Path) -> None:
-    """To the disk, not only to the system's memory of it."""
-    handle = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def put_in_place(part: Path, target: Path) -> int:
     """Give a finished file its name, unless something took it meanwhile; how many bytes it has."""
-    _sync(part)
+    files.sync(part)
     size = part.stat().st_size
     try:
         os.link(part, target)
@@ -134,7 +125,7 @@ def put_in_place(part: Path, target: Path) -> int:
     except OSError:  # a file system without links
         part.rename(target)
     if os.name == "posix":
-        _sync(target.parent)
+        files.sync(target.parent)
     return size
 
 

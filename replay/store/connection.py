@@ -304,12 +304,5 @@ class BoundedConnection(sqlite3.Connection):
 
     def _measure(self) -> None:
         assert self._file is not None
-        size = _size(self._file) + _size(Path(f"{self._file}-wal"))
+        size = files.size(self._file) + files.size(Path(f"{self._file}-wal"))
         self._most = FREE_STEPS + STEPS_A_BYTE * size
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0

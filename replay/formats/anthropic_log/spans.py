@@ -18,7 +18,7 @@ from replay import digests
 from replay.formats import common
 from replay.formats.anthropic_log.exchanges import CUT_OFF, Exchange
 from replay.formats.anthropic_log.runs import MAIN, Call, Run, digest, texts
-from replay.formats.chat import cut, tool
+from replay.formats.chat import title_line, tool
 from replay.formats.common import known, obj, word
 from replay.messages import Result, calls, results
 from replay.trace import (
@@ -273,7 +273,7 @@ def _title(context: Context) -> str | None:
         for text in texts(message.body):
             words = text.strip()
             if words and not words.startswith("<"):
-                return cut(words.splitlines()[0])
+                return title_line(words)
     return None
 
 

@@ -19,7 +19,7 @@ from replay.errors import BadTrace
 from replay.formats.atif import thread
 from replay.formats.atif.steps import Entry, input_message
 from replay.formats.atif.thread import Document, Family, SpanBuilder, agent_span, period
-from replay.formats.chat import cut
+from replay.formats.chat import title_line
 from replay.formats.common import count, derived_id, obj, usd, word
 from replay.formats.source import Head, Source, Tally
 from replay.messages import text
@@ -121,5 +121,4 @@ def _source_id(main: Document) -> str:
 def _title(found: list[Entry]) -> str | None:
     """The first line the user wrote."""
     prompt = next((entry for entry in found if entry.source == "user"), None)
-    lines = text(input_message(prompt)).strip().splitlines() if prompt else []
-    return cut(lines[0]) if lines else None
+    return title_line(text(input_message(prompt))) if prompt else None

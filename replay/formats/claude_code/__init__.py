@@ -22,7 +22,7 @@ from pathlib import Path
 
 from replay import digests
 from replay.errors import BadTrace
-from replay.formats.chat import cut
+from replay.formats.chat import title_line
 from replay.formats.claude_code import order
 from replay.formats.claude_code import session as agent_files
 from replay.formats.claude_code.lines import Line, first_text, is_line, is_noise, lines
@@ -253,8 +253,7 @@ def title(own: list[Line], main: list[Line], summaries: dict[str, str]) -> str |
         (summaries.get(line.uuid) for line in reversed(own) if line.uuid),
         (line.prompt for line in main if _is_asked(line)),
     )
-    shown = (text.strip().splitlines()[0] for text in candidates if text and text.strip())
-    return next(map(cut, shown), None)
+    return next(filter(None, map(title_line, candidates)), None)
 
 
 def _is_asked(line: Line) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replay.errors import BadTrace
-from replay.formats.chat import cut
+from replay.formats.chat import title_line
 from replay.formats.codex.lines import (
     ITEM,
     META,
@@ -184,8 +184,7 @@ def _title(own: list[Line], main: ThreadSpans) -> str | None:
     """What the user first asked, as the client says, or as it stands in the conversation."""
     said = (word(line.payload.get("message")) for line in own if line.type == "user_message")
     asked = next((text for text in said if text and text.strip()), None) or main.asked
-    lines_ = asked.strip().splitlines() if asked else []
-    return cut(lines_[0]) if lines_ else None
+    return title_line(asked)
 
 
 _FILE = re.compile(

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from replay.errors import BadTrace
-from replay.formats.chat import cut
+from replay.formats.chat import title_line
 from replay.formats.common import derived_id, known, listed, ns, obj, word
 from replay.formats.gemini_cli.thread import (
     Record,
@@ -229,8 +229,7 @@ def _content_id(own: Session) -> str:
 
 def _title(own: Session, talk: _Talk) -> str | None:
     shown = word(own.about.get("summary")) or talk.asked
-    lines = shown.strip().splitlines() if shown else []
-    return cut(lines[0]) if lines else None
+    return title_line(shown)
 
 
 def _labels(own: Session) -> dict[str, str]:

@@ -19,11 +19,11 @@ from msgspec import Struct
 
 from replay.errors import BadTrace
 from replay.formats import database
-from replay.formats.chat import cut
-from replay.formats.common import derived_id, known, listed, obj, word
+from replay.formats.chat import cut, title_line
+from replay.formats.common import derived_id, known, listed, ms_ns, obj, word
 from replay.formats.database import MAGIC, Row, tables
 from replay.formats.opencode import thread
-from replay.formats.opencode.thread import Session, SpanBuilder, Written, ms_ns, speaker
+from replay.formats.opencode.thread import Session, SpanBuilder, Written, speaker
 from replay.formats.source import Head, Source, Tally, decode, plain_file
 from replay.messages import observed
 from replay.trace import AgentSpan, AnySpan, Batch, Header, Json, Level, Place, ToolCall
@@ -174,8 +174,7 @@ def _title(session: Session) -> str | None:
         for each in session.messages
         if each.info.get("role") == "user"
     )
-    text = next(filter(None, asked), None)
-    return cut(text.strip().splitlines()[0]) if text is not None else None
+    return title_line(next(filter(None, asked), None))
 
 
 def _labels(info: dict[str, Json]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from replay.formats.common import (
     derived_id,
     known,
     listed,
+    ms_ns,
     obj,
     recorded,
     total_usage,
@@ -267,13 +268,6 @@ def _clearings(session: Session) -> Iterator[int]:
             cleared_ns = ms_ns(obj(obj(part.get("state")).get("time")).get("compacted"))
             if cleared_ns is not None:
                 yield cleared_ns
-
-
-def ms_ns(ms: Json) -> int | None:
-    """Nanoseconds of a time in milliseconds, None where it is none."""
-    if isinstance(ms, bool) or not isinstance(ms, (int, float)) or not 0 < ms < 2**43:
-        return None
-    return round(ms * 1000) * 1000
 
 
 _UNSENT = ("text/plain", "application/x-directory")
