@@ -33,7 +33,7 @@ from taxonomy.query.listing import RunRow
 from tests import tutorial
 from tests.bench.calibration_results import markdown, shipped
 from tests.faults import reached
-from tests.spoken import every_command
+from tests.spoken import command_at, every_command
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
@@ -42,12 +42,7 @@ def commands() -> str:
     """A row a command: how it is called, what it does."""
     rows = [("`arc [FILE…]`", "imports the files if any are named, opens the app")]
     for words in every_command():
-        command: click.Command = cli
-        for word in words:
-            assert isinstance(command, click.Group)
-            found = command.get_command(click.Context(command), word)
-            assert found is not None
-            command = found
+        command = command_at(words)
         if isinstance(command, click.Group):
             continue
         pieces = " ".join(_shown(command.collect_usage_pieces(click.Context(command))))

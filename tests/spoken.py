@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import chdir
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +29,17 @@ def _below(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[str, ..
         command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from _below(command, (*words, name))
+
+
+def command_at(words: Sequence[str]) -> click.Command:
+    """The command that these words call."""
+    command: click.Command = cli
+    for word in words:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), word)
+        assert found is not None
+        command = found
+    return command
 
 
 class Spoken(NamedTuple):

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -19,7 +18,7 @@ from replay.models.demo import Demo
 from taxonomy.judgements.schema import open_ledger
 from tests.messages_api import MessagesApi
 from tests.replay.test_formats import CHAT
-from tests.spoken import every_command, installed, spoken
+from tests.spoken import command_at, every_command, installed, spoken
 
 TOUR = "shop-many-wishes-v5-0"
 RUNS = (TOUR, "shop-many-wishes-v8-0", "shop-warranty-v3-0", "shop-stock-v4-0", "shop-compare-v8-0")
@@ -422,12 +421,7 @@ def test_json_output_is_plain_json_whatever_the_trace_says(hostile: Path) -> Non
 
 def test_every_command_has_help_that_says_something() -> None:
     for words in every_command():
-        command: click.Command | None = cli
-        for word in words:
-            assert isinstance(command, click.Group)
-            command = command.get_command(click.Context(command), word)
-        assert command is not None
-        assert command.help, words
+        assert command_at(words).help, words
 
 
 def seeds() -> Iterator[str]:

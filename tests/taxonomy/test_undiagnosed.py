@@ -38,7 +38,7 @@ def test_a_diagnosis_of_the_trace_as_it_is_stands(store: Store) -> None:
 def test_one_by_other_rules_is_made_again(
     store: Store, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diagnoses, "version", lambda: "arc rules of tomorrow")
+    monkeypatch.setattr(diagnoses, "engine_version", lambda: "arc rules of tomorrow")
     assert undiagnosed(store) == [key]
 
 
