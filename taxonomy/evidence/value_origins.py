@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from replay.effects import PROGRAM_KEYS, words_of
 from replay.tool_errors import decoded
-from replay.trace import Json, Trace
+from replay.trace import Json
 from taxonomy.evidence.context_index import Index, Origin
 from taxonomy.evidence.reading import Act, Reading, Turn, leaves, mutates
 from taxonomy.evidence.results import Kind
@@ -32,34 +32,6 @@ class Value(Struct, frozen=True, eq=False, kw_only=True):
     value: Json
     sort: Sort
     origin: Origin | None
-
-
-class Ungrounded(Struct, frozen=True, kw_only=True):
-    """A value in a call that nothing had shown: the call's span, its place in the arguments."""
-
-    span: str
-    path: str
-    value: Json
-
-
-def find_origin(trace: Trace, step: int, value: Json) -> Origin | None:
-    """The first span, prompt or message that held `value` before `step`, None where none did.
-
-    Indexes the whole trace for one question; rules ask an `Index` of their own.
-    """
-    return Index(Reading(trace)).origin(step, value)
-
-
-def ungrounded(trace: Trace, step: int) -> tuple[Ungrounded, ...]:
-    """The values in the calls of `step` that have no origin, in the order of the arguments."""
-    reading = Reading(trace)
-    if not 0 <= step < len(reading.turns):
-        return ()
-    return tuple(
-        Ungrounded(span=value.act.span.id, path=value.path, value=value.value)
-        for value in values(Index(reading), reading.turns[step])
-        if value.origin is None
-    )
 
 
 def values(index: Index, turn: Turn) -> Iterator[Value]:

@@ -1,9 +1,8 @@
-"""A list of runs: a page of it, its order, and what it adds up to; the other trials of a task."""
+"""A list of runs: its order, its rows, and what it adds up to; the other trials of a task."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
 from typing import Any, TypeAlias
 
 import msgspec
@@ -36,8 +35,7 @@ _WARNED = "SELECT trace FROM diagnosis WHERE warnings <> '[]'"
 
 Order: TypeAlias = tuple[str, ...]
 """What a list is sorted by: expressions of SQL in ascending order, () the order of import. Runs
-that are equal stand as they were imported. None of them is ever NULL, because NULL is neither
-before nor after a key."""
+that are equal stand as they were imported. None of them is ever NULL, which would come first."""
 
 ORDERS: dict[str, Order] = {
     "": (),
@@ -53,50 +51,7 @@ ORDERS: dict[str, Order] = {
 _LAST = ("imported_ns", "trace")
 
 PAGE = 200
-
-
-class Page(Struct, frozen=True, eq=False, kw_only=True):
-    """Rows of a list; `next` is where the page after it begins, None after the last one."""
-
-    rows: tuple[RunRow, ...]
-    next: tuple[Any, ...] | None
-
-
-def run_page(
-    store: Store,
-    chosen: Filter = ALL,
-    *,
-    order: Order = (),
-    after: tuple[Any, ...] | None = None,
-    size: int = PAGE,
-    every: bool = False,
-) -> Page:
-    """A page of the runs that a filter chooses; `every` lists all recordings of a run."""
-    keys = (*order, *_LAST)
-    found: list[tuple[Any, ...]] = []
-    for alike in _stretches(order):
-        if after is not None and after[: len(alike)] > alike:
-            continue
-        own = keys[len(alike) :]
-        begun, values = "1", [*chosen.values]
-        if after is not None and after[: len(alike)] == alike:
-            begun = f"({', '.join(own)}) > ({', '.join('?' * len(own))})"
-            values += after[len(alike) :]
-        same = " AND ".join(f"({key}) = {value}" for key, value in zip(keys, alike, strict=False))
-        found += store.db.execute(
-            f"SELECT {', '.join(keys)} FROM runs WHERE {same or 1} AND {_seen(every)}"
-            f" AND ({chosen.sql}) AND {begun} ORDER BY {', '.join(own)} LIMIT ?",
-            [*values, size - len(found)],
-        )
-        if len(found) == size:
-            break
-    rows = runs_at(store, [row[-1] for row in found])
-    return Page(rows=rows, next=found[-1] if len(found) == size else None)
-
-
-def _stretches(order: Order) -> Iterator[tuple[int, ...]]:
-    """The first keys of the runs that stand together, one stretch after the other."""
-    return product((0, 1, 2), (0, 1)) if order == ORDERS["outcome"] else iter([()])
+"""Rows that are read together."""
 
 
 def run_rows(

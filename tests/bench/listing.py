@@ -16,8 +16,8 @@ from replay.store.write import Writer
 from taxonomy.failures import pareto, tally
 from taxonomy.judgements.schema import open_ledger
 from taxonomy.query.compile import runs_meant
-from taxonomy.query.filter import Filter
-from taxonomy.query.listing import ORDERS, run_order, run_page, run_totals
+from taxonomy.query.filter import ALL, Filter
+from taxonomy.query.listing import ORDERS, PAGE, RunRow, run_order, run_totals, runs_at
 from tests.bench.app import EMPTY_APP
 from tests.bench.corpus import trace
 from tests.bench.many import fill, fill_many
@@ -86,20 +86,21 @@ def rows(folder: Path) -> Iterator[Row]:
 def _asked(store: Store) -> dict[str, Callable[[], object]]:
     """What a screen or a command asks for at once."""
 
-    def asked(query: str) -> object:
-        return run_page(store, runs_meant(store, query))
+    def first(chosen: Filter = ALL, order: str = "") -> tuple[RunRow, ...]:
+        return runs_at(store, run_order(store, chosen, order=ORDERS[order])[:PAGE])
 
-    after = run_page(store, order=ORDERS["cost"]).next
+    def asked(query: str) -> object:
+        return first(runs_meant(store, query))
+
     failed = Filter("outcome = ?", ("failed",), recorded=True)
     listed: dict[str, Callable[[], object]] = {
         f"first page {f'by {order}' if order else 'as imported'}": (
-            lambda keys=keys: run_page(store, order=keys)  # type: ignore[misc]
+            lambda order=order: first(order=order)  # type: ignore[misc]
         )
-        for order, keys in ORDERS.items()
+        for order in ORDERS
     }
     return listed | {
-        "second page by cost": lambda: run_page(store, order=ORDERS["cost"], after=after),
-        "first page of the failed by cost": lambda: run_page(store, failed, order=ORDERS["cost"]),
+        "first page of the failed by cost": lambda: first(failed, "cost"),
         "first page of two words": lambda: asked("outcome:failed refund"),
         "a word that no run says": lambda: asked("nowhere"),
         "first page of a class": lambda: asked("tag:loop"),

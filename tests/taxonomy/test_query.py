@@ -25,7 +25,7 @@ from taxonomy.query.compile import runs_meant, words_meant
 from taxonomy.query.failures import tag_rows, tags_of
 from taxonomy.query.fields import BY_NAME, FIELDS, described
 from taxonomy.query.language import Asks, BadQuery, Node, Says, Word, parse
-from taxonomy.query.listing import ORDERS, RunRow, run_order, run_page, run_rows, run_totals
+from taxonomy.query.listing import ORDERS, RunRow, run_order, run_rows, run_totals
 from tests.build import call, error, step, trace
 from tests.planned import ways
 from tests.taxonomy.pareto_case import MONDAY_NS, empty, put, put_again, tag
@@ -150,7 +150,6 @@ def test_a_question_chooses_the_runs_that_answer_it_read_one_by_one(runs: Runs, 
         return
     expected = runs.holding(tree)
     assert run_order(runs.store, meant) == expected
-    assert [row.trace for row in run_page(runs.store, meant, size=100).rows] == expected
     assert run_totals(runs.store, meant).runs == len(expected)
     assert pareto(runs.store, chosen=meant).failed == tally(runs.store, chosen=meant).failed
     assert tally(runs.store, chosen=meant).failed == run_totals(runs.store, meant).failed
@@ -361,7 +360,7 @@ def test_the_longest_and_the_deepest_question_can_be_asked(runs: Runs) -> None:
     deep = "not (a or " * 4 + "tag:loop" + ")" * 4
     for query in (long, deep, "not " * 8 + "a"):
         meant = runs_meant(runs.store, query)
-        run_page(runs.store, meant, order=ORDERS["cost"])
+        run_order(runs.store, meant, order=ORDERS["cost"])
         said = words_meant(runs.store, query)
         tag_rows(runs.store, said.sql, said.values)
     with pytest.raises(BadQuery, match="at most 4 stars"):
