@@ -336,14 +336,13 @@ _CLOSES = {"{": "}", "[": "]"}
 
 
 class Level(Struct, frozen=True):
-    """A level of a JSON text: where its first line starts and ends, and where its last one does.
+    """A level of a JSON text: where its first line starts and ends, and where its last one ends.
 
     `lines` counts those in between, `closes` is its last line without its indent.
     """
 
     start: int
     end: int
-    last_start: int
     last_end: int
     lines: int
     closes: str
@@ -363,7 +362,6 @@ def level_at(text: str, place: int) -> Level | None:
     return Level(
         start,
         end,
-        last + 1,
         last_end,
         text.count("\n", end, last),
         text[last + 1 : last_end].strip(),
