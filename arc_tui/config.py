@@ -4,7 +4,7 @@ It lies in `ARC_CONFIG_DIR`, else in the platform's folder for settings. Without
 everything is at its default. A section is a field of `Config`; what is not known there is an
 error, because a misspelt key that is silently ignored looks like a setting that does not work.
 
-The file of settings as it is made for a person: all that may stand in it, as comments.
+A file to begin with holds all that may stand in it, as comments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""A locked replay as a person reads it: the sentence, then a row a step.
-
-A step of a replay in a few words: its mark, and what an arm did, as a cell of a table.
+"""A locked replay as a person reads it: the sentence, then a row a step with its mark and what each
+arm did, in a few words.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class ReplayView(Struct, frozen=True, eq=False, kw_only=True):
     `spent_usd` counts live calls of this run only (`spent_complete` where every price was known);
     `asked` calls were made, `kept` answers were there already. `unanswered` steps lack an arm that
     was declined; `ended` says why nothing more was asked, None where all was. `rules` are those of
-    the user by which answers were compared, beside `replay.compare.RULES`.
+    the user by which answers were compared, beside `replay.compare.actions.RULES`.
     """
 
     trace: str

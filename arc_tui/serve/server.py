@@ -4,12 +4,10 @@ Everything a page needs comes from packages on this machine, and it is told to l
 to open no window and to hand out no file, whatever stands in a run. Imported by one who serves,
 once it is known that the packages are installed.
 
-Who may use the app in a browser: one browser, by a token that is good for one use.
-
-The token stands in the address that is printed. Whoever brings it first gets a cookie, which
-only pages of this server send and no script reads; after that the token is good for nothing.
-Requests must name this machine as their host, so that no name of another that points here is let
-in, and a socket must have been opened by a page of this server.
+A browser is let in by a token that stands in the address that is printed. Whoever brings it first
+gets a cookie, which only pages of this server send and no script reads; after that the token is
+good for nothing. Requests must name this machine as their host, so that no name of another that
+points here is let in, and a socket must have been opened by a page of this server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""A tab of a browser and the process of the app that draws into it: they begin and end together.
-
-What a page, its server and an app say to each other.
+"""A tab of a browser and the process of the app that draws into it: they begin and end together,
+and what they say to each other is carried between them.
 
 A page speaks JSON, as the terminal of `textual-serve` does: `["stdin", text]`, `["resize",
 size]`, and whether it is looked at, which is nothing to the app. An app speaks as Textual's

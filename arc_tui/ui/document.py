@@ -1,22 +1,14 @@
-"""A page of text as a value: blocks, folds, and how they lie in a given width. Pure.
+"""A page of text as a value: blocks, folds, links to steps, how they lie in a given width. Pure.
 
 Nothing is cut silently: a long value shows its beginning and a row that counts the rest, and
 enter shows all of it; a level of JSON folds to its first line, which counts the lines that it
 hides. A text is laid out as far as its rows are asked for; drawing touches what is visible.
 
-The rows of a page as far as anyone asked for them: a long text is not laid out to open it.
+JSON is laid out with a member a line, so a line that ends with a bracket opens a level, and the
+next line that is indented as much and begins with the other bracket closes it.
 
-Where do the levels of a JSON text begin and end? For folding them. Pure.
-
-The text is laid out with a member a line, so a line that ends with a bracket opens a level, and
-the next line that is indented as much and begins with the other bracket closes it.
-
-Where on a page does a text stand, and what must be opened to see it? Pure.
-
-As everywhere a text is found, letter case and the width of gaps make no difference, and it
-stands from the beginning of a word on.
-
-Text on a page that is from a step which can be gone to.
+Where a text stands on a page, and what must be opened to see it, is found as everywhere: letter
+case and the width of gaps make no difference, and it stands from the beginning of a word on.
 """
 
 from __future__ import annotations

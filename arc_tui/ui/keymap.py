@@ -5,7 +5,7 @@ the import of all of them: it is asked where keys were set or are to be listed. 
 one feature may be on the screen together; so may what belongs to none. Two things that never
 meet may have the same key.
 
-The palette: what can be done here, found by its words, from the live bindings alone.
+The palette finds what can be done here and now by its words, from the live bindings alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Why runs fail: a bar a class with its owner, the runs behind each, and who agrees with whom.
-
-What is said of failures in words: the same on the screen and from the command. Pure.
+"""Why runs fail: a bar a class with its owner, the runs behind each, and who agrees with whom; and
+what is said of it in words, the same on the screen and from the command.
 """
 
 from __future__ import annotations

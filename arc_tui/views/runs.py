@@ -1,6 +1,5 @@
-"""The list of runs with the first thing to know about each, and the Pareto beside it.
-
-Which runs are shown, in which order, and what the list says of itself.
+"""The list of runs: which are shown, in which order, the first thing to know about each, the Pareto
+beside it, and what the list says of itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What a judge said of a run, step by step: scores, what stands behind them, what was not asked.
+"""Who scored the steps of a run, what did each say, and may it be believed without a look?
 
-Who scored the steps of a run, and may their scores be believed without a look?
-
-Scores stand side by side and are never mixed. A judge counts only while its calibration stands;
-one that does not is shown to who asks for it, and says so.
+Of a judge: its scores step by step, what stands behind them, what was not asked. Scores stand side
+by side and are never mixed. A judge counts only while its calibration stands; one that does not is
+shown to who asks for it, and says so.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""One step in full: why it is suspect, what the model saw, what it said, what came back.
-
-A step as Markdown, to paste into an issue or a conversation; whole, nothing folded.
+"""One step in full: why it is suspect, what the model saw, what it said, what came back. As values,
+and as Markdown to paste into an issue or a conversation: whole, nothing folded.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
 """Where did the values of a step's calls come from, and which goals does it serve?
 
-A run is read once and asked of step after step.
-
-What a step rests on that only the whole run can tell, as it is shown.
-
-Its values with their origins, and the goals it serves; `origins` finds them.
+Only the whole run can tell: it is read once and asked of step after step.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ class Head(Struct, frozen=True, eq=False):
 
 class RecordedResults:
     """The tape of one thread under the user's terms; `replaced` are observations that an edit
-    changes (`replay.edit.observation_edits`)."""
+    changes (`replay.edit.changes.observation_edits`)."""
 
     def __init__(
         self,

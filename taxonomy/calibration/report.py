@@ -1,9 +1,9 @@
 """How right are rules, judge and localiser, held against labels?
 
 Puts together what the modules of figures give: where a run broke (`localisation`), which class its
-failure has and what a step's score is (`agreement`), whether confidences mean what they say
-(`confidence`), whether a source of scores may be trusted (`gate`). Labels of people measure
-accuracy; labels made by a rule measure conformance to it and are kept apart.
+failure has, what a step's score is and whether confidences mean what they say (`agreement`),
+whether a source of scores may be trusted (`approval`). Labels of people measure accuracy; labels
+made by a rule measure conformance to it and are kept apart.
 """
 
 from __future__ import annotations

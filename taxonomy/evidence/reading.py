@@ -3,10 +3,8 @@
 A reading is made once a trace. What a speaker sees before it answers comes from people, from the
 harness, and in a group chat from the other speakers.
 
-Does a call fit the tool as it was offered: is there such a tool, and do its arguments validate?
-That is answered only where the source recorded the tools: `request.tools` None knows nothing.
-
-XXX.
+Whether a call fits the tool as it was offered is answered only where the source recorded the
+tools: `request.tools` None knows nothing.
 """
 
 from __future__ import annotations

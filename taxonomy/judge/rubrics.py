@@ -1,11 +1,10 @@
-"""What is a judge asked? One rubric a mode: its words, its items, the shape of its answer.
+"""What is a judge asked? One rubric a mode: its words, its items, the shape of its answer; and the
+score under which an answer is bad.
 
 Three modes, never averaged: `step` (one step against its sub-goal, on bands), `window` (five yes
 or no items of one step with what it rested on and what came next), `run` (the whole trace, each
 step and overall, on the same bands). The version of a rubric is made from its words and its
 shape, so no change of either goes unnoticed.
-
-The score under which an answer is bad.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Hallucinated state: acts on an id, a file or an amount that nothing it saw contains.
 
-A value counts where it needs an origin and has none (`provenance`); a reply that says "not found"
-makes it stronger. So does a model that acts in text and writes the observation itself, and one
-that patches a file by lines that it never read. Where a run passed, the value was a lucky guess: a
-warning, not a failure.
+A value counts where it needs an origin and has none (`value_origins`); a reply that says "not
+found" makes it stronger. So does a model that acts in text and writes the observation itself, and
+one that patches a file by lines that it never read. Where a run passed, the value was a lucky
+guess: a warning, not a failure.
 """
 
 from __future__ import annotations

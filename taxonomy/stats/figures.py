@@ -1,8 +1,8 @@
 """All figures of a set of runs that the metrics can be computed of, as one value.
 
-Puts the metrics together; each formula is said where it lives (`metrics`, `reliability`, `decay`,
-`grounding`, `cost`). Takes runs as a few numbers each, not traces. What cannot be computed is None
-or counts nothing.
+Puts the metrics together; each formula is said where it lives (`reliability`, `grounding`, `cost`
+of `taxonomy.metrics`). Takes runs as a few numbers each, not traces. What cannot be computed is
+None or counts nothing.
 """
 
 from __future__ import annotations

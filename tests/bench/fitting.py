@@ -5,7 +5,7 @@ by a ridge that cross-validation chooses. Every figure is of runs held out of th
 features there are was decided with these very sets in sight, so figures on other sets may be lower.
 Runs that no fit sees, long ones among them, are reported beside.
 
-Writes `taxonomy/localiser/candidates.py` and `fixtures/localiser.json`; `--dry` only prints.
+Writes `taxonomy/localiser/weights.py` and `fixtures/localiser.json`; `--dry` only prints.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def measured(runs: Sequence[HeldOut], table: Table) -> dict[str, Any]:
 
 
 def written(weights: Weights, table: Table, sets: Sets) -> str:
-    """The text of `taxonomy/localiser/candidates.py`."""
+    """The text of `taxonomy/localiser/weights.py`."""
     counts = ", ".join(f"{len(runs)} runs of {name}" for name, runs in sets.items())
     rows = [
         f'    "{each.name}": {weights[each.name]:.2f},  # {each.guess:.2f}: {each.meaning}'

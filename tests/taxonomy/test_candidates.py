@@ -19,10 +19,8 @@ from taxonomy.evidence.reading import Reading
 from taxonomy.findings import Candidate, Source, StepScore
 from taxonomy.localiser.candidates import (
     ALSO,
-    CONFIDENCE,
     EVIDENCE,
     SCORE,
-    WEIGHTS,
     WORTH,
     confidence,
     ranking,
@@ -30,6 +28,7 @@ from taxonomy.localiser.candidates import (
 )
 from taxonomy.localiser.features import FEATURES, NEW_FACTS
 from taxonomy.localiser.signals import StepSignal, latencies_ns, strongest
+from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
 from tests.bench.logit import Choice, fit, log_loss, probabilities
 from tests.build import SECOND_NS, START_NS, Part, call, error, step, trace
 

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taxonomy.evidence.reading import Reading
-from taxonomy.localiser.candidates import CONFIDENCE, WEIGHTS
 from taxonomy.localiser.features import (
     FEATURES,
     first_leap,
@@ -14,6 +13,7 @@ from taxonomy.localiser.features import (
     spree,
 )
 from taxonomy.localiser.signals import facts, new_facts
+from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
 from tests.build import call, heard, step, trace
 
 moments = st.integers(0, 1000)

@@ -8,7 +8,7 @@ from replay.trace import Trace
 from taxonomy.classes import Attribution
 from taxonomy.evidence.claims import assumes
 from taxonomy.findings import Candidate
-from taxonomy.localiser.candidates import CONFIDENCE, RIVALS, WEIGHTS, ranking, shown
+from taxonomy.localiser.candidates import RIVALS, ranking, shown
 from taxonomy.localiser.features import (
     ASSUMPTION,
     FIRST_ACTION,
@@ -17,6 +17,7 @@ from taxonomy.localiser.features import (
     UNFOUNDED,
 )
 from taxonomy.localiser.signals import StepSignal, step_signals, strongest
+from taxonomy.localiser.weights import CONFIDENCE, WEIGHTS
 from taxonomy.rules import findings, loop, malformed
 from taxonomy.rules.rule import RuleContext
 from tests.build import Called, Part, call, error, step, trace
