@@ -59,7 +59,7 @@ def keys() -> str:
     """A row a key of each screen."""
     from arc_tui.app import ArcApp
     from arc_tui.features.bisect import screen as bisect
-    from arc_tui.features.bisect import widgets as bisect_list
+    from arc_tui.features.bisect import widgets
     from arc_tui.features.bisect_steps import widgets as steps_list
     from arc_tui.features.bisect_steps.screen import StepsScreen
     from arc_tui.features.calibration import screen
@@ -100,7 +100,7 @@ def keys() -> str:
         ("try an edit", TryScreen.BINDINGS),
         ("calibration", screen.CalibrationScreen.BINDINGS),
         ("bisect", bisect.BisectScreen.BINDINGS),
-        ("bisect, versions", bisect_list.BisectList.BINDINGS),
+        ("bisect, versions", widgets.BisectList.BINDINGS),
         ("which step", StepsScreen.BINDINGS),
         ("which step, list", steps_list.StepsList.BINDINGS),
         ("probe", probing.ProbeScreen.BINDINGS),

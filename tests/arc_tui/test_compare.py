@@ -20,10 +20,8 @@ from arc_tui.features.compare.pair import (
     part,
     prompts_pair,
 )
-from arc_tui.features.compare.run import build_compare
-from arc_tui.features.compare.sides import build_siblings
-from arc_tui.features.compare.text import figures, prompts_line
-from arc_tui.features.compare.view import CompareRow, CompareView
+from arc_tui.features.compare.run import build_compare, build_siblings
+from arc_tui.features.compare.view import CompareRow, CompareView, figures, prompts_line
 from replay.errors import NotFound
 from replay.kept import begun
 from replay.store.handle import Store

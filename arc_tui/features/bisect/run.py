@@ -10,19 +10,17 @@ from msgspec import structs
 from arc_tui.experiments.models import ModelPool
 from arc_tui.experiments.progress import resting
 from arc_tui.features.bisect.plan import KEPT, BisectRequest, KeptBisect, Plan
-from arc_tui.features.bisect.text import (
-    hunk_sentence,
-    limits_of,
-    part_lines,
-    sentence,
-    several,
-)
 from arc_tui.features.bisect.view import (
     BisectView,
     Label,
     RoundLine,
     found_rows,
+    hunk_sentence,
+    limits_of,
+    part_lines,
     round_line,
+    sentence,
+    several,
     text_diff,
     version_rows,
 )

@@ -27,6 +27,10 @@ from taxonomy.first_contradiction.question import BeliefDetector, shown_words
 from taxonomy.first_contradiction.recoverable import RecoverableDetector, Trial
 from taxonomy.judge import requests, scores
 
+HYPOTHESIS = "What an oracle says is a hypothesis until it is tested."
+
+READ_OFF = "Read off the recording, every step: to find it nobody was asked."
+
 
 def run_step_bisection(
     store: Store, request: BisectStepsRequest, models: ModelPool
@@ -144,7 +148,7 @@ class _Work:
     def _notices(self, decisive: Answer | None) -> Iterator[str]:
         oracle = self.plan.oracle
         if isinstance(oracle, ContradictionDetector):
-            yield "Read off the recording, every step: to find it nobody was asked."
+            yield READ_OFF
             if self.plan.trace.header.outcome.status == "passed":
                 yield "The run passed: most rules say nothing of a run that did."
         if isinstance(oracle, BeliefDetector):
@@ -163,7 +167,7 @@ class _Work:
         if decisive is None and self.plan.request.validate and self._located is not None:
             yield "No step was found, so there is nothing to test."
         if decisive is not None and self._trial is None:
-            yield "What an oracle says is a hypothesis until it is tested."
+            yield HYPOTHESIS
 
     def _of_judge(self, oracle: JudgeScoreDetector) -> Iterator[str]:
         """How far the judge's word may be taken."""

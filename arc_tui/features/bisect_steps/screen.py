@@ -29,12 +29,14 @@ from arc_tui.experiments.screen import (
 )
 from arc_tui.features.bisect_steps.plan import BisectStepsRequest, OracleName
 from arc_tui.features.bisect_steps.run import run_step_bisection
-from arc_tui.features.bisect_steps.state import EMPTY, BisectStepsState, build_run
-from arc_tui.features.bisect_steps.text import (
+from arc_tui.features.bisect_steps.state import (
+    EMPTY,
     ORACLES,
+    BisectStepsState,
     SearchCost,
     StepsCost,
     TrialCost,
+    build_run,
     build_search_cost,
     build_trial_cost,
 )

@@ -22,8 +22,7 @@ from typing_extensions import override
 
 from arc_tui.experiments.screen import ExperimentFooter, ExperimentHead, limit_words
 from arc_tui.features.bisect_steps.plan import OracleName
-from arc_tui.features.bisect_steps.state import EMPTY, BisectStepsState
-from arc_tui.features.bisect_steps.text import figures, rate_words, spent
+from arc_tui.features.bisect_steps.state import EMPTY, BisectStepsState, figures, rate_words, spent
 from arc_tui.features.bisect_steps.view import (
     FixView,
     SourceRow,

@@ -28,7 +28,6 @@ from arc_tui.features.calibration.drift import (
     unchecked,
     unchecked_line,
 )
-from arc_tui.features.calibration.run import keep_verdicts
 from arc_tui.features.calibration.tables import (
     ONLY_JUDGES,
     SEVERAL_CELLS,
@@ -44,6 +43,7 @@ from arc_tui.features.calibration.view import (
     Part,
     build_audit,
     build_calibration,
+    keep_verdicts,
     labels_of,
 )
 from arc_tui.ui import format

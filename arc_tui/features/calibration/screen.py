@@ -22,12 +22,19 @@ from textual.reactive import reactive
 from textual.worker import get_current_worker
 
 from arc_tui.features.calibration.pages import break_page, classes_page, missing_page, notes_page
-from arc_tui.features.calibration.run import Kept, held_against, keep_verdicts
 from arc_tui.features.calibration.score_pages import scores_page
 from arc_tui.features.calibration.tables import Line
 from arc_tui.features.calibration.text import ALL_AGREE, basis, sentence
 from arc_tui.features.calibration.view import EMPTY as NO_FIGURES
-from arc_tui.features.calibration.view import EMPTY_STATE, KEPT, CalibrationState, PartDrawn
+from arc_tui.features.calibration.view import (
+    EMPTY_STATE,
+    KEPT,
+    CalibrationState,
+    Kept,
+    PartDrawn,
+    held_against,
+    keep_verdicts,
+)
 from arc_tui.features.calibration.widgets import (
     BREAK,
     CLASSES,

@@ -1,23 +1,28 @@
-"""How right are the judgements? The figures against labels, and what a screen draws of them.
+"""How right are the judgements? The figures against labels, what a screen draws of them, and the
+verdicts on judges that come of it.
 
 People's labels and labels made by a rule are two parts, never one figure. A part has its sources
 of scores with picture, figures and trust, and its disagreements, each with the name of its run.
+A verdict takes effect once it is kept: the candidates of a run rest on the scores that may be
+trusted, so the rules look again at the runs concerned.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from arc_tui.features.calibration.drift import DriftView, Unchecked, build_drift, unchecked
+from arc_tui.importing import diagnose_new, diagnose_one
 from arc_tui.views import raters
 from arc_tui.views.columns import run_name
 from arc_tui.views.raters import RatersView, build_raters
-from replay.store.handle import Store
+from replay.store.handle import Store, now_ns
 from replay.store.rows import trace_rows
+from taxonomy.calibration import approval
 from taxonomy.calibration.approval import (
     ItemAgreement,
     ItemGate,
@@ -36,6 +41,7 @@ from taxonomy.calibration.disagreement import (
     scatters,
     taken_for,
 )
+from taxonomy.calibration.drift import judge_sets
 from taxonomy.calibration.labelled import Labelled, labelled_runs
 from taxonomy.calibration.labels import By, Label, Unusable, kept_labels, place, read_labels
 from taxonomy.calibration.noise import Cell
@@ -161,6 +167,9 @@ def _part(made_by: By, runs: Sequence[Labelled], now_ns: int) -> Part:
     )
 
 
+# --- the audit sample
+
+
 class AuditRow(Struct, frozen=True, kw_only=True):
     """A run of the audit sample and who tagged or scored it already."""
 
@@ -212,6 +221,8 @@ def _seen_by(store: Store) -> dict[str, set[str]]:
         found.setdefault(trace, set()).add(by)
     return found
 
+
+# --- as it is drawn
 
 RULES: Source = "rule"
 
@@ -329,3 +340,51 @@ def _scorer(store: Store, part: Part, by: str, source: Source, now_ns: int) -> S
         items=tuple(each for each in part.items if each.by == by),
         item_gates=tuple(each for each in part.item_gates if each.by == by),
     )
+
+
+# --- verdicts
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """How many verdicts were kept, and the runs that the rules looked at again."""
+
+    verdicts: int
+    again: tuple[str, ...]
+
+
+def keep_verdicts(store: Store, view: CalibrationView, now_ns: int) -> Kept:
+    """Keep every verdict that people's labels gave, in place of the last on the same thing.
+
+    Labels that a rule made decide nothing.
+    """
+    parts = [part for part in view.parts if part.figures.made_by == "people"]
+    gates = [each for part in parts for each in part.figures.gates]
+    items = [each for part in parts for each in part.item_gates]
+    checked = {each.by for each in gates} | {each.by for each in items}
+    sets = [each for each in judge_sets(store) if each.by in checked]
+    before = {each.by: _use(store, each.by, now_ns) for each in sets}
+    for verdict in gates:
+        approval.keep(store, verdict)
+    for answer in items:
+        approval.keep_item(store, answer)
+    changed = [each for each in sets if _use(store, each.by, now_ns) != before[each.by]]
+    runs = sorted({place.trace for each in changed for place in each.given.scores})
+    for run in runs:
+        diagnose_one(store, run)
+    return Kept(verdicts=len(gates) + len(items), again=tuple(runs))
+
+
+def _use(store: Store, by: str, now_ns: int) -> object:
+    """What of a set may be used."""
+    stands = trust(store, by, now_ns)
+    return stands.state == "trusted", stands.categories, stands.items
+
+
+def held_against(
+    store: Store, labels: Path | None, is_cancelled: Callable[[], bool]
+) -> CalibrationState:
+    """Judgements against labels, with what the rules say today; `EMPTY_STATE` where cancelled."""
+    for _ in diagnose_new(store):
+        if is_cancelled():
+            return EMPTY_STATE
+    return build_state(store, labels, now_ns())

@@ -21,8 +21,16 @@ from arc_tui.cli import (
 )
 from arc_tui.features.compare.pair import Line, PairView, Part, build_pair, lines, prompts_pair
 from arc_tui.features.compare.run import build_compare
-from arc_tui.features.compare.text import LEGEND, facts, figures, place, prompts_line
-from arc_tui.features.compare.view import MARKS, CompareRow, CompareView
+from arc_tui.features.compare.view import (
+    LEGEND,
+    MARKS,
+    CompareRow,
+    CompareView,
+    facts,
+    figures,
+    place,
+    prompts_line,
+)
 from arc_tui.ui import format
 from replay.compare.actions import VERSION
 from replay.compare.rules import rules_from

@@ -10,8 +10,17 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from arc_tui.features.compare.text import facts, figures, place, prompts_line
-from arc_tui.features.compare.view import MARKS, CompareRow, CompareView, PromptDiff, Who
+from arc_tui.features.compare.view import (
+    MARKS,
+    CompareRow,
+    CompareView,
+    PromptDiff,
+    Who,
+    facts,
+    figures,
+    place,
+    prompts_line,
+)
 from arc_tui.ui import format
 from arc_tui.ui.diff import DiffLine, diff_texts
 from arc_tui.views.step import pretty

@@ -25,10 +25,8 @@ from arc_tui.features.compare.pair import (
     pair_markdown,
     prompts_pair,
 )
-from arc_tui.features.compare.run import build_compare
-from arc_tui.features.compare.sides import NONE, Siblings, build_siblings
-from arc_tui.features.compare.text import place
-from arc_tui.features.compare.view import CompareRow, CompareView
+from arc_tui.features.compare.run import NONE, Siblings, build_compare, build_siblings
+from arc_tui.features.compare.view import CompareRow, CompareView, place
 from arc_tui.features.compare.widgets import CompareHead, CompareList, pair_page
 from arc_tui.navigation import OpenTrace
 from arc_tui.ui.dialogs import AskBox, Option

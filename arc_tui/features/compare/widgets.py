@@ -16,8 +16,7 @@ from textual.reactive import reactive
 from typing_extensions import override
 
 from arc_tui.features.compare.pair import Line, PairView, Part, lines, quiet
-from arc_tui.features.compare.text import facts, figures
-from arc_tui.features.compare.view import MARKS, NOTE, CompareRow, CompareView, Who
+from arc_tui.features.compare.view import MARKS, NOTE, CompareRow, CompareView, Who, facts, figures
 from arc_tui.ui import format
 from arc_tui.ui.document import INDENT, Block, Document, Item, value
 from arc_tui.ui.format import fit, pack_lines
