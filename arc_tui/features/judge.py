@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import click
-from msgspec import Struct, structs
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
@@ -30,7 +29,9 @@ from arc_tui.cli import (
     refuse_unanswered,
     show_estimate,
 )
+from arc_tui.experiments.models import NOTHING_SPENT, ModelPool, Spending
 from arc_tui.experiments.progress import BETWEEN_VIEWS_S
+from arc_tui.experiments.request import ExperimentRequest, views_of
 from arc_tui.importing import diagnose_one
 from arc_tui.ui import format
 from arc_tui.views.scores import (
@@ -42,10 +43,9 @@ from arc_tui.views.scores import (
     share_of_yes,
     shown_notices,
 )
-from replay.budget import Budget, Limits
 from replay.errors import ArcError, ModelRefused
 from replay.locked.estimate import Estimate
-from replay.models import DEMO, choose, label
+from replay.models import DEMO, label
 from replay.models.cached import Cached
 from replay.statistics import Rate
 from replay.store import read
@@ -65,31 +65,27 @@ from taxonomy.judge.scores import Judged, estimate_cost, judged
 # --- a judgement, from its options to its views
 
 
-class ScoringRequest(Struct, frozen=True, kw_only=True):
-    """What to score. `rubric` None is the one in use for the mode; live calls need a limit.
+class ScoringRequest(ExperimentRequest, frozen=True, kw_only=True):
+    """What to score; `model` is the judge. `rubric` None is the one in use for the mode.
 
     `goals_name` is the file the goals are from, as it is remembered with them.
     """
 
     traces: tuple[str, ...]
-    model: str | None
     mode: Mode = "step"
     samples: int = 1
     rubric: Rubric | None = None
     goals: Goals | None = None
     goals_name: str = ""
-    live: bool = False
-    limits: Limits = Limits()
 
 
-def judging(
-    store: Store, request: ScoringRequest, *, hold: Callable[[Cached], object] | None = None
-) -> Generator[ScoresView, None, None]:
+def run_scoring(store: Store, request: ScoringRequest, models: ModelPool) -> Generator[ScoresView]:
     """Score traces one after another; yields the view of the one in hand whenever more is known.
 
     Scores are kept as far as they came, also where it ends early; run again it asks only what is
-    missing. An answer that is not stored and may not be asked for is counted in `missing`. `hold`
-    is given the model, for another thread to stop. Raises ModelRefused, NotFound and Stopped.
+    missing. An answer that is not stored and may not be asked for is counted in `missing`.
+
+    Raises ModelRefused, NotFound and Stopped.
     """
     seen = None if request.goals is None else first_seen(store, request.goals, request.goals_name)
     traces = [trace_row(store, name).trace for name in request.traces]
@@ -97,18 +93,18 @@ def judging(
         for key in traces:
             yield _by_rule(store, request, seen, key)
         return
-    with _chosen(store, request) as model:
-        if hold is not None:
-            hold(model)
-        for key in traces:
-            yield from _by_model(store, request, seen, model, key)
+    model = _judge(request, models)
+    for key in traces:
+        work = _Work(request, read.load(store, key), seen, model, models)
+        yield from _by_model(store, request, work, model)
 
 
-def estimated(store: Store, request: ScoringRequest) -> Estimate:
-    """What `judging` with the same wish would ask and cost. Asks nothing."""
+def estimate_scoring(store: Store, request: ScoringRequest) -> Estimate:
+    """What `run_scoring` would ask and cost. Asks nothing."""
     if request.model == DEMO:
         return Estimate(calls=0, stored=0, input_tokens=0, output_tokens=0, usd=0.0)
-    with _chosen(store, structs.replace(request, live=False)) as model:
+    with ModelPool(store) as models:
+        model = _judge(request, models)
         pending = [
             each
             for name in request.traces
@@ -119,13 +115,13 @@ def estimated(store: Store, request: ScoringRequest) -> Estimate:
         return estimate_cost(pending, model, request.samples)
 
 
-def _chosen(store: Store, request: ScoringRequest) -> Cached:
+def _judge(request: ScoringRequest, models: ModelPool) -> Cached:
     if not request.model:
         raise ModelRefused(
             "a judge must be named",
             "--model NAME, of another family than the agent's; --model demo judges by rule",
         )
-    return choose(request.model, store, live=request.live, budget=Budget(request.limits))
+    return models.named(request.model)
 
 
 def _requests(
@@ -145,7 +141,7 @@ def _goals(request: ScoringRequest, trace: Trace) -> tuple[Goal, ...]:
 
 
 def _by_rule(store: Store, request: ScoringRequest, seen: Seen | None, key: str) -> ScoresView:
-    work = _Work(request, read.load(store, key), seen, judge=DEMO, rubric=scores.RULE_VERSION)
+    work = _Work(request, read.load(store, key), seen)
     work.notices = (scores.NOTICE,)
     work.given = list(scores.rule_judged(work.trace, work.mode))
     work.keep(store, "rule")
@@ -153,13 +149,11 @@ def _by_rule(store: Store, request: ScoringRequest, seen: Seen | None, key: str)
 
 
 def _by_model(
-    store: Store, request: ScoringRequest, seen: Seen | None, model: Cached, key: str
-) -> Generator[ScoresView, None, None]:
-    trace = read.load(store, key)
-    work = _Work(request, trace, seen, judge=model.name, rubric=_rubric(request).version)
+    store: Store, request: ScoringRequest, work: _Work, model: Cached
+) -> Generator[ScoresView]:
+    trace = work.trace
     agents = [step.ask.response.model or step.ask.request.model for step in trace.steps]
     work.notices = _notices(requests.warning(model.name, [name for name in agents if name]))
-    work.meter = _Meter(model)
     pending = list(_requests(store, request, model, trace))
     work.total = sum(len(each.places) if isinstance(each, JudgeRequest) else 1 for each in pending)
     shown = 0.0
@@ -174,50 +168,37 @@ def _by_model(
         raise
     finally:
         work.keep(store, "judge")
-    diagnose_one(store, key)
+    diagnose_one(store, trace.id)
     yield work.view()
 
 
-class _Meter:
-    """What a model was asked since this was made."""
-
-    def __init__(self, model: Cached) -> None:
-        self.model = model
-        self._hits, self._asks, self._usd = model.hits, model.asks, model.usd
-
-    @property
-    def cached(self) -> int:
-        return self.model.hits - self._hits
-
-    @property
-    def calls(self) -> int:
-        return self.model.asks - self._asks
-
-    @property
-    def usd(self) -> float:
-        return self.model.usd - self._usd
-
-
 class _Work:
-    """The scores of one trace, as far as they are in."""
+    """The scores of one trace, as far as they are in; without a `model` they are the rules'."""
 
     def __init__(
-        self, request: ScoringRequest, trace: Trace, seen: Seen | None, *, judge: str, rubric: str
+        self,
+        request: ScoringRequest,
+        trace: Trace,
+        seen: Seen | None,
+        model: Cached | None = None,
+        models: ModelPool | None = None,
     ) -> None:
         self.trace = trace
         self.mode = _rubric(request).mode
         self.given: list[Judged] = []
         self.notices: tuple[str, ...] = ()
         self.total = len(trace.steps)
-        self.meter: _Meter | None = None
+        self._model = model
+        self._models = models
+        self._before = models.spending if models is not None else NOTHING_SPENT
         self._samples = request.samples
         self._goals = _goals(request, trace)
         self._seen = seen
         self._turns = Reading(trace).turns if self._goals else ()
         self._set = scores.ScoreSet(
             mode=self.mode,
-            model=judge,
-            rubric=rubric,
+            model=model.name if model is not None else DEMO,
+            rubric=_rubric(request).version if model is not None else scores.RULE_VERSION,
             goals=request.goals.version if request.goals is not None and self._goals else None,
         )
 
@@ -230,15 +211,15 @@ class _Work:
         whole = next((score_row(each) for each in self.given if each.step is None), None)
         values = {each.step: each.value for each in steps if each.step is not None}
         reached = goal_scores(self._goals, self._turns, values)
-        meter = self.meter
+        spent = self._spent()
         return ScoresView(
             trace=self.trace.id,
             judge=label(self._set.model),
-            server=meter.model.server if meter else "",
+            server=self._model.server if self._model is not None else "",
             mode=self.mode,
             rubric=self._set.rubric,
             by=self._set.by,
-            k=self._samples if meter else 0,
+            k=self._samples if self._model is not None else 0,
             rows=rows,
             overall=whole,
             mean=mean(rows),
@@ -255,11 +236,16 @@ class _Work:
             scored=sum(row.value is not None for row in rows),
             refused=sum(len(each.refused) for each in self._answers()),
             missing=sum(each.missing for each in self._answers()),
-            asked=meter.calls if meter else 0,
-            kept=meter.cached if meter else 0,
-            spent_usd=meter.usd if meter else 0.0,
-            spent_complete=meter.model.usd_complete if meter else True,
+            asked=spent.asked,
+            kept=spent.kept,
+            spent_usd=spent.usd,
+            spent_complete=spent.complete,
         )
+
+    def _spent(self) -> Spending:
+        if self._models is None:
+            return NOTHING_SPENT
+        return self._models.spending.since(self._before)
 
     def _answers(self) -> Sequence[Judged]:
         """What each answer was for: in mode `run` one answer is for all steps."""
@@ -284,7 +270,7 @@ class _Work:
             yield "hindsight: these goals were first seen after the run"
 
     def _shown_notices(self) -> Iterator[str]:
-        return shown_notices(self.given, self._samples) if self.meter else iter(())
+        return shown_notices(self.given, self._samples) if self._model is not None else iter(())
 
 
 def _notices(words: str | None) -> tuple[str, ...]:
@@ -347,7 +333,7 @@ def score(
             limits=limits(options),
         )
         if show_estimate(
-            lambda: estimated(store, request),
+            lambda: estimate_scoring(store, request),
             estimate_line,
             only=only_estimate,
             live=request.live,
@@ -356,7 +342,7 @@ def score(
             return 0
         views: dict[str, ScoresView] = {}
         try:
-            _drain(judging(store, request), views)
+            _drain(views_of(run_scoring, store, request), views)
         except ArcError:  # what was scored until then is kept, and worth its place on the screen
             print_views(views.values(), as_json, print_scores)
             raise

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from arc_tui.features.judge import ScoringRequest, judging, score
+from arc_tui.experiments.request import views_of
+from arc_tui.features.judge import ScoringRequest, run_scoring, score
 from replay.budget import Limits
 from replay.errors import ModelRefused, NotFound, OfflineMiss
 from replay.store.handle import Store
@@ -243,7 +244,7 @@ def test_closing_the_work_keeps_what_is_in(api: MessagesApi, db: Path) -> None:
         wanted = ScoringRequest(
             traces=("last",), model=MODEL, samples=2, live=True, limits=Limits(calls=50)
         )
-        going = judging(store, wanted)
+        going = views_of(run_scoring, store, wanted)
         first = next(going)
         going.close()
         assert len(step_scores(store, first.trace)) == first.scored == 1
