@@ -15,6 +15,7 @@ stored, in `content`.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
@@ -236,7 +237,7 @@ class Writer:
             open_.row,
             {
                 "item": header.item,
-                "path": header.path,
+                "path": _absolute(header.path),
                 "title": content.text(header.title),
                 "task": header.task,
                 "trial": header.trial,
@@ -441,6 +442,11 @@ def of_header(content: Content, header: Header) -> Header:
             said, by=text(said.by), value=text(value) if isinstance(value, str) else value
         ),
     )
+
+
+def _absolute(path: str | None) -> str | None:
+    """Where a file lies, whatever folder it was named from; `-` is standard input."""
+    return path if path is None or path == "-" else os.path.abspath(path)
 
 
 def of_span(content: Content, span: AnySpan) -> AnySpan:

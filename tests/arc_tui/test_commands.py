@@ -249,9 +249,35 @@ def test_import_reports_bad_files_and_still_imports_the_good(tmp_path: Path) -> 
     (folder / "notes.md").write_text("# nothing to import")
     result = run(tmp_path / "arc.db", "import", str(folder))
     assert result.return_value == 2
-    assert "1 trace from 2 files, 1 file skipped" in result.stdout
+    assert "1 trace from 2 files (chat) · 1 file skipped" in result.stdout
     assert result.stderr.count("broken.json") == 1
     assert "ends too early" in result.stderr
+
+
+def test_import_sums_up_and_lists_files_where_asked(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.json").write_text(json.dumps(CHAT))
+    bundled = str(fixtures() / "traces" / f"{TOUR}.jsonl")
+    told = run(tmp_path / "arc.db", "import", str(folder), bundled).stdout
+    assert told == "2 traces from 2 files (1 arc, 1 chat) · 1 problem (-v lists them)\n"
+    told = run(tmp_path / "arc.db", "import", str(folder), "-v").stdout
+    assert told.splitlines() == [
+        f"{folder / 'a.json'}  chat: 0 traces, 0 steps, 0 spans, 1 already imported",
+        "0 traces from 1 file (chat) · 1 already imported",
+    ]
+
+
+def test_a_run_is_found_by_the_end_of_its_path_wherever_it_was_imported_from(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.json").write_text(json.dumps(CHAT))
+    assert (
+        spoken("import", "a.json", cwd=tmp_path / "logs", ARC_DB=str(tmp_path / "x.db")).code == 0
+    )
+    (row,) = as_json(tmp_path / "x.db", "ls", "path:logs/a.json")
+    assert row["path"] == str(tmp_path / "logs" / "a.json")
 
 
 def test_what_is_said_of_a_bad_file_tells_no_secret_of_it(tmp_path: Path) -> None:
@@ -285,7 +311,7 @@ def test_a_named_file_that_is_bad_is_one_line_and_exit_2(kind: str, tmp_path: Pa
 def test_importing_again_changes_nothing(db: Path) -> None:
     before = as_json(db, "ls")
     file = fixtures() / "traces" / f"{TOUR}.jsonl"
-    assert "1 already there" in run(db, "import", str(file)).stdout
+    assert "1 already imported" in run(db, "import", str(file)).stdout
     assert as_json(db, "ls") == before
 
 

@@ -129,7 +129,7 @@ def test_a_session_and_its_stream_are_two_recordings_of_one_run(
         assert arc(db, "import", *words).return_value == 0
     assert len(linked(db)) == 2
     assert len(set(linked(db).values())) == 1
-    assert "2 already there" in arc(db, "import", *files).stdout
+    assert "2 already imported" in arc(db, "import", *files).stdout
     assert damage(db) == []
 
 

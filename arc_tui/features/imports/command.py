@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -43,6 +43,7 @@ from replay.trace import Json, Level
 @click.option("--task-from", help="A regular expression over the path with named groups.")
 @click.option("--replace", is_flag=True, help="Take the new side where a recording conflicts.")
 @click.option("--unknown", is_flag=True, help="List the fields that were not understood.")
+@click.option("-v", "--verbose", is_flag=True, help="A line for each file, and each problem.")
 @click.option("--follow", is_flag=True, help="Go on reading what is written there, until ctrl-c.")
 @json_option
 @db_option
@@ -53,6 +54,7 @@ def import_(
     task_from: str | None,
     replace: bool,
     unknown: bool,
+    verbose: bool,
     follow: bool,
     as_json: bool,
     db: Path | None,
@@ -83,7 +85,7 @@ def import_(
     elif as_json:
         print_json(report)
     else:
-        _print(report)
+        _print(report, verbose=verbose)
     return report.exit_code
 
 
@@ -148,24 +150,35 @@ def drain(work: Iterator[importing.Progress | importing.ImportReport]) -> import
     return importing.ImportReport()
 
 
-def _print(report: importing.ImportReport) -> None:
+def _print(report: importing.ImportReport, *, verbose: bool) -> None:
+    """What failed, and a summary; with `verbose` a line for each file too."""
     out, err = console(), console(err=True)
     for file in report.files:
-        if file.traces or file.error is None:
-            out.print(_line(file))
-        for problem in file.problems[:3]:
-            out.print(f"  {problem.where}: {problem.why}", style="dim")
-        if len(file.problems) > 3:
-            out.print(f"  … {len(file.problems) - 3} more (--json lists them)", style="dim")
+        if verbose and (file.traces or file.error is None):
+            out.print(_line(file), soft_wrap=True)
+        for problem in file.problems if verbose else ():
+            out.print(f"  {problem.where}: {problem.why}", style="dim", soft_wrap=True)
         if file.error is not None:
             err.print(f"arc: {plain(file.error)}", style="red", soft_wrap=True)
     for error in report.undiagnosed:
         err.print(f"arc: {plain(error)}", style="red", soft_wrap=True)
-    traces = sum(len(file.traces) for file in report.files)
-    same = sum(file.duplicates for file in report.files)
-    skipped = f", {count(len(report.skipped), 'file')} skipped" if report.skipped else ""
-    known = f", {same} already there" if same else ""
-    out.print(f"{count(traces, 'trace')} from {count(len(report.files), 'file')}{known}{skipped}")
+    out.print(" · ".join(_summary(report)), soft_wrap=True)
+
+
+def _summary(report: importing.ImportReport) -> Iterator[str]:
+    files, traces = report.files, sum(len(file.traces) for file in report.files)
+    formats = Counter(file.format for file in files if file.format is not None)
+    kinds = ", ".join(f"{many} {name}" for name, many in formats.items())
+    kinds = "".join(formats) if len(formats) == 1 else kinds
+    yield f"{count(traces, 'trace')} from {count(len(files), 'file')}{kinds and f' ({kinds})'}"
+    if same := sum(file.duplicates for file in files):
+        yield f"{same} already imported"
+    if report.skipped:
+        yield f"{count(len(report.skipped), 'file')} skipped"
+    if problems := sum(len(file.problems) for file in files):
+        yield f"{count(problems, 'problem')} (-v lists them)"
+    if unknown := len({name for file in files for name in file.unknown}):
+        yield f"{count(unknown, 'unknown field')} (--unknown lists them)"
 
 
 def _line(file: importing.FileReport) -> str:
@@ -175,7 +188,7 @@ def _line(file: importing.FileReport) -> str:
         count(file.spans, "span"),
     ]
     if file.duplicates:
-        parts.append(f"{file.duplicates} already there")
+        parts.append(f"{file.duplicates} already imported")
     if file.unknown:
         parts.append(count(len(file.unknown), "unknown field"))
     return f"{plain(file.path)}  {file.format}: {', '.join(parts)}"
