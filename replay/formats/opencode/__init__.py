@@ -170,7 +170,7 @@ def _title(session: Session) -> str | None:
     if given is not None and not _UNNAMED.match(given):
         return cut(given)
     asked = (
-        thread.tool_calls(each.parts)
+        thread.person_text(each.parts)
         for each in session.messages
         if each.info.get("role") == "user"
     )

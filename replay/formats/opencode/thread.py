@@ -327,7 +327,7 @@ def words_unknown(parts: list[dict[str, Json]]) -> bool:
     return any(part.get("type") in _WORDED for part in parts)
 
 
-def tool_calls(parts: list[dict[str, Json]]) -> str | None:
+def person_text(parts: list[dict[str, Json]]) -> str | None:
     """What a person wrote, without what opencode added."""
     for part in parts:
         if part.get("type") == "text" and part.get("synthetic") is not True:
