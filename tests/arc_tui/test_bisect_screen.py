@@ -16,10 +16,10 @@ from textual.widgets import Input
 from arc_tui.app import ArcApp
 from arc_tui.experiments.request import views_of
 from arc_tui.experiments.runner import JobProgressed
-from arc_tui.features.bisect.candidates import named
 from arc_tui.features.bisect.plan import BisectRequest
 from arc_tui.features.bisect.run import run_bisection
 from arc_tui.features.bisect.screen import BisectScreen
+from arc_tui.features.bisect.state import named
 from arc_tui.features.bisect.versions import of_files
 from arc_tui.features.bisect.view import BisectView
 from arc_tui.ui.dialogs import AskBox

@@ -18,10 +18,19 @@ from textual.reactive import reactive
 from arc_tui.experiments import expectation
 from arc_tui.experiments.runner import JobFinished
 from arc_tui.experiments.screen import ExperimentScreen, model_key, run_key, stop_key
-from arc_tui.features.bisect.candidates import BisectOptions, Way, build_options, spanned
 from arc_tui.features.bisect.plan import BisectRequest
 from arc_tui.features.bisect.run import run_bisection
-from arc_tui.features.bisect.state import EMPTY, BisectCost, BisectState, build_cost, here
+from arc_tui.features.bisect.state import (
+    EMPTY,
+    BisectCost,
+    BisectOptions,
+    BisectState,
+    Way,
+    build_cost,
+    build_options,
+    here,
+    spanned,
+)
 from arc_tui.features.bisect.versions import merged
 from arc_tui.features.bisect.view import bisect_markdown
 from arc_tui.features.bisect.widgets import (

@@ -26,9 +26,8 @@ from arc_tui.experiments.screen import (
     ExperimentScreen,
     limit_words,
 )
-from arc_tui.features.bisect.candidates import RANGES, BisectOptions, Way, named
 from arc_tui.features.bisect.plan import BisectRequest
-from arc_tui.features.bisect.state import EMPTY, BisectState
+from arc_tui.features.bisect.state import EMPTY, RANGES, BisectOptions, BisectState, Way, named
 from arc_tui.features.bisect.versions import BadVersions
 from arc_tui.features.bisect.view import BisectView, RoundLine, VersionRow
 from arc_tui.ui import format
