@@ -23,8 +23,8 @@ from replay.errors import ArcError, ModelRefused, OfflineMiss
 from replay.free.recorded import effect_of, effects_of
 from replay.free.result import FreeRun
 from replay.locked.estimate import NO_CALLS, Estimate, total_estimate
-from replay.models import DEMO, label
 from replay.models.cached import Cached
+from replay.models.choose import DEMO, label
 from replay.predicate import Detector
 from replay.store.handle import Store
 from replay.trace import Message, Response, SourceScore, Step, ToolCall, Trace

@@ -28,7 +28,7 @@ from replay.edit.changes import (
 )
 from replay.edit.editor import Editor, diff_trace
 from replay.errors import ArcError, BadEdit
-from replay.models import default_name
+from replay.models.choose import default_name
 from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_row

@@ -9,8 +9,8 @@ from msgspec import Struct
 from arc_tui.experiments.models import ModelPool
 from replay.bisection.trials import Ending, Reaches
 from replay.errors import no_step
-from replay.models import DEMO
 from replay.models.cached import Cached
+from replay.models.choose import DEMO
 from replay.predicate import Detector, Predicate, Unmet, predicate
 from replay.store import read
 from replay.store.handle import Store

@@ -9,8 +9,8 @@ from msgspec import Struct
 from replay.budget import Budget, Limits
 from replay.edit.changes import Edit
 from replay.locked.row import Models
-from replay.models import choose
 from replay.models.cached import Cached
+from replay.models.choose import choose
 from replay.store.handle import Store
 
 

@@ -20,7 +20,8 @@ from replay.errors import BadEdit
 from replay.free.recorded_results import Stub
 from replay.locked.estimate import Estimate
 from replay.locked.row import AUTO, LEVELS, Sampling
-from replay.models import DEMO, protocol
+from replay.models import protocol
+from replay.models.choose import DEMO
 from replay.store.handle import Store
 from replay.trace import Effect
 

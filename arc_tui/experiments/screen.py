@@ -43,7 +43,7 @@ from arc_tui.ui.styles import (
 from replay.budget import Limits
 from replay.edit.changes import Edit
 from replay.errors import ArcError, BadEdit, OfflineMiss
-from replay.models import DEMO
+from replay.models.choose import DEMO
 from replay.store.edits import KeptEdit, edit_named, listed
 from replay.store.handle import Store
 

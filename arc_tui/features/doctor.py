@@ -47,7 +47,8 @@ from replay.doctor.checkup import (
 from replay.doctor.context import CheckContext
 from replay.doctor.probes import Found
 from replay.errors import ArcError, ModelRefused, StoreUnusable
-from replay.models import DEMO, protocol
+from replay.models import protocol
+from replay.models.choose import DEMO
 from replay.models.wire import require_key
 from taxonomy.judgements.schema import open_ledger
 

@@ -45,8 +45,8 @@ from arc_tui.views.scores import (
 )
 from replay.errors import ArcError, ModelRefused
 from replay.locked.estimate import Estimate
-from replay.models import DEMO, label
 from replay.models.cached import Cached
+from replay.models.choose import DEMO, label
 from replay.statistics import Rate
 from replay.store import read
 from replay.store.handle import Store

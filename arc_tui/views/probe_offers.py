@@ -9,7 +9,7 @@ from msgspec import Struct
 from arc_tui.ui import format
 from arc_tui.ui.format import cost
 from replay.locked.estimate import Estimate
-from replay.models import DEMO, label
+from replay.models.choose import DEMO, label
 from taxonomy.probes.presets import Preset, Unfit
 from taxonomy.probes.result import LogLine
 from taxonomy.probes.symptoms import BY_NAME, BY_SYMPTOM, Noted, ProbeEntry

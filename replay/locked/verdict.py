@@ -27,7 +27,7 @@ from replay.locked.tally import (
     same_model,
     step_test,
 )
-from replay.models import label
+from replay.models.choose import label
 from replay.statistics import ALPHA, Rate, holm, rate
 from replay.trace import Level
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from replay.errors import OfflineMiss
 from replay.locked.estimate import Estimate
-from replay.models import DEMO, label
 from replay.models.cached import Cached
+from replay.models.choose import DEMO, label
 from replay.trace import SourceScore, Trace
 from taxonomy.findings import Evidence, Item
 from taxonomy.first_contradiction.contradictions import Answer

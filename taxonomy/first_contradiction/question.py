@@ -19,8 +19,8 @@ from replay.digests import bare_text
 from replay.edit.changes import Edit
 from replay.errors import ModelRefused, OfflineMiss, RequestRefused
 from replay.locked.estimate import Estimate
-from replay.models import label
 from replay.models.cached import Answered, Ask, Cached
+from replay.models.choose import label
 from replay.models.demo import Demo, request
 from replay.models.demo.mind import Mind
 from replay.models.demo.rules import Chance

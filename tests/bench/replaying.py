@@ -12,7 +12,7 @@ from arc_tui.places import fixtures
 from replay.edit.files import from_files
 from replay.locked import run as locked
 from replay.locked.row import AUTO, LOOK, Models
-from replay.models import choose
+from replay.models.choose import choose
 from replay.store import read
 from replay.store.rows import trace_row
 from taxonomy.judgements.schema import open_ledger

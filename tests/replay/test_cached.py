@@ -14,8 +14,8 @@ import pytest
 
 from replay.budget import Budget, Limits
 from replay.errors import ModelRefused, OfflineMiss, RequestRefused, Stopped
-from replay.models import choose
 from replay.models.cached import Answered, Cached
+from replay.models.choose import choose
 from replay.store import answers
 from replay.store.handle import Store
 from tests.messages_api import FAULTS, Body, Fault, MessagesApi, message, text

@@ -18,7 +18,8 @@ from replay.errors import ModelRefused, OfflineMiss, RequestRefused, Stopped
 from replay.locked.row import LOOK, Models
 from replay.locked.run import core, replay
 from replay.locked.verdict import summary
-from replay.models import choose, wire
+from replay.models import wire
+from replay.models.choose import choose
 from replay.models.claude import Claude
 from replay.models.wire import Asked, Failed, Reply, judged
 from replay.store import answers
@@ -523,7 +524,7 @@ def test_naming_a_live_model_imports_no_sdk(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from replay.budget import Budget; from replay.budget import Limits\n"
-        "from replay.models import choose\n"
+        "from replay.models.choose import choose\n"
         "from replay.store.handle import Store\n"
         "from pathlib import Path\n"
         f"store = Store.open(Path({str(tmp_path / 'arc.db')!r}))\n"

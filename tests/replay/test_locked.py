@@ -24,8 +24,8 @@ from replay.locked.row import LOOK, Models, Sampling, fixed
 from replay.locked.run import replay
 from replay.locked.tally import StepResult
 from replay.locked.verdict import Collateral, Match, summary
-from replay.models import choose, default_name, label
 from replay.models.cached import Cached
+from replay.models.choose import choose, default_name, label
 from replay.models.protocol import flaw
 from replay.redact.rules import Policy, rules
 from replay.store import answers, edits, handle

@@ -26,8 +26,8 @@ from replay.free import run as free
 from replay.free.recorded_results import Terms
 from replay.locked.estimate import estimate
 from replay.locked.row import Models, fixed
-from replay.models import DEMO, default_name
 from replay.models.cached import Cached
+from replay.models.choose import DEMO, default_name
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import trace_row

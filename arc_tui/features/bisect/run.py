@@ -32,7 +32,7 @@ from replay.bisection.rounds import Found
 from replay.bisection.trials import Rollouts
 from replay.errors import ModelRefused
 from replay.kept import take_range
-from replay.models import label
+from replay.models.choose import label
 from replay.store import answers
 from replay.store.handle import Store
 

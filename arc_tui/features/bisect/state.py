@@ -32,7 +32,8 @@ from replay.bisection.hunks import applied, hunks
 from replay.edit.changes import Edit
 from replay.edit.editor import Editor
 from replay.errors import BadEdit
-from replay.models import default_name, label, protocol
+from replay.models import protocol
+from replay.models.choose import default_name, label
 from replay.statistics import rate
 from replay.store import edits, read
 from replay.store.handle import Store

@@ -13,7 +13,7 @@ from msgspec import Struct
 from arc_tui.ui import format
 from replay.bisection.hunks import Culprits
 from replay.bisection.rounds import ALONE, Found, Seen, Status, Why
-from replay.models import DEMO
+from replay.models.choose import DEMO
 from replay.statistics import Rate, rate
 
 Kind: TypeAlias = Literal["versions", "hunks", "prefix"]

@@ -37,7 +37,7 @@ from arc_tui.ui.format import fit, pack_lines
 from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import BAR, fold_sentence
 from replay.errors import ArcError
-from replay.models import DEMO
+from replay.models.choose import DEMO
 from replay.predicate import BadPredicate
 from taxonomy.detectors import NothingExpected
 

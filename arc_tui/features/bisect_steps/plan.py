@@ -23,8 +23,8 @@ from replay.free import run as free
 from replay.free.recorded_results import Terms
 from replay.locked.estimate import Estimate, estimate
 from replay.locked.row import Models, fixed
-from replay.models import DEMO, default_name
 from replay.models.cached import Cached
+from replay.models.choose import DEMO, default_name
 from replay.plan import plans
 from replay.predicate import Detector
 from replay.store import read

@@ -17,7 +17,7 @@ from replay import kept
 from replay.bisection.scan import Located, locate
 from replay.edit.changes import Edit
 from replay.errors import ArcError
-from replay.models import label
+from replay.models.choose import label
 from replay.store import edits
 from replay.store.handle import Store, now_ns
 from taxonomy.calibration.approval import trust

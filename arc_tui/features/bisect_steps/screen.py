@@ -50,7 +50,7 @@ from arc_tui.ui.screen import ArcScreen
 from arc_tui.views.step import StepView, build_step
 from replay.edit.changes import Edit
 from replay.errors import ArcError
-from replay.models import DEMO
+from replay.models.choose import DEMO
 from replay.predicate import predicate
 
 ORACLE = Binding.Group("oracle", compact=True)

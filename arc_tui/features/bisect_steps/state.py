@@ -26,7 +26,8 @@ from replay.bisection.scan import Located
 from replay.errors import ArcError
 from replay.locked.estimate import Estimate, estimate
 from replay.locked.row import Models, fixed
-from replay.models import DEMO, label, protocol
+from replay.models import protocol
+from replay.models.choose import DEMO, label
 from replay.plan import plans
 from replay.statistics import Rate
 from replay.store.handle import Store

@@ -29,7 +29,7 @@ from replay.care.recover import Losses, Recovered
 from replay.care.recover import recover as save
 from replay.care.salvage import Lost
 from replay.errors import NotFound
-from replay.models import label
+from replay.models.choose import label
 from replay.store import read
 from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_row, trace_rows

@@ -68,7 +68,7 @@ from replay.edit.editor import together
 from replay.edit.files import from_files, to_toml
 from replay.errors import ArcError
 from replay.locked.row import Schedule
-from replay.models import label
+from replay.models.choose import label
 from replay.statistics import Clustered
 from replay.store.edits import edit_named, find, listed, short
 from replay.store.handle import Store

@@ -27,7 +27,7 @@ from replay import digests, kept, messages
 from replay.edit.changes import Edit
 from replay.errors import ArcError, BadEdit, NotFound
 from replay.locked.estimate import Estimate, estimate, total_estimate
-from replay.models import default_name
+from replay.models.choose import default_name
 from replay.plan import Plan, plans
 from replay.store import answers, read
 from replay.store.handle import Store, now_ns

@@ -32,7 +32,7 @@ from replay import digests
 from replay.errors import BadEdit, OfflineMiss, Stopped
 from replay.locked.run import Lane, replay_all
 from replay.locked.tally import Reply, StepResult
-from replay.models import default_name
+from replay.models.choose import default_name
 from replay.predicate import Detector
 from replay.store import edits, read
 from replay.store.handle import Store

@@ -62,7 +62,7 @@ from arc_tui.ui.list import RowList
 from arc_tui.ui.styles import fold_sentence
 from replay.edit.changes import Edit, SetSystem
 from replay.errors import ArcError
-from replay.models import label
+from replay.models.choose import label
 from replay.store.edits import short
 from replay.store.handle import Store
 

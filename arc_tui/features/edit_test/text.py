@@ -12,7 +12,7 @@ from arc_tui.features.edit_test.view import Left, TriedRun, TriedStep, TryView
 from arc_tui.ui import format
 from replay.locked.estimate import Estimate
 from replay.locked.tally import RECORDED
-from replay.models import label
+from replay.models.choose import label
 from replay.statistics import ALPHA, Clustered
 from taxonomy.edit_test import FEWEST, Effect, Ruling, effect_of
 

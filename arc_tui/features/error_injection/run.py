@@ -31,8 +31,8 @@ from replay.free.recorded_results import BARE
 from replay.locked.estimate import Estimate, estimate, total_estimate
 from replay.locked.row import Models, fixed
 from replay.locked.tally import same_model
-from replay.models import default_name, label
 from replay.models.cached import Cached
+from replay.models.choose import default_name, label
 from replay.statistics import Rate, rate
 from replay.store import read
 from replay.store.handle import Store

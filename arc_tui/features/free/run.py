@@ -38,8 +38,8 @@ from replay.free.recorded_results import Found, Near, Stub, Terms, draft
 from replay.free.result import FreeCore, FreeRun, FreeStep, Stop, Unanswered
 from replay.locked.estimate import estimate
 from replay.locked.row import LOOK, Models
-from replay.models import default_name, label
 from replay.models.cached import Cached
+from replay.models.choose import default_name, label
 from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import step_rows, trace_row

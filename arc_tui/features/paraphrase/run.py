@@ -25,8 +25,8 @@ from replay.locked.estimate import Estimate, total_estimate
 from replay.locked.row import Models, fixed
 from replay.locked.run import replay as replay_locked
 from replay.locked.tally import StepResult
-from replay.models import DEMO, default_name, label
 from replay.models.cached import Cached
+from replay.models.choose import DEMO, default_name, label
 from replay.store import edits, read
 from replay.store.handle import Store
 from replay.store.rows import trace_row

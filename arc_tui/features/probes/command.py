@@ -40,7 +40,7 @@ from arc_tui.views.probe_offers import ProbeOffer, ProbesView
 from replay import written
 from replay.locked.estimate import Estimate
 from replay.locked.row import Schedule
-from replay.models import DEMO, label
+from replay.models.choose import DEMO, label
 from replay.store.handle import Store
 from taxonomy.probes import result
 from taxonomy.probes.symptoms import BY_NAME

@@ -9,8 +9,8 @@ from arc_tui.experiments.request import ExperimentRequest
 from replay.errors import ModelRefused, NotFound, no_step
 from replay.locked.estimate import Estimate, estimate, total_estimate
 from replay.locked.row import Models, Sampling, Schedule
-from replay.models import default_name, label
 from replay.models.cached import Cached
+from replay.models.choose import default_name, label
 from replay.prices import price
 from replay.store import read
 from replay.store.handle import Store

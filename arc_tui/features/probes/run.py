@@ -37,8 +37,8 @@ from replay.locked.row import Models
 from replay.locked.run import core, replay
 from replay.locked.tally import BreakTest, StepResult
 from replay.locked.verdict import summary
-from replay.models import default_name, label
 from replay.models.cached import Cached
+from replay.models.choose import default_name, label
 from replay.statistics import Rate, rate
 from replay.store import edits
 from replay.store.handle import Store

@@ -32,7 +32,7 @@ from arc_tui.views.probe_offers import (
     price,
     readings,
 )
-from replay.models import DEMO
+from replay.models.choose import DEMO
 
 # --- where it stands
 

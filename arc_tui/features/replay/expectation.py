@@ -21,8 +21,8 @@ from replay.errors import CannotTell, ModelRefused, OfflineMiss
 from replay.free.recorded_results import Terms
 from replay.locked.estimate import NO_CALLS, Estimate, estimate, total_estimate
 from replay.locked.row import Models, fixed
-from replay.models import default_name, label
 from replay.models.cached import Cached
+from replay.models.choose import default_name, label
 from replay.statistics import Rate, rate
 from replay.store import edits, read
 from replay.store.handle import Store

@@ -25,7 +25,8 @@ from replay.locked.row import AUTO, Models, Sampling
 from replay.locked.run import core, replay
 from replay.locked.tally import StepResult
 from replay.locked.verdict import summary
-from replay.models import default_name, label, protocol
+from replay.models import protocol
+from replay.models.choose import default_name, label
 from replay.models.wire import is_keyless
 from replay.plan import Plan, plans
 from replay.store import edits, read

@@ -14,7 +14,7 @@ from arc_tui.features.replay.run import ReplayEstimate
 from arc_tui.ui import format
 from replay.budget import Limits
 from replay.locked.estimate import Estimate
-from replay.models import label
+from replay.models.choose import label
 from replay.models.wire import KEY_HINT, NO_KEY
 
 CHANGED = "the edit was changed since: this is of the one asked before; ‹replay.run› asks again"
