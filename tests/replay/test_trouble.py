@@ -119,7 +119,7 @@ def test_a_disk_that_is_really_full_stops_an_import_with_a_sentence(tmp_path: Pa
         'mount -t tmpfs -o size=900k small "$0" || exit 77\n'
         'python="$1"; shift\n'
         '"$python" -m arc_tui --db "$0/arc.db" import "$@"; echo "code $?"\n'
-        '"$python" -m arc_tui --db "$0/arc.db" verify; echo "code $?"\n'
+        '"$python" -m arc_tui --db "$0/arc.db" db verify; echo "code $?"\n'
     )
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, str(disk), sys.executable, *TRACES],
